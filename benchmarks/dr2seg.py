@@ -25,7 +25,7 @@ import json
 import math
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -111,45 +111,43 @@ def ending_at(first: int, second: int) -> Iterator[None]:
     """Let the replies of trainings end after about as many tokens, whatever they say."""
     from harness.models.backends.sampling import uniforms
     from harness.trainers.dr2seg.second import DUMMY
-    from harness.trainers.grpo import hooks
+    from harness.trainers.grpo import loop
 
     def length(key: str, middle: int) -> int:
         one, other, *_ = uniforms(seed=0, key=key, block=0)
         normal = math.sqrt(-2 * math.log(1 - one)) * math.cos(2 * math.pi * other)
         return max(1, round(middle * math.exp(SPREAD * normal)))
 
-    class Ending(hooks.Rollouts):
-        def begin(self, course: Any) -> None:
-            scoring, again = course.scoring, course.scoring.second
-            if again is not None:
+    class Ending(loop.Writer):
+        def __init__(self, method: Any, *given: Any, **named: Any) -> None:
+            again = method.second
 
-                def unlike(sample: Any, rollout: Any) -> Any:
-                    # Nothing is described: else all would ask the same, which is read once.
-                    request = again(sample, rollout)
-                    own = hashlib.sha256(rollout.text.encode()).hexdigest()[:8]
-                    asked = request.text.replace(DUMMY, f"{DUMMY} {own}", 1)
-                    return replace(request, text=asked, max_new_tokens=length(rollout.text, second))
+            def unlike(sample: Any, rollout: Any) -> Any:
+                # Nothing is described: else all would ask the same, which is read once.
+                request = again(sample, rollout)
+                own = hashlib.sha256(rollout.text.encode()).hexdigest()[:8]
+                asked = request.text.replace(DUMMY, f"{DUMMY} {own}", 1)
+                return replace(request, text=asked, max_new_tokens=length(rollout.text, second))
 
-                scoring = replace(scoring, second=unlike)
-            super().begin(replace(course, scoring=scoring))
+            method = method if again is None else replace(method, second=unlike)
+            super().__init__(method, *given, **named)
 
-        def _turn(self, rows: Sequence[int]) -> Any:
-            turn = super()._turn(rows)
-            examples = [
-                replace(one, request=replace(one.request, max_new_tokens=length(key, first)))
-                for one, key in zip(turn.examples, turn.keys, strict=True)
-            ]
-            return replace(turn, examples=tuple(examples))
+        def conversation(self, draft: Any) -> Any:
+            request = replace(draft.example.request, max_new_tokens=length(draft.key, first))
+            draft.example = replace(draft.example, request=request)
+            return super().conversation(draft)
 
-        def _choice(self, heat: float) -> Any:
-            choice = super()._choice(heat)
-            return replace(choice, never=(*choice.never, *self.eos_token_ids))
+        def chat_of(self, network: Any) -> Any:
+            chat = super().chat_of(network)
+            longer = replace(chat, suppress_tokens=(*chat.suppress_tokens, *self._ends))
+            vars(longer).update(network=network, processor=chat.processor)
+            return longer
 
-    usual, hooks.Rollouts = hooks.Rollouts, Ending  # type: ignore[misc]
+    usual, loop.Writer = loop.Writer, Ending  # type: ignore[misc]
     try:
         yield
     finally:
-        hooks.Rollouts = usual  # type: ignore[misc]
+        loop.Writer = usual  # type: ignore[misc]
 
 
 def like_qwen(folder: Path) -> Path:

@@ -30,10 +30,11 @@ from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import TrainingRun
-from harness.trainers.grpo.examples import Preparation
-from harness.trainers.grpo.tokens import pictures_of
-from harness.trainers.grpo.trainer import GrpoTrainer, trainable
+from harness.trainers.grpo.examples import prepared
+from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.trainers.grpo.vllm import images_of
 from harness.trainers.sft import network as networks
+from harness.trainers.sft.network import trainable
 
 RESULT = Path(__file__).parent / "results" / "trl_step.json"
 AIM = 1.05
@@ -100,16 +101,9 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
 
     with tempfile.TemporaryDirectory() as folder:
         run = TrainingRun(out=Path(folder), tasks=(task,), model=model)
-        arguments = trainer._arguments(run, cpu=chat.device == "cpu")
-        examples, _ = Preparation(
-            model=trainer.fitted(given),
-            processor=chat.processor,
-            ask=trainer.ask,
-            usable=trainer.usable,
-            max_completion_length=trainer.settings.max_completion_length,
-            max_prompt_length=None,
-        ).prepared(run)
-        arguments.max_steps, arguments.save_strategy = trainer.settings.steps(len(examples)), "no"
+        arguments = arguments_of(trainer, run)
+        examples, _ = prepared(trainer, trainer.fitted(given), chat.processor, run)
+        arguments.max_steps = trainer.settings.steps(len(examples))
         engine = trl.GRPOTrainer(
             model=networks.load(chat, dtype=chat.dtype),
             args=arguments,
@@ -117,7 +111,7 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
                 [
                     {
                         "prompt": [{"role": "user", "content": one.request.text}],
-                        "images": pictures_of(one.request),
+                        "images": images_of(one.request),
                     }
                     for one in examples
                 ]
@@ -128,6 +122,42 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
         )
         engine.train()
     return turn
+
+
+def arguments_of(trainer: GrpoTrainer, run: TrainingRun) -> Any:
+    """TRL's arguments for the settings of a method."""
+    import torch
+    import trl
+
+    chosen = trainer.settings
+    return trl.GRPOConfig(
+        output_dir=str(run.out),
+        seed=run.seed,
+        use_cpu=not torch.cuda.is_available(),
+        per_device_train_batch_size=chosen.per_device_train_batch_size,
+        gradient_accumulation_steps=chosen.accumulated(1),
+        num_generations=chosen.num_generations,
+        num_iterations=chosen.num_iterations,
+        max_completion_length=chosen.max_completion_length,
+        temperature=chosen.temperature,
+        top_p=chosen.top_p,
+        beta=chosen.beta,
+        epsilon=chosen.epsilon,
+        loss_type=chosen.loss_type,
+        scale_rewards=chosen.scale_rewards or "none",
+        entropy_coef=chosen.entropy_coef,
+        use_bias_correction_kl=False,
+        learning_rate=chosen.peak_learning_rate,
+        lr_scheduler_type=chosen.lr_scheduler_type,
+        weight_decay=chosen.weight_decay,
+        max_grad_norm=chosen.max_grad_norm,
+        bf16=chosen.bf16 or chosen.dtype == "bfloat16",
+        gradient_checkpointing=chosen.gradient_checkpointing,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
 
 
 def nothing(prompts: Sequence[Any], **_: Any) -> list[float]:

@@ -329,6 +329,11 @@ class ChatRequest:
     system: str | None = None
     prefix: str = ""
     """What the reply begins with, and its text too: the network goes on from there."""
+    written: tuple[int, ...] = ()
+    """Tokens that follow the prompt: turns that were written before, and what came between them.
+
+    Tokens, as text that is cut into tokens again is cut otherwise. For networks in process.
+    """
     max_new_tokens: int = 1024
     stop: tuple[str, ...] = ()
     """A reply ends before the first of these texts to be complete in what the network writes."""
@@ -364,6 +369,8 @@ class ChatReply:
     """What the network wrote, special tokens removed."""
 
     text: str
+    tokens: tuple[int, ...] = ()
+    """Those that were written, end token included; empty where the backend does not say."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cut: bool = False

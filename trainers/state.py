@@ -1,111 +1,87 @@
 """States that a training goes on from: whole or absent, however it was killed.
 
-A state is a folder `state/step-<n>`. It is written under another name, synced, and renamed. What
-is in it is the trainer's own business, as long as nothing is pickled: safetensors, JSON, or what
+A state is a folder `state/step-<n>`. It is written under another name, synced, and renamed. Its
+content is the trainer's own business, as long as nothing is unpickled but what
 `torch.load(…, weights_only=True)` reads.
 """
 
-import json
 import os
 import random
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.errors import StoreError
-from harness.store.atomic import cannot_write, read_json, sync_folder, write_bytes
+from harness.store.atomic import cannot_write, read_json, sync_folder
 
 STATE = re.compile(r"step-(\d{1,12})\Z")
 PARTIAL = ".partial-"
-RANDOM = "random"  # the name of the files that hold the generators' states
 
 
 @contextmanager
-def saved_state(folder: Path, step: int) -> Iterator[Path]:
-    """A folder to write the state after `step` into; it counts once the block has ended.
+def saved_state(
+    folder: Path, step: int, *, main: bool = True, wait: Callable[[], object] = lambda: None
+) -> Iterator[Path]:
+    """Yield a folder to write the state after `step` into; it counts once the block has ended.
 
-    Older states are removed then.
+    Older states are removed then. With several processes each enters the block; the one with
+    `main` makes the folder and gives it its name, and `wait` returns once all have called it.
 
     Raises:
         StoreError: the disk is full or read-only; the older state is still there.
     """
-    partial = begin_state(folder, step)
-    yield partial
-    commit_state(partial)
-
-
-def begin_state(folder: Path, step: int) -> Path:
-    """Make the folder that `commit_state` will rename."""
-    partial = folder / f"{PARTIAL}step-{step}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    whole = folder / f"step-{step}"
+    if main:
         for left in folder.glob(f"{PARTIAL}*"):
             shutil.rmtree(left)
-        partial.mkdir()
-    except OSError as error:
-        raise cannot_write(partial, error) from error
-    return partial
-
-
-def commit_state(partial: Path) -> Path:
-    """Sync a state's files, give the folder its name, and remove older states."""
-    folder, whole = partial.parent, partial.with_name(partial.name.removeprefix(PARTIAL))
-    try:
-        _sync(partial)
-        if whole.exists():  # the same step, saved again by a training that was resumed from it
-            shutil.rmtree(whole)
-        partial.rename(whole)
-        sync_folder(folder)
-        for older in states(folder):
-            if older != whole:
-                shutil.rmtree(older)
-    except OSError as error:
-        raise cannot_write(whole, error) from error
-    return whole
+    made = replaced_folder(whole) if main else nullcontext(_partial(whole))
+    with made as partial:
+        wait()
+        yield partial
+        wait()
+    for older in states(folder) if main else ():
+        if older != whole:
+            shutil.rmtree(older)
+    wait()
 
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into that takes the place of `folder` once the block has ended."""
-    partial = folder.with_name(f"{PARTIAL}{folder.name}")
-    old = folder.with_name(f"{PARTIAL}old-{folder.name}")
-    try:
+    """Yield a folder to write into that takes the place of `folder` once the block has ended."""
+    partial, old = _partial(folder), folder.with_name(f"{PARTIAL}old-{folder.name}")
+    with _writing(partial):
         for left in (partial, old):
             if left.exists():
                 shutil.rmtree(left)
         partial.mkdir(parents=True)
-    except OSError as error:
-        raise cannot_write(partial, error) from error
     yield partial
-    try:
+    with _writing(folder):
         _sync(partial)
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)
         sync_folder(folder.parent)
         shutil.rmtree(old, ignore_errors=True)
-    except OSError as error:
-        raise cannot_write(folder, error) from error
 
 
 def states(folder: Path) -> list[Path]:
-    """Whole states, oldest first."""
+    """Return the whole states, oldest first."""
     found = [path for path in folder.glob("step-*") if STATE.match(path.name) and path.is_dir()]
     return sorted(found, key=step_of)
 
 
 def newest_state(folder: Path) -> Path | None:
-    """The state to go on from, if there is one."""
+    """Return the state to go on from, if there is one."""
     return next(reversed(states(folder)), None)
 
 
 def step_of(state: Path) -> int:
-    """The step after which a state was saved."""
+    """Return the step after which a state was saved."""
     match = STATE.match(state.name)
     if match is None:
         raise StoreError(f"state {state}", expected="a folder step-<number>", found=state.name)
@@ -119,18 +95,17 @@ def forget_states(folder: Path) -> None:
 
 
 def trained_tensors(network: Any) -> dict[str, Any]:
-    """What training changes, by the network's own names: parameters with gradients, and buffers
-    that are part of its state.
+    """Return what training changes, by the network's own names.
+
+    These are the parameters with gradients and the buffers that are part of its state. Tied
+    weights, one tensor under two names, are there once.
     """
-    kept = network.state_dict(keep_vars=True)
     buffers = {name for name, _ in network.named_buffers(remove_duplicate=False)}
-    seen: set[int] = set()
-    found = {}
-    for name, tensor in kept.items():
-        if (tensor.requires_grad or name in buffers) and id(tensor) not in seen:
-            seen.add(id(tensor))  # tied weights are one tensor under two names
-            found[name] = tensor.detach()
-    return found
+    found: dict[int, tuple[str, Any]] = {}
+    for name, tensor in network.state_dict(keep_vars=True).items():
+        if tensor.requires_grad or name in buffers:
+            found.setdefault(id(tensor), (name, tensor.detach()))
+    return dict(found.values())
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
@@ -146,7 +121,6 @@ def load_tensors(path: Path, network: Any) -> None:
     Raises:
         StoreError: names, shapes or types are not those of the network.
     """
-    import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -155,65 +129,52 @@ def load_tensors(path: Path, network: Any) -> None:
         found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise StoreError(f"state {path}", expected="tensors", found=str(error)) from error
-    if differing := sorted(set(wanted) ^ set(found)):
+    kinds = [
+        {name: (one.dtype, tuple(one.shape)) for name, one in several.items()}
+        for several in (wanted, found)
+    ]
+    if differing := sorted(name for name, _ in kinds[0].items() ^ kinds[1].items()):
         raise StoreError(
-            f"state {path}",
-            expected="exactly the tensors that are trained",
-            found=f"{len(differing)} others, such as {differing[0]}",
+            f"state {path}: {differing[0]}",
+            expected=f"exactly the tensors that are trained ({kinds[0].get(differing[0])})",
+            found=f"{len(set(differing))} others, such as {kinds[1].get(differing[0])}",
         )
     for name, tensor in found.items():
-        if (tensor.shape, tensor.dtype) != (wanted[name].shape, wanted[name].dtype):
-            raise StoreError(
-                f"state {path}: {name}",
-                expected=f"{wanted[name].dtype} {wanted[name].shape}",
-                found=f"{tensor.dtype} {tensor.shape}",
-            )
-    with torch.no_grad():
-        for name, tensor in found.items():
-            wanted[name].copy_(tensor)
+        wanted[name].copy_(tensor)
 
 
-def save_random(folder: Path, *, name: str = RANDOM) -> None:
-    """Save the generators of python, numpy and torch (all devices) as JSON and safetensors."""
+def save_random(path: Path) -> None:
+    """Save the generators of python, numpy and torch (all devices)."""
     import torch
-    from safetensors.torch import save
 
     kind, keys, place, has_gauss, gauss = np.random.get_state(legacy=True)
     plain = {
         "python": random.getstate(),
-        "numpy": [kind, np.asarray(keys).tolist(), place, has_gauss, gauss],
+        "numpy": (kind, np.asarray(keys).tolist(), place, has_gauss, gauss),
+        "cpu": torch.random.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
-    tensors = {"cpu": torch.random.get_rng_state()}
-    if torch.cuda.is_available():
-        for index, state in enumerate(torch.cuda.random.get_rng_state_all()):
-            tensors[f"cuda{index}"] = state
-    write_bytes(folder / f"{name}.json", json.dumps(plain).encode())
-    write_bytes(folder / f"{name}.safetensors", save(tensors))
+    torch.save(plain, path)
 
 
-def load_random(folder: Path, *, name: str = RANDOM) -> None:
+def load_random(path: Path) -> None:
     """Set all generators as `save_random` found them.
 
     Raises:
-        StoreError: the files are missing or damaged.
+        StoreError: the file is missing or damaged, or another machine's.
     """
     import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
-    plain = read_json(folder / f"{name}.json")
     try:
-        version, keys, gauss = plain["python"]
-        random.setstate((version, tuple(keys), gauss))
-        kind, numbers, place, has_gauss, cached = plain["numpy"]
-        np.random.set_state((kind, np.array(numbers, dtype=np.uint32), place, has_gauss, cached))
-        tensors = load_file(folder / f"{name}.safetensors")
-        torch.random.set_rng_state(tensors["cpu"])
-        for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-            torch.cuda.random.set_rng_state(tensors[f"cuda{index}"], index)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+        plain = torch.load(path, weights_only=True)
+        random.setstate(plain["python"])
+        np.random.set_state(plain["numpy"])
+        torch.random.set_rng_state(plain["cpu"])
+        if torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(plain["cuda"])
+    except Exception as error:  # a damaged file raises whatever its bytes lead to
         raise StoreError(
-            f"state {folder}: {name}",
+            f"state {path}",
             expected="the generators of this machine",
             found=f"{type(error).__name__}: {error}",
         ) from error
@@ -233,21 +194,8 @@ def undisturbed() -> Iterator[None]:
             np.random.set_state(before[1])
 
 
-def _sync(folder: Path) -> None:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-        else:
-            sync_folder(path)
-    sync_folder(folder)
-
-
 def read_plain(path: Path, *names: str) -> dict[str, Any]:
-    """An object of a state's JSON file that has these fields.
+    """Read an object of a state's JSON file that has these fields.
 
     Raises:
         StoreError: it is something else.
@@ -258,3 +206,28 @@ def read_plain(path: Path, *names: str) -> dict[str, Any]:
             raise StoreError(f"file {path}", expected=f"the field {name}", found="none")
     assert isinstance(plain, dict), "it has fields"
     return plain
+
+
+def _partial(folder: Path) -> Path:
+    return folder.with_name(f"{PARTIAL}{folder.name}")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _sync(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            sync_folder(path)
+            continue
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    sync_folder(folder)

@@ -6,6 +6,7 @@ One frame goes in as a picture and several as a video, whatever the medium is.
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic
 from types import FrameType
 from typing import Any
@@ -34,6 +35,12 @@ def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
 
 def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
     """Tensors of a batch: tokens padded on the left, patches of all pictures and clips."""
+    if any(request.written for request in requests):
+        each = [
+            longer(processor_inputs(processor, [replace(one, written=())]), one.written)
+            for one in requests
+        ]
+        return joined_inputs(processor, each)
     pictures: list[Frame] = []
     clips: list[Frame] = []
     times: list[dict[str, Any]] = []
@@ -78,6 +85,19 @@ def joined_inputs(processor: Any, several: Sequence[Any]) -> Any:
             parts = [pad(one, (widest - one.shape[2], 0)) for one in parts]
         whole[name] = torch.cat(parts, dim=1 if name == POSITIONS else 0)
     return type(several[0])(whole)
+
+
+def longer(inputs: Any, written: Sequence[int]) -> Any:
+    """Return a prompt's tensors with tokens of text after it (1 × length)."""
+    import torch
+
+    made = {"input_ids": inputs["input_ids"].new_tensor([list(written)])}
+    made["attention_mask"] = torch.ones_like(made["input_ids"])
+    for name in A_TOKEN:
+        if name in inputs:  # of a kind of tokens, text is 0
+            more = made.get(name, torch.zeros_like(made["input_ids"])).to(inputs[name].dtype)
+            inputs[name] = torch.cat([inputs[name], more], dim=1)
+    return inputs
 
 
 def check_clip_limits(processor: Any) -> None:
@@ -222,6 +242,8 @@ def seen_canvases(
     processor: Any, requests: Sequence[ChatRequest], inputs: Any
 ) -> list[tuple[tuple[int, int], ...]]:
     """(width, height) of every medium of every request, as the tensors have it."""
+    if not any(request.media for request in requests):
+        return [() for _ in requests]
     patch = int(processor.image_processor.patch_size)
     grids = {
         kind: iter(inputs[f"{kind}_grid_thw"].tolist())

@@ -1,6 +1,7 @@
 """A network and its processor from their files: exactly its weights, an adapter on top if asked."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,14 @@ def load_processor(
             no limits of this kind.
     """
     ensure_torchvision()
-    from transformers import AutoProcessor
+    from transformers import AutoProcessor, PreTrainedTokenizerBase
 
     with loading(f"processor of checkpoint {name}"):
         processor = AutoProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
+    if isinstance(processor, PreTrainedTokenizerBase):
+        processor = TextProcessor(processor)
     _check_tokens(name, folder, processor)
     processor.tokenizer.padding_side = "left"
     limits = {
@@ -59,6 +62,45 @@ def load_processor(
     if limits:
         _limit(processor, limits, clips=clips)
     return processor
+
+
+@dataclass
+class TextProcessor:
+    """A tokenizer in the place of a processor: of networks that read text alone."""
+
+    tokenizer: Any
+
+    def __call__(
+        self, *, text: Sequence[str], images: Any = (), videos: Any = (), **given: Any
+    ) -> Any:
+        """Return tensors of texts.
+
+        Raises:
+            UsageError: there is something to see.
+        """
+        if len(images) or len(videos):
+            raise UsageError(
+                "a network of text alone", expected="requests without media", found="some with them"
+            )
+        return self.tokenizer(list(text), **given)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **given: Any) -> str:
+        """Return the prompt of messages whose contents are lists of texts."""
+        plain = [
+            {**one, "content": "".join(part["text"] for part in one["content"])} for one in messages
+        ]
+        return str(self.tokenizer.apply_chat_template(plain, **given))
+
+
+def loader(folder: Path) -> Any:
+    """Return what loads a checkpoint's network: one of images and text, or of text alone."""
+    ensure_torchvision()
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    kind = checkpoints.read_json(folder / "config.json").get("model_type")
+    sees = kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+    return AutoModelForImageTextToText if sees else AutoModelForCausalLM
 
 
 def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
@@ -175,12 +217,9 @@ def load_network(
     Raises:
         ModelError: the weights, or the adapter's, are not exactly those of the architecture.
     """
-    ensure_torchvision()
-    from transformers import AutoModelForImageTextToText
-
     chosen = {} if attn_implementation == "auto" else {"attn_implementation": attn_implementation}
     with loading(f"checkpoint {name}"):
-        network, report = AutoModelForImageTextToText.from_pretrained(
+        network, report = loader(folder).from_pretrained(
             folder,
             dtype=dtype,
             use_safetensors=True,

@@ -90,6 +90,10 @@ class Sampling:
     temperature: float = 0.0
     top_p: float = 1.0
     repetition_penalty: float = 1.0
+    keyed: bool = True
+    """Draw by counters; otherwise by PyTorch's generator, which goes on from what was drawn."""
+    suppress_tokens: tuple[int, ...] = ()
+    """Tokens that are never chosen."""
 
     def numbers(
         self, keys: Sequence[str], positions: Sequence[int], *, device: "device"
@@ -97,6 +101,8 @@ class Sampling:
         """Uniform numbers of replies that stand at these positions (rows × 1, float64)."""
         import torch
 
+        if not self.keyed:
+            return torch.rand(len(keys), 1, dtype=torch.float64, device=device)
         drawn = drawn_numbers(keys, positions, seed=self.seed)
         return torch.tensor(drawn, dtype=torch.float64, device=device)
 
@@ -109,7 +115,12 @@ class Sampling:
                 repetition is penalised.
             numbers: Uniform numbers of the rows (rows × 1); needed where tokens are drawn.
         """
+        import torch
+
         scores = scores.float()
+        if self.suppress_tokens:
+            barred = torch.tensor(self.suppress_tokens, device=scores.device)
+            scores = scores.index_fill(1, barred, -math.inf)
         if self.repetition_penalty != 1.0:
             scores = penalised(scores, own, penalty=self.repetition_penalty)
         if self.temperature != 0.0:
@@ -153,11 +164,16 @@ class TokenChoice(Sampling):
         largest = scores.amax(dim=1)  # NaN wins a maximum
         own = self._own(input_ids) if self.repetition_penalty != 1.0 else input_ids
         draws = self.temperature != 0.0
-        numbers = self._draws.at(position, device=scores.device) if draws else None
+        numbers = self._drawn_at(position, scores.device) if draws else None
         scores = self.chosen(scores, own, numbers)
         # Last, because it waits for the device.
         check_finite(largest, self.keys, [position] * len(self.keys))
         return scores
+
+    def _drawn_at(self, position: int, where: "device") -> "Tensor":
+        if not self.keyed:
+            return self.numbers(self.keys, [], device=where)
+        return self._draws.at(position, device=where)
 
     def _own(self, input_ids: "Tensor") -> "Tensor":
         """The rows' tokens, with each row's last one in place of its padding.

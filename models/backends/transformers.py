@@ -69,6 +69,10 @@ class TransformersChat(ConversingChat):
     roll: bool = True
     """Let requests take the places of those that are answered. Replies are the same, but for what
     the last bits of logits decide."""
+    keyed: bool = True
+    """Draw tokens by counters, by key and position; otherwise by PyTorch's generator."""
+    suppress_tokens: tuple[int, ...] = ()
+    """Tokens that are never written."""
     limits_clips: bool = False
     """Whether the limits on pixels are of each frame of a clip too, and not of pictures only."""
 
@@ -375,6 +379,8 @@ class TransformersChat(ConversingChat):
                 temperature=request.temperature_or(self.temperature),
                 top_p=self.top_p,
                 repetition_penalty=self.penalty,
+                keyed=self.keyed,
+                suppress_tokens=self.suppress_tokens,
             )
             for request in requests
         ]
@@ -444,6 +450,7 @@ class TransformersChat(ConversingChat):
         stopped = tokens_to_stop(written, stop, self._decoded)
         return ChatReply(
             text=self._decoded(written),
+            tokens=tuple(tokens[: all_of_them if stopped is None else stopped]),
             completion_tokens=all_of_them if stopped is None else stopped,
             cut=end is None,
         )

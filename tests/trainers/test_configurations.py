@@ -353,79 +353,99 @@ class Arguments(SimpleNamespace):
 
 
 @pytest.fixture
-def spread(monkeypatch):
-    """What transformers makes of a training's DeepSpeed file, on so many processes."""
+def deepspeed(monkeypatch):
+    """The package is there, as far as it is looked for."""
     pytest.importorskip("trl")
-    from accelerate.utils.deepspeed import HfDeepSpeedConfig
-    from transformers.integrations import deepspeed as integration
-
-    class Understood(integration.HfTrainerDeepSpeedConfig, HfDeepSpeedConfig):
-        """Where the package is missing, transformers leaves accelerate's part out."""
-
     find = importlib.util.find_spec
-    for place in ("importlib.util", "harness.trainers.grpo.trainer"):
+    for place in ("importlib.util", "harness.trainers.sft.network"):
         monkeypatch.setattr(
             f"{place}.find_spec",
             lambda name, *package: name if name == "deepspeed" else find(name, *package),
         )
+
+
+@pytest.fixture
+def spread(monkeypatch, deepspeed):
+    """The DeepSpeed configuration that a training of so many processes has, and its batches."""
+    from accelerate.utils.deepspeed import HfDeepSpeedConfig
+    from transformers.integrations import deepspeed as integration
+
+    from harness.trainers.grpo.policy import deepspeed_plugin
+
+    class Understood(integration.HfTrainerDeepSpeedConfig, HfDeepSpeedConfig):
+        """Where the package is missing, transformers leaves accelerate's part out."""
+
     monkeypatch.setattr(integration, "dep_version_check", lambda name: None)
     monkeypatch.setattr(integration, "set_hf_deepspeed_config", lambda one: None)
     monkeypatch.setattr(
-        "harness.trainers.trl_compat.configuration", lambda name, **given: Arguments(**given)
+        "harness.trainers.sft.engine.configuration", lambda **given: Arguments(**given)
     )
+
+    def by_accelerate(settings, processes):
+        """As `Accelerator.prepare` completes it, which reads the package's version first."""
+        count = settings.accumulated(processes)
+        plugin = deepspeed_plugin(settings, count)
+        own = settings.per_device_train_batch_size
+        assert not plugin.is_auto("train_micro_batch_size_per_gpu")
+        plugin.fill_match(
+            "gradient_accumulation_steps", must_match=False, gradient_accumulation_steps=count
+        )
+        plugin.deepspeed_config_process(
+            must_match=False,
+            gradient_clipping=1.0,
+            train_micro_batch_size_per_gpu=own,
+            train_batch_size=own * count * processes,
+            **{"zero_optimization.stage3_gather_16bit_weights_on_model_save": False},
+        )
+        return settings, count, plugin.hf_ds_config
 
     def filled_in(trainer, processes):
         monkeypatch.setenv("WORLD_SIZE", str(processes))
-        run = TrainingRun(out=Path("unused"))
         if isinstance(trainer, GrpoTrainer):
-            arguments = trainer._arguments(run, cpu=False)
-        else:
-            arguments = trainer._arguments(run, SimpleNamespace(device="cuda"))
+            return by_accelerate(trainer.settings, processes)
+        run = TrainingRun(out=Path("unused"))
+        arguments = trainer._arguments(run, SimpleNamespace(device="cuda"))
         arguments.world_size = processes
         made = Understood(arguments.deepspeed)
         made.trainer_config_process(arguments)
         made.trainer_config_finalize(arguments, None, 100)
-        return arguments, made
+        return arguments, arguments.gradient_accumulation_steps, made
 
     return filled_in
 
 
 @named(LARGE)
 def test_its_deepspeed_file_is_understood_and_fits_its_settings(path, spread):
-    """A value that contradicts the training's is an error of `trainer_config_finalize`."""
+    """A value that contradicts the training's is an error of what completes the file."""
     typed = re.search(r"--num_processes (\d+)", path.read_text("utf-8"))
     processes = int(typed[1]) if typed else 8
-    arguments, made = spread(built(path), processes)
+    chosen, count, made = spread(built(path), processes)
     assert made.is_zero3() and not made.is_offload()
-    assert made.dtype().itemsize == 2 and arguments.bf16
-    own, count = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
+    assert made.is_true("bf16.enabled") and (chosen.bf16 or chosen.dtype == "bfloat16")
+    own = chosen.per_device_train_batch_size
     numbers = {
         "train_micro_batch_size_per_gpu": own,
         "gradient_accumulation_steps": count,
         "train_batch_size": own * count * processes,
-        "gradient_clipping": arguments.max_grad_norm,
+        "gradient_clipping": chosen.max_grad_norm,
     }
     assert {name: made.get_value(name) for name in numbers} == numbers
     assert "auto" not in json.dumps(made.config)
     # Without it no process has the weights that a checkpoint is written of.
     assert made.is_true("zero_optimization.stage3_gather_16bit_weights_on_model_save")
     if isinstance(built(path), GrpoTrainer):
-        chosen = built(path).settings
         assert own * count * processes == chosen.generation_batch_size
 
 
 @named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
-def test_an_adapters_settings_come_to_arguments_of_one_device(path, spread):
+def test_an_adapters_settings_are_those_of_one_device(path):
     trainer = built(path)
     if isinstance(trainer, GrpoTrainer):
         chosen = trainer.settings
-        arguments = trainer._arguments(TrainingRun(out=Path("unused")), cpu=False)
-        own, count = arguments.per_device_train_batch_size, arguments.gradient_accumulation_steps
-        assert (
-            own == read(path)["per_device_train_batch_size"]
-            and own * count == chosen.generation_batch_size
-        )
-        assert arguments.learning_rate == 2e-5 and arguments.deepspeed is None
+        own, count = chosen.per_device_train_batch_size, chosen.accumulated(1)
+        assert own == read(path)["per_device_train_batch_size"]
+        assert own * count == chosen.generation_batch_size
+        assert chosen.peak_learning_rate == 2e-5 and chosen.deepspeed is None
 
 
 @of("videoseg_r1")

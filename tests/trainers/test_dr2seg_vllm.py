@@ -17,9 +17,7 @@ pytest.importorskip("trl")
 
 from harness.models.backends.sampling import TokenChoice  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainers.grpo import hooks  # noqa: E402
-from harness.trainers.grpo import trainer as methods  # noqa: E402
-from harness.trainers.grpo.scoring import second_key  # noqa: E402
+from harness.trainers.grpo import vllm  # noqa: E402
 
 ensure_torchvision()
 pytest.importorskip("peft")
@@ -47,8 +45,8 @@ class Llm:
     It begins with weights that are all zero.
     """
 
-    turns: list[hooks.Turn]
-    """Of the training so far."""
+    keys: list[str]
+    """Of the requests that it is asked next."""
 
     def __init__(self, model, **others):
         from transformers import AutoModelForImageTextToText, AutoProcessor
@@ -71,11 +69,9 @@ class Llm:
 
     def generate(self, prompts, *, sampling_params, use_tqdm):
         del use_tqdm
-        self.asked.append((len(self.turns), len(prompts), sampling_params))
-        keys = self.turns[-1].keys
-        if [count for count, *_ in self.asked].count(len(self.turns)) > 1:
-            keys = tuple(map(second_key, keys))
-        return [self._written(*pair, sampling_params) for pair in zip(prompts, keys, strict=True)]
+        self.asked.append((self.brought, len(prompts), sampling_params))
+        pairs = zip(prompts, self.keys, strict=True)
+        return [self._written(*pair, sampling_params) for pair in pairs]
 
     @torch.no_grad()
     def _written(self, prompt, key, sampling):
@@ -131,18 +127,17 @@ def installed(monkeypatch) -> list[Llm]:
     from trl.generation import vllm_generation as module
 
     made: list[Llm] = []
-    Llm.turns = []
 
     def begun(*given, **named):
         made.append(Llm(*given, **named))
         return made[-1]
 
-    def noted(trainer, rows, of=hooks.Rollouts._turn):
-        Llm.turns.append(of(trainer, rows))
-        return Llm.turns[-1]
+    def noted(chat, requests, group, of=vllm.VllmChat._write):
+        Llm.keys = [one.key for one in requests]
+        return of(chat, requests, group)
 
-    monkeypatch.setattr(methods, "find_spec", lambda name: name)
-    monkeypatch.setattr(hooks.Rollouts, "_turn", noted)
+    monkeypatch.setattr(vllm, "find_spec", lambda name: name)
+    monkeypatch.setattr(vllm.VllmChat, "_write", noted)
     monkeypatch.setattr(module, "is_vllm_available", lambda: True)
     monkeypatch.setattr(module, "LLM", begun, raising=False)
     monkeypatch.setattr(
@@ -241,6 +236,6 @@ def test_no_token_of_a_second_pass_by_vllm_is_learned_from(both, by_vllm):
 
 
 def test_without_vllm_it_is_named_before_anything_is_made(begin, monkeypatch):
-    monkeypatch.setattr(methods, "find_spec", lambda name: None)
+    monkeypatch.setattr(vllm, "find_spec", lambda name: None)
     with pytest.raises(MissingDependency, match=r"vllm_mode=colocate.*'vllm'.*not installed"):
         begin(vllm_mode="colocate")

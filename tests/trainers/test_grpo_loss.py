@@ -15,20 +15,16 @@ pytest.importorskip("trl")
 
 from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainer import TrainingRun  # noqa: E402
 from harness.trainers.grpo.loss import (  # noqa: E402
-    BY_REPLY,
     STD_EPSILON,
-    UNCLIPPED,
     WHOLE_STEP,
-    LossType,
     advantages,
     averaged,
     divergence,
     grpo_loss,
 )
-from harness.trainers.grpo.settings import Settings  # noqa: E402
-from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
+from harness.trainers.grpo.settings import UNCLIPPED, LossType, Settings  # noqa: E402
+from harness.trainers.grpo.vllm import LARGEST_RATIO, sampler_ratio  # noqa: E402
 
 ensure_torchvision()
 CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
@@ -55,7 +51,7 @@ def rollouts(seed):
     )
 
 
-def trls_own(one, *, kind, beta, high, old):
+def trls_own(one, *, kind, beta, high, old, ratio=None):
     """The loss by TRL's own `_compute_loss`, of a trainer that was never built."""
     from collections import defaultdict
 
@@ -71,14 +67,14 @@ def trls_own(one, *, kind, beta, high, old):
         importance_sampling_level="sequence" if kind == "luspo" else "token",
         epsilon_low=0.2,
         epsilon_high=1 + high if kind == "cispo" else high,
-        use_vllm=False,
+        use_vllm=ratio is not None,
         max_completion_length=50,
         current_gradient_accumulation_steps=1,
         aux_loss_enabled=False,
         _entropy_bonus_enabled=False,
         model=SimpleNamespace(training=True),
         _metrics={"train": defaultdict(list)},
-        vllm_importance_sampling_correction=False,
+        vllm_importance_sampling_correction=ratio is not None,
         args=SimpleNamespace(
             delta=None,
             use_bias_correction_kl=False,
@@ -106,6 +102,8 @@ def trls_own(one, *, kind, beta, high, old):
     }
     if old:
         inputs["old_per_token_logps"] = one.old
+    if ratio is not None:
+        inputs["importance_sampling_ratio"] = ratio
     loss = trainer._compute_loss(None, inputs)
     loss.backward()
     return loss.detach(), logp.grad
@@ -244,58 +242,52 @@ def test_every_loss_of_trl_is_offered():
         averaged(one.logp, one.mask, loss_type="ppo")
 
 
-RANGES = {
-    **dict.fromkeys(CLIPPED, ({"epsilon": 0.1, "epsilon_high": 0.3}, (0.1, 0.3))),
-    "luspo": ({"epsilon": 0.1}, (0.1, 0.1)),
-    "cispo": ({"epsilon_high": 0.3}, (0.2, 1.3)),
-    "sapo": ({}, (0.2, 0.2)),
-    "vespo": ({}, (0.2, 0.2)),
-}
-"""What is typed, and what of it TRL has as `epsilon` and `epsilon_high`."""
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_trl_is_given_what_the_pure_loss_has(tmp_path, kind):
-    typed, (low, high) = RANGES[kind]
-    chosen = Settings(
-        loss_type=kind,
-        **typed,
-        beta=0.04,
-        num_iterations=2,
-        max_completion_length=7,
-        scale_rewards="batch",
-        temperature=0.9,
-        entropy_coef=0.01,
-        num_generations=4,
-        generation_batch_size=12,
-        per_device_train_batch_size=2,
-    )
-    method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
-    plain = method._arguments(TrainingRun(out=tmp_path), cpu=True).to_dict()
-    expected = {
-        "loss_type": kind,
-        "epsilon": low,
-        "epsilon_high": pytest.approx(high),
-        "importance_sampling_level": "sequence" if kind in BY_REPLY else "token",
-        "beta": 0.04,
-        "num_iterations": 2,
-        "max_completion_length": 7,
-        "scale_rewards": "batch",
-        "temperature": 0.9,
-        "entropy_coef": 0.01,
-        "num_generations": 4,
-        "per_device_train_batch_size": 2,
-        "gradient_accumulation_steps": 6,
-        "use_bias_correction_kl": False,
-        "delta": None,
-    }
-    assert {name: plain[name] for name in expected} == expected
+def test_the_loss_of_what_vllm_drew_is_trls_own(kind):
+    for seed in range(5):
+        one = rollouts(seed)
+        drawn = one.old + 0.5 * torch.randn(
+            one.old.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        )
+        ratio = sampler_ratio(one.old, drawn, one.mask, by_token=kind == "vespo")
+        assert ratio.shape == (ROLLOUTS, TOKENS if kind == "vespo" else 1)
+        assert ratio.max() <= LARGEST_RATIO
+        logp = one.logp.clone().requires_grad_()
+        ours = grpo_loss(
+            logp,
+            one.old,
+            one.reference,
+            one.advantage,
+            one.mask,
+            loss_type=kind,
+            beta=0.04,
+            max_completion_length=50,
+            sampler_ratio=ratio,
+        )
+        ours.backward()
+        theirs, gradient = trls_own(one, kind=kind, beta=0.04, high=0.2, old=True, ratio=ratio)
+        assert abs(ours.item() - theirs.item()) < 1e-6
+        assert torch.allclose(logp.grad, gradient, rtol=0, atol=1e-6)
+
+
+def test_how_far_vllm_is_off_is_limited_as_in_trl():
+    from trl import GRPOConfig
+
+    usual = {name: one.default for name, one in GRPOConfig.__dataclass_fields__.items()}
+    assert usual["vllm_importance_sampling_clip_max"] == LARGEST_RATIO
+    assert usual["vllm_importance_sampling_mode"] == "sequence_mask"
+    old, mask = torch.zeros(2, 2), torch.ones(2, 2)
+    drawn = torch.tensor([[-0.1, float("nan")], [-1.0, -1.0]])
+    whole = sampler_ratio(old, drawn, mask, by_token=False)
+    assert whole.flatten().tolist() == pytest.approx([math.exp(0.1), 0.0])
+    each = sampler_ratio(old, drawn, mask, by_token=True)
+    assert each[0].tolist() == pytest.approx([math.exp(0.1), 1.0])
 
 
 def test_of_a_range_that_a_loss_does_not_clip_to_nothing_is_taken():
     for kind in UNCLIPPED:
         for typed in ({"epsilon": 5}, {"epsilon_high": 9}, {"epsilon": 5, "epsilon_high": 9}):
-            with pytest.raises(UsageError, match=rf"{' and '.join(typed)} out, or take another"):
+            with pytest.raises(UsageError, match=rf"Leave {' and '.join(typed)} out"):
                 Settings(loss_type=kind, **{**typed})
     with pytest.raises(UsageError, match=r"^epsilon=0\.1 with loss_type=cispo"):
         Settings(loss_type="cispo", epsilon=0.1, epsilon_high=0.3)

@@ -13,10 +13,10 @@ from harness.model import ChatRequest
 from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Example
-from harness.trainers.grpo.kept import Keeping, PlacesOf
-from harness.trainers.grpo.loggers import loggers
-from harness.trainers.grpo.scoring import Scoring, numbers_of, uniform
-from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.grpo.rewards import Rewarder, numbers_of, uniform
+from harness.trainers.grpo.rollout_log import RolloutLog, places_of
+from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.session import loggers
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 
@@ -39,25 +39,32 @@ def lengths(group):
     return [{"length": len(one.text), "total": float(len(one.text))} for one in group.rollouts]
 
 
-def score(reward=lengths, *, second=None, random=False, write=None):
-    scoring = Scoring(
-        name="m",
-        reward=reward,
-        second=second,
+def group_of(name, texts, **more):
+    return Group(
+        sample=example(name).sample,
+        rollouts=tuple(rollout(text) for text in texts),
+        canvas=(4, 4),
         count_tokens=lambda text: len(text.split()),
-        random=random,
-        seed=1,
-    )
-    rollouts = [[rollout(text) for text in texts] for texts in TEXTS]
-    return scoring(
-        [example("a"), example("b")], rollouts, KEYS, write=write or (lambda requests, keys: [])
+        **more,
     )
 
 
-def test_terms_are_kept_by_name_and_totals_in_order():
-    scored = score()
-    assert scored.totals == [18, 2, 0, 0]
-    assert scored.numbers == {
+GROUPS = [group_of("a", TEXTS[0]), group_of("b", TEXTS[1])]
+
+
+def score(reward=lengths, **given):
+    rewarder = Rewarder("m", reward, seed=1, **given)
+    return [rewarder(group, keys) for group, keys in zip(GROUPS, KEYS, strict=True)]
+
+
+def totals(rewards):
+    return [one["total"] for several in rewards for one in several]
+
+
+def test_components_are_kept_by_name_and_totals_in_order():
+    rewards = score()
+    assert totals(rewards) == [18, 2, 0, 0]
+    assert numbers_of(GROUPS, rewards) == {
         "frac_groups_zero_variance": [0, 1],
         "frac_groups_all_zero": [0, 1],
         "think_length": [2, 0, 0, 0],
@@ -74,7 +81,7 @@ def broken(group):
     ("reward", "said"),
     [
         (broken, r"reward of m, sample a: .*KeyError"),
-        (lambda group: [{"total": 1.0}], "terms for 2 rollouts"),
+        (lambda group: [{"total": 1.0}], "components of 2 rollouts"),
         (lambda group: [{"total": float("nan")}] * 2, "finite numbers"),
         (lambda group: [{"total": 1.0, "extra": None}] * 2, "extra"),
         (lambda group: [{"sum": 1.0}] * 2, "'total' among them"),
@@ -96,41 +103,12 @@ def test_a_reward_sees_one_group():
     assert seen == [("a", TEXTS[0], (4, 4)), ("b", TEXTS[1], (4, 4))]
 
 
-def test_second_requests_are_written_together_and_given_to_their_rollouts():
-    calls = []
-
-    def write(requests, keys):
-        calls.append(list(keys))
-        return [rollout(f"{request.text}!") for request in requests]
-
-    def second(sample, one):
-        return ChatRequest(key="k", text=f"{sample.id}{one.text}")
-
-    seen = []
-
-    def reward(group):
-        seen.extend(after.text for after in group.seconds)
-        return lengths(group)
-
-    scored = score(reward, second=second, write=write)
-    assert calls == [[f"{key}/second" for keys in KEYS for key in keys]]
-    assert seen == [
-        f"{name}{text}!" for name, texts in zip("ab", TEXTS, strict=True) for text in texts
-    ]
-    assert scored.numbers["second_length"] == [len(text) for text in seen]
-    with pytest.raises(ModelError, match="second pass of m"):
-        score(second=lambda sample, one: 1 / 0, write=write)
+def keep(file, groups, parse=None):
+    log = RolloutLog(file, groups, parse or Boxes().parse)
+    log.write(3, [example("a"), example("b")], GROUPS, score(), [0.7, -0.7, 0.0, 0.0])
 
 
-def keep(file, groups, **places):
-    scored = score()
-    keeping = Keeping(file=file, groups=groups, **places)
-    keeping(
-        [example("a"), example("b")], scored.groups, scored.terms, [0.7, -0.7, 0.0, 0.0], step=3
-    )
-
-
-def test_some_rollouts_are_kept_with_their_terms_and_advantages(tmp_path):
+def test_some_rollouts_are_kept_with_their_components_and_advantages(tmp_path):
     kept = Curve(tmp_path / "rollouts.jsonl")
     keep(kept, 1)
     rows = kept.read()
@@ -142,12 +120,25 @@ def test_some_rollouts_are_kept_with_their_terms_and_advantages(tmp_path):
     assert (rows[1]["text"], rows[1]["tokens"]) == ("bb", 2)
     assert [row["advantage"] for row in rows] == [0.7, -0.7] and rows[0]["task"] == "t"
     keep(kept, 0)
-    keep(None, 2)
     assert kept.read() == rows
-    keep(kept, 2, places=lambda example, reply: {"boxes": [example.sample.id, reply]})
-    assert [row["boxes"] for row in kept.read()[2:]] == [
-        [name, text] for name, texts in zip("ab", TEXTS, strict=True) for text in texts
-    ]
+    keep(kept, 2)
+    assert [row["text"] for row in kept.read()[2:]] == [text for texts in TEXTS for text in texts]
+
+
+def test_what_an_environment_noted_and_a_second_pass_said_is_kept(tmp_path):
+    kept = Curve(tmp_path / "rollouts.jsonl")
+    one = Rollout(text="x", tokens=1, facts={"exit_code": 2})
+    group = Group(
+        sample=example("a").sample,
+        rollouts=(one,),
+        seconds=(rollout("yy"),),
+        canvas=(4, 4),
+        count_tokens=len,
+    )
+    RolloutLog(kept, 1, Boxes().parse).write(1, [example("a")], [group], [[{"total": 1.0}]], [0.0])
+    (row,) = kept.read()
+    assert (row["facts"], row["second"]) == ({"exit_code": 2}, "yy")
+    assert numbers_of([group], [[{"total": 1.0}]])["second_length"] == [2]
 
 
 def placed(reply, *, canvas=(100, 50), frames=((0,),), length=1, forms=(AnswerForm.MASK,)):
@@ -157,7 +148,7 @@ def placed(reply, *, canvas=(100, 50), frames=((0,),), length=1, forms=(AnswerFo
     query = Query(id="q", text="?", media=(shown,), forms=forms)
     sample = Sample(id="q", query=query, target=Target(answer=Answer(no_target=True)))
     request = ChatRequest(key="q", text="?", media=(shown,), frames=frames)
-    return PlacesOf(Boxes().parse)(Example("t", sample, request, canvas), reply)
+    return places_of(Boxes().parse, Example("t", sample, request, canvas), reply)
 
 
 class Boxes:
@@ -167,7 +158,7 @@ class Boxes:
         frame, rest = split_frame(reply)
         if rest.strip() == "raise":
             raise ParseError("reply", expected="four numbers", found="none")
-        if not rest.strip():
+        if not rest.strip() or not rest.strip()[0].isdigit():
             return ParseResult(error="no numbers")
         left, top, right, bottom = map(float, rest.split())
         item = Item(Box(left, top, right, bottom), Point(left, top))
@@ -202,10 +193,11 @@ def test_words_have_no_places():
 
 def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
     plain, control = score(), score(random=True)
-    assert control.numbers["rewards/method_total"] == plain.totals
-    assert control.totals == [uniform(1, key) for keys in KEYS for key in keys]
-    assert len(set(control.totals)) == 4
-    assert all(0 <= one < 1 for one in control.totals)
+    logged = numbers_of(GROUPS, control)
+    assert logged["rewards/method_total"] == totals(plain)
+    assert totals(control) == [uniform(1, key) for keys in KEYS for key in keys]
+    assert len(set(totals(control))) == 4
+    assert all(0 <= one < 1 for one in totals(control))
     many = [uniform(0, str(number)) for number in range(2000)]
     assert abs(sum(many) / 2000 - 0.5) < 0.03
 
@@ -222,7 +214,7 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch, told):
     assert loggers(None, run, {}) == loggers("none", run, {}) == []
     with pytest.raises(UsageError, match="tensorboard, wandb, trackio"):
         loggers("tensorbord", run, {})
-    from harness.trainers.grpo import loggers as module
+    from harness.trainers import session as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert loggers("auto", run, {}) == []
@@ -249,7 +241,7 @@ def stub(monkeypatch, name, **content):
     for key, value in content.items():
         setattr(module, key, value)
     monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("harness.trainers.grpo.loggers.find_spec", lambda name: name)
+    monkeypatch.setattr("harness.trainers.session.find_spec", lambda name: name)
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])

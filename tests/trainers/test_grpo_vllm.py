@@ -1,5 +1,6 @@
 """What reaches vLLM, for which something stands in: tokens and pictures of every rollout."""
 
+import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,22 +12,16 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from PIL import Image  # noqa: E402
-
 from harness import media  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends.inputs import processor_inputs  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
-from harness.trainers import trl_compat  # noqa: E402
-from harness.trainers.grpo.examples import Example  # noqa: E402
-from harness.trainers.grpo.tokens import pictures_of, within  # noqa: E402
-from harness.types import Answer, AnswerForm, Query, Sample, Target  # noqa: E402
+from harness.trainers.grpo.settings import Settings  # noqa: E402
+from harness.trainers.grpo.vllm import VllmChat, images_of  # noqa: E402
 
 ensure_torchvision()
-
-from harness.trainers.grpo import hooks  # noqa: E402
 
 GROUP = 3
 SAID = [7, 8]
@@ -68,89 +63,21 @@ def processor(tiny_qwen):
     return backend(checkpoint=str(tiny_qwen)).processor
 
 
-def example(request):
-    query = Query(id=request.key, text=request.text, media=request.media, forms=(AnswerForm.TEXT,))
-    sample = Sample(id=request.key, query=query, target=Target(answer=Answer(text="4")))
-    return Example("t", sample, request, (1, 1))
-
-
-def begun(trainer, processor, requests):
-    """The trainer in its first round, in which each request is asked once a rollout of a group."""
-    trainer.course = SimpleNamespace(
-        examples=[example(one) for one in requests], processor=processor
-    )
-    trainer.num_generations, trainer.num_iterations, trainer.use_vllm = GROUP, 1, True
-    trainer.state = SimpleNamespace(global_step=0)
-    trainer.accelerator = SimpleNamespace(process_index=0, is_main_process=True, device="cpu")
-    trainer.turn = trainer._turn([row for row in range(len(requests)) for _ in range(GROUP)])
-    return trainer
-
-
-def written(trainer):
-    """As TRL goes from prompts to replies."""
-    prompts = [str(row) for row in range(len(trainer.turn.prompts))]
-    ids, pictures, fields = trainer._tokenize_prompts(prompts)
-    return trainer._generate_single_turn(ids, pictures, fields, GROUP)
-
-
-class Recorded:
-    """As much of TRL's trainer as is called."""
-
-    given: tuple[object, ...] = ()
-
-    def _generate_single_turn(self, *given):
-        self.given = given
-        return [list(SAID) for _ in given[0]], None
-
-
-class Trainer(hooks.Rollouts, Recorded):
-    """The hooks on it."""
-
-
 def runs(tokens, token):
     """Lengths of the runs of a token."""
     joined = "".join("x" if one == token else " " for one in tokens)
     return [len(run) for run in joined.split()]
 
 
-def test_trl_is_given_each_rollouts_tokens_and_its_pictures(processor):
-    trainer = begun(Trainer(), processor, REQUESTS)
-    assert written(trainer) == ([SAID] * len(REQUESTS) * GROUP, None)
-    prompts, pictures, fields, group, tools = trainer.given
-    assert (fields, group, tools) == ({}, GROUP, False)
-    assert len(prompts) == len(pictures) == len(REQUESTS) * GROUP
-    asked = [one for one in REQUESTS for _ in range(GROUP)]
-    for request, tokens, seen in zip(asked, prompts, pictures, strict=True):
-        whole = processor_inputs(processor, [request])
-        assert tokens == whole["input_ids"][0].tolist()
-        if not request.media:
-            assert seen is None
-            continue
-        assert all(isinstance(one, Image.Image) and one.mode == "RGB" for one in seen)
-        assert [one.size for one in seen] == SIZES[request.key]
-        # The processor makes of them what evaluation makes, patch by patch.
-        again = processor.image_processor(images=seen, return_tensors="pt")
-        assert torch.equal(again["pixel_values"], whole["pixel_values"])
-        assert torch.equal(again["image_grid_thw"], whole["image_grid_thw"])
-        lengths = (again["image_grid_thw"].prod(dim=1) // 4).tolist()
-        assert runs(tokens, processor.image_token_id) == lengths
-
-
-def test_prompts_without_pictures_bring_none_at_all(processor):
-    trainer = begun(Trainer(), processor, BARE)
-    written(trainer)
-    assert trainer.given[1] is None
-
-
 def test_a_clip_is_refused_and_a_frame_of_it_is_a_picture():
     with pytest.raises(UsageError, match=r"vllm with videos, request film.*a clip of 2 frames"):
-        pictures_of(CLIP)
-    (frame,) = pictures_of(ChatRequest(key="one", text="?", media=(FILM,), frames=((3,),)))
+        images_of(CLIP)
+    (frame,) = images_of(ChatRequest(key="one", text="?", media=(FILM,), frames=((3,),)))
     assert np.array_equal(np.array(frame), FILM.frame(3))
 
 
 def test_what_is_handed_over_is_a_copy():
-    (one,) = pictures_of(ChatRequest(key="one", text="?", media=(CUP,)))
+    (one,) = images_of(ChatRequest(key="one", text="?", media=(CUP,)))
     before = CUP.frame(0).copy()
     one.putpixel((0, 0), (1, 2, 3))
     assert np.array_equal(CUP.frame(0), before)
@@ -195,203 +122,220 @@ class Client:
         }
 
 
-def with_vllm(processor, requests, monkeypatch, **parts):
-    """TRL's trainer with its way to vLLM, in a process that is alone."""
+def with_vllm(processor, monkeypatch, *, rank=0, **parts):
+    """The chat with TRL's own way to vLLM, in a process that is alone."""
     from trl.generation import vllm_generation as module
 
     monkeypatch.setattr(module, "SamplingParams", lambda **given: given, raising=False)
     monkeypatch.setattr(module, "gather_object", lambda rows: rows)
     monkeypatch.setattr(module, "broadcast_object_list", lambda rows, from_process: rows)
-    trainer = object.__new__(trl_compat.engine("GRPOTrainer", hooks.Rollouts))
-    begun(trainer, processor, requests)
-    way = object.__new__(module.VLLMGeneration)
-    way.__dict__.update(
-        accelerator=trainer.accelerator,
-        processing_class=processor,
-        temperature=1.0,
-        model=torch.nn.Linear(1, 1),
-        top_p=0.95,
-        top_k=0,
-        min_p=None,
-        repetition_penalty=1.0,
-        max_completion_length=9,
-        logprobs=0,
-        structured_outputs_regex=None,
-        generation_kwargs={},
-        tensor_parallel_size=1,
-        enable_sleep_mode=False,
-        **parts,
+    monkeypatch.setattr(module.VLLMGeneration, "_init_vllm", lambda self: vars(self).update(parts))
+    accelerator = SimpleNamespace(
+        num_processes=1,
+        process_index=rank,
+        is_main_process=rank == 0,
+        device="cpu",
+        state=SimpleNamespace(deepspeed_plugin=None, fsdp_plugin=None),
     )
-    trainer.vllm_generation, trainer._last_loaded_step = way, 0
-    trainer.args = SimpleNamespace(report_to=[])
-    return trainer
+    settings = Settings(
+        num_generations=GROUP,
+        generation_batch_size=4 * GROUP,
+        vllm_mode=parts.pop("mode"),
+        max_completion_length=9,
+        top_p=0.95,
+    )
+    tokens = processor.tokenizer
+    return VllmChat(
+        settings,
+        torch.nn.Linear(1, 1),
+        accelerator,
+        processor,
+        ends=[tokens.eos_token_id],
+        suppress_tokens=tokens.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"]),
+    )
 
 
-def test_vllm_in_the_same_process_sees_pictures_where_there_are_some(processor, monkeypatch):
-    llm = Llm()
-    trainer = with_vllm(processor, REQUESTS, monkeypatch, mode="colocate", llm=llm)
-    replies, logprobs = written(trainer)
-    assert replies == [SAID] * len(REQUESTS) * GROUP
-    assert logprobs == [[-0.5] * len(SAID)] * len(replies)
-    assert llm.sampling["n"] == 1
-    asked = [one for one in REQUESTS for _ in range(GROUP)]
-    for request, prompt in zip(asked, llm.prompts, strict=True):
-        seen = prompt.get("multi_modal_data", {"image": []})["image"]
-        listed = seen if isinstance(seen, list) else [seen]
-        assert [one.size for one in listed] == SIZES[request.key]
-        assert ("multi_modal_data" in prompt) == bool(request.media)
+def rollout(request, *more):
+    """One rollout: a request, and what it leads to; comes to all its responses."""
+    found = []
+    for one in (request, *more):
+        (reply,) = yield (one,)
+        found.append(reply)
+    return found
 
 
-def test_a_server_is_sent_each_prompt_once_and_its_pictures(processor, monkeypatch):
-    client = Client()
-    trainer = with_vllm(processor, REQUESTS, monkeypatch, mode="server", vllm_client=client)
-    replies, _ = written(trainer)
-    assert replies == [SAID] * len(REQUESTS) * GROUP
-    assert client.prompts == [
-        processor_inputs(processor, [one])["input_ids"][0].tolist() for one in REQUESTS
+def groups(requests, *more):
+    """The rollouts of a group for each request; `more` makes further ones of it."""
+    return [
+        rollout(
+            replace(request, key=f"{request.key}#{number}", max_new_tokens=9),
+            *(make(request, number) for make in more),
+        )
+        for request in requests
+        for number in range(GROUP)
     ]
-    assert [[one.size for one in seen or ()] for seen in client.pictures] == list(SIZES.values())
-    for request, tokens, features in zip(REQUESTS, client.prompts, client.features, strict=True):
-        assert (features is None) == (not request.media)
-        if features is not None:
-            places = features["mm_placeholders"]["image"]
-            assert [one["length"] for one in places] == runs(tokens, processor.image_token_id)
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_vllm_may_write_no_token_of_a_medium_in_either_pass(processor, monkeypatch, mode):
+def test_every_rollout_reaches_vllm_with_its_tokens_and_its_images(processor, monkeypatch, mode):
     llm, client = Llm(), Client()
-    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode=mode, llm=llm, vllm_client=client)
-    ids = processor.tokenizer.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
-    config = SimpleNamespace(image_token_id=ids[0], video_token_id=ids[1])
-    trainer.model = SimpleNamespace(config=config)
-    trainer.vllm_generation.generation_kwargs = {"seed": 5}
-    trainer.begin(trainer.course)
-    expected = {"seed": 5, "logit_bias": dict.fromkeys(ids, -100.0)}
-    asked = llm if mode == "colocate" else client
-    for ask in (written, lambda one: told(asking(one, processor), seconds_of(one))):
-        ask(trainer)
-        given = asked.sampling if mode == "colocate" else asked.sampling["generation_kwargs"]
-        assert {name: given[name] for name in expected} == expected
+    chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    replies = chat.converse(groups(REQUESTS))
+    assert [[one.tokens for one in several] for several in replies] == [[tuple(SAID)]] * 15
+    assert [len(one) for one in chat.logps.values()] == [len(SAID)] * 15
+    assert set().union(*chat.logps.values()) == {-0.5}
+    whole = [processor_inputs(processor, [one]) for one in REQUESTS]
+    tokens = [one["input_ids"][0].tolist() for one in whole]
+    if mode == "server":  # each prompt once, and its images
+        assert (client.prompts, client.sampling["n"]) == (tokens, GROUP)
+        seen = client.pictures
+        for request, ids, features in zip(REQUESTS, tokens, client.features, strict=True):
+            assert (features is None) == (not request.media)
+            if features is not None:
+                places = features["mm_placeholders"]["image"]
+                lengths = [one["length"] for one in places]
+                assert lengths == runs(ids, processor.image_token_id)
+    else:
+        assert llm.sampling["n"] == 1
+        assert [one["prompt_token_ids"] for one in llm.prompts] == [
+            one for one in tokens for _ in range(GROUP)
+        ]
+        given = [one.get("multi_modal_data", {"image": []})["image"] for one in llm.prompts]
+        seen = [one if isinstance(one, list) else [one] for one in given][::GROUP]
+    assert [[one.size for one in several or ()] for several in seen] == list(SIZES.values())
+    for images, inputs in zip(seen, whole, strict=True):
+        if images:  # the processor makes of them what evaluation makes, patch by patch
+            again = processor.image_processor(images=images, return_tensors="pt")
+            assert torch.equal(again["pixel_values"], inputs["pixel_values"])
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_vllm_sees_no_pictures_where_there_are_none(processor, monkeypatch, mode):
+def test_vllm_sees_no_images_where_there_are_none(processor, monkeypatch, mode):
     llm, client = Llm(), Client()
-    trainer = with_vllm(processor, BARE, monkeypatch, mode=mode, llm=llm, vllm_client=client)
-    assert written(trainer)[0] == [SAID] * GROUP
+    chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    assert len(chat.converse(groups(BARE))) == GROUP
     if mode == "server":
         assert client.features is None and not hasattr(client, "pictures")
     else:
         assert [set(one) for one in llm.prompts] == [{"prompt_token_ids"}] * GROUP
 
 
-# -- second requests ------------------------------------------------------------------------------
+@pytest.mark.parametrize("mode", ["colocate", "server"])
+def test_vllm_may_write_no_token_of_a_medium(processor, monkeypatch, mode):
+    llm, client = Llm(), Client()
+    chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    chat.converse(groups(REQUESTS[:2]))
+    ids = processor.tokenizer.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
+    given = llm.sampling if mode == "colocate" else client.sampling["generation_kwargs"]
+    assert given["logit_bias"] == dict.fromkeys(ids, -100.0)
+
 
 HEAT = 0.25
-FIRSTS = [one for one in REQUESTS if one.key != "two"]
 
 
-def asking(trainer, processor, *, heat=HEAT, ends=()):
-    """The trainer with what second requests need of it."""
-    trainer.course.second_temperature, trainer.args.temperature = heat, 1.0
-    trainer._tokenizer, trainer.eos_token_ids = processor.tokenizer, list(ends)
-    return trainer
-
-
-def seconds_of(trainer, limits=(9,)):
-    """What every rollout leads to, in turn with these limits."""
-    return [
-        replace(
-            one.request,
-            key=f"{key}/second",
-            text=f"And {place}?",
-            max_new_tokens=limits[place % len(limits)],
-        )
-        for place, (one, key) in enumerate(
-            zip(trainer.turn.examples, trainer.turn.keys, strict=True)
-        )
-    ]
-
-
-def told(trainer, requests):
-    return trainer._answered(requests, [one.key for one in requests])
+def again(request, number):
+    """A second pass, of a temperature and a limit of its own."""
+    return replace(
+        request,
+        key=f"{request.key}#{number}/second",
+        text=f"And {number}?",
+        temperature=HEAT,
+        max_new_tokens=12 - number,
+    )
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_second_requests_reach_vllm_each_with_its_pictures(processor, monkeypatch, mode):
-    llm, client = Llm(), Client()
-    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode=mode, llm=llm, vllm_client=client)
-    asking(trainer, processor)
-    requests = seconds_of(trainer, limits=(9, 12, 2))
-    replies = told(trainer, requests)
-    assert [one.text for one in replies] == [processor.tokenizer.decode(SAID)] * len(requests)
-    asked = llm if mode == "colocate" else client
-    sampling = {name: asked.sampling[name] for name in ("n", "temperature", "max_tokens", "top_p")}
-    assert sampling == {"n": 1, "temperature": HEAT, "max_tokens": 12, "top_p": 0.95}
-    tokens = (
-        [one["prompt_token_ids"] for one in llm.prompts] if mode == "colocate" else client.prompts
-    )
-    assert tokens == [
-        processor_inputs(processor, [one])["input_ids"][0].tolist() for one in requests
-    ]
-    if mode == "colocate":
-        seen = [one.get("multi_modal_data", {"image": None})["image"] for one in llm.prompts]
-        assert [[one.size] if one else [] for one in seen] == [
-            SIZES[one.request.key] for one in trainer.turn.examples
-        ]
-    else:
-        assert [[one.size for one in seen or ()] for seen in client.pictures] == [
-            SIZES[one.request.key] for one in trainer.turn.examples
-        ]
-    # First requests go on as before.
-    written(trainer)
-    assert (asked.sampling["temperature"], asked.sampling["max_tokens"]) == (1.0, 9)
-    assert asked.sampling["n"] == (1 if mode == "colocate" else GROUP)
+def test_second_requests_follow_with_their_own_temperature_and_limits(processor, monkeypatch, mode):
+    calls = []
+
+    class Noted(Llm):
+        def generate(self, prompts, **given):
+            calls.append((len(prompts), given["sampling_params"]))
+            return super().generate(prompts, **given)
+
+    class NotedClient(Client):
+        def generate(self, prompts, **given):
+            calls.append((len(prompts), given))
+            return super().generate(prompts, **given)
+
+    chat = with_vllm(processor, monkeypatch, mode=mode, llm=Noted(), vllm_client=NotedClient())
+    found = chat.converse(groups(REQUESTS[:2], again))
+    assert [[one.tokens for one in several] for several in found] == [[tuple(SAID)] * 2] * 6
+    first, second = ((count, given) for count, given in calls)
+    alike = mode == "server"
+    assert (first[0], second[0]) == (2 if alike else 6, 6)
+    names = ("n", "temperature", "max_tokens", "top_p")
+    assert [first[1][name] for name in names] == [GROUP if alike else 1, 1.0, 9, 0.95]
+    assert [second[1][name] for name in names] == [1, HEAT, 12, 0.95]
 
 
-@pytest.mark.parametrize(("own", "heat"), [(None, 1.0), (0.0, 0.0)])
-def test_a_second_pass_has_the_first_ones_temperature_or_its_own(processor, monkeypatch, own, heat):
+def test_rollouts_of_fewer_turns_wait_for_the_others_and_are_asked_nothing_more(
+    processor, monkeypatch
+):
     llm = Llm()
-    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode="colocate", llm=llm)
-    trainer.vllm_generation.temperature = 0.7
-    told(asking(trainer, processor, heat=own), seconds_of(trainer))
-    assert llm.sampling["temperature"] == heat
-    assert trainer.vllm_generation.temperature == 0.7
+    chat = with_vllm(processor, monkeypatch, mode="colocate", llm=llm)
+
+    def next_turn(request, number):
+        return replace(request, key=f"{request.key}#{number}/turn1", written=(7, 8, 9))
+
+    conversations = groups(REQUESTS[:1], next_turn)[:1] + groups(REQUESTS[:1])[1:]
+    found = chat.converse(conversations)
+    assert [len(several) for several in found] == [2, 1, 1]
+    # As many requests as at first, so that all processes ask equally often with equally many.
+    assert len(llm.prompts) == GROUP
+    whole = processor_inputs(processor, REQUESTS[:1])["input_ids"][0].tolist()
+    assert llm.prompts[0]["prompt_token_ids"] == [*whole, 7, 8, 9]
+    assert len(chat.logps) == GROUP + 1
 
 
-def test_a_reply_ends_where_its_own_request_says(processor):
-    ids = processor.tokenizer("one two; three four", add_special_tokens=False)["input_ids"]
-    decode, end = processor.tokenizer.decode, processor.tokenizer.eos_token_id
-    written = [*ids, end, *ids]
+def test_a_response_ends_where_its_own_request_says(processor, monkeypatch):
+    tokens = processor.tokenizer
+    ids = tokens("one two; three four", add_special_tokens=False)["input_ids"]
+    written, end = [*ids, tokens.eos_token_id, *ids], tokens.eos_token_id
+    chat = with_vllm(processor, monkeypatch, mode="colocate")
 
     def kept(**changes):
-        return within(written, ChatRequest(key="a", text="?", **changes), ends=[end], decode=decode)
+        request = ChatRequest(key="a", text="?", **changes)
+        return chat._response(request, written, [[-1.0]] * len(written))
 
-    assert kept() == [*ids, end]
-    assert kept(max_new_tokens=3) == ids[:3]
+    assert (kept().tokens, kept().cut) == ((*ids, end), False)
+    assert (kept(max_new_tokens=3).tokens, kept(max_new_tokens=3).cut) == (tuple(ids[:3]), True)
     stopped = kept(stop=("; ",))
-    assert "; " in decode(stopped) and "; " not in decode(stopped[:-1])
+    assert "; " in stopped.text and "three" not in stopped.text and not stopped.cut
+    assert chat.logps["a"] == [-1.0] * len(stopped.tokens)
 
 
-@pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_replies_to_second_requests_are_cut_each_at_its_limit(processor, monkeypatch, mode):
-    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode=mode, llm=Llm(), vllm_client=Client())
-    requests = seconds_of(asking(trainer, processor, ends=SAID[1:]), limits=(1, 9))
-    found = {(one.tokens, one.cut) for one in told(trainer, requests)[::2]}
-    assert found == {(1, True)}
-    assert {(one.tokens, one.cut) for one in told(trainer, requests)[1::2]} == {(2, False)}
+def test_a_second_request_with_a_clip_is_refused_by_name(processor, monkeypatch):
+    chat = with_vllm(processor, monkeypatch, mode="colocate", llm=Llm())
+    film = replace(CLIP, key="film#0/second")
+    with pytest.raises(UsageError, match=r"request film#0/second.*2 frames"):
+        chat.converse([rollout(BARE[0], film)])
 
 
-def test_a_second_request_with_a_clip_is_refused_and_vllm_is_not_asked(processor, monkeypatch):
-    llm = Llm()
-    trainer = with_vllm(processor, FIRSTS, monkeypatch, mode="colocate", llm=llm)
-    asking(trainer, processor)
-    requests = [*seconds_of(trainer)[1:], replace(CLIP, key="film@0:1#2/second")]
-    with pytest.raises(UsageError, match=r"request film@0:1#2/second.*2 frames.*Leave vllm out"):
-        told(trainer, requests)
-    assert not hasattr(llm, "prompts")
-    assert trainer.vllm_generation.temperature == 1.0, "what TRL asks with is put back"
+def test_vllm_is_begun_with_arguments_that_trl_takes(processor, monkeypatch):
+    """If this fails, TRL has changed: see `VllmChat`."""
+    from trl.generation.vllm_generation import VLLMGeneration
+
+    assert list(inspect.signature(VLLMGeneration.generate).parameters) == [
+        "self",
+        "prompts",
+        "images",
+        "num_generations",
+        "profiler",
+    ]
+    assert list(inspect.signature(VLLMGeneration.sync_weights).parameters) == ["self"]
+    source = inspect.getsource(VLLMGeneration.generate)
+    for used in (
+        "temperature = self.temperature",
+        "max_completion_length = self.max_completion_length",
+        "accelerator.process_index * len(prompts)",
+        "gather_object(prompts)",
+    ):
+        assert used in source, used
+    chat = with_vllm(processor, monkeypatch, mode="server")
+    engine = chat.engine
+    assert (engine.mode, engine.max_completion_length) == ("server", 9)
+    assert (engine.top_p, engine.max_num_seqs, engine.logprobs) == (0.95, 4 * GROUP, 0)
 
 
 class Processes:
@@ -439,27 +383,23 @@ def test_processes_ask_equally_often_and_with_the_longest_limit_of_all(
     from trl.generation import vllm_generation as module
 
     both, client, llms = Processes(), Counting(), [Llm(), Llm()]
-    trainers = [
-        with_vllm(processor, [one], monkeypatch, mode=mode, vllm_client=client, llm=llm)
-        for one, llm in zip(FIRSTS, llms, strict=False)
+    chats = [
+        with_vllm(processor, monkeypatch, mode=mode, rank=rank, vllm_client=client, llm=llms[rank])
+        for rank in (0, 1)
     ]
-    for rank, trainer in enumerate(trainers):
-        asking(trainer, processor).accelerator.process_index = rank
-        trainer.accelerator.is_main_process = rank == 0
     monkeypatch.setattr(module, "gather_object", both.gather)
     monkeypatch.setattr(module, "broadcast_object_list", both.broadcast)
-    monkeypatch.setattr(hooks, "gathered", both.gather)
-    # The first process asks a server, also where only the other has a long limit.
-    asked = [seconds_of(trainers[rank], limits=(9 + rank,)) for rank in (0, 1)]
-    found = both.run(lambda rank: trainers[rank]._second_by_vllm(asked[rank]))
+    monkeypatch.setattr("harness.trainers.grpo.vllm.gathered", both.gather)
+    # The first process asks a server, also where only the other has a second turn.
+    more = [(), (lambda request, number: replace(again(request, number), temperature=None),)]
+    found = both.run(lambda rank: chats[rank].converse(groups([REQUESTS[rank]], *more[rank])))
     assert both.calls[0] == both.calls[1]
-    assert [len(one) for one in found] == [3, 3]
+    assert [[len(several) for several in one] for one in found] == [[1] * GROUP, [2] * GROUP]
     if mode == "colocate":
-        assert [len(one.prompts) for one in llms] == [3, 3]
-        assert {one.sampling["max_tokens"] for one in llms} == {10}
+        assert {one.sampling["max_tokens"] for one in llms} == {12}
     else:
-        assert len(client.prompts) == 6 and client.sampling["max_tokens"] == 10
-        assert found == [
-            [processor_inputs(processor, [one])["input_ids"][0].tolist()[-8:] for one in requests]
-            for requests in asked
-        ]
+        assert len(client.prompts) == 2 * GROUP and client.sampling["max_tokens"] == 12
+        for several, number in zip(found[1], range(GROUP), strict=True):
+            ids = processor_inputs(processor, [again(REQUESTS[1], number)])["input_ids"][0]
+            kept = ids.tolist()[-8:]
+            assert list(several[1].tokens) == kept[: len(several[1].tokens)]

@@ -18,7 +18,7 @@ from harness.models.spacer.grammar import drawn
 from harness.run.plan import samples_of
 from harness.spec import parse
 from harness.trainers.grpo.examples import asked
-from harness.trainers.grpo.values import TOTAL, Group, Rollout
+from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.sft.examples import Dropped, examples_of
 from harness.trainers.sft.telling import told_by
 from harness.trainers.spacer.maps import maps_extra

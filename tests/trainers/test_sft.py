@@ -25,9 +25,9 @@ pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.trainers.sft.examples import Dropped, Example, examples_of  # noqa: E402
-from harness.trainers.sft.network import freeze_vision, load  # noqa: E402
+from harness.trainers.sft.network import freeze_vision, load, trainable  # noqa: E402
 from harness.trainers.sft.reasoning import about_objects, with_thought  # noqa: E402
-from harness.trainers.sft.trainer import sft, trainable  # noqa: E402
+from harness.trainers.sft.trainer import sft  # noqa: E402
 from harness.trainers.state import newest_state  # noqa: E402
 
 ensure_torchvision()
@@ -61,7 +61,7 @@ def task(examples):
 
 @pytest.fixture
 def model(tiny_qwen):
-    return trainable(parse(f"qwen_vl(checkpoint={tiny_qwen})"))
+    return trainable("sft", parse(f"qwen_vl(checkpoint={tiny_qwen})"))[0]
 
 
 def tensors(folder: Path) -> dict[str, "torch.Tensor"]:
@@ -101,13 +101,14 @@ def assert_same_training(one: Training, other: Training) -> None:
     names = sorted(path.name for path in states[0].iterdir())
     assert names == sorted(path.name for path in states[1].iterdir())
     for name in (
-        "random-0.json",
-        "random-0.safetensors",
         "counters.json",
         "trainer_state.json",
         "trained.safetensors",
     ):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
+    drawn = [torch.load(state / "random-0.pt", weights_only=True) for state in states]
+    assert torch.equal(drawn[0].pop("cpu"), drawn[1].pop("cpu"))
+    assert drawn[0] == drawn[1]
     rates = [torch.load(state / "scheduler.pt", weights_only=True) for state in states]
     assert rates[0] == rates[1]
 
@@ -215,7 +216,7 @@ def test_a_training_that_died_after_its_last_step_is_only_completed(start, whole
 
 @pytest.mark.parametrize("method", ["sft", "video_str_sft"])
 def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_path, monkeypatch):
-    from harness.trainers.grpo import loggers
+    from harness.trainers import session as loggers
 
     logged = []
     kinds = {"wandb": lambda run, settings: lambda step, numbers: logged.append((step, numbers))}
@@ -282,7 +283,9 @@ def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
     )
     curve = training.curve.read()
     assert curve[-1]["loss"] < 0.05 < 3 < curve[0]["loss"]
-    trained = trainable(parse(f"qwen_vl(checkpoint={training.folder},max_new_tokens=400)"))
+    trained = trainable("sft", parse(f"qwen_vl(checkpoint={training.folder},max_new_tokens=400)"))[
+        0
+    ]
     samples = list(samples_of(plugins.build("tasks", "reason_seg", examples)))
     said = trained.predict([sample.query for sample in samples])
     for sample, one in zip(samples, said, strict=True):
@@ -304,7 +307,7 @@ def test_a_frozen_vision_tower_stays_and_the_rest_moves(start, tiny_qwen):
 @pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3"])
 def test_the_layers_that_merge_patches_are_of_the_language_side(network, request):
     folder = request.getfixturevalue(network)
-    loaded = load(trainable(parse(f"qwen_vl(checkpoint={folder})")).chat, dtype="float32")
+    loaded = load(trainable("sft", parse(f"qwen_vl(checkpoint={folder})"))[1], dtype="float32")
     freeze_vision(loaded)
     frozen = {name for name, one in loaded.named_parameters() if not one.requires_grad}
     learned = {name for name, one in loaded.named_parameters() if one.requires_grad}
@@ -350,7 +353,7 @@ def test_evaluating_while_training_changes_nothing_but_the_curve(start, whole):
         torch.manual_seed(step)
         torch.rand(3)
         spec = parse(f"qwen_vl(checkpoint={folder})")
-        seen.append((step, trainable(spec).chat.network.training))
+        seen.append((step, trainable("sft", spec)[1].network.training))
         return {"gIoU": step / 10}
 
     for extra in ("", ",finetune=lora,lora_dropout=0.1"):
@@ -501,7 +504,7 @@ def test_only_a_network_in_process_can_be_trained(start):
     with pytest.raises(UsageError, match="a network that transformers calls"):
         start("other", model="saliency")
     with pytest.raises(UsageError, match="a model to start from"):
-        trainable(None)
+        trainable("sft", None)
 
 
 def test_examples_in_docstrings_are_right():

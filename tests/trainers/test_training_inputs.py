@@ -30,7 +30,7 @@ from harness.tasks.training.scoring import ANSWERS
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.seg_zero import rewards as seg_zero
 from harness.trainers.videoseg_r1 import trainer as videoseg_trainer
 from harness.trainers.videoseg_r1.difficulty import ChatRater
@@ -95,7 +95,7 @@ def begun(method, model, task, monkeypatch, tmp_path, told, **run):
         kept.append((self, run, model))
         raise Begun
 
-    monkeypatch.setattr(GrpoTrainer, "_begun", begins)
+    monkeypatch.setattr(GrpoTrainer, "_trained", begins)
     given = TrainingRun(out=tmp_path, tasks=(task,), model=parse(model), progress=told, **run)
     with pytest.raises(Begun):
         plugins.build("trainers", parse(method)).train(given)

@@ -16,7 +16,7 @@ from harness.spec import parse
 from harness.tasks.shapes_qa.writer import write
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.values import TOTAL, Group, Rollout
+from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import categories as mapped
 from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_r1.shuffled import Shuffled, shuffled
@@ -180,7 +180,7 @@ def test_a_model_is_trained_in_the_words_that_its_rewards_read(
         asked.append(model)
         raise Begun
 
-    monkeypatch.setattr(GrpoTrainer, "_begun", begun)
+    monkeypatch.setattr(GrpoTrainer, "_trained", begun)
     inner = f"{model}," if "(" in model else f"{model}("
     spec = parse(f"{inner}checkpoint={tiny_qwen})")
     run = TrainingRun(out=tmp_path, tasks=(known,), model=spec, progress=told)

@@ -19,9 +19,9 @@ from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.run.plan import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
-from harness.trainers import trl_compat
+from harness.trainers import session
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.sft.examples import Dropped, examples_of
 from harness.trainers.videoseg_r1 import difficulty, rewards
 from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
@@ -649,7 +649,7 @@ def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monk
     def connected():
         raise AssertionError("processes are connected before everything is rated")
 
-    monkeypatch.setattr(trl_compat, "place", connected)
+    monkeypatch.setattr(session, "place", connected)
     looks = iter([[], SAMPLES[:2], SAMPLES])
     file = tmp_path / "difficulty.jsonl"
 

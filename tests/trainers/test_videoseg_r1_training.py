@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainers.grpo import trainer as methods  # noqa: E402
+from harness.trainers.grpo import vllm  # noqa: E402
 
 ensure_torchvision()
 pytest.importorskip("peft")
@@ -105,7 +105,7 @@ def test_difficulties_are_rated_kept_and_counted(training, examples):
 def test_what_cannot_be_trained_is_refused_before_a_sample_is_rated(
     tiny_qwen, examples, tmp_path, monkeypatch, settings, installed, error, said
 ):
-    monkeypatch.setattr(methods, "find_spec", lambda name: name if installed else None)
+    monkeypatch.setattr(vllm, "find_spec", lambda name: name if installed else None)
     method = plugins.build("trainers", Spec("videoseg_r1", {**FEW, **settings}))
     run = TrainingRun(
         out=tmp_path,

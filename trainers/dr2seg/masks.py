@@ -8,7 +8,7 @@ import numpy as np
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.compose import PromptedModel
-from harness.trainers.grpo.values import Group, Terms
+from harness.trainers.grpo.types import Group, RewardComponents
 from harness.types import Sample
 
 
@@ -22,7 +22,7 @@ class Masks:
 
     model: PromptedModel
 
-    def __call__(self, group: Group, replies: Sequence[str]) -> list[Terms]:
+    def __call__(self, group: Group, replies: Sequence[str]) -> list[RewardComponents]:
         """The overlap, one mapping a reply."""
         found = {reply: self._overlap(group.sample, reply) for reply in dict.fromkeys(replies)}
         return [{"accuracy": found[reply]} for reply in replies]

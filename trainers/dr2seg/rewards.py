@@ -13,7 +13,7 @@ from typing import Protocol
 from harness.models.dr2seg.grammar import Form, description, thought, well_formed
 from harness.models.grammar import split_frame
 from harness.trainers.dr2seg.second import LONGEST, described
-from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.visionreasoner.objects import Meant
 from harness.trainers.visionreasoner.rewards import (
     BOX,
@@ -33,7 +33,7 @@ GAMMA = 0.05
 class Accuracy(Protocol):
     """R_acc of several replies about one sample: named parts, of which `accuracy` is the sum."""
 
-    def __call__(self, group: Group, replies: Sequence[str]) -> list[Terms]: ...  # noqa: D102
+    def __call__(self, group: Group, replies: Sequence[str]) -> list[RewardComponents]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Places:
 
     semantics: Semantics = "official"
 
-    def __call__(self, group: Group, replies: Sequence[str]) -> list[Terms]:
+    def __call__(self, group: Group, replies: Sequence[str]) -> list[RewardComponents]:
         """Three parts and their sum, one mapping a reply."""
         meant = Meant(group.sample)
         found = [located(group, text, meant, semantics=self.semantics) for text in replies]
@@ -128,8 +128,8 @@ class DR2SegReward:
     passes the gate; the paper's is 0."""
     longest: int = LONGEST
 
-    def __call__(self, group: Group) -> list[Terms]:
-        """Terms of every rollout; `total` is the product of Eq. 7."""
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """RewardComponents of every rollout; `total` is the product of Eq. 7."""
         firsts = [split_frame(rollout.text)[1] for rollout in group.rollouts]
         seconds = self._seconds(group)
         right = self.accuracy(group, [rollout.text for rollout in group.rollouts])
@@ -160,13 +160,13 @@ class DR2SegReward:
     def _terms(
         self,
         reply: str,
-        right: Terms,
+        right: RewardComponents,
         desc: float,
         first: int,
         second: int | None,
         length: float,
         factor: float,
-    ) -> Terms:
+    ) -> RewardComponents:
         formats = format_terms(reply, form=self.form)
         unrepeated = non_repeat(reply)
         base = sum(formats.values()) + unrepeated + right["accuracy"]

@@ -12,7 +12,7 @@ from harness.models.compose import PromptedModel
 from harness.models.dr2seg.grammar import Form, description
 from harness.models.grammar import split_frame
 from harness.trainers.grpo.examples import asked
-from harness.trainers.grpo.values import Rollout
+from harness.trainers.grpo.types import Rollout
 from harness.types import Sample
 
 LONGEST = 64

@@ -1,30 +1,36 @@
-"""From samples to prompts: the request that evaluation makes, and what its numbers refer to."""
+"""From samples to prompts: the request that evaluation makes, and its tensors."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from os import cpu_count
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
-from harness.models.backends.inputs import shown
+from harness.models.backends.inputs import processor_inputs, shown
 from harness.models.compose import LOCATED, PromptedModel
 from harness.run.plan import samples_of
 from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Dropped
+from harness.trainers.sft.prepare import checked, tell
 from harness.types import Sample
 
-NAMED = 3  # samples that a note names
+if TYPE_CHECKING:
+    from torch import Tensor
 
+    from harness.trainers.grpo.trainer import GrpoTrainer
+
+Prompt: TypeAlias = "Mapping[str, Tensor]"
+"""One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
 Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
-"""What a method asks of a sample; `asked` unless a method's training asks something else."""
+"""Words a method's request; `asked` unless a method's training asks something else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sample, what is asked of it, and the frame that the numbers of replies are in."""
+    """A sample, its request, and the frame that the numbers of responses are in."""
 
     task: str
     sample: Sample
@@ -38,10 +44,10 @@ class Example:
 
 
 def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
-    """The request that evaluation makes of a sample that has one form of answer.
+    """Return the request that evaluation makes of a sample that has one form of answer.
 
     Raises:
-        DataError: it has several, so that there is no one reply to reward.
+        DataError: it has several, so that there is no one response to reward.
     """
     requests = model.requests(sample.query)
     if len(requests) != 1:
@@ -54,7 +60,7 @@ def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
 def example_of(
     model: PromptedModel, task: str, sample: Sample, *, ask: Ask, max_completion_length: int
 ) -> Example:
-    """A sample as a prompt; the canvas is the one by which evaluation reads replies.
+    """Return a sample as a prompt; the canvas is the one by which evaluation reads responses.
 
     Raises:
         UsageError: the policy writes y before x, of which rewards read places wrongly.
@@ -70,126 +76,90 @@ def example_of(
     return Example(task, sample, request, canvas.extent)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preparation:
-    """Makes prompts of a run's samples, and names those that cannot be learned from."""
+def encoded(processor: Any, request: ChatRequest) -> Prompt:
+    """Return one prompt, encoded by the function that evaluation uses."""
+    import torch
 
-    model: PromptedModel
-    processor: Any
-    ask: Ask
-    usable: Callable[[Sample], object]
-    """Raises a HarnessError for a sample that the method's reward has no truth for."""
-    max_completion_length: int
-    max_prompt_length: int | None
-    vllm_mode: str | None = None
-    """What writes rollouts, if not transformers."""
+    made = processor_inputs(processor, [request])
+    return {name: torch.as_tensor(value) for name, value in made.items()}
 
-    def prepared(self, run: TrainingRun) -> tuple[list[Example], list[Dropped]]:
-        """What is learned from, and what is left out. Every prompt was encoded once.
 
-        Several processes share the work, and come to the same result.
+def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt]:
+    """Return several prompts, in order; those that ask the same are one object, encoded once."""
+    alike = {replace(request, key=""): request for request in requests}
+    with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
+        known = dict(zip(alike, pool.map(partial(encoded, processor), alike.values()), strict=True))
+    return [known[replace(request, key="")] for request in requests]
 
-        Raises:
-            DataError: nothing is left.
-            UsageError: a prompt shows a clip, and vLLM is to see it.
-        """
-        made = list(self._made(run))
-        examples = [one for one in made if isinstance(one, Example)]
-        self._refuse_clips(examples)
-        verdicts = self._checked(examples, run)
-        kept = [one for one, verdict in zip(examples, verdicts, strict=True) if verdict is None]
-        bad = [verdict for verdict in verdicts if verdict is not None]
-        dropped = [*(one for one in made if isinstance(one, Dropped)), *bad]
-        _tell(run, dropped, kept)
-        return kept, dropped
 
-    def check_clips(self, run: TrainingRun) -> None:
-        """Raise what `prepared` would of clips; nothing is encoded.
+def prepared(
+    method: "GrpoTrainer", model: PromptedModel, processor: Any, run: TrainingRun
+) -> tuple[list[Example], list[Dropped]]:
+    """Return what is learned from, and what is left out. Every prompt was encoded once.
 
-        Raises:
-            UsageError: a prompt shows a clip, and vLLM is to see it.
-        """
-        self._refuse_clips(one for one in self._made(run) if isinstance(one, Example))
+    Raises:
+        DataError: nothing is left.
+        UsageError: a prompt shows a clip, and vLLM is to see it.
+    """
+    found = list(made(method, model, run))
+    examples = [one for one in found if isinstance(one, Example)]
+    refuse_clips(examples, method.settings.vllm_mode)
+    longest = method.settings.max_prompt_length
+    verdicts = checked(examples, partial(verdict, processor, longest=longest), run)
+    kept = [one for one, fault in zip(examples, verdicts, strict=True) if fault is None]
+    dropped = [one for one in (*found, *verdicts) if isinstance(one, Dropped)]
+    tell(run, dropped, kept)
+    return kept, dropped
 
-    def _refuse_clips(self, examples: Iterable[Example]) -> None:
-        for example in examples if self.vllm_mode is not None else ():
-            longest = max(map(len, example.frames), default=0)
-            if longest > 1:
-                raise UsageError(
-                    f"vllm_mode={self.vllm_mode}, sample {example.sample.id} of {example.task}",
-                    expected="prompts of single pictures, since TRL hands vLLM no videos",
-                    found=f"a clip of {longest} frames",
-                    fix="Leave vllm_mode out: rollouts are then "
-                    "written by transformers; `generation_micro_batch_size` says how many at once.",
-                )
 
-    def _made(self, run: TrainingRun) -> Iterator[Example | Dropped]:
-        for task in run.tasks:
-            for sample in samples_of(task):
-                yield self._one(task.name, sample)
+def made(
+    method: "GrpoTrainer", model: PromptedModel, run: TrainingRun
+) -> Iterator[Example | Dropped]:
+    """Yield the prompt of every sample, or why it has none; nothing is encoded."""
+    for task in run.tasks:
+        for sample in samples_of(task):
+            yield _made(method, model, task.name, sample)
 
-    def _one(self, task: str, sample: Sample) -> Example | Dropped:
-        if sample.target is None:
-            return Dropped(task, sample.id, "no target")
-        try:
-            self.usable(sample)
-        except HarnessError as error:
-            return Dropped(task, sample.id, "no truth for the reward", str(error))
-        try:
-            return example_of(
-                self.model,
-                task,
-                sample,
-                ask=self.ask,
-                max_completion_length=self.max_completion_length,
+
+def _made(
+    method: "GrpoTrainer", model: PromptedModel, task: str, sample: Sample
+) -> Example | Dropped:
+    if sample.target is None:
+        return Dropped(task, sample.id, "no target")
+    try:
+        method.usable(sample)
+    except HarnessError as error:
+        return Dropped(task, sample.id, "no truth for the reward", str(error))
+    try:
+        limit = method.settings.max_completion_length
+        return example_of(model, task, sample, ask=method.ask, max_completion_length=limit)
+    except UsageError:
+        raise
+    except HarnessError as error:
+        return Dropped(task, sample.id, "cannot be asked", str(error))
+
+
+def refuse_clips(examples: Iterable[Example], vllm_mode: str | None) -> None:
+    """Raise UsageError if vLLM is to see a clip."""
+    for example in examples if vllm_mode is not None else ():
+        longest = max(map(len, example.frames), default=0)
+        if longest > 1:
+            raise UsageError(
+                f"vllm_mode={vllm_mode}, sample {example.sample.id} of {example.task}",
+                expected="prompts of single images, since TRL hands vLLM no videos",
+                found=f"a clip of {longest} frames",
+                fix="Leave vllm_mode out: rollouts are then written by transformers; "
+                "`generation_micro_batch_size` says how many at once.",
             )
-        except UsageError:
-            raise
-        except HarnessError as error:
-            return Dropped(task, sample.id, "cannot be asked", str(error))
-
-    def _checked(self, examples: Sequence[Example], run: TrainingRun) -> list[Dropped | None]:
-        """Encode every prompt once, as training will: None, or why it is left out."""
-        from harness.trainers.trl_compat import gathered, place
-
-        rank, ranks = place()
-        own = range(rank, len(examples), ranks)
-        found: list[tuple[int, Dropped | None]] = []
-        run.progress.start("checking samples", len(examples), 0)
-        with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
-            verdicts = pool.map(self._verdict, [examples[index] for index in own])
-            for done, (index, verdict) in enumerate(zip(own, verdicts, strict=True), start=1):
-                found.append((index, verdict))
-                run.progress.step(min(done * ranks, len(examples)), {})
-        run.progress.end()
-        return [verdict for _, verdict in sorted(gathered(found), key=lambda pair: pair[0])]
-
-    def _verdict(self, example: Example) -> Dropped | None:
-        from harness.trainers.grpo.encoding import encoded
-
-        name = (example.task, example.sample.id)
-        try:
-            length = int(encoded(self.processor, example.request)["input_ids"].shape[1])
-        except (HarnessError, ValueError, OSError) as error:
-            return Dropped(*name, "unreadable", str(error))
-        if self.max_prompt_length is not None and length > self.max_prompt_length:
-            return Dropped(
-                *name, f"a prompt of more than {self.max_prompt_length} tokens", f"{length} tokens"
-            )
-        return None
 
 
-def _tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[Example]) -> None:
-    if not kept:
-        first = f", such as {dropped[0].sample!r}: {dropped[0].why}" if dropped else ""
-        detail = f" ({dropped[0].detail})" if dropped and dropped[0].detail else ""
-        raise DataError(
-            "training samples",
-            expected="at least one to learn from",
-            found=f"none; {len(dropped)} dropped{first}{detail}",
-        )
-    for why, count in Counter(one.why for one in dropped).items():
-        named = [one for one in dropped if one.why == why]
-        listed = ", ".join(f"{one.task} {one.sample}" for one in named[:NAMED])
-        detail = f" ({named[0].detail})" if named[0].detail else ""
-        run.progress.note(f"{count} sample(s) dropped, {why}: {listed}{detail}")
+def verdict(processor: Any, example: Example, *, longest: int | None) -> Dropped | None:
+    """Encode a prompt as training will: None, or why it cannot be learned from."""
+    name = (example.task, example.sample.id)
+    try:
+        length = int(encoded(processor, example.request)["input_ids"].shape[1])
+    except (HarnessError, ValueError, OSError) as error:
+        return Dropped(*name, "unreadable", str(error))
+    if longest is not None and length > longest:
+        return Dropped(*name, f"a prompt of more than {longest} tokens", f"{length} tokens")
+    return None

@@ -1,17 +1,35 @@
-"""What can be set of every training with GRPO, and how a method's plugin function offers it."""
+"""Settings of every training with GRPO, and how a method's plugin function offers them."""
 
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields
+from functools import wraps
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from harness.errors import UsageError
-from harness.trainers.grpo.loss import UNCLIPPED, LossType
 
+LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
+"""How tokens are weighed and averaged. Clipped ratios of tokens: `grpo`, the mean of each rollout's
+mean over tokens; `bnpo`, the mean over the tokens of a batch (what the official code of
+VisionReasoner does); `dapo`, the mean over the tokens of a whole step; `dr_grpo`, the sum over
+tokens, divided by rollouts times the longest length allowed. No paper of this project trains with
+the others. `cispo`: the ratio, clipped from above alone, is a weight without gradient, averaged as
+`dapo` (arXiv 2506.13585). `sapo`: a sigmoid in the place of the clip, averaged as `grpo` (arXiv
+2511.20347). `luspo`: the clipped ratio of whole responses, weighed by their length (arXiv
+2602.05261). `vespo`: whole responses weighed by a gamma density of their ratio, without gradient,
+averaged as `dapo` (arXiv 2602.10693)."""
+UNCLIPPED = frozenset({"sapo", "vespo"})
+"""Losses that weigh ratios by themselves, without a range that is given."""
+Scale: TypeAlias = Literal["group", "batch"] | None
 Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
 LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""
+
+
+def at_least(least: float, default: Any) -> Any:
+    """Declare a setting that is a number of at least `least`, or None."""
+    return field(default=default, metadata={"least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,18 +41,18 @@ class Settings:
     too is called as there.
     """
 
-    num_generations: int = 8
+    num_generations: int = at_least(2, 8)
     """Rollouts of a prompt."""
     generation_batch_size: int = 128
     """Rollouts a round, over all devices: a multiple of `num_generations`."""
-    per_device_train_batch_size: int = 4
+    per_device_train_batch_size: int = at_least(1, 4)
     """Rollouts on each device that gradients are computed for at once."""
-    generation_micro_batch_size: int | None = None
+    generation_micro_batch_size: int | None = at_least(1, None)
     """Rollouts on each device that are written at once; None: all of a round. vLLM decides that
     by itself."""
-    num_iterations: int = 1
+    num_iterations: int = at_least(1, 1)
     """Optimiser steps a round."""
-    max_completion_length: int = 2000
+    max_completion_length: int = at_least(1, 2000)
     """Longest rollout, in tokens."""
     temperature: float = 1.0
     """Of rollouts."""
@@ -49,39 +67,39 @@ class Settings:
 
     loss_type: LossType = "bnpo"
     """How tokens are weighed and averaged; see `harness.trainers.grpo.loss`."""
-    beta: float = 0.0
+    beta: float = at_least(0, 0.0)
     """Weight of the divergence from the network that training began with."""
-    epsilon: float = 0.2
+    epsilon: float = at_least(0, 0.2)
     """How far below 1 the ratio of new to old probability counts. Not of `sapo` and `vespo`; of
     `cispo` only as `epsilon_high`, where that is not given."""
-    epsilon_high: float | None = None
+    epsilon_high: float | None = at_least(0, None)
     """How far above 1 it does, also of `cispo`, where TRL takes the largest ratio itself; None: as
     far as below. Not of `sapo` and `vespo`."""
     scale_rewards: Literal["group", "batch"] | None = "group"
     """What advantages are divided by: the standard deviation of their group, of all, or nothing."""
-    entropy_coef: float = 0.0
+    entropy_coef: float = at_least(0, 0.0)
     """Weight of the entropy of tokens, which is kept high."""
 
-    learning_rate: float | None = None
+    learning_rate: float | None = at_least(0, None)
     """Peak; None: 1e-6, or 2e-5 for an adapter."""
     lr_scheduler_type: Scheduler = "constant_with_warmup"
     """What follows the warm-up."""
-    warmup_steps: int = 0
+    warmup_steps: int = at_least(0, 0)
     """Steps in which the learning rate rises from 0."""
-    weight_decay: float = 0.01
+    weight_decay: float = at_least(0, 0.01)
     """Of AdamW."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: float = at_least(0, 1.0)
     """Largest norm of the gradient; 0: no limit."""
-    num_train_epochs: float = 1.0
+    num_train_epochs: float = at_least(0, 1.0)
     """Passes over the samples."""
-    max_steps: int | None = None
+    max_steps: int | None = at_least(1, None)
     """Optimiser steps, whatever `num_train_epochs` says."""
-    max_prompt_length: int | None = None
+    max_prompt_length: int | None = at_least(1, None)
     """Prompts of more tokens are left out, counted and named."""
 
     finetune: Literal["full", "lora"] = "full"
     """All weights, or an adapter that is merged into them at the end."""
-    lora_r: int = 64
+    lora_r: int = at_least(1, 64)
     """Rank of the adapter's matrices."""
     lora_alpha: int = 128
     """The adapter is scaled by this over its rank."""
@@ -100,98 +118,55 @@ class Settings:
     vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
 
-    save_steps: int = 100
+    save_steps: int = at_least(1, 100)
     """Steps between states that a training can go on from; the last step is one."""
-    keep_rollouts: int = 2
+    keep_rollouts: int = at_least(0, 2)
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
     report_to: str | None = "auto"
     """Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if it is
     installed; None: none."""
 
     def __post_init__(self) -> None:
-        least = {
-            1: (
-                "per_device_train_batch_size",
-                "generation_micro_batch_size",
-                "num_iterations",
-                "max_completion_length",
-                "max_steps",
-                "max_prompt_length",
-                "lora_r",
-                "save_steps",
-            ),
-            2: ("num_generations",),
-            0: (
-                "beta",
-                "epsilon",
-                "epsilon_high",
-                "entropy_coef",
-                "learning_rate",
-                "warmup_steps",
-                "weight_decay",
-                "max_grad_norm",
-                "num_train_epochs",
-                "keep_rollouts",
-            ),
-        }
-        for bound, names in least.items():
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and not value >= bound:
-                    raise UsageError(f"{name}=…", expected=f"at least {bound}", found=str(value))
-        if not 0 < self.temperature <= 100:
-            raise UsageError(
-                "temperature=…", expected="more than 0, at most 100", found=str(self.temperature)
-            )
-        if not 0 < self.top_p <= 1:
-            raise UsageError("top_p=…", expected="more than 0, at most 1", found=str(self.top_p))
-        self._check_groups()
-        self._check_adapter()
-        self._check_used()
-
-    def _check_groups(self) -> None:
+        for one in fields(self):
+            value, least = getattr(self, one.name), one.metadata.get("least")
+            if least is not None and value is not None and not value >= least:
+                raise UsageError(f"{one.name}=…", expected=f"at least {least}", found=str(value))
+        for name, most in (("temperature", 100), ("top_p", 1)):
+            value = getattr(self, name)
+            if not 0 < value <= most:
+                expected = f"more than 0, at most {most}"
+                raise UsageError(f"{name}=…", expected=expected, found=str(value))
         if self.generation_batch_size < 1 or self.generation_batch_size % self.num_generations:
             raise UsageError(
                 "generation_batch_size=…",
-                found=str(self.generation_batch_size),
                 expected=f"a multiple of num_generations={self.num_generations}: whole groups",
+                found=str(self.generation_batch_size),
             )
-
-    def _check_adapter(self) -> None:
-        if self.finetune == "full":
-            return
-        if self.deepspeed is not None or self.freeze_vision:
-            other = "deepspeed" if self.deepspeed is not None else "freeze_vision"
+        if self.finetune == "lora" and (self.deepspeed is not None or self.freeze_vision):
             raise UsageError(
-                f"finetune=lora and {other}",
+                f"finetune=lora and {'freeze_vision' if self.freeze_vision else 'deepspeed'}",
                 expected="one of the two",
                 found="both",
-                fix="lora_layers says which layers are adapted."
-                if other == "freeze_vision"
-                else "",
+                fix="lora_layers says which layers are adapted." if self.freeze_vision else "",
             )
+        self._refuse_idle()
 
-    def _check_used(self) -> None:
+    def _refuse_idle(self) -> None:
         """Refuse what differs from its default and would change nothing."""
-        idle = ["epsilon", "epsilon_high"] if self.loss_type in UNCLIPPED else []
+        idle = {"noise": "vllm_mode, which draws tokens by itself"} if self.vllm_mode else {}
+        if self.loss_type in UNCLIPPED:
+            idle |= dict.fromkeys(("epsilon", "epsilon_high"), "a loss_type that does not clip")
         if self.loss_type == "cispo" and self.epsilon_high is not None:
-            idle = ["epsilon"]  # which `cispo` takes where `epsilon_high` is not given
+            idle["epsilon"] = "cispo, which has an upper end alone"
         usual = {one.name: one.default for one in fields(self)}
         unused = [name for name in idle if getattr(self, name) != usual[name]]
         if unused:
+            given = " and ".join(f"{name}={getattr(self, name)}" for name in unused)
             raise UsageError(
-                f"{' and '.join(f'{name}={getattr(self, name)}' for name in unused)} with "
-                f"loss_type={self.loss_type}",
-                expected="settings that this loss uses",
-                found="a range of ratios that it does not clip to",
-                fix=f"Leave {' and '.join(unused)} out, or take another loss_type.",
-            )
-        if self.vllm_mode is not None and self.noise != "auto":
-            raise UsageError(
-                f"noise={self.noise} with vllm_mode={self.vllm_mode}",
-                expected="noise=auto",
-                found="a way to draw tokens, which vLLM does by itself",
-                fix="Leave noise out, or vllm_mode.",
+                f"{given} with loss_type={self.loss_type}, vllm_mode={self.vllm_mode}",
+                expected="settings that change something",
+                found=idle[unused[0]],
+                fix=f"Leave {' and '.join(unused)} out.",
             )
 
     @property
@@ -205,26 +180,26 @@ class Settings:
         return LEARNING_RATES[self.finetune] if self.learning_rate is None else self.learning_rate
 
     def describe(self) -> dict[str, Any]:
-        """Every setting as resolved; those that change nothing of what is learned are left out."""
+        """Return every setting as resolved, but those that change nothing of what is learned."""
         aside = {"generation_micro_batch_size", "keep_rollouts", "report_to"}
         plain = {name: value for name, value in asdict(self).items() if name not in aside}
         return {**plain, "learning_rate": self.peak_learning_rate}
 
     def accumulated(self, processes: int) -> int:
-        """Batches on each device that a round is made of.
+        """Return the batches on each device that a round is made of.
 
         Raises:
             UsageError: a round cannot be shared evenly among the devices, whole groups to each.
         """
-        if self.prompts_per_round % processes:
+        own, left = divmod(self.generation_batch_size, processes)
+        whole = processes * self.num_generations
+        if left or own % self.num_generations:
             raise UsageError(
                 f"generation_batch_size={self.generation_batch_size}",
-                expected=f"a multiple of {processes * self.num_generations}: num_generations="
-                f"{self.num_generations} times the {processes} processes, each of which rewards "
-                "whole groups",
+                expected=f"a multiple of {whole}: num_generations={self.num_generations} times the "
+                f"{processes} processes, each of which rewards whole groups",
                 found=str(self.generation_batch_size),
             )
-        own = self.generation_batch_size // processes
         if own % self.per_device_train_batch_size:
             raise UsageError(
                 f"per_device_train_batch_size={self.per_device_train_batch_size}",
@@ -234,7 +209,7 @@ class Settings:
         return own // self.per_device_train_batch_size
 
     def steps(self, samples: int) -> int:
-        """Optimiser steps for so many samples; a part of a round at the end is a whole one."""
+        """Return optimiser steps for so many samples; a part of a round at the end is a whole."""
         if self.max_steps is not None:
             return self.max_steps
         rounds = -(-self.num_train_epochs * samples // self.prompts_per_round)
@@ -242,15 +217,10 @@ class Settings:
 
 
 def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:
-    """Refuse a method's own settings that differ from their defaults and would change nothing.
+    """Raise UsageError for settings of a method that are not their defaults and change nothing.
 
-    Args:
-        method: Its name.
-        why: The setting that makes them idle, such as `temporal=false`.
-        given: What was given and the default, by name.
-
-    Raises:
-        UsageError: there are some.
+    `why` is the setting that makes them idle, such as `temporal=false`; `given` holds what was
+    given and the default, by name.
     """
     idle = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
     if idle:
@@ -271,34 +241,23 @@ def with_settings(**defaults: Any) -> Callable[[Plugin], Plugin]:
     The function takes them as `**settings`, and builds `Settings(**settings)`: what was given,
     and these defaults of the method for the rest.
     """
-    Settings(**defaults)  # a wrong default is found when the module is imported
-    known = replace(Settings(), **defaults)
+    known = Settings(**defaults)  # a wrong default is found when the module is imported
 
     def offered(function: Plugin) -> Plugin:
-        own = inspect.signature(function)
-        kept = [one for one in own.parameters.values() if one.kind is one.KEYWORD_ONLY]
-        hints = typing.get_type_hints(Settings)
-        shared = [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=getattr(known, field.name),
-                annotation=hints[field.name],
-            )
-            for field in fields(Settings)
-        ]
-
+        @wraps(function)
         def built(**given: Any) -> Any:
             return function(**{**defaults, **given})
 
-        built.__doc__, built.__name__ = function.__doc__, function.__name__
-        built.__module__, built.__qualname__ = function.__module__, function.__qualname__
+        own, hints = inspect.signature(function).parameters, typing.get_type_hints(function)
+        kept = [one for one in own.values() if one.kind is one.KEYWORD_ONLY]
+        types = typing.get_type_hints(Settings)
+        only = inspect.Parameter.KEYWORD_ONLY
+        shared = [
+            inspect.Parameter(name, only, default=getattr(known, name), annotation=annotation)
+            for name, annotation in types.items()
+        ]
         built.__signature__ = inspect.Signature([*kept, *shared])  # type: ignore[attr-defined]
-        named = typing.get_type_hints(function)
-        built.__annotations__ = {
-            **{one.name: named[one.name] for one in kept},
-            **{one.name: one.annotation for one in shared},
-        }
+        built.__annotations__ = {**{one.name: hints[one.name] for one in kept}, **types}
         return typing.cast(Plugin, built)
 
     return offered

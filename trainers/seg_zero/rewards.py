@@ -19,7 +19,7 @@ from harness.models.grammar import Item, split_frame
 from harness.models.seg_zero.grammar import KEYS, braced
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import DIGITS
-from harness.trainers.grpo.values import TOTAL, Group, Terms
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
 from harness.trainers.visionreasoner.rewards import thinking_format
 from harness.types import Box, Point, Sample
@@ -188,8 +188,8 @@ class SegZeroReward:
 
     semantics: Semantics = "strict"
 
-    def __call__(self, group: Group) -> list[Terms]:
-        """Terms of every rollout; `total`, from 0 to 5, is their sum."""
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """RewardComponents of every rollout; `total`, from 0 to 5, is their sum."""
         meant = truth(group.sample)
         return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
 

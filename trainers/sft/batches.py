@@ -3,10 +3,8 @@
 Of every row the loss sees the reply and the token that ends it, and nothing before.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from os import cpu_count
 from typing import Any
 
 from harness.errors import HarnessError
@@ -21,7 +19,7 @@ MARKED = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
 
 @dataclass(frozen=True)
 class Collator:
-    """Rows of `rows()` (see `trl_compat`) to a batch: tensors of the examples they number."""
+    """Rows of `rows()` (see `engine`) to a batch: tensors of the examples they number."""
 
     processor: Any
     examples: Sequence[Example]
@@ -64,21 +62,14 @@ def reply_tokens(processor: Any, reply: str) -> list[int]:
     return [*tokens, words.eos_token_id]
 
 
-def checked(
-    processor: Any, examples: Sequence[Example], *, max_length: int | None
-) -> Iterator[Dropped | None]:
-    """Encode every example once, as training will: None, or why it cannot be learned from."""
-
-    def check(example: Example) -> Dropped | None:
-        try:
-            length = int(encoded(processor, [example])["input_ids"].shape[1])
-        except (HarnessError, ValueError, OSError) as error:
-            return Dropped(example.task, example.sample, "unreadable", str(error))
-        if max_length is not None and length > max_length:
-            return Dropped(
-                example.task, example.sample, f"longer than {max_length} tokens", f"{length} tokens"
-            )
-        return None
-
-    with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
-        yield from pool.map(check, examples)
+def verdict(processor: Any, example: Example, *, max_length: int | None) -> Dropped | None:
+    """Encode an example as training will: None, or why it cannot be learned from."""
+    try:
+        length = int(encoded(processor, [example])["input_ids"].shape[1])
+    except (HarnessError, ValueError, OSError) as error:
+        return Dropped(example.task, example.sample, "unreadable", str(error))
+    if max_length is not None and length > max_length:
+        return Dropped(
+            example.task, example.sample, f"longer than {max_length} tokens", f"{length} tokens"
+        )
+    return None

@@ -1,23 +1,31 @@
 """The policy: loaded, adapted, and written as a checkpoint for evaluation."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import ModelError, UsageError
+from harness import plugins
+from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends.loading import check_report, loading, memory, no_bars
-from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.models.backends.networks import loader
 from harness.models.backends.transformers import TransformersChat
+from harness.models.compose import PromptedModel
+from harness.spec import Spec
+from harness.trainers.sft.examples import Dropped
 from harness.trainers.state import replaced_folder
 
 LAYERS = {
-    "language": r".*language_model.*\.(q|k|v|o|gate|up|down)_proj",
+    "language": r"(?!.*visual).*\.(q|k|v|o|gate|up|down)_proj",
     "all": r".*(language_model.*\.(q|k|v|o|gate|up|down)_proj"
     r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
 }
 """Linear layers that an adapter is put on, as a pattern of their names."""
+SHOWN = 20  # dropped samples that the manifest names
 VISION, MERGER = "visual.", "merger"
 COPIED = (
     "generation_config.json",
@@ -50,18 +58,65 @@ def check_whole(who: str, chat: TransformersChat) -> None:
     )
 
 
+def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersChat]:
+    """Build the model to train: a network in process, with the composition that asks it.
+
+    Raises:
+        UsageError: it is something else, or has an adapter beside its weights.
+    """
+    if spec is None:
+        raise UsageError(f"trainer {who}", expected="a model to start from (--model)", found="none")
+    model = plugins.build("models", spec)
+    if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
+        raise UsageError(
+            f"trainer {who}, model {spec}",
+            expected="a network that transformers calls, with a prompt and a grammar, such as "
+            "qwen_vl(checkpoint=…)",
+            found=type(model).__name__,
+        )
+    check_whole(who, model.chat)
+    return model, model.chat
+
+
+def deepspeed_file(name: str | None) -> str | None:
+    """Return the path of a DeepSpeed configuration: `zero3` is the one that comes with `sft`."""
+    if name is None:
+        return None
+    if find_spec("deepspeed") is None:
+        raise MissingDependency(
+            "deepspeed=…",
+            expected="the package 'deepspeed'",
+            found="it is not installed",
+            fix="Install it.",
+        )
+    own = Path(__file__).parent / "configs" / f"{name}.json"
+    path = own if own.is_file() else Path(name)
+    if not path.is_file():
+        raise UsageError(f"deepspeed={name}", expected="zero3, or a file", found="neither")
+    return str(path)
+
+
+def counted(examples: Sequence[object], dropped: Sequence[Dropped], network: Any) -> dict[str, Any]:
+    """Return facts for the manifest: how many samples were learned from, how many weights."""
+    sizes = [(one.numel(), one.requires_grad) for one in network.parameters()]
+    return {
+        "examples": len(examples),
+        "dropped": dict(Counter(one.why for one in dropped)),
+        "dropped_samples": [asdict(one) for one in dropped[:SHOWN]],
+        "parameters": sum(size for size, _ in sizes),
+        "parameters_trained": sum(size for size, trained in sizes if trained),
+    }
+
+
 def load(chat: TransformersChat, *, dtype: str) -> Any:
     """The network of a backend, for training: weights as stored, converted to `dtype`."""
-    ensure_torchvision()
-    from transformers import AutoModelForImageTextToText
-
     attention = (
         {}
         if chat.attn_implementation == "auto"
         else {"attn_implementation": chat.attn_implementation}
     )
     with loading(f"checkpoint {chat.checkpoint}"), memory():
-        network, report = AutoModelForImageTextToText.from_pretrained(
+        network, report = loader(chat.folder).from_pretrained(
             chat.folder,
             dtype=dtype,
             use_safetensors=True,
@@ -106,6 +161,16 @@ def adapter(
         target_modules=LAYERS[layers],
         task_type="CAUSAL_LM",
     )
+
+
+def with_adapter(network: Any, **given: Any) -> Any:
+    """Return the network with a new LoRA adapter, which alone is trained."""
+    from peft import get_peft_model
+
+    adapted = get_peft_model(network, adapter(lora_dropout=0.0, **given))
+    if network.is_gradient_checkpointing:
+        adapted.enable_input_require_grads()
+    return adapted
 
 
 def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any] | None) -> None:

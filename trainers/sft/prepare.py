@@ -1,15 +1,20 @@
 """Checks before the first step: every sample is encoded, and unusable ones are named."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from os import cpu_count
+from typing import Any, TypeVar
 
 from harness.errors import DataError
 from harness.models.compose import PromptedModel
 from harness.trainer import TrainingRun
+from harness.trainers.sft.batches import verdict
 from harness.trainers.sft.examples import Dropped, Example, Reasoning, examples_of
 from harness.trainers.sft.telling import Complete, as_written
 
+T = TypeVar("T")
 NAMED = 3  # samples that a note names
 
 
@@ -32,32 +37,35 @@ def prepared(
     found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
     made = list(found)
     examples = [one for one in made if isinstance(one, Example)]
-    bad = _checked(processor, examples, run, max_length)
+    verdicts = checked(examples, partial(verdict, processor, max_length=max_length), run)
+    bad = [one for one in verdicts if one is not None]
     unfit = {(one.task, one.sample) for one in bad}
     kept = [one for one in examples if (one.task, one.sample) not in unfit]
     dropped = _once([*(one for one in made if isinstance(one, Dropped)), *bad])
-    _tell(run, dropped, kept)
+    tell(run, dropped, kept)
     return kept, dropped
 
 
-def _checked(
-    processor: Any, examples: Sequence[Example], run: TrainingRun, max_length: int | None
-) -> list[Dropped]:
-    """The examples that cannot be encoded, or are too long, in their order."""
-    from harness.trainers.sft.batches import checked
-    from harness.trainers.trl_compat import gathered, place
+def checked(
+    examples: Sequence[T], check: Callable[[T], Dropped | None], run: TrainingRun
+) -> list[Dropped | None]:
+    """Return what `check` says of every example: None, or why it is left out.
+
+    Several processes share the work, in threads, and come to the same result.
+    """
+    from harness.trainers.session import gathered, place
 
     rank, ranks = place()
-    own = list(range(rank, len(examples), ranks))
-    verdicts: list[tuple[int, Dropped]] = []
+    own = range(rank, len(examples), ranks)
+    found: list[tuple[int, Dropped | None]] = []
     run.progress.start("checking samples", len(examples), 0)
-    found = checked(processor, [examples[index] for index in own], max_length=max_length)
-    for done, (index, verdict) in enumerate(zip(own, found, strict=True), start=1):
-        if verdict is not None:
-            verdicts.append((index, verdict))
-        run.progress.step(min(done * ranks, len(examples)), {})
+    with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
+        verdicts = pool.map(check, [examples[index] for index in own])
+        for done, pair in enumerate(zip(own, verdicts, strict=True), start=1):
+            found.append(pair)
+            run.progress.step(min(done * ranks, len(examples)), {})
     run.progress.end()
-    return [verdict for _, verdict in sorted(gathered(verdicts), key=lambda pair: pair[0])]
+    return [verdict for _, verdict in sorted(gathered(found), key=lambda pair: pair[0])]
 
 
 def _once(dropped: Sequence[Dropped]) -> list[Dropped]:
@@ -65,13 +73,19 @@ def _once(dropped: Sequence[Dropped]) -> list[Dropped]:
     return list({(one.task, one.sample): one for one in reversed(dropped)}.values())[::-1]
 
 
-def _tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[Example]) -> None:
+def tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[object]) -> None:
+    """Note what is left out, by reason.
+
+    Raises:
+        DataError: nothing is left to learn from.
+    """
     if not kept:
         first = f", such as {dropped[0].sample!r}: {dropped[0].why}" if dropped else ""
+        detail = f" ({dropped[0].detail})" if dropped and dropped[0].detail else ""
         raise DataError(
             "training samples",
             expected="at least one to learn from",
-            found=f"none; {len(dropped)} dropped{first}",
+            found=f"none; {len(dropped)} dropped{first}{detail}",
         )
     for why, count in Counter(one.why for one in dropped).items():
         named = [one for one in dropped if one.why == why]

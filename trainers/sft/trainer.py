@@ -4,28 +4,23 @@ harness train --method sft --model "qwen_vl(checkpoint=…)" --train-tasks "reas
     --data ROOT --out DIR --set learning_rate=1e-5
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from harness import plugins
-from harness.errors import MissingDependency, UsageError
+from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
-from harness.models.compose import PromptedModel
-from harness.spec import Spec
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.sft.examples import Dropped, Example, Reasoning
-from harness.trainers.sft.network import check_whole
+from harness.trainers.sft.network import counted, deepspeed_file, trainable
 from harness.trainers.sft.prepare import prepared
 from harness.trainers.sft.telling import Complete, Told, as_written, described, told_by
 
 LEARNING_RATES = {"full": 1e-5, "lora": 1e-4}
 """Default learning rates; an adapter wants about ten times more."""
 OWN = ("name", "complete", "report_to")  # what a method sets, or changes nothing that is learned
-SHOWN = 20  # dropped samples that the manifest names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +71,11 @@ class Sft(Trainer):
             DataError: no sample is left to learn from.
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
-        model = trainable(run.model)
+        model, chat = trainable("sft", run.model)
         if not run.tasks:
             raise UsageError(
                 "trainer sft", expected="tasks to train on (--train-tasks)", found="none"
             )
-        chat = model.chat
-        assert isinstance(chat, TransformersChat), "`trainable` has checked it"
         # Before anything is loaded: it says whether there are several processes or devices.
         arguments = self._arguments(run, chat)
         told = replace(run, tasks=tuple(told_by(self.told, task) for task in run.tasks))
@@ -104,13 +97,12 @@ class Sft(Trainer):
     def _arguments(self, run: TrainingRun, chat: TransformersChat) -> Any:
         import torch
 
-        from harness.trainers.trl_compat import configuration
+        from harness.trainers.sft.engine import configuration
 
         # Without CUDA it has to be said, or several processes do not find each other.
         cpu = chat.device == "cpu" or not torch.cuda.is_available()
         steps = {"max_steps": self.max_steps} if self.max_steps is not None else {}
         return configuration(
-            "SFTConfig",
             output_dir=str(run.state),
             seed=run.seed,
             data_seed=run.seed,
@@ -129,7 +121,7 @@ class Sft(Trainer):
             gradient_checkpointing=self.gradient_checkpointing,
             dataloader_num_workers=self.dataloader_num_workers,
             save_steps=self.save_steps,
-            deepspeed=_deepspeed(self.deepspeed),
+            deepspeed=deepspeed_file(self.deepspeed),
             # What a row is, and which part of it is learned, is the collator's business.
             max_length=None,
             packing=False,
@@ -140,10 +132,10 @@ class Sft(Trainer):
     def _trainer(
         self, chat: TransformersChat, examples: Sequence[Example], arguments: Any, run: TrainingRun
     ) -> Any:
-        from harness.trainers.grpo.loggers import loggers
+        from harness.trainers.session import Session
         from harness.trainers.sft import network as networks
         from harness.trainers.sft.batches import Collator
-        from harness.trainers.trl_compat import engine, old_names, rows
+        from harness.trainers.sft.engine import engine, old_names, rows
 
         network = networks.load(chat, dtype=chat.dtype if self.dtype == "auto" else self.dtype)
         if self.freeze_vision:
@@ -159,7 +151,7 @@ class Sft(Trainer):
             else None
         )
         with old_names():
-            trainer = engine("SFTTrainer")(
+            trainer = engine()(
                 model=network,
                 args=arguments,
                 train_dataset=rows(len(examples)),
@@ -167,11 +159,8 @@ class Sft(Trainer):
                 processing_class=chat.processor,
                 peft_config=adapter,
             )
-        trainer.attach(
-            run,
-            lambda folder: self._export(chat, trainer, folder),
-            loggers=loggers(self.report_to, run, self.describe()),
-        )
+        snapshot = partial(self._export, chat, trainer)
+        trainer.attach(Session(run, snapshot, report_to=self.report_to, settings=self.describe()))
         return trainer
 
     def _export(self, chat: TransformersChat, trainer: Any, folder: Path) -> None:
@@ -179,67 +168,23 @@ class Sft(Trainer):
         from harness.trainers.sft.network import export, whole_weights
 
         tensors = whole_weights(trainer)
-        if trainer.run.main:
+        if trainer.session.run.main:
             export(trainer.model, chat.folder, folder, tensors=tensors)
         trainer.accelerator.wait_for_everyone()
 
     def _facts(
         self, trainer: Any, examples: Sequence[Example], dropped: Sequence[Dropped]
     ) -> dict[str, Any]:
-        from harness.trainers.trl_compat import finite
+        from harness.trainers.session import finite
 
-        sizes = [(one.numel(), one.requires_grad) for one in trainer.model.parameters()]
-        last = trainer.run.curve.read()[-1:] if trainer.run.main else []
+        run = trainer.session.run
+        last = run.curve.read()[-1:] if run.main else []
         return {
             "steps": int(trainer.state.global_step),
             "epochs": finite(trainer.state.epoch or 0),
             "loss": finite(last[0]["loss"]) if last else None,
-            "examples": len(examples),
-            "dropped": dict(Counter(one.why for one in dropped)),
-            "dropped_samples": [asdict(one) for one in dropped[:SHOWN]],
-            "parameters": sum(size for size, _ in sizes),
-            "parameters_trained": sum(size for size, trained in sizes if trained),
+            **counted(examples, dropped, trainer.model),
         }
-
-
-def trainable(spec: Spec | None) -> PromptedModel:
-    """The model to train: a network in process, with the composition that words its requests.
-
-    Raises:
-        UsageError: it is something else, or has an adapter beside its weights.
-    """
-    if spec is None:
-        raise UsageError("trainer sft", expected="a model to start from (--model)", found="none")
-    model = plugins.build("models", spec)
-    if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
-        raise UsageError(
-            f"trainer sft, model {spec}",
-            expected="a network that transformers calls, with a "
-            "prompt and a grammar, such as qwen_vl(checkpoint=…)",
-            found=type(model).__name__,
-        )
-    check_whole("sft", model.chat)
-    return model
-
-
-def _deepspeed(name: str | None) -> str | None:
-    """Return the path of a DeepSpeed configuration: `zero3` is the one beside this trainer."""
-    if name is None:
-        return None
-    from importlib.util import find_spec
-
-    if find_spec("deepspeed") is None:
-        raise MissingDependency(
-            "sft(deepspeed=…)",
-            expected="the package 'deepspeed'",
-            found="it is not installed",
-            fix="Install it.",
-        )
-    own = files("harness.trainers.sft").joinpath(f"configs/{name}.json")
-    path = Path(str(own)) if own.is_file() else Path(name)
-    if not path.is_file():
-        raise UsageError(f"sft(deepspeed={name})", expected="zero3, or a file", found="neither")
-    return str(path)
 
 
 def sft(

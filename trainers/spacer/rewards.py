@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import mean_relative_accuracy
 from harness.models.spacer.grammar import GRID, GridMap, drawn, grid_map
-from harness.trainers.grpo.values import Group, Rollout, Terms
+from harness.trainers.grpo.types import Group, RewardComponents, Rollout
 from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
 from harness.trainers.video_str.answers import answer, truth_of
 from harness.types import AnswerForm, Sample
@@ -183,14 +183,14 @@ class SpacerReward:
     temporal: TemporalReward
     """Makes the total, of this accuracy."""
 
-    def __call__(self, group: Group) -> list[Terms]:
+    def __call__(self, group: Group) -> list[RewardComponents]:
         """One set of terms a rollout."""
         return [
             {**terms, **self._map(group, rollout)}
             for rollout, terms in zip(group.rollouts, self.temporal(group), strict=True)
         ]
 
-    def _map(self, group: Group, rollout: Rollout) -> Terms:
+    def _map(self, group: Group, rollout: Rollout) -> RewardComponents:
         score = self.accuracy.map_counted(group, rollout)
         return {} if score is None else {KEY: score}
 

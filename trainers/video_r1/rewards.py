@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from harness.models.video_str.grammar import well_formed
 from harness.models.video_str.words import digits
-from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import answer, answer_reward, truth_of
 from harness.types import AnswerForm, Sample
 
@@ -79,7 +79,7 @@ class TemporalReward:
     shortest: int = 320
     longest: int = 512
 
-    def __call__(self, group: Group) -> list[Terms]:
+    def __call__(self, group: Group) -> list[RewardComponents]:
         """One set of terms a rollout; `seconds` of the group saw the frames shuffled."""
         accuracies = [self.accuracy(group, rollout) for rollout in group.rollouts]
         video = any(len(media) > 1 for media in group.sample.query.media)
@@ -95,7 +95,9 @@ class TemporalReward:
         rows = zip(group.rollouts, accuracies, temporal, length, strict=True)
         return [self._terms(*row) for row in rows]
 
-    def _terms(self, rollout: Rollout, accuracy: float, temporal: float, length: float) -> Terms:
+    def _terms(
+        self, rollout: Rollout, accuracy: float, temporal: float, length: float
+    ) -> RewardComponents:
         terms = {
             "accuracy": accuracy,
             "format": format_reward(rollout.text),

@@ -23,7 +23,7 @@ from harness.models.grammar import between
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.grammar import well_formed
 from harness.models.video_str.words import boxes_3d, interval
-from harness.trainers.grpo.values import Group
+from harness.trainers.grpo.types import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 
 NUMBER = re.compile(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from harness.errors import ParseError
 from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
-from harness.trainers.grpo.values import TOTAL, Group, Rollout, Terms
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import answer_reward, answer_term, format_reward
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
@@ -25,7 +25,7 @@ FEWEST = 2  # objects of a frame that make a relation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VideoStrReward:
-    """R_total of a group's rollouts. Terms that are off stay in the log and count nothing."""
+    """R_total of a group's rollouts. Components that are off stay in the log and count nothing."""
 
     literal: bool = False
     """R_e as it is printed, up to n²; see `nodes.edge_reward`."""
@@ -43,7 +43,7 @@ class VideoStrReward:
     with_edges: bool = True
     with_length: bool = True
 
-    def __call__(self, group: Group) -> list[Terms]:
+    def __call__(self, group: Group) -> list[RewardComponents]:
         """One set of terms a rollout."""
         truth = self.compared(group)
         return [self._terms(group, rollout, truth) for rollout in group.rollouts]
@@ -59,7 +59,9 @@ class VideoStrReward:
         related = [graph for graph in seen if len(graph.nodes) >= FEWEST] or seen
         return tuple(related[place] for place in uniform(range(len(related)), self.frames))
 
-    def _terms(self, group: Group, rollout: Rollout, truth: Sequence[FrameGraph]) -> Terms:
+    def _terms(
+        self, group: Group, rollout: Rollout, truth: Sequence[FrameGraph]
+    ) -> RewardComponents:
         r_ans = answer_reward(group, rollout.text)
         r_n, r_e = self.graph_terms(rollout.text, truth)
         terms = {

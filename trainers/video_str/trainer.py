@@ -15,7 +15,7 @@ from harness.models.video_str.words import Aid, Spoken
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.values import SecondPass
+from harness.trainers.grpo.types import SecondPass
 from harness.trainers.video_str.answers import truth_of
 from harness.trainers.video_str.graphs import (
     Extra,

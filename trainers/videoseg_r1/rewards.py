@@ -22,7 +22,7 @@ from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
 from harness.models.videoseg_r1.negatives import boxes_filled
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import finite_numbers
-from harness.trainers.grpo.values import TOTAL, Group, Terms
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
 from harness.trainers.visionreasoner.objects import Meant
@@ -183,12 +183,12 @@ class VideoSegR1Reward:
     scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """Difficulties by the key of a sample and its frame; one that is not there is medium."""
 
-    def __call__(self, group: Group) -> list[Terms]:
-        """Terms of every rollout; `total` is the product of Eq. 8."""
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """RewardComponents of every rollout; `total` is the product of Eq. 8."""
         meant, beside = Meant(group.sample), Beside(group.sample)
         return [self.terms(group, rollout.text, meant, beside) for rollout in group.rollouts]
 
-    def terms(self, group: Group, text: str, meant: Meant, beside: Beside) -> Terms:
+    def terms(self, group: Group, text: str, meant: Meant, beside: Beside) -> RewardComponents:
         """The terms of one reply."""
         reply = split_frame(text)[1]
         frame = target_of(group)
@@ -224,7 +224,9 @@ class VideoSegR1Reward:
         points = said.negatives * scale_of(group)
         return negative_points(points, said.predicted, beside[frame], reach=self.reach)
 
-    def _shortened(self, group: Group, reply: str, terms: Terms, frame: int | None) -> Terms:
+    def _shortened(
+        self, group: Group, reply: str, terms: RewardComponents, frame: int | None
+    ) -> RewardComponents:
         names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
         original = sum(terms[name] for name in names)
         key = key_of(group.sample, frame or 0)

@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from harness.models.grammar import MAX_OBJECTS, Item, between, split_frame
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.replies import DIGITS, MAX_DEPTH, MAX_TEXT, nesting
-from harness.trainers.grpo.values import TOTAL, Group, Terms
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import Meant
 
 Semantics: TypeAlias = Literal["official", "paper"]
@@ -242,8 +242,8 @@ class VisionReasonerReward:
 
     semantics: Semantics = "official"
 
-    def __call__(self, group: Group) -> list[Terms]:
-        """Terms of every rollout; `total`, from 0 to 7, is the sum of the four rewards."""
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """Components of every rollout; `total`, from 0 to 7, is the sum of the four rewards."""
         meant = Meant(group.sample)
         return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
 

@@ -1,4 +1,4 @@
-"""Writes *.json: one optimiser step's tensors of a real training, as TRL's loss was given them.
+"""Writes *.json: one optimiser step's tensors of a real training, as the loss was given them.
 
     python tests/golden/grpo_round/make_round.py [NAME …]
 
@@ -18,16 +18,10 @@ import torch
 from harness import plugins
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
-from harness.trainers.grpo.hooks import Rollouts
+from harness.trainers.grpo.loop import Learner
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "tasks" / "reason_seg" / "example"
-KEPT = {
-    "old": "old_per_token_logps",
-    "reference": "ref_per_token_logps",
-    "advantage": "advantages",
-    "mask": "completion_mask",
-}
 SETTINGS = (
     "visionreasoner(reward=random,num_generations={num_generations},generation_batch_size={rows},"
     "per_device_train_batch_size={rows},num_iterations=2,max_steps=2,"
@@ -70,30 +64,25 @@ def main(name: str) -> None:
     settings = SETTINGS.format(**chosen)
     torch.set_num_threads(1)
     steps = []
-    logps, loss = Rollouts._get_per_token_logps_and_entropies, Rollouts._compute_loss
-    seen = []
+    loss = Learner._loss
 
-    def remembered(self, *given, **named):
-        found = logps(self, *given, **named)
-        seen.append(found[0])
-        return found
+    def kept(self, batch, tokens):
+        value, told = loss(self, batch, tokens)
+        with torch.no_grad():
+            logp, _ = self.policy(batch.inputs, batch.mask)
+        rows, width = batch.mask.shape
+        tensors = {
+            "logp": logp,
+            "old": batch.old,
+            "reference": batch.reference,
+            "advantage": batch.advantage,
+            "mask": batch.mask,
+        }
+        given = {name: plain(one) for name, one in tensors.items()}
+        steps.append({"rows": rows, "width": width, **given, "loss": float(value.detach())})
+        return value, told
 
-    def kept(self, model, inputs):
-        value = loss(self, model, inputs)
-        rows, width = inputs["completion_mask"].shape
-        given = {name: plain(inputs[key]) for name, key in KEPT.items()}
-        steps.append(
-            {
-                "rows": rows,
-                "width": width,
-                "logp": plain(seen[-1]),
-                **given,
-                "loss": float(value.detach()),
-            }
-        )
-        return value
-
-    Rollouts._get_per_token_logps_and_entropies, Rollouts._compute_loss = remembered, kept
+    Learner._loss = kept
     with tempfile.TemporaryDirectory() as folder:
         train(
             plugins.build("trainers", parse(settings)),

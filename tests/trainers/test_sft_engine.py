@@ -15,7 +15,8 @@ pytest.importorskip("trl")
 
 from harness.errors import ModelError, StoreError  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
-from harness.trainers import trl_compat  # noqa: E402
+from harness.trainers.session import Session  # noqa: E402
+from harness.trainers.sft import engine  # noqa: E402
 from harness.trainers.sft.network import whole_weights  # noqa: E402
 from harness.trainers.state import (  # noqa: E402
     load_tensors,
@@ -45,14 +46,13 @@ class Words:
 
 @pytest.fixture
 def build(tiny_qwen, tmp_path):
-    """Builds TRL's trainer, mended or as it is, on texts alone."""
+    """Builds TRL's trainer, patched or as it is, on texts alone."""
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    def built(name="SFTTrainer", *, mended=True, folder="state", callbacks=(), **given):
+    def built(*, patched=True, folder="state", callbacks=(), **given):
         network = AutoModelForImageTextToText.from_pretrained(tiny_qwen, dtype=torch.float32)
         processor = AutoProcessor.from_pretrained(tiny_qwen)
-        arguments = trl_compat.configuration(
-            "SFTConfig",
+        arguments = engine.configuration(
             output_dir=str(tmp_path / folder),
             use_cpu=True,
             bf16=False,
@@ -64,17 +64,21 @@ def build(tiny_qwen, tmp_path):
             dataset_kwargs={"skip_prepare_dataset": True},
             **{"max_steps": 4, "save_steps": 2, **given},
         )
-        kind = trl_compat.engine(name) if mended else trl_compat.trl(name)
+        kind = engine.engine() if patched else engine.trl("SFTTrainer")
         return kind(
             model=network,
             args=arguments,
-            train_dataset=trl_compat.rows(len(TEXTS)),
+            train_dataset=engine.rows(len(TEXTS)),
             data_collator=Words(processor.tokenizer),
             processing_class=processor,
             callbacks=list(callbacks),
         )
 
     return built
+
+
+def followed(run):
+    return Session(run, lambda folder: None, report_to=None, settings={})
 
 
 @pytest.fixture(autouse=True)
@@ -93,11 +97,11 @@ def equal(one, other):
 
 def test_trl_by_itself_goes_on_from_the_first_weights(build):
     """The reason for `_load_from_checkpoint`. If this fails, TRL was mended."""
-    first = build(mended=False, folder="own")
+    first = build(patched=False, folder="own")
     before = weights(first)
     first.train()
     trained = weights(first)
-    again = build(mended=False, folder="own")
+    again = build(patched=False, folder="own")
     again._load_from_checkpoint(str(Path(again.args.output_dir) / "checkpoint-4"))
     loaded = weights(again)
     lost = [name for name in trained if not torch.equal(loaded[name], trained[name])]
@@ -107,7 +111,7 @@ def test_trl_by_itself_goes_on_from_the_first_weights(build):
 
 def test_the_mended_one_loads_every_tensor(build, tmp_path):
     first = build()
-    first.attach(TrainingRun(out=tmp_path), None)
+    first.attach(followed(TrainingRun(out=tmp_path)))
     first.go()
     state = newest_state(tmp_path / "state")
     assert state.name == "step-4" and states(tmp_path / "state") == [state]
@@ -120,42 +124,40 @@ def test_the_mended_one_loads_every_tensor(build, tmp_path):
         "trained.safetensors",
         "optimizer.pt",
         "scheduler.pt",
-        "random-0.json",
-        "random-0.safetensors",
+        "random-0.pt",
         "counters.json",
         "trainer_state.json",
     }
     assert json.loads((state / "trainer_state.json").read_text())["log_history"] == []
 
 
-def test_from_the_last_state_no_further_step_is_taken(build, tmp_path, monkeypatch):
-    """As under DeepSpeed, whose states are loaded by the Trainer alone."""
+def test_from_the_last_state_no_further_step_is_taken(build, tmp_path):
     first = build(max_steps=3, save_steps=3)
-    first.attach(TrainingRun(out=tmp_path), None)
+    first.attach(followed(TrainingRun(out=tmp_path)))
     first.go()
     again = build(max_steps=3, save_steps=3)
     run = TrainingRun(out=tmp_path, resume=True)
-    again.attach(run, None)
-    monkeypatch.setattr(again, "_finished", lambda state: False)
+    again.attach(followed(run))
     again.go()
     assert again.state.global_step == 3 and equal(weights(again), weights(first))
     assert [row["step"] for row in run.curve.read()] == [1, 2, 3]
 
 
-class Spread(trl_compat.Mended):
+class Spread(engine.TrainerPatches):
     """A trainer under DeepSpeed, as far as it goes on from a state."""
 
     is_deepspeed_enabled = True
     deepspeed = None
 
     def __init__(self, run):
-        self.run, self.state, self.resumed = run, SimpleNamespace(global_step=4, max_steps=4), []
+        self.session, self.resumed = followed(run), []
+        self.state = SimpleNamespace(global_step=4, max_steps=4)
         self.accelerator = SimpleNamespace(get_state_dict=lambda engine: {"weight": engine})
 
     def train(self, *, resume_from_checkpoint):
         self.resumed.append(Path(resume_from_checkpoint).name)
         self.deepspeed = "engine"
-        raise trl_compat.Complete
+        raise engine.Complete
 
 
 def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state(tmp_path):
@@ -173,7 +175,7 @@ def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state
 
 
 def test_the_hooks_that_are_overridden_are_there():
-    ensure = trl_compat.trl("SFTTrainer")
+    ensure = engine.trl("SFTTrainer")
     signature = inspect.signature
     assert list(signature(ensure._save_checkpoint).parameters) == ["self", "model", "trial"]
     assert list(signature(ensure._load_from_checkpoint).parameters) == [
@@ -183,15 +185,14 @@ def test_the_hooks_that_are_overridden_are_there():
     ]
     assert list(signature(ensure._load_rng_state).parameters) == ["self", "checkpoint"]
     assert list(signature(ensure.log).parameters) == ["self", "logs", "start_time"]
-    for name in ("_send_telemetry", "_save_optimizer_and_scheduler", "_save_scaler"):
-        assert callable(getattr(ensure, name))
+    assert callable(ensure._save_optimizer_and_scheduler)
     assert "_total_train_tokens" in inspect.getsource(ensure.__init__)
     assert "_load_rng_state" in inspect.getsource(ensure._run_epoch)
 
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("harness", "trainers", "models", "tasks", "benchmarks")
-KNOWING = ("trainers/trl_compat.py", "trainers/grpo/hooks.py")
+KNOWING = ("trainers/sft/engine.py",)
 OTHERS = {("models/neural_metrics/bertscore.py", "_tokenizer")}
 """Private names of other packages that TRL's trainers have too."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -212,7 +213,7 @@ def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
 def private_names_of_trl() -> set[str]:
     """Private names of TRL's trainers and of what they derive from: of classes and instances."""
     names = set()
-    for kind in map(trl_compat.trl, ("GRPOTrainer", "SFTTrainer")):
+    for kind in map(engine.trl, ("GRPOTrainer", "SFTTrainer")):
         names |= set(dir(kind))
         for module in {one.__module__ for one in kind.__mro__ if one is not object}:
             tree = ast.parse(inspect.getsource(sys.modules[module]))
@@ -243,7 +244,7 @@ def used_of_trl(tree: ast.AST, names: set[str], *, trainer: bool) -> set[str]:
 
 
 def test_no_other_module_knows_private_names_of_trl():
-    """What is needed of TRL's inner parts goes into one of two modules, with a contract test."""
+    """What is needed of TRL's inner parts goes into one module, with a contract test."""
     names = private_names_of_trl()
     found = {
         (path, name)
@@ -279,31 +280,37 @@ def test_uses_of_private_names_are_found(source, trainer, used):
     assert found == ({used} - {None})
 
 
-@pytest.mark.parametrize("name", ["SFTTrainer", "GRPOTrainer"])
-def test_the_mends_come_before_the_trainer_that_they_are_for(name):
-    mended = trl_compat.engine(name)
-    assert mended is trl_compat.engine(name)
-    for method in (
-        "_save_checkpoint",
-        "_load_from_checkpoint",
-        "_load_rng_state",
-        "log",
-        "_send_telemetry",
-    ):
-        assert getattr(mended, method) is getattr(trl_compat.Mended, method)
+def test_at_most_three_private_methods_of_trl_are_overridden():
+    patched, base = engine.engine(), engine.trl("SFTTrainer")
+    assert patched is engine.engine()
+    own = {name for name in vars(engine.TrainerPatches) if hasattr(base, name) and private(name)}
+    assert own == {"_save_checkpoint", "_load_from_checkpoint", "_load_rng_state"}
+    for name in (*own, "log"):
+        assert getattr(patched, name) is getattr(engine.TrainerPatches, name)
+    derived = [
+        (path.name, one.name)
+        for path in sorted((ROOT / "trainers").rglob("*.py"))
+        for one in ast.walk(ast.parse(path.read_text()))
+        if isinstance(one, ast.ClassDef)
+        and any("Trainer" in ast.unparse(base) and "trl" in ast.unparse(base) for base in one.bases)
+    ]
+    assert derived == []
 
 
 def test_no_trainer_reports_to_a_server(build, monkeypatch):
-    import trl.trainer.base_trainer as base
+    from huggingface_hub.utils import _telemetry
 
     def reported(*arguments, **given):
         raise AssertionError("it reports")
 
     monkeypatch.delenv("CI")
-    monkeypatch.setattr(base, "send_telemetry", reported)
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr(_telemetry.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(_telemetry, "_start_telemetry_thread", reported)
     build()
+    monkeypatch.setattr(_telemetry.constants, "HF_HUB_DISABLE_TELEMETRY", False)
     with pytest.raises(AssertionError, match="it reports"):
-        build(mended=False)
+        _telemetry.send_telemetry("x")
 
 
 def test_a_stopped_training_saves_and_says_so(build, tmp_path):
@@ -314,18 +321,18 @@ def test_a_stopped_training_saves_and_says_so(build, tmp_path):
         return len(asked) == 3
 
     trainer = build()
-    trainer.attach(TrainingRun(out=tmp_path, stopping=stopping), None)
+    trainer.attach(followed(TrainingRun(out=tmp_path, stopping=stopping)))
     with pytest.raises(KeyboardInterrupt):
         trainer.go()
     assert newest_state(tmp_path / "state").name == "step-3"
     whole = build(folder="whole")
-    whole.attach(TrainingRun(out=tmp_path / "whole"), None)
+    whole.attach(followed(TrainingRun(out=tmp_path / "whole")))
     whole.go()
     again = build()
-    again.attach(TrainingRun(out=tmp_path, resume=True), None)
+    again.attach(followed(TrainingRun(out=tmp_path, resume=True)))
     again.go()
     assert equal(weights(again), weights(whole))
-    assert again.run.curve.read() == whole.run.curve.read()
+    assert again.session.run.curve.read() == whole.session.run.curve.read()
 
 
 def tied():
@@ -354,8 +361,8 @@ def test_tied_weights_are_saved_once_and_frozen_ones_not_at_all(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda tensors: tensors.pop("mean"), "exactly the tensors"),
-        (lambda tensors: tensors.update(more=torch.zeros(1)), "exactly the tensors"),
+        (lambda tensors: tensors.pop("mean"), "mean"),
+        (lambda tensors: tensors.update(more=torch.zeros(1)), "more"),
         (lambda tensors: tensors.update(mean=torch.zeros(3)), "mean"),
         (lambda tensors: tensors.update(mean=torch.zeros(2, dtype=torch.float64)), "mean"),
     ],
@@ -388,15 +395,16 @@ def test_generators_go_on_where_they_were(tmp_path):
         return random.random(), float(np.random.rand()), float(torch.rand(1)), random.gauss(0, 1)
 
     draw()
-    save_random(tmp_path)
+    path = tmp_path / "random.pt"
+    save_random(path)
     first = draw(), draw()
-    load_random(tmp_path)
+    load_random(path)
     with undisturbed():
         draw()
     assert (draw(), draw()) == first
-    (tmp_path / "random.json").write_text("{}")
+    path.write_bytes(b"{}")
     with pytest.raises(StoreError, match="generators"):
-        load_random(tmp_path)
+        load_random(path)
 
 
 def test_a_state_counts_only_when_it_is_whole(tmp_path):
@@ -413,7 +421,5 @@ def test_a_state_counts_only_when_it_is_whole(tmp_path):
 
 
 def test_processes_wait_for_each_other_as_long_as_an_evaluation_takes(tmp_path):
-    arguments = trl_compat.configuration(
-        "SFTConfig", output_dir=str(tmp_path), use_cpu=True, bf16=False
-    )
+    arguments = engine.configuration(output_dir=str(tmp_path), use_cpu=True, bf16=False)
     assert arguments.ddp_timeout_delta.days == 7

@@ -1,0 +1,450 @@
+"""GRPO from top to bottom: samples → rollouts → rewards of groups → `grpo_loss` → step → state.
+
+`train` is the whole loop. What it does in a round (`Learner.round`) and in a step
+(`Learner.update`) is also what a test-time method does on one sample (`Learner.adapted`).
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from torch import Tensor
+from torch.nn.functional import pad
+
+from harness.models.backends.inputs import joined_inputs
+from harness.models.backends.sampling import rollout_key
+from harness.models.backends.transformers import TransformersChat
+from harness.models.conversing import converse
+from harness.store.atomic import write_json
+from harness.trainers import state as states
+from harness.trainers.grpo.examples import Example, encoded_each
+from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
+from harness.trainers.grpo.policy import Policy, decayed, loaded, reference_of, zero_stage
+from harness.trainers.grpo.rewards import Rewarder, numbers_of
+from harness.trainers.grpo.rollout_log import RolloutLog
+from harness.trainers.grpo.rollouts import Draft, Writer
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.vllm import sampler_ratio
+from harness.trainers.session import Session, gathered, resumed_from
+from harness.trainers.sft import network as networks
+
+if TYPE_CHECKING:
+    from harness.trainers.grpo.trainer import GrpoTrainer
+
+WEIGHTS, OPTIMIZER, COUNTERS = "trained.safetensors", "optimizer.pt", "counters.json"
+ENGINE = "engine"  # the name of what DeepSpeed saves by itself
+ANSWER = ("<answer>", "</answer>")
+
+
+def train(
+    learner: "Learner", examples: Sequence[Example], session: Session, log: RolloutLog | None
+) -> None:
+    """Train to the end from the newest state, or from the beginning.
+
+    Raises:
+        KeyboardInterrupt: the run was asked to stop; the state is saved.
+    """
+    run, chosen = session.run, learner.settings
+    total, turns = chosen.steps(len(examples)), chosen.num_iterations
+    state, done = resumed_from(run)
+    if state is not None:
+        learner.load(state)
+    if run.main:
+        run.curve.cut(done)
+        if log is not None:
+            log.file.cut(done)
+    run.progress.start("training", total, done)
+    batch: Round | None = None
+    for step in range(done, total):
+        number = step // turns
+        numbers: dict[str, float] = {}
+        if batch is None or step % turns == 0:  # a round has `num_iterations` steps
+            rows = drawn(run.seed, len(examples), chosen.prompts_per_round, number)
+            batch = learner.round([examples[row] for row in rows], number)
+            numbers = batch.numbers
+            if log is not None:
+                log.write(step + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
+        numbers |= learner.update(batch, chosen.peak_learning_rate * schedule(chosen, step, total))
+        numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
+        session.log(step + 1, numbers | session.evaluated(step + 1))
+        stopping = session.stopping()
+        if stopping or (step + 1) % chosen.save_steps == 0 or step + 1 == total:
+            wait = learner.accelerator.wait_for_everyone
+            with states.saved_state(run.state, step + 1, main=run.main, wait=wait) as folder:
+                learner.save(folder)
+        if stopping and step + 1 < total:
+            raise KeyboardInterrupt
+    run.progress.end()
+
+
+def drawn(seed: int, samples: int, prompts: int, number: int) -> list[int]:
+    """Return the samples of round `number`: the next `prompts` of one permutation after another.
+
+    A function of seed and round, so that a resumed training needs to know nothing but its step,
+    and no sample is left out because it does not fill a round.
+
+    >>> sorted(drawn(0, 4, 2, 0) + drawn(0, 4, 2, 1))
+    [0, 1, 2, 3]
+    """
+    places = range(number * prompts, (number + 1) * prompts)
+    keys = {
+        place // samples: np.array([seed % 2**64, place // samples], dtype=np.uint64)
+        for place in places
+    }
+    orders = {
+        epoch: np.random.Generator(np.random.Philox(key=key)).permutation(samples)
+        for epoch, key in keys.items()
+    }
+    return [int(orders[place // samples][place % samples]) for place in places]
+
+
+def schedule(settings: Settings, step: int, total: int) -> float:
+    """Return the share of the learning rate that the step after `step` others has."""
+    warm = settings.warmup_steps
+    if step < warm:
+        return step / warm
+    gone = (step - warm) / max(1, total - warm)
+    if settings.lr_scheduler_type == "linear":
+        return max(0.0, 1 - gone)
+    return (1 + math.cos(math.pi * gone)) / 2 if settings.lr_scheduler_type == "cosine" else 1.0
+
+
+@dataclass(eq=False)
+class Batch:
+    """Rollouts that gradients are computed for at once; B × T where nothing else is said."""
+
+    inputs: dict[str, Tensor]
+    """Of the network: prompts padded on the left, completions on the right."""
+    mask: Tensor
+    """1 for tokens that the policy wrote: of the others no number counts, and none is made."""
+    answers: Tensor
+    """1 for those of them that are between the answer's tags."""
+    advantage: Tensor
+    """B."""
+    old: Tensor | None = None
+    reference: Tensor | None = None
+    ratio: Tensor | None = None
+    """Of vLLM's probabilities; see `grpo_loss`."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Round:
+    """Rollouts of this process with their rewards, and the batches that are learned from."""
+
+    examples: Sequence[Example]
+    groups: Sequence[Group]
+    rewards: Sequence[Sequence[RewardComponents]]
+    advantages: Sequence[float]
+    batches: Sequence[Batch]
+    tokens: float
+    """Tokens that the policy wrote, in all processes."""
+    numbers: dict[str, float]
+
+
+class Learner:
+    """A policy that learns: how it is asked, rewarded and updated."""
+
+    def __init__(
+        self, method: "GrpoTrainer", chat: TransformersChat, accelerator: Accelerator, *, seed: int
+    ) -> None:
+        """Load the network of a backend, and whatever the method's settings want beside it."""
+        self.method, self.chat, self.accelerator = method, chat, accelerator
+        self.settings = chosen = method.settings
+        set_seed(seed)  # an adapter begins with random numbers
+        self.network = loaded(chat, chosen)
+        set_seed(seed, device_specific=True)
+        self.policy, self.optimizer = accelerator.prepare(
+            Policy(self.network, chosen.temperature),
+            torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
+        )
+        self.reference = reference_of(chat, chosen, accelerator)
+        self.writer = Writer(method, chat, self.network, accelerator, seed=seed)
+        self.rewarder = Rewarder(
+            method.name, method.reward, random=chosen.reward == "random", seed=seed
+        )
+        self.tokens = 0
+        """Tokens of prompts and rollouts so far, in all processes."""
+
+    # -- rollouts ---------------------------------------------------------------------------------
+
+    def round(self, examples: Sequence[Example], number: int) -> Round:
+        """Write a group of rollouts to each prompt of a round, and reward them.
+
+        Args:
+            examples: Of all processes; each takes its share.
+            number: Of the round, which the rollouts' keys depend on.
+
+        Raises:
+            ModelError: the reward, the second pass or the environment fails.
+        """
+        ranks, rank = self.accelerator.num_processes, self.accelerator.process_index
+        share, size = len(examples) // ranks, self.settings.num_generations
+        own = examples[rank * share : (rank + 1) * share]
+        prompts = encoded_each(self.chat.processor, [one.request for one in own])
+        drafts = [
+            Draft(one, prompt, rollout_key(f"{one.request.key}@{number}:{place}", rollout))
+            for place, (one, prompt) in enumerate(zip(own, prompts, strict=True), rank * share)
+            for rollout in range(size)
+        ]
+        with self.writer.answering(self.policy) as chat:
+            converse(chat, [self.writer.conversation(draft) for draft in drafts])
+        several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
+        groups = [self._group(some) for some in several]
+        rewards = [
+            self.rewarder(group, [one.key for one in some])
+            for group, some in zip(groups, several, strict=True)
+        ]
+        totals = gathered([one[TOTAL] for some in rewards for one in some])
+        gains = advantages(torch.tensor(totals), size, scale_rewards=self.settings.scale_rewards)
+        gains = gains[rank * len(drafts) : (rank + 1) * len(drafts)]
+        batches, each = [], self.settings.per_device_train_batch_size
+        for start in range(0, len(drafts), each):
+            part = slice(start, start + each)
+            batches.append(self._batch(drafts[part], gains[part]))
+        numbers, tokens = self._numbers(drafts, numbers_of(groups, rewards), totals)
+        return Round(
+            examples=own,
+            groups=groups,
+            rewards=rewards,
+            advantages=gains.tolist(),
+            batches=batches,
+            tokens=tokens,
+            numbers=numbers,
+        )
+
+    def _group(self, drafts: Sequence[Draft]) -> Group:
+        example = drafts[0].example
+        return Group(
+            sample=example.sample,
+            rollouts=tuple(one.rollout for one in drafts),
+            seconds=tuple(one.second for one in drafts if one.second is not None),
+            canvas=example.canvas,
+            count_tokens=self.chat.count_tokens,
+            frames=example.frames,
+        )
+
+    def _numbers(
+        self, drafts: Sequence[Draft], own: Mapping[str, list[float]], totals: Sequence[float]
+    ) -> tuple[dict[str, float], float]:
+        """Return what is logged of a round, over all processes, and the tokens that count."""
+        lengths = {
+            "prompts": [float(one.prompt["input_ids"].shape[1]) for one in drafts],
+            "lengths": [float(sum(one.mask)) for one in drafts],
+            "completions/clipped_ratio": [float(one.cut) for one in drafts],
+        }
+        merged: dict[str, list[float]] = {}
+        for several in gathered([{**own, **lengths}]):
+            for name, values in several.items():
+                merged.setdefault(name, []).extend(values)
+        prompts, written = merged.pop("prompts"), merged.pop("lengths")
+        self.tokens += int(sum(prompts) + sum(written))
+        spread = float(torch.tensor(totals).std())
+        numbers = {name: fmean(values) for name, values in sorted(merged.items())}
+        return {
+            "num_tokens": float(self.tokens),
+            "completions/mean_length": fmean(written),
+            "completions/min_length": min(written),
+            "completions/max_length": max(written),
+            "reward": fmean(totals),
+            "reward_std": spread,
+            "rewards/total/std": spread,
+            **numbers,
+        }, sum(written)
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def _batch(self, drafts: Sequence[Draft], advantage: Tensor) -> Batch:
+        """Return rollouts as tensors, with their log-probabilities before the step."""
+        chosen, device = self.settings, self.accelerator.device
+        width = max(len(one.tokens) for one in drafts)
+
+        def padded(rows: Sequence[Sequence[float]], *, fill: float = 0, kind: Any = None) -> Tensor:
+            tensors = [torch.tensor(row, dtype=kind) for row in rows]
+            return torch.stack([pad(one, (0, width - len(one)), value=fill) for one in tensors])
+
+        fill = self.chat.processor.tokenizer.pad_token_id
+        inputs = dict(joined_inputs(self.chat.processor, [one.prompt for one in drafts]))
+        ids = padded([one.tokens for one in drafts], fill=fill)
+        seen = padded([[1] * len(one.tokens) for one in drafts])
+        inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
+        inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
+        if "mm_token_type_ids" in inputs:  # all that is written is text, 0
+            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, width))
+        spans = [answer_span(self.chat.processor.tokenizer.decode, one.tokens) for one in drafts]
+        answers = [[float(start <= place < end) for place in range(width)] for start, end in spans]
+        mask = padded([one.mask for one in drafts], kind=torch.float32)
+        batch = Batch(
+            inputs={name: value.to(device) for name, value in inputs.items()},
+            mask=mask.to(device),
+            answers=(torch.tensor(answers) * mask).to(device),
+            advantage=advantage.to(device),
+        )
+        with torch.no_grad():
+            by_vllm = chosen.vllm_mode is not None
+            if chosen.num_iterations > 1 or by_vllm:
+                batch.old, _ = self.policy(batch.inputs, batch.mask)
+            if batch.old is not None and by_vllm:
+                drawn = padded([one.logps for one in drafts], kind=torch.float32).to(device)
+                by_token = chosen.loss_type == "vespo"
+                batch.ratio = sampler_ratio(batch.old, drawn, batch.mask, by_token=by_token)
+            if chosen.beta:
+                batch.reference = self._reference_logps(batch)
+        return batch
+
+    def _reference_logps(self, batch: Batch) -> Tensor:
+        with nullcontext() if self.reference is not None else self.network.disable_adapter():
+            policy = self.policy if self.reference is None else self.reference
+            with self.accelerator.autocast():
+                found: Tensor = policy(batch.inputs, batch.mask)[0]
+        return found
+
+    def update(self, batch: Round, learning_rate: float) -> dict[str, float]:
+        """Make one optimiser step on a round; returns what is logged of it."""
+        chosen, accelerator = self.settings, self.accelerator
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        parts = len(batch.batches)
+        # What is averaged over a whole step is averaged over processes and batches again below.
+        tokens = batch.tokens / accelerator.num_processes / parts
+        sums, norm = torch.zeros(7, device=accelerator.device), None
+        for one in batch.batches:
+            with accelerator.accumulate(self.policy):
+                loss, told = self._loss(one, tokens)
+                accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    most = chosen.max_grad_norm or math.inf
+                    norm = accelerator.clip_grad_norm_(self.policy.parameters(), most)
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+            sums += torch.cat([loss.detach()[None] / parts, told])
+        sums = accelerator.reduce(sums, reduction="sum")
+        loss_sum, kl, entropy, clipped, count, answer_entropy, answer_count = sums.tolist()
+        numbers = {
+            "loss": loss_sum / accelerator.num_processes,
+            "learning_rate": learning_rate,
+            "entropy": entropy / max(count, 1.0),
+            "clip_ratio/region_mean": clipped / max(count, 1.0),
+        }
+        if norm is not None:  # DeepSpeed has clipped by itself, and does not always say it
+            numbers["grad_norm"] = float(norm)
+        if chosen.beta:
+            numbers["kl"] = kl / max(count, 1.0)
+        if answer_count:
+            numbers["answer_entropy"] = answer_entropy / answer_count
+        return numbers
+
+    def _loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Tensor]:
+        """Return the loss of a batch, and sums over its tokens for the log."""
+        chosen, mask = self.settings, batch.mask
+        logp, entropy = self.policy(batch.inputs, mask)
+        high = chosen.epsilon if chosen.epsilon_high is None else chosen.epsilon_high
+        loss = grpo_loss(
+            logp,
+            batch.old,
+            batch.reference,
+            batch.advantage,
+            mask,
+            loss_type=chosen.loss_type,
+            epsilon=chosen.epsilon,
+            epsilon_high=high,
+            beta=chosen.beta,
+            max_completion_length=chosen.max_completion_length,
+            tokens=tokens,
+            sampler_ratio=batch.ratio,
+        )
+        if chosen.entropy_coef:
+            mean = (entropy * mask).sum() / mask.sum().clamp(min=1.0)
+            loss = loss - chosen.entropy_coef * mean
+        with torch.no_grad():
+            gain = batch.advantage[:, None]
+            ratio = torch.exp(logp - logp if batch.old is None else logp - batch.old)
+            outside = torch.where(
+                gain > 0, ratio > 1 + high, (ratio < 1 - chosen.epsilon) & (gain < 0)
+            )
+            kl = 0 * logp if batch.reference is None else divergence(logp, batch.reference)
+            counted = [kl * mask, entropy * mask, outside * mask, mask]
+            counted += [entropy * batch.answers, batch.answers]
+            return loss, torch.stack([one.sum() for one in counted])
+
+    # -- one sample at test time ------------------------------------------------------------------
+
+    @contextmanager
+    def adapted(self, example: Example, updates: int) -> Iterator[TransformersChat]:
+        """Make updates on one sample; yields a backend that answers with the adapted network.
+
+        The weights are restored when the block ends, and the optimiser begins anew. With
+        `noise=keyed` nothing depends on what was adapted to before.
+        """
+        before = {name: one.clone() for name, one in states.trained_tensors(self.network).items()}
+        try:
+            for number in range(updates):
+                rate = self.settings.peak_learning_rate
+                self.update(self.round([example], number), rate)
+            yield self.writer.chat_of(self.network.eval())
+        finally:
+            for name, one in states.trained_tensors(self.network).items():
+                one.copy_(before[name])
+            self.optimizer.state.clear()
+            self.network.train()
+
+    # -- states -----------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write a state; called in every process."""
+        if zero_stage(self.accelerator):
+            self.policy.save_checkpoint(str(folder), tag=ENGINE)
+        elif self.accelerator.is_main_process:
+            states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
+            torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
+        states.save_random(folder / self._generators)
+        if self.accelerator.is_main_process:
+            write_json(folder / COUNTERS, {"tokens": self.tokens})
+
+    def load(self, folder: Path) -> None:
+        """Go on from a state."""
+        if zero_stage(self.accelerator):
+            self.policy.load_checkpoint(str(folder), tag=ENGINE)
+        else:
+            states.load_tensors(folder / WEIGHTS, self.network)
+            self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
+        self.tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
+        states.load_random(folder / self._generators)
+
+    @property
+    def _generators(self) -> str:
+        return f"random-{self.accelerator.process_index}.pt"
+
+    def export(self, folder: Path) -> None:
+        """Write the network as it is now; called in every process."""
+        tensors = None
+        if zero_stage(self.accelerator):
+            whole = self.accelerator.get_state_dict(self.policy)
+            tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
+        if self.accelerator.is_main_process:
+            networks.export(self.network, self.chat.folder, folder, tensors=tensors)
+        self.accelerator.wait_for_everyone()
+
+
+def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> tuple[int, int]:
+    """Return (first, end) of the tokens between the answer's tags; (0, 0) if there are none."""
+    text = decode(ids)
+    opening = text.find(ANSWER[0])
+    if opening < 0:
+        return 0, 0
+    closing = text.find(ANSWER[1], opening)
+
+    def reaching(length: int) -> int:
+        # The length of the decoded beginning grows with every token.
+        return bisect_left(range(len(ids)), length, key=lambda end: len(decode(ids[:end])))
+
+    return reaching(opening + len(ANSWER[0])), len(ids) if closing < 0 else reaching(closing)

@@ -1,0 +1,153 @@
+"""The network that learns: what it computes on, and what the loss sees of it."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import (
+    DeepSpeedPlugin,
+    DistributedDataParallelKwargs,
+    InitProcessGroupKwargs,
+)
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from harness.models.backends.transformers import TransformersChat
+from harness.store.atomic import read_json
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.session import PATIENCE, started
+from harness.trainers.sft import network as networks
+
+LOGITS_AT_ONCE = 1 << 27
+"""Numbers of logits (tokens × vocabulary) that are held at once, 0.5 GB in float32."""
+
+
+def accelerator_of(settings: Settings, device: str) -> Accelerator:
+    """Return what lets several processes, or DeepSpeed, find each other.
+
+    To be called before anything is loaded.
+
+    Raises:
+        UsageError: a round cannot be shared evenly among the processes.
+        MissingDependency: DeepSpeed is not installed.
+    """
+    accumulated = settings.accumulated(started())
+    plugin = deepspeed_plugin(settings, accumulated)
+    # A training before in this process may have had another one.
+    AcceleratorState._reset_state(reset_partial_state=True)
+    waiting = InitProcessGroupKwargs(timeout=timedelta(seconds=PATIENCE))
+    return Accelerator(
+        # Without CUDA it has to be said, or several processes do not find each other.
+        cpu=device == "cpu" or not torch.cuda.is_available(),
+        mixed_precision="bf16" if settings.bf16 or settings.dtype == "bfloat16" else "no",
+        gradient_accumulation_steps=accumulated,
+        deepspeed_plugin=plugin,
+        # A prompt without images leaves the vision tower without gradients.
+        kwargs_handlers=[waiting, DistributedDataParallelKwargs(find_unused_parameters=True)],
+    )
+
+
+def deepspeed_plugin(settings: Settings, accumulated: int) -> DeepSpeedPlugin | None:
+    """Return DeepSpeed's configuration, completed by the settings; None: it is not used."""
+    file = networks.deepspeed_file(settings.deepspeed)
+    if file is None:
+        return None
+    own = {
+        "train_micro_batch_size_per_gpu": settings.per_device_train_batch_size,
+        "gradient_accumulation_steps": accumulated,
+        "gradient_clipping": settings.max_grad_norm,
+    }
+    given = read_json(Path(file))
+    auto = {name: value for name, value in own.items() if given.get(name, "auto") == "auto"}
+    return DeepSpeedPlugin(hf_ds_config={**given, **auto})
+
+
+class Policy(nn.Module):
+    """A network as the loss sees it: log-probabilities and entropies of what it wrote."""
+
+    is_gradient_checkpointing = False  # TRL asks; it is off while `eval()` is on
+
+    def __init__(self, network: Any, temperature: float) -> None:
+        super().__init__()
+        self.network, self.config, self.temperature = network, network.config, temperature
+
+    def forward(self, inputs: Mapping[str, Tensor], mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log-probabilities and entropies (B × T each), 0 where `mask` is.
+
+        Logits are made for these tokens alone, and some at a time: for a vocabulary of 150,000
+        those of a whole batch would be the largest tensor of a training.
+        """
+        whole = getattr(self.network, "get_base_model", lambda: self.network)()
+        hidden = whole.base_model(**inputs, use_cache=False).last_hidden_state
+        width, counts = mask.shape[1], mask.bool()
+        before = hidden[:, -width - 1 : -1][counts]
+        targets = inputs["input_ids"][:, -width:][counts]
+        head = whole.get_output_embeddings()
+        rows = max(1, LOGITS_AT_ONCE // self.config.get_text_config().vocab_size)
+        parts = zip(torch.split(before, rows), torch.split(targets, rows), strict=True)
+        if len(before) <= rows or not torch.is_grad_enabled():
+            found = [self._scored(head, *part) for part in parts]
+        else:
+            found = [checkpoint(self._scored, head, *part, use_reentrant=False) for part in parts]
+        logps, entropies = (torch.cat(several) for several in zip(*found, strict=True))
+        empty = logps.new_zeros(mask.shape)
+        return empty.masked_scatter(counts, logps), empty.masked_scatter(counts, entropies)
+
+    def _scored(self, head: Any, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logps = (head(hidden).float() / self.temperature).log_softmax(dim=-1)
+        return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
+
+
+def loaded(chat: TransformersChat, settings: Settings) -> Any:
+    """Return the network of a backend, with what is frozen and the adapter that settings want."""
+    network = base_of(chat, settings)
+    if settings.freeze_vision:
+        networks.freeze_vision(network)
+    if settings.gradient_checkpointing:
+        network.gradient_checkpointing_enable({"use_reentrant": False})
+    if settings.finetune == "full":
+        return network
+    own = {"r": settings.lora_r, "lora_alpha": settings.lora_alpha, "layers": settings.lora_layers}
+    return networks.with_adapter(network, **own)
+
+
+def reference_of(chat: TransformersChat, settings: Settings, accelerator: Accelerator) -> Any:
+    """Return the policy that training begins with, as far as it is another network.
+
+    None if it is not needed, or is the policy without its adapter.
+    """
+    if not settings.beta or settings.finetune == "lora":
+        return None
+    policy = Policy(base_of(chat, settings).requires_grad_(False), settings.temperature).eval()
+    if not zero_stage(accelerator):
+        return policy.to(accelerator.device)
+    from trl.models.utils import prepare_deepspeed
+
+    return prepare_deepspeed(policy, accelerator)
+
+
+def base_of(chat: TransformersChat, settings: Settings) -> Any:
+    """Return the network of a backend, in the type that weights have while training."""
+    return networks.load(chat, dtype=chat.dtype if settings.dtype == "auto" else settings.dtype)
+
+
+def zero_stage(accelerator: Accelerator) -> int:
+    """Return ZeRO's stage; 0: DeepSpeed is not used."""
+    plugin = accelerator.state.deepspeed_plugin
+    return 0 if plugin is None else int(plugin.zero_stage)
+
+
+def decayed(network: Any, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the trained weights in two groups: matrices decay, biases and norms do not."""
+    groups: list[dict[str, Any]] = [
+        {"params": [], "weight_decay": 0.0},
+        {"params": [], "weight_decay": weight_decay},
+    ]
+    for one in network.parameters():
+        if one.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
+            groups[len(getattr(one, "ds_shape", one.shape)) >= 2]["params"].append(one)
+    return groups

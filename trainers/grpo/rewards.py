@@ -1,0 +1,85 @@
+"""Groups to rewards: every component checked, and the numbers that are logged of them."""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ModelError
+from harness.models.grammar import reasoning
+from harness.plugins import blamed
+from harness.trainers.grpo.types import TOTAL, Group, Reward, RewardComponents
+
+
+@dataclass(frozen=True, slots=True)
+class Rewarder:
+    """Rewards groups by a method's reward, or, for a control, at random."""
+
+    name: str
+    reward: Reward
+    random: bool = False
+    """Learn from a uniform number instead: the control of an experiment."""
+    seed: int = 0
+
+    def __call__(self, group: Group, keys: Sequence[str]) -> list[RewardComponents]:
+        """Reward a group; `keys` are those that its rollouts were drawn under.
+
+        Raises:
+            ModelError: the reward fails, or gives no number a rollout.
+        """
+        what = f"reward of {self.name}, sample {group.sample.id}"
+        with blamed(what, ModelError):
+            found = [dict(one) for one in self.reward(group)]
+        if len(found) != len(group.rollouts):
+            raise ModelError(
+                what,
+                expected=f"components of {len(group.rollouts)} rollouts",
+                found=f"{len(found)} of them",
+            )
+        for components in found:
+            wrong = {name: value for name, value in components.items() if not _number(value)}
+            if TOTAL not in components or wrong:
+                raise ModelError(
+                    what,
+                    expected=f"finite numbers, {TOTAL!r} among them",
+                    found=str(wrong or sorted(components)),
+                )
+        if not self.random:
+            return [{name: float(value) for name, value in one.items()} for one in found]
+        return [
+            {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(self.seed, key)}
+            for one, key in zip(found, keys, strict=True)
+        ]
+
+
+def numbers_of(
+    groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]]
+) -> dict[str, list[float]]:
+    """Return what is logged of groups, one number a rollout or a group under each name."""
+    found: dict[str, list[float]] = {}
+
+    def add(name: str, value: float) -> None:
+        found.setdefault(name, []).append(value)
+
+    for group, several in zip(groups, rewards, strict=True):
+        totals = [one[TOTAL] for one in several]
+        add("frac_groups_zero_variance", float(max(totals) == min(totals)))
+        add("frac_groups_all_zero", float(not any(totals)))
+        for rollout, components in zip(group.rollouts, several, strict=True):
+            add("think_length", float(group.count_tokens(reasoning(rollout.text))))
+            for name, value in components.items():
+                add(f"rewards/{name}", value)
+        for second in group.seconds:
+            add("second_length", float(second.tokens))
+    return found
+
+
+def uniform(seed: int, key: str) -> float:
+    """Return a number from 0 to 1 that depends on nothing but these."""
+    digest = hashlib.blake2b(f"{seed}\x00{key}".encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") / 2**64
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)

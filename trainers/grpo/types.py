@@ -1,0 +1,94 @@
+"""Values that a method with GRPO sees and gives: rollouts, groups, rewards, further turns."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from harness.model import ChatRequest
+from harness.types import Sample
+
+RewardComponents: TypeAlias = Mapping[str, float]
+"""A rollout's reward, part by part, under the paper's names; `total` is what is learned from."""
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One completion of a prompt."""
+
+    text: str
+    """Decoded, special tokens removed; of several turns all, with what was injected between."""
+    tokens: int
+    """Tokens that the policy wrote, end tokens included; injected ones do not count."""
+    cut: bool = False
+    """It reached the limit of new tokens."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data that its environment noted beside the text, such as an exit code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The rollouts of one prompt, and what is known of its sample.
+
+    A reward of one rollout may look at the whole group (DR2Seg's gate does), never at another.
+    """
+
+    sample: Sample
+    """Query and target, in original pixels."""
+    rollouts: tuple[Rollout, ...]
+    seconds: tuple[Rollout, ...] = ()
+    """Responses of the same policy to the second request of each rollout; empty: none was made."""
+    canvas: tuple[int, int]
+    """(width, height) of the frame that the numbers of responses are in: pixels of the image as
+    the network saw it, or (1000, 1000)."""
+    count_tokens: Callable[[str], int]
+    """Tokens of a text, without special ones."""
+    frames: tuple[tuple[int, ...], ...] = ()
+    """The frames that were shown, one tuple a medium."""
+
+
+class Reward(Protocol):
+    """Scores a group: one `RewardComponents` a rollout, in order; a pure function of the group.
+
+    It never raises on what a network wrote: a malformed response is worth what the method's paper
+    says. What it raises is a fault of the method, and ends the training.
+    """
+
+    def __call__(self, group: Group) -> list[RewardComponents]: ...  # noqa: D102
+
+
+class SecondPass(Protocol):
+    """The second request that a rollout leads to (DR2Seg asks again with its description).
+
+    Always one a rollout, also of a malformed one: with several devices all must generate the same
+    number of times. The reward decides what it is worth. Rollouts come in the order in which they
+    end, so that a request has to depend on nothing but sample and rollout.
+    """
+
+    def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What follows a turn of the policy."""
+
+    inject: str | None
+    """Text that the rollout goes on from, such as a program's output; None: it has ended.
+
+    Nothing is learned from it: its tokens count in no loss, divergence, entropy or length.
+    """
+    stop: tuple[str, ...] = ()
+    """Texts that end the policy's next turn."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Added to those of the rollout."""
+
+
+class Environment(Protocol):
+    """Answers the policy's turns, such as a sandbox that runs what it wrote.
+
+    Called with the text so far and the number of the turn that has ended, from 0. It never raises
+    on what a network wrote, and depends on nothing but its arguments.
+    """
+
+    def __call__(self, sample: Sample, text: str, turn: int) -> Turn: ...  # noqa: D102

@@ -1,0 +1,178 @@
+"""Rollouts by vLLM, through TRL's `VLLMGeneration`, which brings it the weights.
+
+In the same process (`vllm_mode=colocate`) or by a server (`server`), for prompts of single images:
+TRL hands vLLM no videos. Contracts in tests/trainers/test_grpo_vllm.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, TypeVar
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from harness.errors import MissingDependency, UsageError
+from harness.model import ChatReply, ChatRequest, Conversation
+from harness.models.backends.inputs import shown, squashed
+from harness.models.backends.stops import tokens_to_stop
+from harness.models.backends.transformers import TransformersChat
+from harness.models.conversing import Talks
+from harness.trainers.grpo.examples import encoded_each
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.session import gathered
+
+T = TypeVar("T")
+MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
+LEAST_BIAS = -100.0
+"""What vLLM adds to a logit at least; before it divides by the temperature."""
+LARGEST_RATIO = 3.0
+"""Limit of the network's probabilities over vLLM's; TRL's default."""
+
+
+def check(settings: Settings, chat: TransformersChat) -> None:
+    """Raise UsageError or MissingDependency if vLLM cannot write what is asked of it.
+
+    Limits on pixels are refused, which vLLM's own processor of the checkpoint would not have: it
+    would make another number of image tokens than the prompt has.
+    """
+    mode = settings.vllm_mode
+    if mode is None:
+        return
+    if find_spec("vllm") is None:
+        raise MissingDependency(
+            f"vllm_mode={mode}",
+            expected="the package 'vllm'",
+            found="it is not installed",
+            fix="Install it, or leave it out: rollouts are then written by transformers.",
+        )
+    limits = {name: getattr(chat, name) for name in ("min_pixels", "max_pixels")}
+    given = [f"{name}={value}" for name, value in limits.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"vllm_mode={mode} with {' and '.join(given)}",
+            expected="the checkpoint's own limits on pixels, which vLLM has",
+            found=", ".join(given),
+            fix="Leave them out: the size of images is then that of the prompt's canvas "
+            "(canvas=…). Or leave vllm_mode out.",
+        )
+
+
+def images_of(request: ChatRequest) -> list[Any]:
+    """Return the images of a request as vLLM takes them.
+
+    Raises:
+        UsageError: it shows a video.
+    """
+    found = []
+    for place, media in enumerate(request.media):
+        indices = shown(request, place)
+        if len(indices) != 1:
+            raise UsageError(
+                f"vllm with videos, request {request.key}",
+                expected="single images, since TRL hands vLLM no videos",
+                found=f"a clip of {len(indices)} frames",
+                fix="Leave vllm_mode out: rollouts are then written by transformers.",
+            )
+        found.append(Image.fromarray(squashed(media.frame(indices[0]), request.squash(place))))
+    return found
+
+
+class VllmChat:
+    """The policy in vLLM: a chat whose conversations go turn by turn."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        network: Any,
+        accelerator: Any,
+        processor: Any,
+        *,
+        ends: Sequence[int],
+        suppress_tokens: Sequence[int],
+    ) -> None:
+        """Start vLLM, or find its server."""
+        from trl.generation.vllm_generation import VLLMGeneration
+
+        self._settings, self._processor, self._ends = settings, processor, ends
+        self.engine: Any = VLLMGeneration(
+            model=network,
+            accelerator=accelerator,
+            processing_class=processor,
+            mode=settings.vllm_mode or "colocate",
+            max_num_seqs=settings.generation_batch_size // accelerator.num_processes,
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_completion_length=settings.max_completion_length,
+            gpu_memory_utilization=MEMORY,
+            generation_kwargs={"logit_bias": dict.fromkeys(suppress_tokens, LEAST_BIAS)},
+        )
+        self.logps: dict[str, list[float]] = {}
+        """Log-probabilities that the tokens of a round were drawn with, by the request's key."""
+
+    def begin_round(self) -> None:
+        """Bring vLLM the weights as they are now."""
+        self.logps = {}
+        self.engine.sync_weights()
+
+    def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
+        """Return what each conversation comes to; each asks for one response at a time.
+
+        Every process asks equally often, with as many requests as it has conversations: where
+        fewer are left, with requests again that were answered, and nobody looks at the answers.
+        """
+        talks, group = Talks(conversations), self._settings.num_generations
+        fillers = [replace(one, max_new_tokens=1) for one in talks.requests]
+        while heats := gathered([self._heat(talks.requests[at]) for at in talks.unanswered()]):
+            # A server is asked by the first process alone, with its temperature and its limit.
+            self.engine.temperature = max(heats)
+            asked = [
+                at for at in talks.unanswered() if self._heat(talks.requests[at]) == max(heats)
+            ]
+            requests = [talks.requests[at] for at in asked]
+            written = self._write([*requests, *fillers[len(requests) :]], group)
+            for at, (tokens, logps) in zip(asked, written, strict=False):
+                talks.tell(at, self._response(talks.requests[at], tokens, logps))
+            group = 1  # the first time, a group's rollouts share their prompt
+        return talks.ends()
+
+    def _heat(self, request: ChatRequest) -> float:
+        return request.temperature_or(self._settings.temperature)
+
+    def _write(self, requests: Sequence[ChatRequest], group: int) -> list[tuple[Any, Any]]:
+        limits = gathered([max(one.max_new_tokens for one in requests)])
+        self.engine.max_completion_length = max(limits)
+        prompts = encoded_each(self._processor, requests)
+        images = [images_of(one) or None for one in requests]
+        _, tokens, logps, _ = self.engine.generate(
+            prompts=[one["input_ids"][0].tolist() for one in prompts],
+            images=images if any(images) else None,
+            num_generations=group,
+        )
+        return list(zip(tokens, logps, strict=True))
+
+    def _response(self, request: ChatRequest, tokens: Sequence[int], logps: Any) -> ChatReply:
+        """Return a response up to where its own request has it end, if vLLM went on."""
+        decode = self._processor.tokenizer.decode
+        kept = tokens[: request.max_new_tokens]
+        end = next((at for at, token in enumerate(kept) if token in self._ends), len(kept) - 1)
+        kept = kept[: end + 1]
+        stopped = tokens_to_stop(kept, request.stop, decode)
+        kept = kept[:stopped]
+        self.logps[request.key] = [float(several[0]) for several in logps[: len(kept)]]
+        cut = stopped is None and kept[-1] not in self._ends
+        return ChatReply(text=decode(kept), tokens=tuple(kept), cut=cut)
+
+
+def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor, *, by_token: bool) -> Tensor:
+    """Return how far the network's probabilities are from vLLM's, as TRL corrects for it.
+
+    By whole responses (B × 1; 0 where the ratio is too large), or token by token (B × T, limited),
+    as `vespo` wants it. A token whose probability vLLM does not say has a ratio of 1.
+    """
+    difference = torch.nan_to_num((old - drawn) * mask, nan=0.0)
+    if by_token:
+        return difference.exp().clamp(max=LARGEST_RATIO)
+    ratio = difference.sum(dim=1, keepdim=True).exp()
+    return ratio.masked_fill(ratio > LARGEST_RATIO, 0.0)

@@ -1,0 +1,190 @@
+"""TRL's SFTTrainer with this project's states: all that knows TRL's inner parts.
+
+TRL keeps the loop and the loss. Overridden, each with a contract test in
+tests/trainers/test_sft_engine.py:
+
+- Saving: a kill while a checkpoint is written leaves half of it, and its folder holds pickles.
+  States here are whole or absent, and have none (`harness.trainers.state`).
+- Loading: `save_pretrained` writes the names of the original checkpoint, which the Trainer loads
+  with `strict=False` into a vision-language network that has others: a resumed training of whole
+  weights silently starts from the first ones. States hold the network's own names.
+- Generators and `num_tokens`: the one is a pickle, the other is not kept and starts from zero.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.store.atomic import write_json
+from harness.trainers import state as states
+from harness.trainers.session import PATIENCE, Session, resumed_from
+
+WEIGHTS, COUNTERS, STATE = "trained.safetensors", "counters.json", "trainer_state.json"
+NOT_LOGGED = ("total_flos", "step_time")  # of what trainers tell; the curve has no clock
+
+
+def trl(name: str) -> Any:
+    """Return something of TRL by its name, such as `SFTConfig`."""
+    ensure_torchvision()
+    import_module("huggingface_hub.constants").HF_HUB_DISABLE_TELEMETRY = True  # type: ignore[attr-defined]
+    return getattr(import_module("trl"), name)
+
+
+@lru_cache
+def engine() -> type[Any]:
+    """Return TRL's `SFTTrainer` with the overrides of this module."""
+    return type("HarnessSFTTrainer", (TrainerPatches, trl("SFTTrainer")), {})
+
+
+def configuration(**given: Any) -> Any:
+    """Return an `SFTConfig` with what `TrainerPatches` relies on."""
+    import torch
+
+    with old_names():
+        return trl("SFTConfig")(
+            **given,
+            fp16=False,
+            gradient_checkpointing_kwargs={"use_reentrant": False},
+            logging_strategy="steps",
+            logging_steps=1,
+            logging_nan_inf_filter=False,
+            save_strategy="steps",
+            remove_unused_columns=False,
+            report_to="none",
+            disable_tqdm=True,
+            dataloader_pin_memory=torch.cuda.is_available(),
+            ddp_timeout=PATIENCE,
+        )
+
+
+@contextmanager
+def old_names() -> Iterator[None]:
+    """Leave out warnings about names that transformers gives up, and TRL and PEFT still use."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*gradient_checkpointing", FutureWarning)
+        yield
+
+
+def rows(count: int) -> Any:
+    """Return a dataset of the numbers 0 to `count` - 1, under `row`.
+
+    TRL takes nothing but a `datasets.Dataset`. The collator looks examples up by number, so that
+    images are decoded when they are needed and none is written to a cache.
+    """
+    return import_module("datasets").Dataset.from_dict({"row": list(range(count))})
+
+
+class Complete(Exception):
+    """A state was loaded after whose last step a training was killed: there is no step to take."""
+
+
+class TrainerPatches:
+    """Mixed in before TRL's trainer; `attach` gives it the session that it belongs to."""
+
+    # What is used of the trainer that this is mixed into.
+    args: Any
+    state: Any
+    model: Any
+    accelerator: Any
+    is_deepspeed_enabled: bool
+    loss_is_scaled_for_ga: bool | None
+    model_accepts_loss_kwargs: bool
+
+    session: Session
+    evaluated: dict[str, float]
+
+    def attach(self, session: Session) -> None:
+        """Follow a session."""
+        transformers = import_module("transformers")
+        trainer: Any = self
+        self.session, self.evaluated = session, {}
+        for callback in ("PrinterCallback", "ProgressCallback"):
+            trainer.remove_callback(getattr(transformers, callback))
+        trainer.add_callback(_follower(self))
+        # Qwen's VLMs say that they take no number of tokens for their loss: a step would average
+        # the means of its batches, and a token's weight depend on how a step is cut.
+        if self.loss_is_scaled_for_ga is None:
+            self.model_accepts_loss_kwargs = True
+
+    def go(self) -> None:
+        """Train to the end from the newest state, or from the beginning.
+
+        Raises:
+            KeyboardInterrupt: the run was asked to stop; the state is saved.
+        """
+        trainer: Any = self
+        run = self.session.run
+        state, done = resumed_from(run)
+        if run.main:
+            run.curve.cut(done)
+        with old_names(), suppress(Complete):
+            trainer.train(resume_from_checkpoint=None if state is None else str(state))
+        if self.state.global_step < self.state.max_steps:
+            raise KeyboardInterrupt
+        run.progress.end()
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Write a step's numbers to the curve instead of the log."""
+        super().log(logs, start_time)  # type: ignore[misc]
+        row = self.state.log_history.pop()
+        if "loss" not in row:
+            return  # the summary at the end, which has a clock in it
+        step = row.pop("step")
+        numbers = {
+            name: value
+            for name, value in row.items()
+            if name not in NOT_LOGGED and value is not None
+        }
+        self.session.log(step, {**numbers, **self.evaluated})
+        self.evaluated = {}
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        del model, trial
+        trainer: Any = self
+        folder, main = Path(self.args.output_dir), self.session.run.main
+        wait, step = self.accelerator.wait_for_everyone, self.state.global_step
+        with states.saved_state(folder, step, main=main, wait=wait) as partial:
+            trainer._save_optimizer_and_scheduler(str(partial))
+            states.save_random(partial / self._generators())
+            if main:
+                if not self.is_deepspeed_enabled:  # which has saved the weights already
+                    states.save_tensors(partial / WEIGHTS, states.trained_tensors(self.model))
+                write_json(partial / COUNTERS, {"tokens": getattr(self, "_total_train_tokens", 0)})
+                self.state.save_to_json(str(partial / STATE))
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        path = Path(resume_from_checkpoint) / WEIGHTS
+        states.load_tensors(path, self.model if model is None else model)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        if checkpoint is None:
+            return
+        folder = Path(checkpoint)
+        states.load_random(folder / self._generators())
+        self._total_train_tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
+
+    def _generators(self) -> str:
+        return f"random-{self.args.process_index}.pt"
+
+
+def _follower(trainer: TrainerPatches) -> Any:
+    """Return the callback that stops a training, evaluates in it, and tells where it begins."""
+    base = import_module("transformers").TrainerCallback
+
+    class Follower(base):  # type: ignore[misc, valid-type]
+        def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            trainer.session.run.progress.start("training", state.max_steps, state.global_step)
+            if state.global_step >= state.max_steps:  # or the Trainer would take a further step
+                raise Complete
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            trainer.evaluated = trainer.session.evaluated(state.global_step)
+            if trainer.session.stopping():
+                control.should_save = control.should_training_stop = True
+
+    return Follower()
