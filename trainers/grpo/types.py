@@ -40,8 +40,8 @@ class Group:
     seconds: tuple[Rollout, ...] = ()
     """Responses of the same policy to the second request of each rollout; empty: none was made."""
     canvas: tuple[int, int]
-    """(width, height) of the frame that the numbers of responses are in: pixels of the image as
-    the network saw it, or (1000, 1000)."""
+    """(width, height) of the frame that the numbers of responses are in: its pixels as the
+    VLM saw it, (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x before y."""
     count_tokens: Callable[[str], int]
     """Tokens of a text, without special ones."""
     frames: tuple[tuple[int, ...], ...] = ()
