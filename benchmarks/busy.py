@@ -11,8 +11,8 @@ from typing import Any
 class Busy:
     """Counts forward passes and their seconds. On a GPU each one is waited for, on both sides.
 
-    `generate` looks at pictures before the network's forward pass, and a network that is called
-    within it: what looks at pictures has hooks of its own, and is counted once.
+    `generate` looks at images before the network's forward pass, and a network that is called
+    within it: what looks at images has hooks of its own, and is counted once.
     """
 
     def __init__(self, network: Any) -> None:

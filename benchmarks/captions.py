@@ -41,10 +41,12 @@ def main() -> None:
     seconds: dict[str, list[float]] = {"official": [], "ours": [], "tokens": []}
     for seed in range(given.rounds):
         items = captions(given.captions, given.references, seed=seed)
-        truth = clock(seconds["official"], partial(official, items, names, seconds["tokens"]))
+        ground_truth = clock(
+            seconds["official"], partial(official, items, names, seconds["tokens"])
+        )
         found = clock(seconds["ours"], partial(ours, items, names))
-        if truth != found:
-            raise SystemExit(f"ours {found}, officially {truth}")
+        if ground_truth != found:
+            raise SystemExit(f"ours {found}, officially {ground_truth}")
     base, mine = median(seconds["official"]), median(seconds["ours"])
     print(f"{given.captions} captions, {given.references} reference(s) each, {', '.join(names)}")
     print(f"official {base:.2f} s (tokens {median(seconds['tokens']):.2f} s), ours {mine:.2f} s")

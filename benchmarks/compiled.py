@@ -7,8 +7,8 @@ Two parts whose shapes could be fixed:
 
 - `a token of the text network`: as it is, over keys and values that grow
   (`models/backends/growing.py`); compiled, over a `StaticCache` of as many tokens as the prompt and
-  the reply together, which attends to its empty places too;
-- `a picture of the segmenter`: the image encoder of pocket-sam, whose pictures have one size.
+  the response together, which attends to its empty places too;
+- `an image of the segmenter`: the image encoder of pocket-sam, whose images have one size.
 
 They take turns; the first calls, in which compiling happens, are told apart. `pays after` is how
 many calls it takes until compiling has won its own seconds back.
@@ -38,7 +38,7 @@ from harness.models.pocket_sam import FOLDER
 from harness.provenance import device
 
 RESULT = Path(__file__).resolve().parent / "results" / "compiled.md"
-PROMPT = 200  # tokens before the reply
+PROMPT = 200  # tokens before the response
 Call = Callable[[], float]
 """Works for a while, and returns the seconds of one unit of work."""
 
@@ -104,17 +104,17 @@ def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
     )
     sam = segmenter("Sam2VideoModel", FOLDER, name="pocket-sam", dtype="auto", device=given.device)
     side = sam.config.vision_config.backbone_config.image_size[0]
-    picture = torch.rand(1, 3, side, side, device=given.device, dtype=sam.dtype)
+    image = torch.rand(1, 3, side, side, device=given.device, dtype=sam.dtype)
     encoder = torch.compile(sam.vision_encoder, dynamic=False)
     yield (
-        f"a picture of the segmenter, {side} × {side}",
-        lambda: timed(lambda: sam.vision_encoder(picture)),
-        lambda: timed(lambda: encoder(picture)),
+        f"an image of the segmenter, {side} × {side}",
+        lambda: timed(lambda: sam.vision_encoder(image)),
+        lambda: timed(lambda: encoder(image)),
     )
 
 
 def written(text: Any, cache: Any, given: argparse.Namespace) -> float:
-    """Seconds a token of a reply, after a prompt that is read once."""
+    """Seconds a token of a response, after a prompt that is read once."""
     width = text.config.hidden_size
     generator = torch.Generator().manual_seed(0)
 

@@ -1,4 +1,5 @@
-"""How often intervals hold the truth, where the truth is known: simulated runs, seeded.
+"""How often intervals hold the ground truth, where the ground truth is known: simulated runs,
+seeded.
 
     python benchmarks/coverage.py --trials 1000
     python benchmarks/coverage.py --trials 600 --tables pairs,shares,gates
@@ -66,7 +67,7 @@ def unit(group: int, number: int, **scores: Mean | Ratio | Corpus) -> UnitScore:
 
 
 def plain(random: Random, groups: int) -> Units:
-    """Three samples a group that share its difficulty; the truth is 0.5."""
+    """Three samples a group that share its difficulty; the ground truth is 0.5."""
     effects = random.normal(0.5, 0.15, groups)
     return [
         unit(g, i, mean=Mean(effects[g] + random.normal(0, 0.1)))
@@ -76,7 +77,7 @@ def plain(random: Random, groups: int) -> Units:
 
 
 def bimodal(random: Random, groups: int) -> Units:
-    """IoUs that are near 0 or near 1, one to five a group; the truth is 0.58."""
+    """IoUs that are near 0 or near 1, one to five a group; the ground truth is 0.58."""
     found = random.random(groups) < 0.7
     return [
         unit(g, i, mean=Mean(random.beta(8, 2) if found[g] else random.beta(1, 12.5)))
@@ -86,14 +87,14 @@ def bimodal(random: Random, groups: int) -> Units:
 
 
 def areas(random: Random, groups: int) -> Units:
-    """The cIoU of objects whose areas are lognormal (heavy tail); the truth is 0.6."""
+    """The cIoU of objects whose areas are lognormal (heavy tail); the ground truth is 0.6."""
     size = random.lognormal(8, 1.2, groups)
     right = random.beta(3, 2, groups)
     return [unit(g, 0, ratio=Ratio(size[g] * right[g], size[g])) for g in range(groups)]
 
 
 def correlated(random: Random, groups: int) -> Units:
-    """A corpus metric that is no sum; the truth is 0.6."""
+    """A corpus metric that is no sum; the ground truth is 0.6."""
     both = ((1, 0.6), (0.6, 1))
     effects = random.multivariate_normal((0, 0), both, groups)
     return [
@@ -115,13 +116,13 @@ def single(trials: int, resamples: int) -> Iterator[str]:
     """Intervals of one run."""
     yield "| metric | groups | bootstrap | formula | jackknife | ignoring groups |"
     yield "|---|--:|--:|--:|--:|--:|"
-    for name, (draw, metric, truth) in CASES.items():
+    for name, (draw, metric, ground_truth) in CASES.items():
         for groups in (10, 30, 100, 300):
             held: dict[str, int] = {}
             for trial in range(trials):
                 units = draw(np.random.default_rng([trial, groups]), groups)
                 for method, interval in each(metric, units, resamples, trial).items():
-                    held[method] = held.get(method, 0) + holds(interval, truth)
+                    held[method] = held.get(method, 0) + holds(interval, ground_truth)
             cells = (
                 share(held[method], trials) if method in held else ""
                 for method in ("bootstrap", "formula", "jackknife", "ignoring groups")
@@ -242,12 +243,16 @@ def shares(trials: int, resamples: int) -> Iterator[str]:
         "200": (200, 1, False),
         "200 × 3": (200, 3, True),
     }
-    for truth in (0.5, 0.9, 0.98):
+    for ground_truth in (0.5, 0.9, 0.98):
         for name, (groups, size, together) in cases.items():
             held = [0, 0, 0]
             for trial in range(trials):
                 random = np.random.default_rng([trial, groups])
-                chances = random.beta(truth, 1 - truth, groups) if together else [truth] * groups
+                chances = (
+                    random.beta(ground_truth, 1 - ground_truth, groups)
+                    if together
+                    else [ground_truth] * groups
+                )
                 units = [
                     unit(g, i, mean=Mean(float(random.random() < chances[g])))
                     for g in range(groups)
@@ -260,8 +265,10 @@ def shares(trials: int, resamples: int) -> Iterator[str]:
                     percentiles(drawn, 0.95),
                     formula and formula.interval,
                 )
-                held = [count + holds(one, truth) for count, one in zip(held, found, strict=True)]
-            yield f"| {truth} | {name} | {' | '.join(share(one, trials) for one in held)} |"
+                held = [
+                    count + holds(one, ground_truth) for count, one in zip(held, found, strict=True)
+                ]
+            yield f"| {ground_truth} | {name} | {' | '.join(share(one, trials) for one in held)} |"
 
 
 def unreadable(
@@ -286,12 +293,12 @@ def unreadable(
 
 GATES: dict[str, tuple[Callable[[Random, int], tuple[Units, Units]], Metric, int]] = {
     "right or wrong": (decoded(1), MEAN, 1),
-    "right or wrong, 4 a picture": (decoded(4), MEAN, 4),
+    "right or wrong, 4 an image": (decoded(4), MEAN, 4),
     "IoUs": (alike(single_groups), MEAN, 1),
     "cIoU": (alike(areas), RATIO, 1),
     "right or wrong, 2 % unreadable": (unreadable(decoded(1), 0.02), MEAN, 1),
     "right or wrong, 10 % unreadable": (unreadable(decoded(1), 0.1), MEAN, 1),
-    "the same, 4 a picture": (unreadable(decoded(4), 0.1), MEAN, 4),
+    "the same, 4 an image": (unreadable(decoded(4), 0.1), MEAN, 4),
 }
 
 
@@ -363,7 +370,7 @@ def seeds(trials: int, resamples: int) -> Iterator[str]:
 def seeded_runs(
     random: Random, groups: int, trainings: int, decodings: int, spread: float
 ) -> np.ndarray:
-    """Groups × trainings × decodings, with effects of all of them; the truth is 0.5."""
+    """Groups × trainings × decodings, with effects of all of them; the ground truth is 0.5."""
     return np.asarray(
         0.5
         + random.normal(0, 0.15, (groups, 1, 1))
@@ -373,8 +380,8 @@ def seeded_runs(
     )
 
 
-def holds(interval: Interval, truth: float) -> int:
-    return int(interval is not None and interval[0] <= truth <= interval[1])
+def holds(interval: Interval, ground_truth: float) -> int:
+    return int(interval is not None and interval[0] <= ground_truth <= interval[1])
 
 
 def share(count: int, trials: int) -> str:

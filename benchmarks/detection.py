@@ -1,11 +1,11 @@
 """Time COCO AP by harness, by pycocotools and by faster libraries, side by side in one run.
 
-    python benchmarks/detection.py [--pictures N] [--rounds N]
+    python benchmarks/detection.py [--images N] [--rounds N]
 
 The same boxes go to all of them in turn, so that a busy machine slows all. Libraries that are not
 installed (hotcoco, faster-coco-eval) are left out. `equal` says whether all twelve numbers are
 those of pycocotools to the last bit, and otherwise by how much they differ. The last line is the
-jackknife of AP over the first 30 pictures: all subsets at once, and one by one.
+jackknife of AP over the first 30 images: all subsets at once, and one by one.
 """
 
 import argparse
@@ -28,10 +28,10 @@ CATEGORIES = 19
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--pictures", type=int, default=300)
+    parser.add_argument("--images", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
-    items = scenes(given.pictures)
+    items = scenes(given.images)
     runs = {name: run for name, (package, run) in RUNS.items() if find_spec(package)}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     found: dict[str, list[float]] = {}
@@ -40,9 +40,9 @@ def main() -> None:
             start = time.perf_counter()
             found[name] = run(items)
             seconds[name].append(time.perf_counter() - start)
-    counts = [sum(len(item[kind]) for item in items) for kind in ("truth", "predicted")]
+    counts = [sum(len(item[kind]) for item in items) for kind in ("ground_truth", "predicted")]
     print(
-        f"{given.pictures} pictures, {counts[0]} true and {counts[1]} predicted boxes, "
+        f"{given.images} images, {counts[0]} true and {counts[1]} predicted boxes, "
         f"median of {given.rounds}"
     )
     print(f"{'':24}{'ms':>9}{'ratio':>8}  equal")
@@ -57,45 +57,43 @@ def main() -> None:
     subsets(items)
 
 
-def subsets(items: list[dict[str, Any]], pictures: int = 30) -> None:
-    """Time AP without each picture in turn, and print how much faster all at once is."""
+def subsets(items: list[dict[str, Any]], images: int = 30) -> None:
+    """Time AP without each image in turn, and print how much faster all at once is."""
     statistic = average_precision("AP")
-    blocks = [[one for one in items if one["image"] == number + 1] for number in range(pictures)]
+    blocks = [[one for one in items if one["image"] == number + 1] for number in range(images)]
     start = time.perf_counter()
-    together = statistic.over(blocks, 1 - np.eye(pictures))
+    together = statistic.over(blocks, 1 - np.eye(images))
     middle = time.perf_counter()
     alone = [
         statistic([item for place, block in enumerate(blocks) if place != out for item in block])
-        for out in range(pictures)
+        for out in range(images)
     ]
     ratio = (time.perf_counter() - middle) / (middle - start)
     gap = max(abs(one - other) for one, other in zip(together, alone, strict=True))
-    print(
-        f"{f'{pictures} pictures left out':24}{(middle - start) * 1e3:9.1f}{ratio:8.1f}  {gap:.1e}"
-    )
+    print(f"{f'{images} images left out':24}{(middle - start) * 1e3:9.1f}{ratio:8.1f}  {gap:.1e}")
 
 
-def scenes(pictures: int) -> list[dict[str, Any]]:
-    """Items with about seven true boxes a picture, a tenth of them crowds, three guesses each."""
+def scenes(images: int) -> list[dict[str, Any]]:
+    """Items with about seven true boxes an image, a tenth of them crowds, three guesses each."""
     random = np.random.default_rng(0)
     items = []
-    for picture in range(pictures):
+    for image in range(images):
         for category in random.permutation(CATEGORIES)[:4].tolist():
             corners = random.integers(8, 200, (int(random.integers(1, 4)), 4)).tolist()
-            truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
-            moves = random.integers(-6, 7, (3 * len(truth), 4)).tolist()
+            ground_truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
+            moves = random.integers(-6, 7, (3 * len(ground_truth), 4)).tolist()
             said = [
                 Box(*(side + step for side, step in zip(box, move, strict=True)))
-                for box, move in zip(truth * 3, moves, strict=True)
+                for box, move in zip(ground_truth * 3, moves, strict=True)
             ]
             items.append(
                 detection_item(
-                    picture + 1,
+                    image + 1,
                     category + 1,
-                    truth=truth,
+                    ground_truth=ground_truth,
                     predicted=said,
                     scores=np.round(random.random(len(said)), 3).tolist(),
-                    crowd=(random.random(len(truth)) < 0.1).tolist(),
+                    crowd=(random.random(len(ground_truth)) < 0.1).tolist(),
                 )
             )
     return items
@@ -106,13 +104,13 @@ def plain(data: str, evaluation: str, name: str) -> Callable[[Any], list[float]]
 
     def run(items: list[dict[str, Any]]) -> list[float]:
         with contextlib.redirect_stdout(io.StringIO()):
-            truth, results = layout(items)
+            ground_truth, results = layout(items)
             known = import_module(data).COCO()
             if data == "pycocotools.coco":
-                known.dataset = truth
+                known.dataset = ground_truth
                 known.createIndex()
             else:
-                known = import_module(data).COCO(truth)
+                known = import_module(data).COCO(ground_truth)
             evaluator = getattr(import_module(evaluation), name)(
                 known, known.loadRes(results), "bbox"
             )
@@ -127,7 +125,7 @@ def plain(data: str, evaluation: str, name: str) -> Callable[[Any], list[float]]
 def layout(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The items in COCO's own layout."""
     images = sorted({item["image"] for item in items})
-    truth: dict[str, Any] = {
+    ground_truth: dict[str, Any] = {
         "images": [{"id": image, "width": 640, "height": 480} for image in images],
         "categories": [{"id": n + 1, "name": str(n)} for n in range(CATEGORIES)],
         "annotations": [],
@@ -135,11 +133,11 @@ def layout(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
     results = []
     for item in items:
         place = {"image_id": item["image"], "category_id": item["category"]}
-        for x, y, right, bottom, area, crowd in item["truth"]:
-            truth["annotations"].append(
+        for x, y, right, bottom, area, crowd in item["ground_truth"]:
+            ground_truth["annotations"].append(
                 {
                     **place,
-                    "id": len(truth["annotations"]) + 1,
+                    "id": len(ground_truth["annotations"]) + 1,
                     "area": area,
                     "iscrowd": crowd,
                     "bbox": [x, y, right - x, bottom - y],
@@ -149,7 +147,7 @@ def layout(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, 
             {**place, "bbox": [x, y, right - x, bottom - y], "score": score}
             for x, y, right, bottom, score in item["predicted"]
         ]
-    return truth, results
+    return ground_truth, results
 
 
 RUNS: dict[str, tuple[str, Callable[[Any], list[float]]]] = {

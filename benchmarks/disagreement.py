@@ -1,15 +1,15 @@
-"""How often replies differ between ways of computing them that should be the same.
+"""How often responses differ between ways of computing them that should be the same.
 
     python benchmarks/disagreement.py [--device cuda] [--ways NAME,…] [--seed N] [--size N]
                                       [--runs DIR] [--save]
 
-Pocket on unseen scenes of `shapes`, greedily: the same weights, pictures and questions, answered
+Pocket on unseen scenes of `shapes`, greedily: the same weights, images and questions, answered
 one at a time, in batches of 8, and rolled (others take the places of rows that have ended); with
 `sdpa` and with `eager` attention; in float32 and in bfloat16; with `--device cuda` on the GPU, and
 there also against the CPU. What should be the same differs by the rounding of sums in another
-order, and where two tokens are nearly as likely, by a reply.
+order, and where two tokens are nearly as likely, by a response.
 
-Each way is compared with the one that stands beside it: replies letter by letter; answers as they
+Each way is compared with the one that stands beside it: responses letter by letter; answers as they
 are recorded (masks, boxes, counts, letters, or that there is none); the score, as the difference of
 the headline. Boxes are taken for masks and stand still in videos (`segmenter=box`,
 `propagator=still`), so that nothing but the language network rounds. Every number comes from a run
@@ -47,7 +47,7 @@ MODEL = (
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How replies are computed, and the way that they should not differ from."""
+    """How responses are computed, and the way that they should not differ from."""
 
     title: str
     against: str = ""
@@ -92,8 +92,8 @@ class Difference:
     """Two ways of answering the same samples."""
 
     total: int
-    replies: int
-    """Samples whose replies are not equal, letter by letter."""
+    responses: int
+    """Samples whose responses are not equal, letter by letter."""
     answers: int
     """Samples whose answers are not equal, or of which one is none."""
 
@@ -178,13 +178,13 @@ def difference(one: Run, other: Run) -> Difference:
     ]
     return Difference(
         total=len(ids),
-        replies=sum(mine.get("replies") != theirs.get("replies") for mine, theirs in pairs),
+        responses=sum(mine.get("responses") != theirs.get("responses") for mine, theirs in pairs),
         answers=sum(outcome(mine) != outcome(theirs) for mine, theirs in pairs),
     )
 
 
 def outcome(prediction: Mapping[str, Any]) -> tuple[Any, str | None]:
-    """The recorded answer, and the kind of failure: its message quotes the reply.
+    """The recorded answer, and the kind of failure: its message quotes the response.
 
     >>> outcome({"answer": {"count": 3}}), outcome({"failure": ["parse", "no list in 'A'"]})
     (({'count': 3}, None), (None, 'parse'))
@@ -197,7 +197,7 @@ def added(several: Sequence[Difference]) -> Difference:
     """The same of all tasks together."""
     return Difference(
         total=sum(one.total for one in several),
-        replies=sum(one.replies for one in several),
+        responses=sum(one.responses for one in several),
         answers=sum(one.answers for one in several),
     )
 
@@ -226,7 +226,7 @@ def table(runs: Mapping[str, Mapping[str, Run]], given: argparse.Namespace) -> I
     yield "change from the way that they are compared with."
     yield ""
     heads = [f"{task}: {run.results['headline']}" for task, run in first.items()]
-    yield "| | against | replies differ | answers differ | " + " | ".join(heads) + " |"
+    yield "| | against | responses differ | answers differ | " + " | ".join(heads) + " |"
     yield "| --- " * (4 + len(heads)) + "|"
     for name, of in runs.items():
         yield "| " + " | ".join(row(name, of, runs)) + " |"
@@ -243,7 +243,7 @@ def row(name: str, of: Mapping[str, Run], runs: Mapping[str, Mapping[str, Run]])
     other = runs[way.against]
     found = added([difference(of[task], other[task]) for task in of])
     yield WAYS[way.against].title
-    yield from (share(found.replies, found.total), share(found.answers, found.total))
+    yield from (share(found.responses, found.total), share(found.answers, found.total))
     yield from (f"{headline(of[task]) - headline(other[task]):+.3f}" for task in of)
 
 

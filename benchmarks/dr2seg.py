@@ -6,9 +6,9 @@
 Ratios of seconds, DR2Seg over VisionReasoner (`--parts`; all of them, if not given):
 
 - `equal`, at equal lengths: nothing is learned (learning rate 0), and both write the same first
-  replies, token for token, to DR2Seg's prompt: what is left is the second pass;
-- `paper`, at the paper's lengths: a network of random weights sees pictures of 840 × 840, 900
-  tokens, before the published prompt, as Qwen2.5-VL does, and replies end where those of the
+  responses, token for token, to DR2Seg's prompt: what is left is the second pass;
+- `paper`, at the paper's lengths: a network of random weights sees images of 840 × 840, 900
+  tokens, before the published prompt, as Qwen2.5-VL does, and responses end where those of the
   published trainings do (`REACHED`), whatever they say. The paper's ratio is 190 / 195 minutes; the
   aim is 1.15 at most;
 - `end`, the same at the lengths that the published trainings have reached at their end;
@@ -40,7 +40,7 @@ from harness.task import Task
 RESULT = Path(__file__).parent / "results" / "dr2seg.json"
 AIM = 1.15
 CANVAS, LARGE = 168, 840
-"""Sides of pictures: pocket's, and the paper's."""
+"""Sides of images: pocket's, and the paper's."""
 SHOWN = ("completions/mean_length", "second_length", "think_length")
 REACHED = {"paper": (83, 39), "end": (83, 27)}
 """Tokens of reasoning in the paper's few-shot trainings (Table 1, means of validation and test), of
@@ -54,8 +54,9 @@ PARTS = {
     "same": "to the same steps",
 }
 ANSWER, DESCRIPTION = 55, 14
-"""About how many further tokens a reply of Qwen2.5-VL has: tags, a box and a point in digits; and
-what is described."""
+"""About how many further tokens a response of Qwen2.5-VL has: tags, a box and a point in digits;
+and what is described.
+"""
 SPREAD = 0.25
 """Standard deviation of the logarithm of lengths."""
 
@@ -108,7 +109,7 @@ def trained(method: Spec, model: Spec, task: Task, *, seed: int) -> tuple[Clock,
 
 @contextmanager
 def ending_at(first: int, second: int) -> Iterator[None]:
-    """Let the replies of trainings end after about as many tokens, whatever they say."""
+    """Let the responses of trainings end after about as many tokens, whatever they say."""
     from harness.models.backends.sampling import uniforms
     from harness.trainers.dr2seg.second import DUMMY
     from harness.trainers.grpo import loop
@@ -151,7 +152,7 @@ def ending_at(first: int, second: int) -> Iterator[None]:
 
 
 def like_qwen(folder: Path) -> Path:
-    """A checkpoint of random weights that sees large pictures in windows, before the request.
+    """A checkpoint of random weights that sees large images in windows, before the request.
 
     The vision tower is small beside the text network, as that of Qwen2.5-VL-7B is.
     """
@@ -186,7 +187,7 @@ def compared(
                 clock, texts[name] = trained(method, model, task, seed=seed)
             clocks[name].append(clock)
         if same and texts["dr2seg"] != texts["visionreasoner"]:
-            raise SystemExit("the first replies differ: their lengths are not equal")
+            raise SystemExit("the first responses differ: their lengths are not equal")
     seconds = {
         name: [one for clock in several for one in clock.seconds()]
         for name, several in clocks.items()
@@ -256,7 +257,7 @@ def main() -> int:
         root = given.data or data(Path(folder))
         task = plugins.build("tasks", parse(given.train_tasks), root)
         still = {"learning_rate": 0.0}
-        # VisionReasoner's reward, for replies to the same prompt.
+        # VisionReasoner's reward, for responses to the same prompt.
         alike = (
             (Spec("dr2seg", {**settings, **still}), own),
             (Spec("dr2seg", {**settings, **still, "r_desc": False, "r_len": False}), own),

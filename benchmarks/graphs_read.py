@@ -1,9 +1,9 @@
-"""Do answers go by the graph that a reply of Video-STR begins with?
+"""Do answers go by the graph that a response of Video-STR begins with?
 
     python benchmarks/graphs_read.py --checkpoint FOLDER --data ROOT [--samples N]
         [--save]
 
-Questions for relations are answered; then each reply is begun again with its own graph, and with
+Questions for relations are answered; then each response is begun again with its own graph, and with
 that graph mirrored, left to right and top to bottom, and the network goes on from there. Where
 answers are read off the graph, mirrored graphs turn them round. Of a network that begins its
 reasoning with the graph: after `video_str_sft(graph_in_reasoning=true)`, as in `studies.py`.
@@ -20,7 +20,7 @@ from pathlib import Path
 from studies import RELATIONS, STUDIES
 
 from harness import plugins, provenance
-from harness.model import ChatReply
+from harness.model import ChatResponse
 from harness.models.compose import PromptedModel
 from harness.models.video_str.grammar import spoken
 from harness.run.plan import samples_of
@@ -50,7 +50,7 @@ def main() -> None:
     samples = list(islice(asked, given.samples))
     requests = [model.requests(sample.query)[0] for sample in samples]
     own = model.chat.generate(requests)
-    begun = [BEGUN.match(reply.text) for reply in own]
+    begun = [BEGUN.match(response.text) for response in own]
     found = {
         "questions": len(samples),
         "begun_with_a_graph": sum(map(bool, begun)),
@@ -94,11 +94,11 @@ def mirrored(graph: str) -> str:
     return PLACE.sub(turned, graph)
 
 
-def right(samples: Sequence[Sample], replies: Sequence[ChatReply]) -> float:
-    """The part of the replies whose answer is the right letter."""
+def right(samples: Sequence[Sample], responses: Sequence[ChatResponse]) -> float:
+    """The part of the responses whose answer is the right letter."""
     hits = [
-        spoken(reply.text).strip()[:1] == sample.target.answer.choice
-        for sample, reply in zip(samples, replies, strict=True)
+        spoken(response.text).strip()[:1] == sample.target.answer.choice
+        for sample, response in zip(samples, responses, strict=True)
         if sample.target.answer is not None
     ]
     return sum(hits) / len(hits)

@@ -158,7 +158,7 @@ def gain(after: Sequence[Any], before: Sequence[Any]) -> SeededScore:
 
 
 def stand_ins(measure: Measure, run: Run, kept: Callable[[UnitScore], bool]) -> Any:
-    """One number a group (picture) of a run, whose mean is the measure's number."""
+    """One number a group (image) of a run, whose mean is the measure's number."""
     every = list(run.units())
     units = [unit for unit in every if kept(unit)]
     if measure.metric == TOKENS:
@@ -218,7 +218,7 @@ def table(found: Sequence[Row], *, seeds: int) -> Iterator[str]:
         head = f"| {row.measure.title} | {row.samples} | {_number(row.start, row)} | "
         yield head + " | ".join(cells) + " |"
     yield ""
-    over = "pictures and seeds" if seeds > 1 else "pictures (one seed: not over seeds)"
+    over = "images and seeds" if seeds > 1 else "images (one seed: not over seeds)"
     yield f"{seeds} seed(s); gains are paired, intervals are 95 % over {over}."
 
 

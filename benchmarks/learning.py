@@ -126,12 +126,12 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
     same_samples(before, after)
     found = list(rows(study, before, after))
     courses = {arm: [course_of(folder) for folder in several] for arm, several in folders.items()}
-    picture = figure(list(panels(study, plan, folders)), smooth=max(1, plan.steps // 12))
-    (plan.out / name / "curves.svg").write_text(picture, encoding="utf-8")
+    image = figure(list(panels(study, plan, folders)), smooth=max(1, plan.steps // 12))
+    (plan.out / name / "curves.svg").write_text(image, encoding="utf-8")
     if save:
         IMAGES.mkdir(parents=True, exist_ok=True)
         RESULTS.mkdir(parents=True, exist_ok=True)
-        (IMAGES / f"learning_{name}.svg").write_text(picture, encoding="utf-8")
+        (IMAGES / f"learning_{name}.svg").write_text(image, encoding="utf-8")
         told = {
             "plan": {**_plain(plan, study), "out": plan.out.name},
             "rows": plain(found),

@@ -1,8 +1,8 @@
-"""A set of mixed lengths: pictures of several sizes, questions with short and with long replies.
+"""A set of mixed lengths: images of several sizes, questions with short and with long responses.
 
 Questions of the generated world: where is what is meant (about 25 tokens), how many are there (a
 list of all, up to 130 tokens), and questions with options (7 to 40 tokens), in random order. Every
-picture is brought to one of `SIZES`, which are multiples of 28 pixels and are written as PNG: no
+image is brought to one of `SIZES`, which are multiples of 28 pixels and are written as PNG: no
 processor has to resize it, and every reader decodes the same pixels.
 """
 
@@ -18,7 +18,7 @@ from PIL import Image
 from harness import plugins
 from harness.cli.data import writers
 from harness.errors import UsageError
-from harness.media import image
+from harness.media import open_image
 from harness.scores import Mean, Metric, Scores
 from harness.spec import parse
 from harness.task import Ceiling, Protocol, Task
@@ -26,7 +26,7 @@ from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target,
 from harness.world.shapes import make
 
 SIZES = ((112, 112), (168, 168), (224, 168), (280, 224), (392, 280))
-"""(width, height): 16, 36, 48, 80 and 140 tokens of a picture."""
+"""(width, height): 16, 36, 48, 80 and 140 tokens of an image."""
 MIN_PIXELS, MAX_PIXELS = 4 * 28 * 28, 400 * 28 * 28
 """Limits of the processor between which every one of these sizes stays as it is."""
 SOURCES = ("reason_seg", "counting", "shapes_qa(part=choices)")
@@ -43,7 +43,7 @@ def write(
 ) -> None:
     """Write so many questions, with `prompt` as the whole text that a network is to be given.
 
-    Pictures have `sizes`, some of `SIZES`.
+    Images have `sizes`, some of `SIZES`.
     """
     folder.mkdir(parents=True)
     chosen = {
@@ -57,16 +57,16 @@ def write(
     found = list(islice((one for one in turns if one is not None), samples))
     draw = random.Random(seed)
     draw.shuffle(found)
-    (folder / "pictures").mkdir()
+    (folder / "images").mkdir()
     with (folder / QUESTIONS).open("w", encoding="utf-8") as out:
         for number, sample in enumerate(found):
             query = sample.query
-            picture = folder / "pictures" / f"{number:05d}.png"
+            image = folder / "images" / f"{number:05d}.png"
             drawn = Image.fromarray(query.media[0].frame(0))
-            drawn.resize(draw.choice(sizes), Image.Resampling.BICUBIC).save(picture)
+            drawn.resize(draw.choice(sizes), Image.Resampling.BICUBIC).save(image)
             row = {
                 "id": f"{number:05d}",
-                "picture": str(picture),
+                "image": str(image),
                 "question": query.text,
                 "options": query.options,
                 "form": query.form,
@@ -93,7 +93,7 @@ def task(folder: Path) -> Task:
             metrics=(Metric("answered"),),
             headline="answered",
             ceiling=Ceiling(value=1.0),
-            about="whether a reply could be read",
+            about="whether a response could be read",
         ),
         samples=partial(_samples, folder),
         annotations=(folder / QUESTIONS,),
@@ -106,7 +106,7 @@ def _samples(folder: Path) -> Iterator[Sample]:
         query = Query(
             id=query_id(row["id"]),
             text=row["question"],
-            media=(image(Path(row["picture"])),),
+            media=(open_image(Path(row["image"])),),
             forms=(AnswerForm(row["form"]),),
             options=tuple(row["options"]),
         )

@@ -82,8 +82,8 @@ def bare(task: Task, checkpoint: str) -> tuple[int, float, int]:
     with torch.inference_mode():
         for one in inputs:
             written = network.generate(**one, max_new_tokens=256, do_sample=False)
-            reply = written[:, one["input_ids"].shape[1] :]
-            tokens += int(((reply == end).cumsum(1) < 1).sum())
+            response = written[:, one["input_ids"].shape[1] :]
+            tokens += int(((response == end).cumsum(1) < 1).sum())
     return len(requests), time.perf_counter() - start, tokens
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/pocket_card.py [--model SPEC] [--seed N] [--size N] [--runs DIR] [--save]
 
-Beside the model itself: with grey pictures, with other questions' pictures, and made to answer from
+Beside the model itself: with grey images, with other questions' images, and made to answer from
 another question's reasoning. Every number comes from a run folder of `harness eval`; the commands
 are printed as they run, and a run that is there already is not made again.
 """
@@ -22,14 +22,14 @@ from harness.spec import parse
 RESULT = Path(__file__).parent / "results" / "pocket_card.md"
 WAYS = {
     "own": "{name}{own}",
-    "grey": "{name}(backend=altered(pictures=grey){more})",
-    "swapped": "{name}(backend=altered(pictures=swapped){more})",
+    "grey": "{name}(backend=altered(images=grey){more})",
+    "swapped": "{name}(backend=altered(images=swapped){more})",
     "reasoning": "{name}(backend=altered(reasoning=swapped){more})",
 }
 TITLES = {
     "own": "pocket",
-    "grey": "grey pictures",
-    "swapped": "pictures of other questions",
+    "grey": "grey images",
+    "swapped": "images of other questions",
     "reasoning": "reasoning of other questions",
 }
 
@@ -69,7 +69,7 @@ DATA = {"shapes_referring": 3, "shapes_qa": 1, "counting": 1, "reason_seg": 1, "
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    # First replies count: what is in the grammar only when asked again is not.
+    # First responses count: what is in the grammar only when asked again is not.
     parser.add_argument(
         "--model", default="pocket(second_try=false)", help="NAME or NAME(settings)"
     )
@@ -130,10 +130,10 @@ def evaluated(model: str, way: str, data: Path, out: Path) -> dict[str, Mapping[
 
 
 def spec(model: str, way: str) -> str:
-    """The model's SPEC with its pictures or its reasoning changed, as manifests write it.
+    """The model's SPEC with its images or its reasoning changed, as manifests write it.
 
     >>> spec("pocket(segmenter=box, seed=1)", "grey")
-    'pocket(backend=altered(pictures=grey),segmenter=box,seed=1)'
+    'pocket(backend=altered(images=grey),segmenter=box,seed=1)'
     """
     name, _, rest = str(parse(model)).partition("(")
     inner = rest.removesuffix(")")
@@ -156,7 +156,7 @@ def table(results: Mapping[str, Mapping[str, Any]], given: Any) -> Iterator[str]
         cells = [cell(results[way][line.task], line.metric) for way in ways]
         yield f"| {line.title} | {line.aim or ''} | {count} | " + " | ".join(cells) + " |"
     cells = [f"{valid(results[way]):.3f}" for way in ways]
-    yield "| replies in the grammar | 0.98 | | " + " | ".join(cells) + " |"
+    yield "| responses in the grammar | 0.98 | | " + " | ".join(cells) + " |"
 
 
 def broken_down(results: Mapping[str, Mapping[str, Any]], title: str) -> Iterator[str]:
@@ -178,7 +178,7 @@ def cell(result: Mapping[str, Any], metric: str) -> str:
 
 
 def valid(results: Mapping[str, Mapping[str, Any]]) -> float:
-    """The share of samples whose reply was read."""
+    """The share of samples whose response was read."""
     total = sum(result["n_total"] for result in results.values())
     return 1 - sum(result["n_failed"] for result in results.values()) / float(total)
 

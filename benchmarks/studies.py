@@ -17,7 +17,7 @@ BUDGETS, THRESHOLDS = "6+12+18", "3.5+4.5"
 """Of VideoSeg-R1 here: tokens that pocket's reasoning has; scores that stills spread around."""
 
 ROOM: Settings = {"max_completion_length": 160}
-"""For long reasoning: a reply that is cut earns nothing, and would be a reason of its own."""
+"""For long reasoning: a response that is cut earns nothing, and would be a reason of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Measure:
     kinds: tuple[str, ...] = ()
     """Only samples of these kinds; none: all."""
     level: str = ""
-    """Only samples of this difficulty, as VideoSeg-R1's `measured` rates their truth."""
+    """Only samples of this difficulty, as VideoSeg-R1's `measured` rates their ground truth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
                 Measure(title="accuracy", task=HELD_STILLS, metric="accuracy"),
                 Measure(title=TOKENS, task=HELD_STILLS, metric=TOKENS),
             ),
-            # Replies with a map are longer than those that `pocket_cpu` pays for their length.
+            # Responses with a map are longer than those that `pocket_cpu` pays for their length.
             settings={"max_completion_length": 224, "longest": 200},
             arms={"without the map": {"with_maps": False}},
             warm_up=WarmUp(

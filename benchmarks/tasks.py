@@ -3,8 +3,8 @@
     python benchmarks/tasks.py --save
 
 One task of each family, made on the spot from scenes of the generated world: questions in a table
-(Video-MME), in lines (VSI-Bench) and in one JSON list (LongVideoBench); a picture and an annotation
-file a sample (ReasonSeg); expressions on videos in two JSON files (MeViS); referents, pictures and
+(Video-MME), in lines (VSI-Bench) and in one JSON list (LongVideoBench); an image and an annotation
+file a sample (ReasonSeg); expressions on videos in two JSON files (MeViS); referents, images and
 objects in COCO's files (gRefCOCO). Every measurement is a process of its own; memory is the most
 that it ever held (VmHWM: Linux only). `pass`: its samples are read one after another. `survey`: the
 pass before a run, which checks ids and hashes questions.
@@ -27,7 +27,7 @@ SIZES = (1_000, 10_000, 100_000)
 LINKS = 20_000  # hard links of one file; file systems allow no more than some ten thousands
 VIDEOS = 100
 PER_VIDEO, FRAMES, HEIGHT, WIDTH = 10, 8, 120, 160
-PER_PICTURE = 5
+PER_IMAGE = 5
 
 
 def main() -> None:
@@ -215,19 +215,19 @@ def films(root: Path, size: int) -> None:
 
 
 def referents(root: Path, size: int) -> None:
-    """Validation split of gRefCOCO: five expressions a picture, an object for each."""
+    """Validation split of gRefCOCO: five expressions an image, an object for each."""
     from PIL import Image
 
-    place, pictures = root / "refer_seg" / "grefcoco", root / "refer_seg" / "images" / "train2014"
+    place, images = root / "refer_seg" / "grefcoco", root / "refer_seg" / "images" / "train2014"
     place.mkdir(parents=True)
-    pictures.mkdir(parents=True)
-    Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(pictures / "x.jpg")
+    images.mkdir(parents=True)
+    Image.new("RGB", (WIDTH, HEIGHT), (40, 90, 140)).save(images / "x.jpg")
 
     def entry(number: int) -> dict[str, Any]:
         return {
             "ref_id": number,
             "ann_id": [number],
-            "image_id": number // PER_PICTURE,
+            "image_id": number // PER_IMAGE,
             "split": "val",
             "sentences": [{"sent_id": number, "sent": "it"}],
         }
@@ -236,7 +236,7 @@ def referents(root: Path, size: int) -> None:
         corners = [40, 30, 90, 30, 90, 80, 40, 80]
         return {
             "id": number,
-            "image_id": number // PER_PICTURE,
+            "image_id": number // PER_IMAGE,
             "category_id": 1,
             "iscrowd": 0,
             "bbox": [40, 30, 50, 50],
@@ -244,7 +244,7 @@ def referents(root: Path, size: int) -> None:
             "segmentation": [corners],
         }
 
-    def picture(number: int) -> dict[str, Any]:
+    def image(number: int) -> dict[str, Any]:
         return {"id": number, "file_name": "x.jpg", "width": WIDTH, "height": HEIGHT}
 
     def every(make: Callable[[int], Any], count: int) -> Iterator[str]:
@@ -253,7 +253,7 @@ def referents(root: Path, size: int) -> None:
     streamed(place / "grefs(unc).json", "[", "]", every(entry, size))
     with (place / "instances.json").open("w", encoding="utf-8") as out:
         for key, make, count in (
-            ("images", picture, -(-size // PER_PICTURE)),
+            ("images", image, -(-size // PER_IMAGE)),
             ("annotations", thing, size),
         ):
             out.write(("{" if key == "images" else ",") + f'"{key}": [')
@@ -263,8 +263,8 @@ def referents(root: Path, size: int) -> None:
         out.write(', "categories": [{"id": 1, "name": "thing"}]}')
 
 
-def pictures(root: Path, size: int) -> None:
-    """ReasonSeg's validation split with so many pictures of equal content."""
+def images(root: Path, size: int) -> None:
+    """ReasonSeg's validation split with so many images of equal content."""
     from harness.tasks.reason_seg.writer import write
     from harness.world.shapes import make_world
 
@@ -285,7 +285,7 @@ MADE: Mapping[str, Callable[[Path, int], None]] = {
     "video_mme": questions,
     "vsi_bench": lines,
     "long_video_bench": listed,
-    "reason_seg": pictures,
+    "reason_seg": images,
     "mevis": films,
     "grefcoco": referents,
 }

@@ -4,14 +4,15 @@
     python benchmarks/throughput.py --overhead [--samples N] [--batch N] [--repeats N] [--save]
 
 PYTHON is the interpreter of an environment in which `lmms-eval==0.7.3` is installed, and `decord`,
-which its Qwen2.5-VL imports. Both sides get the same pictures, prompts, limit of new tokens,
+which its Qwen2.5-VL imports. Both sides get the same images, prompts, limit of new tokens,
 threads, batch size, weights in bfloat16 (in which lmms-eval loads them) and transformers' own
 choice of attention, and decode greedily. They take turns, each time in a new process, which loads
 and answers one batch of other questions first. lmms-eval is given all requests at once, ours as
 many batches as its backend asks for (eight).
 
-Seconds: of lmms-eval, those within `generate_until`, from the list of requests to the last reply.
-Of ours, those from the first batch that is planned until the last one is read, journalled and
+Seconds: of lmms-eval, those within `generate_until`, from the list of requests to the last
+response. Of ours, those from the first batch that is planned until the last one is read, journalled
+and
 scored: `harness.run.evaluate`, as `harness eval` calls it. Loading is outside of both. `busy` is
 the share of them within the network's forward pass. `whole` are the samples a second of the whole
 call (`simple_evaluate` with a built model; `evaluate` with a loaded one), which also reads the
@@ -26,7 +27,7 @@ the first call of `generate` and after the last one, once a run; the part of the
 that is between calls; and how much longer the calls themselves take, beside which other threads
 decode, read and score. It needs no lmms-eval.
 
-`--alike` is the case in which rolling has nothing to win: pictures of one size, and replies cut off
+`--alike` is the case in which rolling has nothing to win: images of one size, and responses cut off
 at 16 tokens, of which most end together.
 """
 
@@ -74,9 +75,9 @@ BARE, ENGINE, ROLLING = "bare `generate` loop", "harness, `roll=false`", "harnes
 PIECE = 2  # times what the engine asks for at once: one side is timed over it, then the other
 NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
-ALIKE = 0.8  # the share of equal replies below which a comparison says nothing
+ALIKE = 0.8  # the share of equal responses below which a comparison says nothing
 LONGER = 0.05  # how much more one side may write, as a share
-SQUARE, SHORT = (168, 168), 16  # the picture and the longest reply of `--alike`
+SQUARE, SHORT = (168, 168), 16  # the image and the longest response of `--alike`
 MODEL = (
     "pocket(checkpoint={checkpoint},segmenter=box,propagator=still,batch_size={batch},"
     "second_try=false,max_new_tokens={max_new_tokens},"
@@ -124,7 +125,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--max-new-tokens", type=int, default=160)
-    parser.add_argument("--alike", action="store_true", help="pictures of one size, short replies")
+    parser.add_argument("--alike", action="store_true", help="images of one size, short responses")
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -230,7 +231,7 @@ def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> di
 
 
 def model_of(settings: Mapping[str, Any]) -> PromptedModel:
-    """The model `pocket`, shown pictures as large as they are, its boxes taken for masks."""
+    """The model `pocket`, shown images as large as they are, its boxes taken for masks."""
     model: PromptedModel = plugins.build("models", parse(MODEL.format(**settings)))
     return replace(model, prompt=replace(model.prompt, resize=None), words_resize=None)
 
@@ -347,7 +348,7 @@ def pieces(task: Task, size: int) -> list[Task]:
 
 
 def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
-    """Seconds of the whole evaluation and of its predictions, and the replies by id."""
+    """Seconds of the whole evaluation and of its predictions, and the responses by id."""
     watch = Watch()
     with tempfile.TemporaryDirectory() as folder:
         start = perf_counter()
@@ -355,13 +356,13 @@ def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
             task, model, Path(folder) / "run", Options(), model_spec=model.name, progress=watch
         )
         whole = perf_counter() - start
-        replies = {one.id: "".join(run.prediction(one.id).replies) for one in task.samples()}
+        responses = {one.id: "".join(run.prediction(one.id).responses) for one in task.samples()}
     return {
         "began": watch.began,
         "ended": watch.ended,
         "window": watch.ended - watch.began,
         "whole": whole,
-        "replies": replies,
+        "responses": responses,
     }
 
 
@@ -398,7 +399,7 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 
 
 def alike(one: Mapping[str, str], other: Mapping[str, str]) -> float:
-    """The share of replies that are equal, or differ by numbers that are next to each other.
+    """The share of responses that are equal, or differ by numbers that are next to each other.
 
     In bfloat16 logits of neighbouring coordinates are often equal, and then the padding decides;
     long lists drift apart from there.
@@ -407,7 +408,7 @@ def alike(one: Mapping[str, str], other: Mapping[str, str]) -> float:
 
 
 def nearly(one: str, other: str) -> bool:
-    """Whether two replies are the same words with the same numbers, give or take `NEAR`.
+    """Whether two responses are the same words with the same numbers, give or take `NEAR`.
 
     >>> nearly("red circle 40 62: left", "red circle 41 62: left"), nearly("A", "B")
     (True, False)
@@ -421,9 +422,9 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
     """The table of both sides."""
     mine, theirs = runs["ours"], runs["lmms"]
     same = min(
-        alike(one["replies"], other["replies"]) for one, other in zip(mine, theirs, strict=True)
+        alike(one["responses"], other["responses"]) for one, other in zip(mine, theirs, strict=True)
     )
-    written = [sum(map(len, side[0]["replies"].values())) for side in (mine, theirs)]
+    written = [sum(map(len, side[0]["responses"].values())) for side in (mine, theirs)]
     longer = written[0] / written[1] - 1
     asked = mine[0]["prompts"] == theirs[0]["prompts"]
     lines = [
@@ -445,7 +446,7 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
         "",
         f"Ratio, the median of the turns' ratios: {spread(ratios)}; of whole calls "
         f"{spread(wholes)}.",
-        f"Equal replies, up to {NEAR} in a number: {same:.1%}; characters written: ours "
+        f"Equal responses, up to {NEAR} in a number: {same:.1%}; characters written: ours "
         f"{longer:+.1%}; prompts, token by token: "
         f"{'equal' if asked else 'NOT EQUAL'}.",
     ]

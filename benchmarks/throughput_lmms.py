@@ -24,7 +24,7 @@ dataset_path: json
 dataset_kwargs: {{data_files: {{test: {questions}}}}}
 test_split: test
 output_type: generate_until
-doc_to_visual: !function reading.pictures
+doc_to_visual: !function reading.images
 doc_to_text: !function reading.text
 doc_to_messages: !function reading.messages
 doc_to_target: id
@@ -40,8 +40,8 @@ READING = '''\
 from PIL import Image
 
 
-def pictures(doc):
-    return [Image.open(doc["picture"]).convert("RGB")]
+def images(doc):
+    return [Image.open(doc["image"]).convert("RGB")]
 
 
 def text(doc, lmms_eval_specific_kwargs=None):
@@ -49,8 +49,8 @@ def text(doc, lmms_eval_specific_kwargs=None):
 
 
 def messages(doc, lmms_eval_specific_kwargs=None):
-    picture = {"type": "image", "url": pictures(doc)[0]}
-    return [{"role": "user", "content": [picture, {"type": "text", "text": doc["prompt"]}]}]
+    image = {"type": "image", "url": images(doc)[0]}
+    return [{"role": "user", "content": [image, {"type": "text", "text": doc["prompt"]}]}]
 
 
 def answered(doc, results):
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def evaluated(model: Any, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of the whole evaluation, of `generate_until` in it, and the replies by id."""
+    """Seconds of the whole evaluation, of `generate_until` in it, and the responses by id."""
     from lmms_eval.evaluator import simple_evaluate
     from lmms_eval.tasks import TaskManager
 
@@ -103,9 +103,9 @@ def evaluated(model: Any, folder: Path, settings: dict[str, Any]) -> dict[str, A
 
     def timed(requests: Any) -> Any:
         start = perf_counter()
-        replies = answer(model, requests)
+        responses = answer(model, requests)
         window.append(perf_counter() - start)
-        return replies
+        return responses
 
     model.generate_until = timed
     start = perf_counter()
@@ -118,16 +118,16 @@ def evaluated(model: Any, folder: Path, settings: dict[str, Any]) -> dict[str, A
         bootstrap_iters=0,
     )
     whole = perf_counter() - start
-    replies = {one["doc"]["id"]: said(one) for one in found["samples"][name]}
-    return {"window": sum(window), "whole": whole, "replies": replies}
+    responses = {one["doc"]["id"]: said(one) for one in found["samples"][name]}
+    return {"window": sum(window), "whole": whole, "responses": responses}
 
 
 def said(sample: dict[str, Any]) -> str:
-    """The reply in a logged sample, whichever way lists are nested around it."""
-    reply = sample["filtered_resps"]
-    while isinstance(reply, list):
-        reply = reply[0]
-    return str(reply)
+    """The response in a logged sample, whichever way lists are nested around it."""
+    response = sample["filtered_resps"]
+    while isinstance(response, list):
+        response = response[0]
+    return str(response)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
     python benchmarks/trl_step.py --checkpoint FOLDER [--data ROOT] [--prompts 2]
         [--num-generations 8] [--batch 16] [--new 96] [--steps 20] [--rounds 3] [--save]
 
-The plain side is TRL's own `GRPOTrainer` on the same network, pictures, prompts and settings, with
+The plain side is TRL's own `GRPOTrainer` on the same network, images, prompts and settings, with
 a reward that is always 0; ours is `harness train --method visionreasoner` with its reward. Nothing
 is learned (learning rate 0), and tokens are drawn at a temperature near 0, so that both write the
-same replies; each sees every prompt once. The two take turns; the first turn warms up and is not
+same responses; each sees every prompt once. The two take turns; the first turn warms up and is not
 counted. The aim is at most 1.05.
 
 Seconds are those from the end of a training's first step to the end of its last. The table says how
-many tokens (prompts and replies, as TRL counts them) each has gone through in them.
+many tokens (prompts and responses, as TRL counts them) each has gone through in them.
 """
 
 import argparse

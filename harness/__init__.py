@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from harness.errors import HarnessError
     from harness.masks import Rle
-    from harness.media import Media, image
+    from harness.media import Media, open_image
     from harness.model import Model
     from harness.record import Run
     from harness.statistics.paired import Comparison
@@ -60,9 +60,9 @@ __all__ = [
     "Task",
     "compare",
     "evaluate",
-    "image",
     "load_model",
     "load_task",
+    "open_image",
     "read_run",
     "read_samples",
     "score",
@@ -76,7 +76,7 @@ _ELSEWHERE = {
     "Rle": "harness.masks",
     "Run": "harness.record",
     "Task": "harness.task",
-    "image": "harness.media",
+    "open_image": "harness.media",
 } | dict.fromkeys(
     (
         "Answer",

@@ -76,7 +76,7 @@ class ScoredSample:
     @property
     def responses(self) -> tuple[str, ...]:
         """The model's raw texts, in the order in which they were generated."""
-        return self.prediction.replies
+        return self.prediction.responses
 
 
 def load_task(spec: str, *, data: str | Path) -> Task:

@@ -5,7 +5,7 @@
     │   ├── UnknownPlugin     no such task, model, …; the nearest names
     │   └── CannotAnswer      a model gives no answer of the form that a task asks for
     ├── DataError             a file of a benchmark is not as it should be   3
-    │   ├── MediaError        a picture or video cannot be decoded
+    │   ├── MediaError        an image or video cannot be decoded
     │   └── MaskError         a mask is not a mask of this size
     ├── ParseError            text is not in the grammar expected (a failed sample, never a crash)
     ├── ModelError            a model cannot be loaded or keeps failing      4
@@ -80,7 +80,7 @@ class DataError(HarnessError):
 
 
 class MediaError(DataError):
-    """A picture or a video cannot be decoded as it should be."""
+    """An image or a video cannot be decoded as it should be."""
 
 
 class MaskError(DataError):

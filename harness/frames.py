@@ -188,7 +188,7 @@ class PixelBudget:
         width, height = size
         if max(size) > MAX_ASPECT * min(size):
             raise UsageError(
-                "a picture with a budget of pixels",
+                "an image with a budget of pixels",
                 expected=f"sides of at most 1 : {MAX_ASPECT}",
                 found=f"{width} × {height}",
             )
@@ -212,7 +212,7 @@ class FramePolicy:
     arguments: Mapping[str, float]
     budget: PixelBudget | None = None
     """Budget of a video's frame."""
-    picture_budget: PixelBudget | None = None
+    image_budget: PixelBudget | None = None
     """Budget of an image that is no frame of a video; None where frames have none either."""
 
     def __str__(self) -> str:
@@ -225,9 +225,9 @@ class FramePolicy:
     def size(self, size: tuple[int, int], *, still: bool = False) -> tuple[int, int] | None:
         """Return the (width, height) at which a frame of this size is shown; None: no size is set.
 
-        `still`: it is a picture, and no frame of a video.
+        `still`: it is an image, and no frame of a video.
         """
-        budget = self.picture_budget if still else self.budget
+        budget = self.image_budget if still else self.budget
         return None if budget is None else budget.size(size)
 
 
@@ -241,18 +241,18 @@ TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingPro
     }
 )
 BUDGET = ("max_pixels", "min_pixels", "factor")
-PICTURE = {"picture_max_pixels": "max_pixels", "picture_min_pixels": "min_pixels"}
+IMAGE = {"image_max_pixels": "max_pixels", "image_min_pixels": "min_pixels"}
 """Settings of an image's budget, and the settings of a frame's budget that they replace."""
 TRAINED = (
     "fps(rate=2,min_frames=4,max_frames=16,max_pixels=105369,min_pixels=100352,"
-    "picture_max_pixels=200704,picture_min_pixels=3136)"
+    "image_max_pixels=200704,image_min_pixels=3136)"
 )
 """Rule of `vision_process.py` of Video-R1 (59d65c3) and SpaceR (b623af5) in training: `FPS`,
 `FPS_MIN_FRAMES`, `FPS_MAX_FRAMES`; frames of `VIDEO_MIN_PIXELS` to `int(1.05 * VIDEO_MIN_PIXELS)`,
 which is more than `VIDEO_MAX_PIXELS` and replaces it; images of `MIN_PIXELS` to `MAX_PIXELS`."""
 PUBLISHED: Mapping[str, str] = MappingProxyType(
     {
-        "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352,picture_min_pixels=3136)",
+        "video_str": "qwen(n=32,max_pixels=351232,min_pixels=100352,image_min_pixels=3136)",
         "video_str_train": TRAINED,
         "video_r1_train": TRAINED,
         "qwen2_5_vl": "fps(rate=2,min_frames=4,max_frames=768,max_pixels=602112,min_pixels=100352)",
@@ -293,26 +293,26 @@ def frame_policy(asked: "int | str | Spec") -> FramePolicy:
     _check(spec, known, required=("n",) if spec.name in COUNTED else ())
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
-    picture = {PICTURE[key]: value for key, value in spec.arguments.items() if key in PICTURE}
+    image = {IMAGE[key]: value for key, value in spec.arguments.items() if key in IMAGE}
     return FramePolicy(
         spec=spec,
         rule=rule,
         arguments=numbers,  # type: ignore[arg-type]
         budget=PixelBudget(**pixels) if pixels else None,  # type: ignore[arg-type]
-        picture_budget=PixelBudget(**{**pixels, **picture}) if pixels else None,  # type: ignore[arg-type]
+        image_budget=PixelBudget(**{**pixels, **image}) if pixels else None,  # type: ignore[arg-type]
     )
 
 
 def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> None:
     real = {"rate", "every"}
-    unknown = sorted(set(spec.arguments) - {*known, *BUDGET, *PICTURE})
+    unknown = sorted(set(spec.arguments) - {*known, *BUDGET, *IMAGE})
     lacking = [name for name in required if name not in spec.arguments]
-    if set(spec.arguments) & {*BUDGET, *PICTURE} and "max_pixels" not in spec.arguments:
+    if set(spec.arguments) & {*BUDGET, *IMAGE} and "max_pixels" not in spec.arguments:
         lacking.append("max_pixels")
     if unknown or lacking:
         raise UsageError(
             f"frames={spec}",
-            expected=f"{', '.join([*known, *BUDGET, *PICTURE])}",
+            expected=f"{', '.join([*known, *BUDGET, *IMAGE])}",
             found=", ".join([*unknown, *(f"no {name}" for name in lacking)]),
         )
     for key, value in spec.arguments.items():

@@ -2,7 +2,7 @@
 
 A line of a predictions file is one JSON object: `{"id": official id, …}` with one of
 
-    "reply"      text, or a list of texts, read by the parser and segmenter of a model
+    "response"      text, or a list of texts, read by the parser and segmenter of a model
     "boxes"      [[left, top, right, bottom], …] in original pixels, with "box_scores" if any; for
                  a track one a frame, null where a frame does not show it
     "points"     [[x, y], …] in original pixels
@@ -20,7 +20,7 @@ from typing import Any
 from harness.errors import DataError, MaskError, ParseError, UsageError
 from harness.files import opened
 from harness.masks import Rle, SoftMask
-from harness.replies import finite_numbers, storable, unique
+from harness.responses import finite_numbers, storable, unique
 from harness.types import (
     Answer,
     AnswerForm,
@@ -40,7 +40,7 @@ from harness.types import (
     Usage,
 )
 
-KINDS = ("reply", "boxes", "points", "masks", "answer", "no_target")
+KINDS = ("response", "boxes", "points", "masks", "answer", "no_target")
 FITTING = {
     AnswerForm.MASK: ("masks", "no_target"),
     AnswerForm.MASK_TRACK: ("masks", "no_target"),
@@ -76,14 +76,14 @@ class Row:
     """File and line, for messages."""
 
     @property
-    def replies(self) -> tuple[str, ...] | None:
-        """The texts of a "reply" row; None for the others."""
-        if self.kind != "reply":
+    def responses(self) -> tuple[str, ...] | None:
+        """The texts of a "response" row; None for the others."""
+        if self.kind != "response":
             return None
         texts = self.value if isinstance(self.value, list) else [self.value]
         if not all(isinstance(text, str) for text in texts):
             raise DataError(
-                f'{self.where}: "reply"', expected="text or a list of texts", found="others"
+                f'{self.where}: "response"', expected="text or a list of texts", found="others"
             )
         return tuple(texts)
 
@@ -229,7 +229,7 @@ def row_to_answer(row: Row, query: Query) -> Answer:
             f"{row.where} (id {row.id!r})",
             found=f'"{row.kind}"',
             expected=f"{' or '.join(FITTING[query.form])} for a {query.form} question",
-            fix='A "reply" is turned into what is asked for by --model.',
+            fix='A "response" is turned into what is asked for by --model.',
         )
     try:
         return _READERS[row.kind](row, query)
@@ -252,7 +252,7 @@ def _masks(row: Row, query: Query) -> Answer:
             turned = mask.size == (height, width)
             raise ParseError(
                 what,
-                expected=f'"size": [{height}, {width}], as the picture is',
+                expected=f'"size": [{height}, {width}], as the image is',
                 found=f"[{mask.height}, {mask.width}]",
                 fix='"size" is [height, width], and runs go down the columns.'
                 if turned
@@ -340,23 +340,25 @@ _READERS = {
 
 
 def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
-    """The prediction of a row; a reply is read by `reader`, a `model.ReplyReader`."""
-    if row.replies is None:
+    """The prediction of a row; a response is read by `reader`, a `model.ResponseReader`."""
+    if row.responses is None:
         return Prediction(query_id=query.id, answer=row_to_answer(row, query))
     if reader is None:
         raise UsageError(
-            f'{row.where}: a "reply"',
+            f'{row.where}: a "response"',
             expected="a model whose parser and segmenter read it",
             found="none",
             fix='Give one, such as --model "qwen_vl(backend=stored)".',
         )
-    prediction = reader.read(query, row.replies)
+    prediction = reader.read(query, row.responses)
     assert isinstance(prediction, Prediction), "a reader returns predictions"
     return prediction
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
-    """Plain data with the fields that are not None, but for `instances`: only truths have those."""
+    """Plain data with the fields that are not None, but for `instances`: only ground truths have
+    those.
+    """
     plain: dict[str, Any] = {}
     for name in ("masks", "soft_masks"):
         if (masks := getattr(answer, name)) is not None:
@@ -409,7 +411,7 @@ def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
     """Plain data for the journal; text is made storable, nothing else is changed.
 
     Nothing stands there twice: a request that equals an earlier call's is that call's number, and
-    so is a reply that is a call's response. Without `replies`, they are the calls' responses.
+    so is a response that is a call's response. Without `responses`, they are the calls' responses.
     """
     plain: dict[str, Any] = {"query_id": prediction.query_id}
     if prediction.answer is not None:
@@ -418,8 +420,8 @@ def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
         plain["failure"] = [prediction.failure.kind, storable(prediction.failure.message, 2000)]
     if prediction.calls:
         plain["calls"] = _calls_to_json(prediction.calls)
-    if prediction.replies != tuple(call.response for call in prediction.calls):
-        plain["replies"] = _replies_to_json(prediction)
+    if prediction.responses != tuple(call.response for call in prediction.calls):
+        plain["responses"] = _responses_to_json(prediction)
     if prediction.parsed:
         plain["parsed"] = [_parsed_to_json(one) for one in prediction.parsed]
     usage = prediction.usage
@@ -446,9 +448,9 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             if "failure" in plain
             else None
         ),
-        replies=tuple(
-            calls[reply].response or "" if isinstance(reply, int) else reply
-            for reply in plain.get("replies", range(len(calls)))
+        responses=tuple(
+            calls[response].response or "" if isinstance(response, int) else response
+            for response in plain.get("responses", range(len(calls)))
         ),
         calls=calls,
         parsed=tuple(_parsed_from_json(one) for one in plain.get("parsed", ())),
@@ -538,17 +540,17 @@ def _size(plain: Sequence[int] | None) -> tuple[int, int] | None:
     return None if plain is None else (plain[0], plain[1])
 
 
-def _replies_to_json(prediction: Prediction) -> list[int | str]:
-    """Return each reply as the number of the call whose response it is, or as text."""
+def _responses_to_json(prediction: Prediction) -> list[int | str]:
+    """Return each response as the number of the call whose response it is, or as text."""
     responses = [call.response for call in prediction.calls]
     plain: list[int | str] = []
     start = 0
-    for reply in prediction.replies:
-        if reply in responses[start:]:
-            plain.append(responses.index(reply, start))
-            start = responses.index(reply, start) + 1
+    for response in prediction.responses:
+        if response in responses[start:]:
+            plain.append(responses.index(response, start))
+            start = responses.index(response, start) + 1
         else:  # a frame was named before it, or nothing was called
-            plain.append(storable(reply))
+            plain.append(storable(response))
     return plain
 
 

@@ -18,11 +18,11 @@ from typing import Any, Literal, NamedTuple
 
 from harness.errors import DataError, ModelError, UsageError
 from harness.model import Judge, Verdict
-from harness.replies import storable
+from harness.responses import storable
 from harness.scores import Mean, Metric, Statistic
 
 FOLDER = Path(__file__).parent / "rubrics"
-FIELDS = frozenset({"question", "answer", "truth"})
+FIELDS = frozenset({"question", "answer", "ground_truth"})
 KEYS = frozenset({"name", "version", "about", "exact_match", "max_new_tokens", "prompt", "scale"})
 MARKS = " \t\r\n.*'\"`"
 """Characters that a response may have around its grade."""
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     question: str
     answer: str
-    truth: str
+    ground_truth: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Scale:
     correct_from: int
     """The lowest grade of a right answer."""
     unreadable: int
-    """The grade of a reply that holds none."""
+    """The grade of a response that holds none."""
     words: Mapping[str, int] = field(default_factory=dict)
     """Grades that are written as words."""
 
@@ -59,8 +59,8 @@ class Scale:
 class Rubric:
     """Rule for judging an answer, from a TOML file: a prompt, and a scale of whole grades.
 
-    Without a scale the judge is not shown the truth, and its reply is no grade but an answer of its
-    own, which the task's scorer compares with the truth.
+    Without a scale the judge is not shown the ground truth, and its response is no grade but an
+    answer of its own, which the task's scorer compares with the ground truth.
     """
 
     reference: str
@@ -69,8 +69,9 @@ class Rubric:
     version: int
     """Raised when the prompt or the scale changes."""
     prompt_template: str
-    """Template of the prompt, with the fields {answer}, {truth} and perhaps {question}; without a
-    scale with {answer} and {question}."""
+    """Template of the prompt, with the fields {answer}, {ground_truth} and perhaps {question};
+    without a scale with {answer} and {question}.
+    """
     scale: Scale | None
     exact_match: bool = False
     """True if an answer in the words of the ground truth is right without asking the judge."""
@@ -91,11 +92,11 @@ class Rubric:
             raise UsageError(
                 f"rubric {self.reference}",
                 expected="a rubric with a scale of grades",
-                found="none: the reply is read by the task that names the rubric",
+                found="none: the response is read by the task that names the rubric",
             )
         return self.scale
 
-    def read(self, reply: str) -> int | None:
+    def read(self, response: str) -> int | None:
         """Return the grade that a response gives, or None: the whole response must be a grade or
         its word.
 
@@ -105,7 +106,7 @@ class Rubric:
         >>> rubric("same_meaning").read("Yes.")
         1
         """
-        scale, said = self.graded(), reply.strip(MARKS).lower()
+        scale, said = self.graded(), response.strip(MARKS).lower()
         if said in scale.words:
             return scale.words[said]
         # The limits keep int() from reading what no judge was asked to write.
@@ -114,12 +115,16 @@ class Rubric:
         grade = int(said)
         return grade if scale.lowest <= grade <= scale.highest else None
 
-    def verdict(self, reply: str) -> Verdict:
-        """A judge's verdict: the reply, and its grade on the scale from 0 to 1 if there is one."""
+    def verdict(self, response: str) -> Verdict:
+        """A judge's verdict: the response, and its grade on the scale from 0 to 1 if there
+        is one.
+        """
         if self.scale is None:
-            return Verdict(None, reply)
-        grade = self.read(reply)
-        return Verdict(self.scale.share(self.scale.unreadable if grade is None else grade), reply)
+            return Verdict(None, response)
+        grade = self.read(response)
+        return Verdict(
+            self.scale.share(self.scale.unreadable if grade is None else grade), response
+        )
 
     @cached_property
     def digest(self) -> str:
@@ -168,12 +173,12 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
     """Judge one answer; a blank one, and an exact one if the rubric allows it, without a request.
 
     Raises:
-        ModelError: the judge's score is not the one that its own reply says by the rubric.
+        ModelError: the judge's score is not the one that its own response says by the rubric.
         UsageError: the rubric has no scale.
     """
     if not case.answer.strip():
         return Judgement(0.0, False, "no answer", True)
-    if by.exact_match and same_words(case.answer, case.truth):
+    if by.exact_match and same_words(case.answer, case.ground_truth):
         return Judgement(1.0, True, "exact match", True)
     scale, given = by.graded(), judge.judge(by.reference, *case)
     said = by.read(given.text)
@@ -182,9 +187,9 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
     if given.score is None or not math.isclose(given.score, score, abs_tol=1e-9):
         raise ModelError(
             f"judge {judge.name}",
-            expected=f"the score that its reply says, {score}",
+            expected=f"the score that its response says, {score}",
             found=repr(given.score),
-            fix="A judge returns `rubric.verdict(reply)`.",
+            fix="A judge returns `rubric.verdict(response)`.",
         )
     return Judgement(score, grade >= scale.correct_from, "judge", said is not None, given.text)
 
@@ -207,17 +212,20 @@ def asked(by: Rubric, cases: Iterable[Case]) -> list[Case]:
     return [
         case
         for case in cases
-        if case.answer.strip() and not (by.exact_match and same_words(case.answer, case.truth))
+        if case.answer.strip()
+        and not (by.exact_match and same_words(case.answer, case.ground_truth))
     ]
 
 
-def same_words(answer: str, truth: str) -> bool:
+def same_words(answer: str, ground_truth: str) -> bool:
     """Return True if two texts are equal but for case, spaces and a full stop at the end.
 
     >>> same_words("A red  car.", "a red car"), same_words("red car", "a red car")
     (True, False)
     """
-    first, second = (" ".join(text.lower().split()).removesuffix(".") for text in (answer, truth))
+    first, second = (
+        " ".join(text.lower().split()).removesuffix(".") for text in (answer, ground_truth)
+    )
     return first == second
 
 
@@ -289,15 +297,15 @@ def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
 def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
     """Yield the faults of a prompt.
 
-    To grade an answer is to compare it with the truth; without a scale the judge is to answer the
-    question from the answer alone, and the truth would give it away.
+    To grade an answer is to compare it with the ground truth; without a scale the judge is to
+    answer the question from the answer alone, and the ground truth would give it away.
     """
     try:
         fields = {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
     except ValueError as error:
         yield f"prompt: {error}"
         return
-    needed = {"answer", "truth"} if graded else {"answer", "question"}
+    needed = {"answer", "ground_truth"} if graded else {"answer", "question"}
     allowed = FIELDS if graded else needed
     if not needed <= fields <= allowed:
         kind = "with a scale" if graded else "without a scale"

@@ -26,7 +26,7 @@ BoolArray = NDArray[np.bool_]
 
 
 def check_size(height: int, width: int, what: str = "mask") -> None:
-    """Raise MaskError unless a height × width picture is one that we agree to hold."""
+    """Raise MaskError unless a height × width image is one that we agree to hold."""
     whole = all(isinstance(side, int) and not isinstance(side, bool) for side in (height, width))
     if not (whole and 0 < height <= MAX_SIDE and 0 < width <= MAX_SIDE):
         raise MaskError(

@@ -24,7 +24,7 @@ from harness.files import NoFile, opened
 from harness.masks import check_size
 
 Frame = NDArray[np.uint8]
-"""A picture: height × width × 3, uint8, RGB, origin at the top left."""
+"""An image: height × width × 3, uint8, RGB, origin at the top left."""
 
 EXIF_ORIENTATION = 0x0112
 TURNED = frozenset({5, 6, 7, 8})  # orientations that swap width and height
@@ -58,7 +58,7 @@ class Digest(Protocol):
 
 
 class Media:
-    """One picture, or the frames of one video in order.
+    """One image, or the frames of one video in order.
 
     Made by `image`, `frame_files`, `image_bytes`, `pixels` and `lost`; a task never builds one by
     hand.
@@ -98,7 +98,7 @@ class Media:
 
     @property
     def weight(self) -> int:
-        """Bytes of its encoded files: other pictures have another weight, nearly always."""
+        """Bytes of its encoded files: other images have another weight, nearly always."""
         return self._digest.weight()
 
     @property
@@ -151,8 +151,8 @@ def _rebuild(
     return Media(loaders, size=size, times=times, digest=digest, is_video=is_video)
 
 
-def image(path: Path) -> Media:
-    """A picture in a file. Reads only its header now."""
+def open_image(path: Path) -> Media:
+    """An image in a file. Reads only its header now."""
     return Media(
         [_FileLoader(path)],
         size=header_size(path),
@@ -163,7 +163,7 @@ def image(path: Path) -> Media:
 
 
 def frame_files(paths: Sequence[Path], *, frames_per_second: float | None = None) -> Media:
-    """A video stored as one picture a frame, in order. Reads only the first header now."""
+    """A video stored as one image a frame, in order. Reads only the first header now."""
     if not paths:
         raise MediaError("video", expected="at least one frame", found="none")
     rate = frames_per_second or 1.0
@@ -177,7 +177,7 @@ def frame_files(paths: Sequence[Path], *, frames_per_second: float | None = None
 
 
 def image_bytes(data: bytes, name: str) -> Media:
-    """A picture held in memory as an encoded file; `name` is for error messages only."""
+    """An image held in memory as an encoded file; `name` is for error messages only."""
     return Media(
         [_BytesLoader(data, name)],
         size=_header_size(io.BytesIO(data), name),
@@ -232,25 +232,25 @@ def decode_image(source: Path | io.BytesIO, name: str) -> Frame:
     palettes, grey and CMYK are converted by Pillow; 16-bit values keep their high byte.
 
     Raises:
-        MediaError: not a picture, cut off, or larger than `masks.MAX_PIXELS`.
+        MediaError: not an image, cut off, or larger than `masks.MAX_PIXELS`.
     """
     _header_size(source, name)
     if isinstance(source, io.BytesIO):
         source.seek(0)
     try:
         with _file(source) as file, Image.open(file, formats=FORMATS) as found:
-            picture = ImageOps.exif_transpose(found)
-            if picture.mode.startswith("I"):
-                grey = np.asarray(picture).astype(np.int64)
+            image = ImageOps.exif_transpose(found)
+            if image.mode.startswith("I"):
+                grey = np.asarray(image).astype(np.int64)
                 high = np.clip(grey >> 8, 0, 255).astype(np.uint8)
                 return np.repeat(high[:, :, None], 3, axis=2)
-            return np.ascontiguousarray(np.asarray(picture.convert("RGB")))
+            return np.ascontiguousarray(np.asarray(image.convert("RGB")))
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise MediaError(
-            f"picture {name}",
-            expected="a complete picture",
+            f"image {name}",
+            expected="a complete image",
             found=str(error) or type(error).__name__,
-            fix="Fetch the file again; a cut picture is never scored.",
+            fix="Fetch the file again; a cut image is never scored.",
         ) from error
 
 
@@ -262,29 +262,29 @@ def header_size(path: Path) -> tuple[int, int]:
 def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
     try:
         with _file(source) as file, Image.open(file, formats=FORMATS) as found:
-            check_size(found.height, found.width, f"picture {name}")
+            check_size(found.height, found.width, f"image {name}")
             turned = _orientation(found) in TURNED
             return (found.height, found.width) if turned else (found.width, found.height)
     except FileNotFoundError as error:
         raise MediaError(
-            f"picture {name}",
+            f"image {name}",
             expected="a file",
             found="none",
             fix="`harness list tasks NAME` says where a benchmark's data is had.",
         ) from error
     except NoFile as error:
         raise MediaError(
-            f"picture {name}", expected="a PNG or JPEG file", found=error.strerror or "no file"
+            f"image {name}", expected="a PNG or JPEG file", found=error.strerror or "no file"
         ) from error
     except MaskError as error:
         raise MediaError(str(error)) from error
     except UnidentifiedImageError as error:
         raise MediaError(
-            f"picture {name}", expected="a PNG or JPEG file", found="a file that is not a picture"
+            f"image {name}", expected="a PNG or JPEG file", found="a file that is not an image"
         ) from error
     except (OSError, SyntaxError, ValueError) as error:
         raise MediaError(
-            f"picture {name}", expected="a PNG or JPEG file", found=str(error)
+            f"image {name}", expected="a PNG or JPEG file", found=str(error)
         ) from error
 
 

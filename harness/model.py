@@ -206,21 +206,21 @@ class Staged(Model, Generic[Said]):
 
 
 @runtime_checkable
-class ReplyReader(Protocol):
-    """A model that can read replies it did not write: stored ones, or perfect ones."""
+class ResponseReader(Protocol):
+    """A model that can read responses it did not write: stored ones, or perfect ones."""
 
-    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
-        """Parse, rescale and segment exactly as for its own replies."""
+    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
+        """Parse, rescale and segment exactly as for its own responses."""
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The replies that say `answer` in this model's grammar and coordinates."""
+        """The responses that say `answer` in this model's grammar and coordinates."""
 
     def with_perception(self, segmenter: "Segmenter", propagator: "Propagator") -> Self:
         """The same reader with other perception."""
 
 
-class RecordedReader(ReplyReader, Protocol):
-    """A reader of which a record says what it was, such as every `Model` that reads replies."""
+class RecordedReader(ResponseReader, Protocol):
+    """A reader of which a record says what it was, such as every `Model` that reads responses."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -246,7 +246,7 @@ class MaskEmitter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPrompt:
-    """One object for a segmenter, by any of these, in pixels of the picture that is segmented."""
+    """One object for a segmenter, by any of these, in pixels of the image that is segmented."""
 
     box: Box | None = None
     positive: tuple[Point, ...] = ()
@@ -254,7 +254,7 @@ class ObjectPrompt:
     negative: tuple[Point, ...] = ()
     """Points beside it."""
     phrase: str = ""
-    """Words for it. By itself, a phrase names everything in the picture that it fits."""
+    """Words for it. By itself, a phrase names everything in the image that it fits."""
 
 
 def settings(part: Any) -> dict[str, Any]:
@@ -291,8 +291,8 @@ class Segmenter(Part, ABC):
     """Turns prompts into masks, one mask an object."""
 
     @abstractmethod
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """Return one boolean mask (height × width of `picture`) a prompt."""
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """Return one boolean mask (height × width of `image`) a prompt."""
 
 
 class Propagator(Part, ABC):
@@ -323,12 +323,12 @@ class ChatRequest:
     frames: tuple[tuple[int, ...], ...] = ()
     """The frames to show, one tuple a medium, in its order; empty: all of them."""
     resize: tuple[int, int] | None = None
-    """(width, height) to squash every picture to, bilinear; None leaves it to the processor."""
+    """(width, height) to squash every image to, bilinear; None leaves it to the processor."""
     resize_others: tuple[int, int] | None = None
     """The same for the media after the first; None: as the first."""
     system: str | None = None
     prefix: str = ""
-    """What the reply begins with, and its text too: the network goes on from there."""
+    """What the response begins with, and its text too: the network goes on from there."""
     written: tuple[int, ...] = ()
     """Tokens that follow the prompt: turns that were written before, and what came between them.
 
@@ -336,15 +336,15 @@ class ChatRequest:
     """
     max_new_tokens: int = 1024
     stop: tuple[str, ...] = ()
-    """A reply ends before the first of these texts to be complete in what the network writes."""
+    """A response ends before the first of these texts to be complete in what the network writes."""
     temperature: float | None = None
-    """What this reply is drawn at, by a backend that draws; None: at the backend's own."""
+    """What this response is drawn at, by a backend that draws; None: at the backend's own."""
 
     def __post_init__(self) -> None:
-        """Refuse an empty stop string, which would end every reply at once.
+        """Refuse an empty stop string, which would end every response at once.
 
         Raises:
-            UsageError: no reply can be drawn at this temperature.
+            UsageError: no response can be drawn at this temperature.
         """
         if "" in self.stop:
             raise ValueError(f"request {self.key}: a stop string is empty")
@@ -356,16 +356,16 @@ class ChatRequest:
             )
 
     def temperature_or(self, own: float) -> float:
-        """The temperature that the reply is drawn at, where the backend's own is `own`."""
+        """The temperature that the response is drawn at, where the backend's own is `own`."""
         return own if self.temperature is None else self.temperature
 
     def squash(self, place: int) -> tuple[int, int] | None:
-        """(width, height) that the pictures of one medium are squashed to; None: as they are."""
+        """(width, height) that the images of one medium are squashed to; None: as they are."""
         return self.resize if place == 0 else self.resize_others or self.resize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatReply:
+class ChatResponse:
     """What the network wrote, special tokens removed."""
 
     text: str
@@ -376,23 +376,25 @@ class ChatReply:
     cut: bool = False
     """It reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
-    """(width, height) of each picture or frame set as the network saw it."""
-    calls: tuple[tuple[ChatRequest, "ChatReply | None"], ...] = ()
+    """(width, height) of each image or frame set as the network saw it."""
+    calls: tuple[tuple[ChatRequest, "ChatResponse | None"], ...] = ()
     """What was sent in the request's place, in order, each with what came back (None: it failed);
     empty: the request itself, once."""
     again: str = ""
-    """What the network was made to begin with when asked again, as its first reply could not be
+    """What the network was made to begin with when asked again, as its first response could not be
     read; empty: it was asked once. Tokens are of both."""
     in_vain: str = ""
-    """Why this is the first reply although it was asked again; empty: it is the second one."""
+    """Why this is the first response although it was asked again; empty: it is the second one."""
 
-    def calls_of(self, request: ChatRequest) -> tuple[tuple[ChatRequest, "ChatReply | None"], ...]:
-        """Return every call that led to this reply to `request`, with what came back."""
+    def calls_of(self, request: ChatRequest) -> tuple[tuple[ChatRequest, "ChatResponse | None"], ...]:
+        """Return every call that led to this response to `request`, with what came back."""
         return self.calls or ((request, self),)
 
 
-Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatReply], T]
-"""Yields what is to be asked, is sent one reply a request, in order, and so on until it returns."""
+Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatResponse], T]
+"""Yields what is to be asked, is sent one response a request, in order, and so on until it
+returns.
+"""
 
 
 class Chat(ABC):
@@ -413,8 +415,8 @@ class Chat(ABC):
         """Return plain data for the record."""
 
     @abstractmethod
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """Return one reply a request, in order."""
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """Return one response a request, in order."""
 
     @abstractmethod
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -470,9 +472,9 @@ class Chat(ABC):
 
 
 class ConversingChat(Chat):
-    """A chat that lets each conversation go on as soon as its own replies are there.
+    """A chat that lets each conversation go on as soon as its own responses are there.
 
-    Replies are those of `generate`. With any other chat conversations go turn by turn
+    Responses are those of `generate`. With any other chat conversations go turn by turn
     (`harness.models.conversing`).
     """
 
@@ -507,7 +509,7 @@ class Judge(Protocol):
     def name(self) -> str:
         """Model, prompt and temperature, for the record."""
 
-    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """One verdict."""
 
 
@@ -518,7 +520,7 @@ class MaskResponse:
     text: str = ""
     masks: Sequence[Sequence[BoolArray]] = ()
     """One track an object: a boolean mask for each frame of the first medium, in its order, height
-    × width of the original picture (an image is one frame). No object: nothing is meant."""
+    × width of the original image (an image is one frame). No object: nothing is meant."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     frames: int | None = None

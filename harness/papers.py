@@ -132,7 +132,7 @@ def _deviations(
 ) -> Iterator[Deviation]:
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
-        yield from _deviations(inner, reader, forms, task)  # replies that exist are read by it
+        yield from _deviations(inner, reader, forms, task)  # responses that exist are read by it
     for one in declared(spec.name)[1]:
         where = (one.where or {}).items()
         if one.forms and not one.forms & forms:

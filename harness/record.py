@@ -348,7 +348,7 @@ def finish(
 
     Args:
         folder: The run folder, whose journal nobody writes to any more.
-        units: None where there is no truth to score by.
+        units: None where there is no ground truth to score by.
         results: The numbers.
         manifest: Of a folder that becomes a run with it, written after all; None: it is there.
         journal: False for a copy of a run without its predictions.

@@ -70,7 +70,7 @@ class Task:
     """A named, versioned set of samples and the way to score them.
 
     `samples` is called anew for each pass and yields the same samples in the same order; it reads
-    as it goes, and decodes no picture.
+    as it goes, and decodes no image.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Task:
     protocol: Protocol
     samples: Callable[[], Iterable[Sample]]
     annotations: Sequence[Path]
-    """The files whose content decides samples and truth; they are hashed into the record."""
+    """The files whose content decides samples and ground truth; they are hashed into the record."""
     check: Callable[[], Iterable[Problem]]
     """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""
     submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None

@@ -1,6 +1,6 @@
 """The values that flow: a query to a model, a prediction back, a target to the scorer.
 
-Boxes, points and masks are in pixels of the *original* picture, the origin at its top left.
+Boxes, points and masks are in pixels of the *original* image, the origin at its top left.
 All values are frozen; sequences in them are tuples.
 """
 
@@ -141,7 +141,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One question with its truth (None where the organisers keep it)."""
+    """One question with its ground truth (None where the organisers keep it)."""
 
     id: str
     """The benchmark's own id, as its card documents it."""
@@ -150,7 +150,7 @@ class Sample:
     unit: str = ""
     """Samples with the same unit are scored together and follow each other; default: alone."""
     group: str = ""
-    """The picture or video that statistics cluster by; default: the sample itself."""
+    """The image or video that statistics cluster by; default: the sample itself."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns: the category's value by its name. Equal within a unit."""
     frames: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class FailureKind(StrEnum):
     """Reason why there is no answer."""
 
     PARSE = "parse"
-    """The reply is not in the grammar, or no rule of the protocol reads an answer from it."""
+    """The response is not in the grammar, or no rule of the protocol reads an answer from it."""
     MODEL = "model"
     """The model raised, ran out of tokens or returned numbers that are none."""
     SANDBOX = "sandbox"
@@ -267,12 +267,12 @@ class Prediction:
     query_id: str
     answer: Answer | None = None
     failure: Failure | None = None
-    replies: tuple[str, ...] = ()
+    responses: tuple[str, ...] = ()
     """The texts that the answer was read from, in the order in which they were generated."""
     calls: tuple[Call, ...] = ()
     """Every call of a network for this sample, in order: votes and second tries too."""
     parsed: tuple[Parsed, ...] = ()
-    """One a form of answer, of the last replies, in their order."""
+    """One a form of answer, of the last responses, in their order."""
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     """Steps that were needed to read the response, such as a repair of its JSON."""
@@ -292,10 +292,13 @@ def failed(
     kind: FailureKind,
     message: str,
     *,
-    replies: tuple[str, ...] = (),
+    responses: tuple[str, ...] = (),
     usage: Usage | None = None,
 ) -> Prediction:
     """Return a prediction that holds the reason why there is no answer."""
     return Prediction(
-        query_id=query.id, failure=Failure(kind, message), replies=replies, usage=usage or Usage()
+        query_id=query.id,
+        failure=Failure(kind, message),
+        responses=responses,
+        usage=usage or Usage(),
     )

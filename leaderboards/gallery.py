@@ -1,7 +1,7 @@
 """The best, median and worst samples of a run, with ground truth and answer drawn on them.
 
-Pictures and truth are read from the benchmark's own files, through the task that the run was made
-with. If the task or its files are gone, the gallery says so; the board stands without it.
+Images and ground truth are read from the benchmark's own files, through the task that the run was
+made with. If the task or its files are gone, the gallery says so; the board stands without it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError
-from harness.leaderboards.pictures import say, views
+from harness.leaderboards.images import say, views
 from harness.leaderboards.runs import plugin_errors, task_of
 from harness.record import Run
 from harness.scores import Corpus, Metric, UnitScore, quotient
@@ -45,15 +45,15 @@ class Exhibit:
     value: float
     question: str
     options: tuple[str, ...]
-    truth: str
+    ground_truth: str
     """The target in words."""
     answer: str
     """The prediction in words; empty for a failure."""
     failure: str
     """Kind and message of a failure; empty for an answer."""
-    replies: tuple[str, ...]
+    responses: tuple[str, ...]
     views: Mapping[str, str] = field(default_factory=dict)
-    """`picture`, `truth` and `prediction` as data URIs, as far as they can be drawn."""
+    """`image`, `ground_truth` and `prediction` as data URIs, as far as they can be drawn."""
     wide: bool = False
     """A strip of frames."""
 
@@ -166,7 +166,7 @@ def _samples(run: Run, wanted: set[str], data_root: Path | None) -> Mapping[str,
                 if len(found) == len(wanted):
                     break
     except HarnessError as error:
-        return f"The benchmark cannot be read here, so there are no pictures. {error}"
+        return f"The benchmark cannot be read here, so there are no images. {error}"
     return found
 
 
@@ -183,17 +183,17 @@ def _gallery(run: Run, picks: Sequence[Pick], samples: Mapping[str, Sample] | st
 def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str]:
     """Return one sample to show, and the reason if parts of it are missing.
 
-    Without `sample` (its benchmark is gone) there are no question, truth and pictures.
+    Without `sample` (its benchmark is gone) there are no question, ground truth and images.
     """
     prediction, note = _prediction(run, choice.sample)
     failure = prediction.failure if prediction else None
     drawn: Mapping[str, str] = {}
     if sample is not None:
         try:
-            with plugin_errors(f"the pictures of {choice.sample}"):
+            with plugin_errors(f"the images of {choice.sample}"):
                 drawn = views(sample, prediction)
         except HarnessError as error:
-            note = note or f"A picture cannot be drawn. {error}"
+            note = note or f"An image cannot be drawn. {error}"
     made = Exhibit(
         standing=choice.standing,
         sample=choice.sample,
@@ -201,10 +201,10 @@ def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str
         value=choice.value,
         question=sample.query.text if sample else "",
         options=sample.query.options if sample else (),
-        truth=say(sample.target.answer) if sample and sample.target else "",
+        ground_truth=say(sample.target.answer) if sample and sample.target else "",
         answer=say(prediction.answer) if prediction and prediction.answer else "",
         failure=f"{failure.kind}: {failure.message}" if failure else "",
-        replies=prediction.replies if prediction else (),
+        responses=prediction.responses if prediction else (),
         views=drawn,
         wide=sample is not None and any(len(media) > 1 for media in sample.query.media[:1]),
     )

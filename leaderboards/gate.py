@@ -1,7 +1,7 @@
 """The gate: a check that a candidate is not worse than its baseline.
 
 Sample by sample on the headline of each task and on the share of samples that are answered,
-clustered by picture or video. It fails on a loss of either that is significant, on one that is
+clustered by image or video. It fails on a loss of either that is significant, on one that is
 larger than both the limit and the detectable loss, on anything that hides a loss (missing tasks),
 and on runs that cannot be compared. It also says how large a loss it can detect, because a gate on
 few samples passes almost anything.

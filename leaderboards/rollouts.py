@@ -1,6 +1,6 @@
 """Rollouts of a training for display: read from `rollouts.jsonl`, chosen, and drawn.
 
-Nothing is parsed again: the places that replies name were kept in pixels of the picture.
+Nothing is parsed again: the places that responses name were kept in pixels of the image.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 
 from harness import overlay
 from harness.errors import HarnessError, StoreError
-from harness.leaderboards.pictures import WIDTH, data_uri, draw
+from harness.leaderboards.images import WIDTH, data_uri, draw
 from harness.leaderboards.runs import plugin_errors
 from harness.media import Media
 from harness.trainer import Curve
@@ -19,12 +19,12 @@ from harness.types import Answer, Box, Point, Sample
 
 ROLLOUTS = "rollouts.jsonl"
 MOST = 16  # rollouts of a group that are shown
-MARKS = 120  # boxes or points of a reply that are drawn
+MARKS = 120  # boxes or points of a response that are drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """One reply, its reward and the places that it names."""
+    """One response, its reward and the places that it names."""
 
     text: str
     second: str | None
@@ -37,11 +37,11 @@ class Rollout:
     unread: str
     """Reason why the grammar of the method cannot read it; empty if it can."""
     answer: Answer
-    """Boxes and points in pixels of the original picture."""
+    """Boxes and points in pixels of the original image."""
     frame: int = 0
     """Frame of the first medium that the boxes lie on."""
-    picture: str = ""
-    """The picture with the truth and these places on it, as a data URI."""
+    image: str = ""
+    """The image with the ground truth and these places on it, as a data URI."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Group:
     sample: str
     rollouts: tuple[Rollout, ...]
     question: str = ""
-    truth: str = ""
+    ground_truth: str = ""
     """The target in words."""
     note: str = ""
     """Reason why there is no image, or a list of what is left out."""
@@ -133,35 +133,41 @@ def chosen(groups: Sequence[Group], *, most: int, sample: str | None = None) -> 
     return [kept[index] for index in overlay.spread(len(kept), most)]
 
 
-def drawn(group: Group, sample: Sample, *, truth: Callable[[int], Answer], said: str) -> Group:
-    """The group with its question and its pictures, as far as they can be read.
+def drawn(
+    group: Group, sample: Sample, *, ground_truth: Callable[[int], Answer], said: str
+) -> Group:
+    """The group with its question and its images, as far as they can be read.
 
     Args:
-        group: Without pictures.
+        group: Without images.
         sample: What it is of.
-        truth: What is drawn as the truth on a frame: boxes, and points if there are no boxes, in
-            pixels of the original picture.
+        ground_truth: What is drawn as the ground truth on a frame: boxes, and points if there are
+            no boxes, in pixels of the original image.
         said: The target in words.
     """
-    known = replace(group, question=sample.query.text, truth=said)
+    known = replace(group, question=sample.query.text, ground_truth=said)
     if not sample.query.media:
         return known
     try:
-        with plugin_errors(f"the picture of {sample.id}"):
+        with plugin_errors(f"the image of {sample.id}"):
             shown = tuple(
-                _with_picture(one, sample.query.media[0], truth) for one in known.rollouts[:MOST]
+                _with_image(one, sample.query.media[0], ground_truth)
+                for one in known.rollouts[:MOST]
             )
     except HarnessError as error:
-        return replace(known, note=f"The picture cannot be read here. {error}")
+        return replace(known, note=f"The image cannot be read here. {error}")
     left = len(known.rollouts) - MOST
     note = f"{left} more rollouts are not shown." if left > 0 else ""
     return replace(known, rollouts=shown, note=note)
 
 
-def _with_picture(rollout: Rollout, media: Media, truth: Callable[[int], Answer]) -> Rollout:
+def _with_image(rollout: Rollout, media: Media, ground_truth: Callable[[int], Answer]) -> Rollout:
     index = min(max(rollout.frame, 0), len(media) - 1)
-    picture = overlay.thumbnail(media.frame(index), width=WIDTH)
-    for answer, colour in ((truth(index), overlay.TRUTH), (rollout.answer, overlay.PREDICTION)):
-        # Places of one frame: the picture is drawn on as if it were all there is.
-        picture = draw(picture, answer, index=0, size=media.size, colour=colour, filled=True)
-    return replace(rollout, picture=data_uri(picture))
+    image = overlay.thumbnail(media.frame(index), width=WIDTH)
+    for answer, colour in (
+        (ground_truth(index), overlay.GROUND_TRUTH),
+        (rollout.answer, overlay.PREDICTION),
+    ):
+        # Places of one frame: the image is drawn on as if it were all there is.
+        image = draw(image, answer, index=0, size=media.size, colour=colour, filled=True)
+    return replace(rollout, image=data_uri(image))

@@ -194,7 +194,7 @@ COPIED = (
 def _says_nothing(results: Mapping[str, Any]) -> bool:
     """Return True if the model gave no answer at all, not even a wrong one: it then has no score.
 
-    A reply that cannot be read is an answer of its own, and stays the failure that it is.
+    A response that cannot be read is an answer of its own, and stays the failure that it is.
     """
     silent = results["failures"].get(FailureKind.MODEL, 0)
     return bool(results["n_scored"] == 0 and silent == results["n_total"])
@@ -277,7 +277,7 @@ def _peak(path: Path, name: str) -> int | None:
 
 def _data(recorded: Mapping[str, Any]) -> str:
     """Return the hash of a run's data: annotations and images. Comparable rows have equal ones."""
-    fingerprint, pictures = recorded["fingerprint"], recorded.get("pictures")
-    if pictures is None:
+    fingerprint, images = recorded["fingerprint"], recorded.get("images")
+    if images is None:
         return str(fingerprint)
-    return hashlib.blake2b(f"{fingerprint}{pictures}".encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(f"{fingerprint}{images}".encode(), digest_size=16).hexdigest()

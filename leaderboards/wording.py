@@ -185,7 +185,7 @@ def ranking_rule(level: float) -> str:
     return (
         "Rows share a rank until a difference is shown: a row starts a new rank when it is worse "
         f"than the first row of the rank above with p ≤ {1 - level:.2g}. p and interval are of one "
-        "paired test, which swaps the two rows' results of whole pictures or videos, so that the "
+        "paired test, which swaps the two rows' results of whole images or videos, so that the "
         "interval leaves out 0 where p is that small. No correction is made for the number of "
         "comparisons."
     )

@@ -1,4 +1,4 @@
-"""Answers of what a reply says, one a form of the question, and one of them all.
+"""Answers of what a response says, one a form of the question, and one of them all.
 
 What is left to do may be much, such as propagation: an answer is then `Pending`, a function that
 does the rest.
@@ -34,10 +34,10 @@ def masked(
 
     Args:
         form: One of `MASKED`.
-        items: The objects, in pixels of the picture.
+        items: The objects, in pixels of the image.
         tracks: Their joint mask in every frame, looked at one by one.
         nothing: Nothing is meant.
-        still: It is a picture: the objects' own boxes are part of the answer, where all have one.
+        still: It is an image: the objects' own boxes are part of the answer, where all have one.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
@@ -46,7 +46,7 @@ def masked(
 
 
 def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
-    """Boxes, points or the number of objects, in pixels of the picture.
+    """Boxes, points or the number of objects, in pixels of the image.
 
     Boxes are part of the answer where every object has one, else points.
 
@@ -76,7 +76,7 @@ def boxes_of(items: Sequence[Item]) -> tuple[Box, ...] | None:
 
 
 def whole(parts: Sequence[Pending[Answer]]) -> Answer:
-    """One answer of what each form's reply says."""
+    """One answer of what each form's response says."""
     answer = Answer()
     for part in parts:
         answer = _joined(answer, part())

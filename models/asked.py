@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from harness.media import Media
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.inputs import shown
-from harness.replies import storable
+from harness.responses import storable
 from harness.types import Call, Prediction, Query, Request, Shown
 
 
@@ -15,7 +15,7 @@ from harness.types import Call, Prediction, Query, Request, Shown
 class Asked:
     """What the network said to one query."""
 
-    replies: tuple[ChatReply, ...]
+    responses: tuple[ChatResponse, ...]
     calls: tuple[Call, ...] = ()
     """Every call that it took, in order."""
     frames: int | None = None
@@ -23,28 +23,28 @@ class Asked:
 
     @classmethod
     def of(
-        cls, query: Query, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
+        cls, query: Query, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
     ) -> Self:
-        """Join a query's requests and the replies to them."""
-        return cls(tuple(replies), calls_of(query, requests, replies))
+        """Join a query's requests and the responses to them."""
+        return cls(tuple(responses), calls_of(query, requests, responses))
 
     def counted(self, prediction: Prediction) -> Prediction:
         """Add the calls, and what the network counted in them, to a prediction."""
         again = [
-            f"asked again, begun with {reply.again!r}"
-            + (f", to no avail: {reply.in_vain}" if reply.in_vain else "")
-            for reply in self.replies
-            if reply.again
+            f"asked again, begun with {response.again!r}"
+            + (f", to no avail: {response.in_vain}" if response.in_vain else "")
+            for response in self.responses
+            if response.again
         ]
         cut = [
-            "cut off" if reply.again else f"cut off after {reply.completion_tokens} tokens"
-            for reply in self.replies
-            if reply.cut
+            "cut off" if response.again else f"cut off after {response.completion_tokens} tokens"
+            for response in self.responses
+            if response.cut
         ]
         usage = replace(
             prediction.usage,
-            prompt_tokens=sum(reply.prompt_tokens for reply in self.replies),
-            completion_tokens=sum(reply.completion_tokens for reply in self.replies),
+            prompt_tokens=sum(response.prompt_tokens for response in self.responses),
+            completion_tokens=sum(response.completion_tokens for response in self.responses),
             frames=prediction.usage.frames if self.frames is None else self.frames,
         )
         notes = (*prediction.notes, *again, *cut)
@@ -52,23 +52,25 @@ class Asked:
 
 
 def calls_of(
-    query: Query, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
+    query: Query, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
 ) -> tuple[Call, ...]:
-    """Return the calls behind replies as plain data: frames by number and time, without pixels."""
+    """Return the calls behind responses as plain data: frames by number and time, without
+    pixels.
+    """
     return tuple(
         Call(
             request=Request(
                 text=storable(sent.text),
                 system=None if sent.system is None else storable(sent.system),
-                shown=_shown(query, sent, () if reply is None else reply.canvases),
+                shown=_shown(query, sent, () if response is None else response.canvases),
                 prefix=storable(sent.prefix),
                 temperature=sent.temperature,
             ),
             key=sent.key.removeprefix(query.id),
-            response=None if reply is None else storable(reply.text),
+            response=None if response is None else storable(response.text),
         )
-        for request, answered in zip(requests, replies, strict=True)
-        for sent, reply in answered.calls_of(request)
+        for request, answered in zip(requests, responses, strict=True)
+        for sent, response in answered.calls_of(request)
     )
 
 

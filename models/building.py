@@ -14,8 +14,8 @@ def chat_of(
 ) -> Chat:
     """The network behind `backend`; what is given here counts where its own SPEC says nothing.
 
-    `seed` reaches a backend that samples, `checkpoint` one that has a network: stored replies have
-    none. `checkpoint` is left out where none is given.
+    `seed` reaches a backend that samples, `checkpoint` one that has a network: stored responses
+    have none. `checkpoint` is left out where none is given.
     """
     if not isinstance(backend, Spec):
         return backend

@@ -1,6 +1,6 @@
-"""The one place where coordinates change frame: a network's canvas and the original picture.
+"""The one place where coordinates change frame: a network's canvas and the original image.
 
-A network speaks of a canvas: pixels of the picture that it was given (Qwen2.5-VL), or shares of
+A network speaks of a canvas: pixels of the image that it was given (Qwen2.5-VL), or shares of
 each side (Qwen3-VL: of 1000). The rule both ways is the one of the official VisionReasoner code,
 `int(v * scale + 0.5)`, with one scale a side.
 
@@ -30,7 +30,7 @@ COORDINATES: Mapping[str, Coordinates] = {
 
 
 def declared_coordinates(model_type: str) -> Coordinates:
-    """What the numbers of this architecture's replies mean; never guessed.
+    """What the numbers of this architecture's responses mean; never guessed.
 
     Raises:
         ModelError: it is not known.
@@ -63,53 +63,53 @@ def normalized_to(coordinates: Coordinates) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """A canvas of `size` (width, height) steps over a picture of `picture` (width, height) pixels.
+    """A canvas of `size` (width, height) steps over an image of `image` (width, height) pixels.
 
-    Going to the canvas and back moves no coordinate by more than one step and half a picture pixel;
-    whole boxes of a picture that is no larger than its canvas come back exactly.
+    Going to the canvas and back moves no coordinate by more than one step and half an image pixel;
+    whole boxes of an image that is no larger than its canvas come back exactly.
     """
 
     size: tuple[int, int]
-    picture: tuple[int, int]
+    image: tuple[int, int]
     parts: int = 1
     """Steps in 1 of a response's numbers: 10 for percents with one decimal."""
     y_first: bool = False
 
     @classmethod
     def of(
-        cls, coordinates: Coordinates, picture: tuple[int, int], seen: Callable[[], tuple[int, int]]
+        cls, coordinates: Coordinates, image: tuple[int, int], seen: Callable[[], tuple[int, int]]
     ) -> Self:
         """The canvas of some numbers.
 
         Args:
             coordinates: Meaning of the numbers.
-            picture: (width, height) of the original picture, in pixels.
+            image: (width, height) of the original image, in pixels.
             seen: Its (width, height) as the network sees it; asked for pixels only.
         """
         side, y_first = normalized_to(coordinates), coordinates.endswith("_yx")
         if side is None:
-            return cls(seen(), picture, y_first=y_first)
+            return cls(seen(), image, y_first=y_first)
         steps = STEPS[side]
-        return cls((steps, steps), picture, parts=steps // side, y_first=y_first)
+        return cls((steps, steps), image, parts=steps // side, y_first=y_first)
 
     @property
     def extent(self) -> tuple[int, int]:
-        """(width, height) of the whole picture in a response's numbers: (100, 100) for percents."""
+        """(width, height) of the whole image in a response's numbers: (100, 100) for percents."""
         return self.size[0] // self.parts, self.size[1] // self.parts
 
-    def to_picture(self, item: Item) -> Item:
-        """Whole pixels of the picture; clipped to it, and never without area."""
-        across = self.picture[0] * self.parts / self.size[0]
-        down = self.picture[1] * self.parts / self.size[1]
+    def to_image(self, item: Item) -> Item:
+        """Whole pixels of the image; clipped to it, and never without area."""
+        across = self.image[0] * self.parts / self.size[0]
+        down = self.image[1] * self.parts / self.size[1]
 
         def box(box: Box) -> Box:
             return _box(
-                _span(box.left, box.right, across, self.picture[0]),
-                _span(box.top, box.bottom, down, self.picture[1]),
+                _span(box.left, box.right, across, self.image[0]),
+                _span(box.top, box.bottom, down, self.image[1]),
             )
 
         def point(point: Point) -> Point:
-            return _point(point, (across, down), self.picture)
+            return _point(point, (across, down), self.image)
 
         return _each(self.x_first(item), box, point)
 
@@ -119,7 +119,7 @@ class Canvas:
 
     def to_canvas(self, item: Item) -> Item:
         """Whole steps of the canvas in a response's numbers; clipped, and never without area."""
-        across, down = self.picture[0] / self.size[0], self.picture[1] / self.size[1]
+        across, down = self.image[0] / self.size[0], self.image[1] / self.size[1]
 
         def box(box: Box) -> Box:
             edges = _box(
@@ -189,7 +189,7 @@ def _edges(low: float, high: float, limit: int) -> tuple[int, int]:
 def smart_resize(
     size: tuple[int, int], *, factor: int, min_pixels: int, max_pixels: int
 ) -> tuple[int, int]:
-    """(width, height) to which Qwen's processors bring a picture of `size` (width, height).
+    """(width, height) to which Qwen's processors bring an image of `size` (width, height).
 
     Both sides become multiples of `factor` (patch size times merge size), the area comes between
     the two limits, the aspect ratio is kept as well as that allows.

@@ -1,9 +1,9 @@
-"""A model as a composition: prompt → network → reply → coordinates → segmenter → propagator.
+"""A model as a composition: prompt → network → response → coordinates → segmenter → propagator.
 
-    query ─request─▶ Chat ─reply─▶ Prompt.parse ─▶ Canvas ─▶ Segmenter ─▶ Propagator ─▶ answer
+    query ─request─▶ Chat ─response─▶ Prompt.parse ─▶ Canvas ─▶ Segmenter ─▶ Propagator ─▶ answer
 
-Reading a reply does not depend on who wrote it: `read` is used for the network's replies, for
-stored ones, and for perfect ones that `write` wrote from the truth.
+Reading a response does not depend on who wrote it: `read` is used for the network's responses, for
+stored ones, and for perfect ones that `write` wrote from the ground truth.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +29,7 @@ from harness.models.answers import MASKED, Pending, masked, placed, whole
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item, ParseResult, Prompt, reasoning
+from harness.models.ground_truth import key_frame_of, objects_of
 from harness.models.second_try import (
     Try,
     second_requests,
@@ -37,8 +38,7 @@ from harness.models.second_try import (
 )
 from harness.models.shown import budgeted, seen, spread
 from harness.models.tracks import joint_masks, prompts_of
-from harness.models.truth import key_frame_of, objects_of
-from harness.replies import storable
+from harness.responses import storable
 from harness.types import (
     Answer,
     AnswerForm,
@@ -52,10 +52,10 @@ from harness.types import (
 )
 
 KeyFrame: TypeAlias = Literal["first", "middle", "named"]
-"""The frame of a video that is marked: the first, the middle one, or the one a reply names."""
+"""The frame of a video that is marked: the first, the middle one, or the one a response names."""
 
 LOCATED = MASKED | {AnswerForm.BOXES, AnswerForm.POINTS, AnswerForm.COUNT}
-"""Forms that are answered with places in a picture; the others are answered in words."""
+"""Forms that are answered with places in an image; the others are answered in words."""
 
 
 class Words(Protocol):
@@ -66,7 +66,7 @@ class Words(Protocol):
 
     def ask(self, query: Query, form: AnswerForm) -> str: ...  # noqa: D102
 
-    def read(self, query: Query, form: AnswerForm, reply: str) -> Answer: ...  # noqa: D102
+    def read(self, query: Query, form: AnswerForm, response: str) -> Answer: ...  # noqa: D102
 
     def write(self, form: AnswerForm, answer: Answer) -> str: ...  # noqa: D102
 
@@ -75,13 +75,13 @@ class Words(Protocol):
 class PromptedModel(Staged[Asked]):
     """A vision-language network that is asked where something is, and the perception after it.
 
-    One request a form of answer. A picture is shown whole. Of a video, a question for places
+    One request a form of answer. An image is shown whole. Of a video, a question for places
     shows the key frame alone; with `keyframe="named"` it shows `frames` frames with their numbers
-    and the reply must begin with `<frame>k</frame>`. A question in words shows `frames` frames,
-    evenly spread. Whatever the rule, a reply to a video may name its frame in this way.
+    and the response must begin with `<frame>k</frame>`. A question in words shows `frames` frames,
+    evenly spread. Whatever the rule, a response to a video may name its frame in this way.
 
-    Masks are made on the original picture, one prompt an object, and joined by OR; in a video
-    every object is propagated from the key frame both ways first. A reply without objects is
+    Masks are made on the original image, one prompt an object, and joined by OR; in a video
+    every object is propagated from the key frame both ways first. A response without objects is
     NO_TARGET (with empty masks, no boxes, or a count of 0); one outside the grammar is a failure.
     """
 
@@ -100,7 +100,7 @@ class PromptedModel(Staged[Asked]):
     coordinates: Coordinates | None = None
     """Meaning of the numbers that the prompt's grammar has; None: as the network's are."""
     words_resize: tuple[int, int] | None = None
-    """(width, height) to squash pictures to for questions in words; None: the processor's rule."""
+    """(width, height) to squash images to for questions in words; None: the processor's rule."""
     second_try: bool = False
     """Ask again for what cannot be read (`second_try`), where the backend goes on from a prefix."""
 
@@ -176,7 +176,7 @@ class PromptedModel(Staged[Asked]):
 
     @property
     def waited(self) -> float | None:
-        """Seconds that the network has stood still so far for pictures; None: it does not say."""
+        """Seconds that the network has stood still so far for images; None: it does not say."""
         return self.chat.waited
 
     @property
@@ -200,15 +200,15 @@ class PromptedModel(Staged[Asked]):
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
         """Ask the network: the first stage of `predict`."""
         requests = [self.requests(query) for query in queries]
-        replies = self.chat.generate([one for several in requests for one in several])
+        responses = self.chat.generate([one for several in requests for one in several])
         if self.asks_again:
             tries = [
                 one
                 for query, several in zip(queries, requests, strict=True)
                 for one in self._tries(query, several)
             ]
-            replies = tried_again(self.chat, tries, replies)
-        said = iter(replies)
+            responses = tried_again(self.chat, tries, responses)
+        said = iter(responses)
         return [
             Asked.of(query, several, [next(said) for _ in several])
             for query, several in zip(queries, requests, strict=True)
@@ -232,13 +232,13 @@ class PromptedModel(Staged[Asked]):
     def _talk(self, query: Query) -> Conversation[Asked]:
         """What the network is asked of one query, and again where that cannot be read."""
         requests = self.requests(query)
-        replies = list((yield requests))
+        responses = list((yield requests))
         if self.asks_again:
             tries = self._tries(query, requests)
-            again = second_requests(tries, replies, greedy=self.chat.greedy)
+            again = second_requests(tries, responses, greedy=self.chat.greedy)
             if again:
-                replies = with_seconds(tries, replies, again, (yield list(again.values())))
-        return Asked.of(query, requests, replies)
+                responses = with_seconds(tries, responses, again, (yield list(again.values())))
+        return Asked.of(query, requests, responses)
 
     def _tries(self, query: Query, requests: Sequence[ChatRequest]) -> list[Try]:
         return [self._try(query, *both) for both in zip(query.forms, requests, strict=True)]
@@ -249,8 +249,8 @@ class PromptedModel(Staged[Asked]):
             request, partial(self._readable, query, form), request.frames[0] if named else ()
         )
 
-    def _readable(self, query: Query, form: AnswerForm, reply: str) -> bool:
-        text = storable(reply)
+    def _readable(self, query: Query, form: AnswerForm, response: str) -> bool:
+        text = storable(response)
         try:
             if form not in LOCATED:
                 self.words.read(query, form, text)
@@ -263,32 +263,32 @@ class PromptedModel(Staged[Asked]):
 
     def objects(self, query: Query, asked: Asked) -> int:
         """Of how many objects there are masks at once: forms are propagated one after another."""
-        said = zip(query.forms, asked.replies[-len(query.forms) :], strict=False)
-        return max((self._marked(form, reply.text) for form, reply in said), default=0)
+        said = zip(query.forms, asked.responses[-len(query.forms) :], strict=False)
+        return max((self._marked(form, response.text) for form, response in said), default=0)
 
     def begin(self, query: Query, asked: Asked) -> Pending[Prediction]:
-        """Read replies and segment: the second stage; what it returns is the third."""
-        reading = self.reading(query, [reply.text for reply in asked.replies])
+        """Read responses and segment: the second stage; what it returns is the third."""
+        reading = self.reading(query, [response.text for response in asked.responses])
         return lambda: asked.counted(reading())
 
-    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
-        """Read replies, one a form of the query, in the order of its forms.
+    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
+        """Read responses, one a form of the query, in the order of its forms.
 
         What is read is the text as it can be stored, so that reading it again from a record gives
-        the same answer. A product of forms is answered as far as its replies can be read; notes
+        the same answer. A product of forms is answered as far as its responses can be read; notes
         say which could not.
         """
-        return self.reading(query, replies)()
+        return self.reading(query, responses)()
 
-    def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
+    def reading(self, query: Query, responses: Sequence[str]) -> Pending[Prediction]:
         """`read` in two steps: objects are segmented at once, and propagated by what it returns."""
-        texts = tuple(storable(reply) for reply in replies)
+        texts = tuple(storable(response) for response in responses)
         parts: list[Pending[Answer]] = []
         parsed: list[Parsed] = []
         problems: list[str] = []
         notes: list[str] = []
         if len(texts) != len(query.forms):
-            problems = [f"expected {len(query.forms)} replies, found {len(texts)}"]
+            problems = [f"expected {len(query.forms)} responses, found {len(texts)}"]
         for form, text in zip(query.forms, texts, strict=False):
             try:
                 part, read, repairs = self._part(query, form, text)
@@ -306,18 +306,19 @@ class PromptedModel(Staged[Asked]):
             query_id=query.id,
             answer=None if unread else whole(parts),
             failure=failure,
-            replies=texts,
+            responses=texts,
             parsed=tuple(parsed),
             usage=usage,
             notes=(*notes, *([] if unread else problems)),
         )
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The replies that say `answer`, as `read` reads them: the inverse, up to rounding.
+        """The responses that say `answer`, as `read` reads them: the inverse, up to rounding.
 
         A mask is written as one object an instance, or a connected part where the answer does not
         tell instances apart; COUNT as so many boxes. A track is written for the key frame of the
-        rule; if it is empty there, for the frame where it is largest, which the reply then names.
+        rule; if it is empty there, for the frame where it is largest, which the response then
+        names.
         """
         return tuple(
             self._located_text(query, form, answer)
@@ -351,7 +352,7 @@ class PromptedModel(Staged[Asked]):
         return tuple(shown)
 
     def _must_name(self, query: Query, form: AnswerForm) -> bool:
-        """Whether the network is asked to name a frame: only then may a reply not lack it."""
+        """Whether the network is asked to name a frame: only then may a response not lack it."""
         return form in LOCATED and self.keyframe == "named" and len(query.media[0]) > 1
 
     def _key_frame(self, media: Media) -> int:
@@ -371,25 +372,27 @@ class PromptedModel(Staged[Asked]):
     def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
         return self.canvas(self._request(query, form))
 
-    def _usage(self, query: Query, replies: Sequence[str]) -> Usage:
+    def _usage(self, query: Query, responses: Sequence[str]) -> Usage:
         shown = (self._shown(query, located=form in LOCATED) for form in query.forms)
         return Usage(
-            completion_tokens=sum(map(self.chat.count_tokens, replies)),
-            reasoning_tokens=sum(self.chat.count_tokens(reasoning(reply)) for reply in replies),
+            completion_tokens=sum(map(self.chat.count_tokens, responses)),
+            reasoning_tokens=sum(
+                self.chat.count_tokens(reasoning(response)) for response in responses
+            ),
             frames=sum(len(frames) for media in shown for frames in media),
         )
 
     def _part(
-        self, query: Query, form: AnswerForm, reply: str
+        self, query: Query, form: AnswerForm, response: str
     ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
         if form not in LOCATED:
-            answer = self.words.read(query, form, reply)
+            answer = self.words.read(query, form, response)
             return lambda: answer, Parsed(form=form), ()
-        said = self.prompt.parse(reply)
+        said = self.prompt.parse(response)
         if said.error is not None:
             raise ParseError(said.error)
         start, canvas = self._start(query, form, said), self._canvas(query, form)
-        items = [canvas.to_picture(item) for item in said.items]
+        items = [canvas.to_image(item) for item in said.items]
         parsed = Parsed(
             form=form,
             objects=tuple(map(_parsed, items)),
@@ -407,12 +410,12 @@ class PromptedModel(Staged[Asked]):
         tracks = joint_masks(self.segmenter, self.propagator, media, start, items, phrase=phrase)
         return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
 
-    def _marked(self, form: AnswerForm, reply: str) -> int:
+    def _marked(self, form: AnswerForm, response: str) -> int:
         """Objects that masks are made of."""
         if form not in MASKED:
             return 0
         try:
-            said = self.prompt.parse(storable(reply))
+            said = self.prompt.parse(storable(response))
         except ParseError:
             return 0
         return len(prompts_of(said.items, said.phrase)) if said.ok else 0
@@ -424,7 +427,7 @@ class PromptedModel(Staged[Asked]):
                 raise ParseError("frame", expected=f"0 to {len(media) - 1}", found=str(said.frame))
             return said.frame
         if self._must_name(query, form) and (said.items or said.phrase):
-            raise ParseError("reply", expected="<frame>k</frame> at its beginning", found="none")
+            raise ParseError("response", expected="<frame>k</frame> at its beginning", found="none")
         return self._key_frame(media)
 
     def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:

@@ -37,18 +37,20 @@ class Composition:
     checkpoint: str | None = None
     """A folder, or a name that the Hugging Face cache holds; handed to the backend."""
     backend: Spec | Chat = TRANSFORMERS
-    """What calls the network. With `stored`, replies are read that exist already."""
+    """What calls the network. With `stored`, responses are read that exist already."""
     segmenter: Spec | Segmenter | None = None
-    """Makes a mask from what a reply says of an object; None: `grabcut`, which needs no weights."""
+    """Makes a mask from what a response says of an object; None: `grabcut`, which needs no
+    weights.
+    """
     propagator: Spec | Propagator = FLOW
     """Carries masks from the key frame through a video."""
     keyframe: Carried[KeyFrame] = "middle"
-    """The frame of a video that is marked: `first`, `middle`, or `named` by the reply."""
+    """The frame of a video that is marked: `first`, `middle`, or `named` by the response."""
     frames: Carried[int | Spec | FramePolicy | None] = 8
     """How many frames of a video are shown where more than the key frame is, or a rule such as
     `fps(rate=2,max_frames=64)`, see docs/data.md; None: by the method's own rule, or 8."""
     max_new_tokens: Carried[int] = 1024
-    """Longest reply."""
+    """Longest response."""
     batch_size: int = 8
     """Queries at once."""
     system: Carried[str | None] = None

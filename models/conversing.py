@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from harness.model import Chat, ChatReply, ChatRequest, Conversation, ConversingChat
+from harness.model import Chat, ChatRequest, ChatResponse, Conversation, ConversingChat
 
 T = TypeVar("T")
 
@@ -13,10 +13,10 @@ class Talks(Generic[T]):
 
     def __init__(self, conversations: Sequence[Conversation[T]]) -> None:
         self.requests: list[ChatRequest] = []
-        """By place; those of a turn stand together. More come as replies are told."""
+        """By place; those of a turn stand together. More come as responses are told."""
         self._conversations = conversations
         self._whose: list[int] = []
-        self._replies: dict[int, ChatReply] = {}
+        self._responses: dict[int, ChatResponse] = {}
         self._turns: dict[int, range] = {}
         """What each conversation waits for."""
         self._ends: dict[int, T] = {}
@@ -26,18 +26,18 @@ class Talks(Generic[T]):
             self._go_on(number, None)
 
     def unanswered(self) -> list[int]:
-        """The places of requests without a reply, in order."""
-        return [place for place in range(len(self.requests)) if place not in self._replies]
+        """The places of requests without a response, in order."""
+        return [place for place in range(len(self.requests)) if place not in self._responses]
 
-    def tell(self, place: int, reply: ChatReply) -> range:
-        """Note a reply. Its conversation goes on if it waits for no other.
+    def tell(self, place: int, response: ChatResponse) -> range:
+        """Note a response. Its conversation goes on if it waits for no other.
 
         Returns:
             The places of what is asked next.
         """
-        self._replies[place] = reply
+        self._responses[place] = response
         number = self._whose[place]
-        said = [self._replies[one] for one in self._turns[number] if one in self._replies]
+        said = [self._responses[one] for one in self._turns[number] if one in self._responses]
         before = len(self.requests)
         if len(said) == len(self._turns[number]):
             self._go_on(number, said)
@@ -53,7 +53,7 @@ class Talks(Generic[T]):
         self._told += len(new)
         return new
 
-    def _go_on(self, number: int, said: Sequence[ChatReply] | None) -> None:
+    def _go_on(self, number: int, said: Sequence[ChatResponse] | None) -> None:
         conversation = self._conversations[number]
         try:
             asked = next(conversation) if said is None else conversation.send(said)
@@ -67,10 +67,10 @@ class Talks(Generic[T]):
         self._whose += [number] * len(asked)
 
 
-def question(request: ChatRequest) -> Conversation[ChatReply]:
+def question(request: ChatRequest) -> Conversation[ChatResponse]:
     """The conversation that is a single question."""
-    (reply,) = yield (request,)
-    return reply
+    (response,) = yield (request,)
+    return response
 
 
 def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
@@ -87,6 +87,6 @@ def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
     talks = Talks(conversations)
     while places := talks.unanswered():
         said = chat.generate([talks.requests[place] for place in places])
-        for place, reply in zip(places, said, strict=True):
-            talks.tell(place, reply)
+        for place, response in zip(places, said, strict=True):
+            talks.tell(place, response)
     return talks.ends()

@@ -12,15 +12,15 @@ Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
-def read_reply(reply: str, read: Callable[[str], Read]) -> ParseResult:
-    """Read a reply by a method's own rule for its answer; never raises.
+def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
+    """Read a response by a method's own rule for its answer; never raises.
 
     Args:
-        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        response: The network's text, which may begin with `<frame>k</frame>` for a video.
         read: Is given what follows the frame, the reasoning included. Its ParseError is the
             result's error.
     """
-    frame, rest = split_frame(reply)
+    frame, rest = split_frame(response)
     think = reasoning(rest)
     try:
         items, notes = read(rest)
@@ -29,13 +29,13 @@ def read_reply(reply: str, read: Callable[[str], Read]) -> ParseResult:
     return ParseResult(items=items, think=think, frame=frame, notes=notes)
 
 
-def begin_reply(think: str | None, *, frame: int | None) -> str:
-    """What a written reply has before its answer; `think=None` leaves the reasoning out.
+def begin_response(think: str | None, *, frame: int | None) -> str:
+    """What a written response has before its answer; `think=None` leaves the reasoning out.
 
     Raises:
         ParseError: `think` holds a tag of the grammar.
 
-    >>> begin_reply("It is red.", frame=3)
+    >>> begin_response("It is red.", frame=3)
     '<frame>3</frame><think>It is red.</think>'
     """
     if think is None:

@@ -1,7 +1,7 @@
-"""What a reply says of objects, before anything is rescaled: boxes, points and phrases.
+"""What a response says of objects, before anything is rescaled: boxes, points and phrases.
 
 Methods share these pieces; each has its own tags, keys and wording (its `Prompt`). Reading takes
-time linear in the reply's length, whatever is in it, and raises nothing but ParseError.
+time linear in the response's length, whatever is in it, and raises nothing but ParseError.
 """
 
 import re
@@ -12,11 +12,11 @@ from importlib.resources import files
 from typing import Any, NamedTuple, Protocol
 
 from harness.errors import ParseError
-from harness.replies import MAX_TEXT, finite_numbers, loads_lenient, loads_strict
+from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_strict
 from harness.types import Box, Point
 
 MAX_OBJECTS = 120
-"""Objects of a reply that are looked at, as the official VisionReasoner reward has it."""
+"""Objects of a response that are looked at, as the official VisionReasoner reward has it."""
 
 FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
 
@@ -76,26 +76,27 @@ class ParseResult:
     """What was read: `items` or a `phrase` (neither: nothing is meant), or an `error`."""
 
     items: tuple[Item, ...] = ()
-    """In the numbers of the reply (`harness.model.Coordinates`): a box that a `_yx` network wrote
-    holds (y1, x1, y2, x2), as it stands there."""
+    """In the numbers of the response (`harness.model.Coordinates`): a box that a `_yx` network
+    wrote holds (y1, x1, y2, x2), as it stands there.
+    """
     think: str = ""
     """The reasoning, without its tags."""
     phrase: str = ""
     """Words for every item that has none of its own; without items, all that is said."""
     frame: int | None = None
-    """The frame of a video that the reply names, where it names one."""
+    """The frame of a video that the response names, where it names one."""
     notes: tuple[str, ...] = ()
     """Repairs that were needed."""
     error: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether the reply is in the grammar."""
+        """Whether the response is in the grammar."""
         return self.error is None
 
 
 class Prompt(Protocol):
-    """How one method asks where something is, and what its replies mean."""
+    """How one method asks where something is, and what its responses mean."""
 
     @property
     def name(self) -> str:
@@ -103,47 +104,49 @@ class Prompt(Protocol):
 
     @property
     def resize(self) -> tuple[int, int] | None:
-        """(width, height) that pictures are squashed to; None: the processor's own rule."""
+        """(width, height) that images are squashed to; None: the processor's own rule."""
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The request for a question; with `numbered` frames, the reply must name one of them."""
+        """The request for a question; with `numbered` frames, the response must name one of
+        them.
+        """
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply, with the repairs that inference may make."""
+    def parse(self, response: str) -> ParseResult:
+        """Read a response, with the repairs that inference may make."""
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The reply that says `items`, whose coordinates are in its numbers (see `numerals`).
+        """The response that says `items`, whose coordinates are in its numbers (see `numerals`).
 
         Each has a box, a point and, as its phrase, the words of the question: a grammar writes
         those that it has.
         """
 
 
-def between(reply: str, tag: str) -> str | None:
+def between(response: str, tag: str) -> str | None:
     """The stripped text of the first `<tag>…</tag>`, or None; the first match always wins.
 
-    As `harness.replies.tagged`, in linear time: a cut reply may hold thousands of blanks.
+    As `harness.responses.tagged`, in linear time: a cut response may hold thousands of blanks.
     """
-    text = reply[:MAX_TEXT]
+    text = response[:MAX_TEXT]
     start = text.find(f"<{tag}>")
     end = text.find(f"</{tag}>", start) if start >= 0 else -1
     return text[start + len(tag) + 2 : end].strip() if end >= 0 else None
 
 
-def reasoning(reply: str) -> str:
+def reasoning(response: str) -> str:
     """The text of the first `<think>`; all that follows it if it was not closed."""
-    closed = between(reply, "think")
-    return reply[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
+    closed = between(response, "think")
+    return response[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
 
 
-def split_frame(reply: str) -> tuple[int | None, str]:
+def split_frame(response: str) -> tuple[int | None, str]:
     """Take off a leading `<frame>k</frame>`: the frame, if one is named, and the rest.
 
     >>> split_frame("<frame>12</frame><think>…")
     (12, '<think>…')
     """
-    match = FRAME.match(reply[:MAX_TEXT])
-    return (int(match[1]), reply[match.end() :]) if match else (None, reply)
+    match = FRAME.match(response[:MAX_TEXT])
+    return (int(match[1]), response[match.end() :]) if match else (None, response)
 
 
 def frame_tag(frame: int | None) -> str:
@@ -163,7 +166,7 @@ def ask_for_frame(numbered: Sequence[int]) -> str:
 
 
 def loads(text: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
-    """Parse JSON; unless `strict`, with the repairs of `harness.replies`, which are returned."""
+    """Parse JSON; unless `strict`, with the repairs of `harness.responses`, which are returned."""
     if strict:
         return loads_strict(text), ()
     body = fenced(text)
@@ -185,7 +188,7 @@ def read_items(
 ) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     """Read `[{"<one of keys>": [x1, y1, x2, y2], "<point>": [x, y]}, …]`; with notes.
 
-    One object that is wrong makes the whole reply wrong, as in the official parsers: leaving it
+    One object that is wrong makes the whole response wrong, as in the official parsers: leaving it
     out would change a count without a word. A box needs x1 < x2 and y1 < y2, and is never
     swapped. `strict` is for rewards, which take any four numbers as a box.
 

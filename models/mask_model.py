@@ -15,12 +15,12 @@ import numpy as np
 
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import BoolArray, Track
-from harness.model import ChatReply, ChatRequest, MaskNetwork, MaskResponse, Staged
+from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, Staged
 from harness.models.answers import MASKED, Pending, masked, whole
 from harness.models.asked import calls_of
 from harness.models.compose import Words
 from harness.models.tracks import joint_track
-from harness.replies import storable
+from harness.responses import storable
 from harness.types import (
     Answer,
     AnswerForm,
@@ -161,7 +161,7 @@ class MaskModel(Staged[Emitted]):
     def _emitted(
         self, query: Query, requests: Sequence[ChatRequest], responses: tuple[MaskResponse, ...]
     ) -> Emitted:
-        texts = [ChatReply(text=one.text) for one in responses]
+        texts = [ChatResponse(text=one.text) for one in responses]
         return Emitted(responses, calls_of(query, requests, texts))
 
     def begin(self, query: Query, said: Emitted) -> Pending[Prediction]:
@@ -179,12 +179,12 @@ class MaskModel(Staged[Emitted]):
             except ParseError as error:
                 problems.append(f"{form}: {error}")
             except ModelError as error:
-                return failed(query, FailureKind.MODEL, str(error), replies=texts, usage=usage)
+                return failed(query, FailureKind.MODEL, str(error), responses=texts, usage=usage)
         return Prediction(
             query_id=query.id,
             answer=whole(parts) if parts else None,
             failure=None if parts else Failure(FailureKind.PARSE, "; ".join(problems)),
-            replies=texts,
+            responses=texts,
             usage=usage,
             notes=tuple(problems) if parts else (),
         )
@@ -210,7 +210,7 @@ class MaskModel(Staged[Emitted]):
                 f"model {self.name}",
                 expected="masks of booleans",
                 found=f"one of {array.dtype}",
-                fix="Compare logits with 0, or confidences with 0.5, on the original picture.",
+                fix="Compare logits with 0, or confidences with 0.5, on the original image.",
             )
         return array
 

@@ -1,7 +1,7 @@
 """The words of a method are data files of its folder, and are sent as they were published.
 
 Networks that were trained from scratch, as `pocket` was, have never read such words; they can be
-asked in a few of their own, and know the grammar of the reply from their training alone.
+asked in a few of their own, and know the grammar of the response from their training alone.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""A second try for replies that cannot be read: the network goes on from a beginning that can.
+"""A second try for responses that cannot be read: the network goes on from a beginning that can.
 
 A small network that is shown what it was not trained on lists without end, or leaves out a part of
 its grammar. So what it named first is kept, its reasoning is ended there, and it is asked for the
@@ -10,24 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import ModelError, OutOfMemory
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.grammar import frame_tag, reasoning, split_frame
 
 NAMED = re.compile(r"[^\d,:;<>]{0,80}")
 """What a reasoning names before it tells of it, or names another; not all that it repeats."""
 
 
-def begun(reply: str, *, numbered: Sequence[int] = ()) -> str:
-    """The beginning of a reply, up to its answer, from one that cannot be read.
+def begun(response: str, *, numbered: Sequence[int] = ()) -> str:
+    """The beginning of a response, up to its answer, from one that cannot be read.
 
     Args:
-        reply: What the network wrote.
+        response: What the network wrote.
         numbered: Numbers of the frames of which one is to be named; none: no frame is.
 
     >>> begun("<think>red cross, red cross, red", numbered=(0, 4, 8))
     '<frame>4</frame><think>red cross</think><answer>'
     """
-    frame, rest = split_frame(reply)
+    frame, rest = split_frame(response)
     if numbered and frame not in numbered:
         frame = numbered[len(numbered) // 2]
     named = NAMED.match(reasoning(rest))
@@ -37,16 +37,18 @@ def begun(reply: str, *, numbered: Sequence[int] = ()) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A request, and what tells whether a reply to it can be read."""
+    """A request, and what tells whether a response to it can be read."""
 
     request: ChatRequest
     readable: Callable[[str], bool]
     numbered: Sequence[int] = ()
-    """Numbers of the frames of which the reply is to name one."""
+    """Numbers of the frames of which the response is to name one."""
 
 
-def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) -> list[ChatReply]:
-    """The replies, with second ones in place of those that cannot be read, if these can.
+def tried_again(
+    chat: Chat, tries: Sequence[Try], responses: Sequence[ChatResponse]
+) -> list[ChatResponse]:
+    """The responses, with second ones in place of those that cannot be read, if these can.
 
     Where the network fails at a second one, the first stays as it is: none is lost for it. What
     says nothing of the network, a server that is not there or memory that is full, is left to the
@@ -57,42 +59,42 @@ def tried_again(chat: Chat, tries: Sequence[Try], replies: Sequence[ChatReply]) 
         OutOfMemory, Unavailable: as for first requests; the engine then asks sample by sample,
             first requests included.
     """
-    again = second_requests(tries, replies, greedy=chat.greedy)
+    again = second_requests(tries, responses, greedy=chat.greedy)
     if not again:
-        return list(replies)
+        return list(responses)
     said = _said(chat, list(again.values()))
-    return with_seconds(tries, replies, again, said)
+    return with_seconds(tries, responses, again, said)
 
 
 def second_requests(
-    tries: Sequence[Try], replies: Sequence[ChatReply], *, greedy: bool
+    tries: Sequence[Try], responses: Sequence[ChatResponse], *, greedy: bool
 ) -> dict[int, ChatRequest]:
-    """What is asked again, by the place of the reply that cannot be read."""
+    """What is asked again, by the place of the response that cannot be read."""
     again: dict[int, ChatRequest] = {}
-    for place, (one, reply) in enumerate(zip(tries, replies, strict=True)):
-        if one.readable(reply.text):
+    for place, (one, response) in enumerate(zip(tries, responses, strict=True)):
+        if one.readable(response.text):
             continue
-        prefix = begun(reply.text, numbered=one.numbered)
-        if not (greedy and reply.text.startswith(prefix)):
+        prefix = begun(response.text, numbered=one.numbered)
+        if not (greedy and response.text.startswith(prefix)):
             again[place] = replace(one.request, key=f"{one.request.key}:again", prefix=prefix)
     return again
 
 
 def with_seconds(
     tries: Sequence[Try],
-    replies: Sequence[ChatReply],
+    responses: Sequence[ChatResponse],
     again: Mapping[int, ChatRequest],
-    said: Sequence[ChatReply | ModelError],
-) -> list[ChatReply]:
-    """The replies, with what was said to `again` in place of those that it is better than."""
-    best = list(replies)
+    said: Sequence[ChatResponse | ModelError],
+) -> list[ChatResponse]:
+    """The responses, with what was said to `again` in place of those that it is better than."""
+    best = list(responses)
     for (place, request), second in zip(again.items(), said, strict=True):
-        best[place] = _both(tries[place], replies[place], request, second)
+        best[place] = _both(tries[place], responses[place], request, second)
     return best
 
 
-def _said(chat: Chat, requests: Sequence[ChatRequest]) -> list[ChatReply | ModelError]:
-    """A reply a request, or the network's failure at it; where it fails, each is asked alone."""
+def _said(chat: Chat, requests: Sequence[ChatRequest]) -> list[ChatResponse | ModelError]:
+    """A response a request, or the network's failure at it; where it fails, each is asked alone."""
     try:
         return [*chat.generate(requests)]
     except OutOfMemory:
@@ -104,9 +106,9 @@ def _said(chat: Chat, requests: Sequence[ChatRequest]) -> list[ChatReply | Model
 
 
 def _both(
-    one: Try, first: ChatReply, request: ChatRequest, second: ChatReply | ModelError
-) -> ChatReply:
-    """The second reply, to `request`, if it helped, else the first, with what both cost."""
+    one: Try, first: ChatResponse, request: ChatRequest, second: ChatResponse | ModelError
+) -> ChatResponse:
+    """The second response, to `request`, if it helped, else the first, with what both cost."""
     calls = first.calls_of(one.request)
     if isinstance(second, ModelError):
         calls = (*calls, (request, None))
@@ -118,5 +120,5 @@ def _both(
         completion_tokens=first.completion_tokens + second.completion_tokens,
         calls=(*calls, *second.calls_of(request)),
         again=request.prefix,
-        in_vain="" if helped else "the second reply cannot be read either",
+        in_vain="" if helped else "the second response cannot be read either",
     )

@@ -46,10 +46,10 @@ def evenly(total: int, wanted: int) -> tuple[int, ...]:
 def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
     """(width, height) within a policy's budget of pixels, if the rule has one.
 
-    A question about pictures alone has the budget of pictures, any other that of frames.
+    A question about images alone has the budget of images, any other that of frames.
 
     Raises:
-        UsageError: there is a budget, and the query has pictures of several sizes.
+        UsageError: there is a budget, and the query has images of several sizes.
     """
     sizes = {media.size for media in query.media}
     if isinstance(frames, int) or frames.budget is None:
@@ -57,7 +57,7 @@ def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
     if len(sizes) > 1:
         raise UsageError(
             f"frames={frames}",
-            expected="pictures of one size in a question where there is a budget of pixels",
+            expected="images of one size in a question where there is a budget of pixels",
             found=f"{len(sizes)} sizes",
         )
     return frames.size(sizes.pop(), still=all(len(media) == 1 for media in query.media))

@@ -60,7 +60,7 @@ def joint_track(who: str, tracks: Sequence[Sequence[BoolArray]], media: Media) -
     Args:
         who: The part that made the tracks, for errors.
         tracks: One an object, in it a mask (height × width of `media`) a frame.
-        media: A picture or a video.
+        media: An image or a video.
 
     Raises:
         ModelError: a track has another number of masks, or a mask other pixels.

@@ -150,7 +150,7 @@ def test_a_loaded_model_is_recorded_by_its_spec(task, tmp_path):
     assert harness.evaluate(task, Whole(), out=tmp_path).manifest["model"]["spec"] == "whole"
 
 
-def test_samples_of_a_run_hold_question_answer_truth_and_scores(task, tmp_path):
+def test_samples_of_a_run_hold_question_answer_ground_truth_and_scores(task, tmp_path):
     run = harness.evaluate(task, Whole(), out=tmp_path)
     for samples in (
         list(harness.read_samples(harness.read_run(run.folder))),

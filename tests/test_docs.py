@@ -89,12 +89,12 @@ def test_corpora_are_computed_over_all_units(page):
 
 def test_a_chain_is_one_unit_and_lgm_follows_from_its_means(page):
     answer, box = page["Answer"], page["Box"](0, 0, 2, 2)
-    truths = [
+    ground_truths = [
         answer(text="a dog"),
         answer(interval=page["Interval"](1, 3)),
         answer(box_track=(box, None)),
     ]
-    unit = [sample(page, number, truth) for number, truth in enumerate(truths)]
+    unit = [sample(page, number, ground_truth) for number, ground_truth in enumerate(ground_truths)]
     right = [
         said(page, 0, text="a dog"),
         said(page, 1, interval=page["Interval"](2, 4)),

@@ -48,14 +48,14 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> Path:
+def images(tmp_path: Path) -> Path:
     place = tmp_path / "data" / "brightest" / "test"
     place.mkdir(parents=True)
     for index in range(6):
-        picture = np.full((20, 30, 3), 20, np.uint8)
-        picture[4 : 10 + index, 5:20] = 220
-        Image.fromarray(picture).save(place / f"p{index}.png")
-        mask = (picture[:, :, 0] > 127).astype(np.uint8) * 255
+        image = np.full((20, 30, 3), 20, np.uint8)
+        image[4 : 10 + index, 5:20] = 220
+        Image.fromarray(image).save(place / f"p{index}.png")
+        mask = (image[:, :, 0] > 127).astype(np.uint8) * 255
         Image.fromarray(mask).save(place / f"p{index}.mask.png")
     return tmp_path / "data"
 
@@ -73,10 +73,10 @@ def test_the_page_has_one_file_and_one_line_for_each_plugin():
     assert len(lines) == 4
 
 
-def test_the_package_of_the_page_works(installed, pictures, command):
+def test_the_package_of_the_page_works(installed, images, command):
     command.path.append(installed)
     assert "brightest" in [one["name"] for one in command.json("list", "tasks")]
-    assert command.json("verify", "--tasks", "brightest", "--data", pictures)["passed"]
+    assert command.json("verify", "--tasks", "brightest", "--data", images)["passed"]
     shown = command.json(
         "eval",
         "--model",
@@ -86,7 +86,7 @@ def test_the_package_of_the_page_works(installed, pictures, command):
         "--metrics",
         "area_error",
         "--data",
-        pictures,
+        images,
         "--out",
         "runs",
         "--workers",
@@ -101,7 +101,7 @@ def test_the_package_of_the_page_works(installed, pictures, command):
         "--tasks",
         "brightest",
         "--data",
-        pictures,
+        images,
         "--out",
         "runs",
     )["tasks"]["brightest"]
@@ -186,7 +186,7 @@ def test_the_reward_of_the_page_trains_a_step(installed, shapes, command):
     assert (command.folder / "DIR" / "checkpoint" / "config.json").is_file()
 
 
-def test_a_mistyped_argument_names_the_right_one(installed, pictures, command):
+def test_a_mistyped_argument_names_the_right_one(installed, images, command):
     command.path.append(installed)
     done = command(
         "eval",
@@ -195,7 +195,7 @@ def test_a_mistyped_argument_names_the_right_one(installed, pictures, command):
         "--tasks",
         "brightest",
         "--data",
-        pictures,
+        images,
         "--out",
         "runs",
     )
@@ -208,7 +208,7 @@ def test_a_mistyped_argument_names_the_right_one(installed, pictures, command):
         "--tasks",
         "brightest",
         "--data",
-        pictures,
+        images,
         "--out",
         "runs",
     )

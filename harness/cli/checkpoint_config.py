@@ -9,14 +9,14 @@ from harness import checkpoint_config, plugins
 from harness.cli.ask import specs
 from harness.errors import HarnessError, UsageError
 from harness.models.backends import adapters, checkpoint
-from harness.replies import storable
+from harness.responses import storable
 from harness.spec import Spec, Value, parse
 
 NETWORK = ("backend", "chat")
 """Arguments whose SPEC names the network that is asked. A segmenter or a sampler has a checkpoint
 too, whose training says nothing of how the model is asked."""
 READER = "model"
-"""The argument by which a model, such as `replay`, names another that reads its replies."""
+"""The argument by which a model, such as `replay`, names another that reads its responses."""
 SHOWN = 600  # characters of arguments that a note shows
 
 
@@ -84,7 +84,7 @@ def as_trained(spec: Spec) -> Spec:
     """The SPEC, with arguments that it does not name as the checkpoint of its network has them.
 
     Those that have the model's defaults are left out. The same holds of a model in it that reads
-    its replies.
+    its responses.
     """
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}

@@ -153,8 +153,8 @@ def _complete(task: Task) -> dict[str, Any]:
         "samples": found.n_total,
         "videos": len(groups),
         "fingerprint": found.fingerprint,
-        # Rows that lost their picture belong to the published list and are no samples.
-        "left_out": int(task.arguments.get("without_picture") or 0),
+        # Rows that lost their image belong to the published list and are no samples.
+        "left_out": int(task.arguments.get("without_image") or 0),
         "duplicates": same,
     }
 
@@ -208,7 +208,7 @@ def _counts(line: dict[str, Any]) -> str:
         same = line["published"] == line["samples"]
         said += ", as published" if same else f" (published: {line['published']})"
     if line["left_out"]:
-        said += f", {line['left_out']} more without a picture"
+        said += f", {line['left_out']} more without an image"
     return said
 
 
@@ -268,12 +268,12 @@ def _info(key: str, task: Task) -> dict[str, Any]:
         if card.get(name)
     }
     if first is not None:
-        truth = answer_to_json(first.target.answer) if first.target else None
+        ground_truth = answer_to_json(first.target.answer) if first.target else None
         plain["example"] = {
             "id": first.id,
             "text": first.query.text,
             "media": repr(first.query.media),
-            "truth": _short(truth),
+            "ground_truth": _short(ground_truth),
         }
     return plain
 

@@ -206,7 +206,8 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
         for key, one in results.items():
             if "submission" in one:
                 print(
-                    f"{key}: the truth is hidden; for the organisers' server: {one['submission']}"
+                    f"{key}: the ground truth is hidden; "
+                    f"for the organisers' server: {one['submission']}"
                 )
     if folders:
         print("\n".join(next_commands(arguments.out, folders)))
@@ -221,7 +222,7 @@ def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
     )
     board = f"harness board build --runs {shlex.quote(str(out))} --out board"
     for folder in reversed(folders):
-        if not (folder / SCORES).exists():  # the truth is hidden
+        if not (folder / SCORES).exists():  # the ground truth is hidden
             continue
         units = Run.open(folder).units()
         sample = next((sample for unit in units for sample in unit.samples), None)

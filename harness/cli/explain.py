@@ -20,7 +20,7 @@ from harness.cli.request_log import requests, seen
 from harness.cli.rollouts import explain_training, is_training
 from harness.errors import StoreError, UsageError, printable
 from harness.interchange import prediction_to_json
-from harness.leaderboards.pictures import draw, say
+from harness.leaderboards.images import draw, say
 from harness.leaderboards.runs import task_of
 from harness.media import Frame
 from harness.record import Run
@@ -36,7 +36,9 @@ FRAMES = 6  # of a video that are drawn
 
 
 def explain(arguments: Namespace) -> int:
-    """Print one sample's question, calls, answer, truth and score, or write a training's page."""
+    """Print one sample's question, calls, answer, ground truth and score, or write a training's
+    page.
+    """
     if is_training(arguments.run):
         return explain_training(arguments)
     needed(arguments.sample, "SAMPLE", "the id of a sample of the run")
@@ -98,7 +100,7 @@ def _question(task: Task, run: Run, sample: Sample) -> dict[str, Any]:
 def _called(sample: Sample, prediction: Prediction) -> dict[str, Any]:
     if not prediction.calls:
         log = {"prompt": "none in the record: no network was called, or it failed"}
-        texts: Sequence[str | None] = prediction.replies
+        texts: Sequence[str | None] = prediction.responses
     else:
         log = requests(sample.query, prediction.calls)
         texts = [call.response for call in prediction.calls]
@@ -121,14 +123,14 @@ def _judged(
     task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {}
-    truth = sample.target.answer if sample.target else None
+    ground_truth = sample.target.answer if sample.target else None
     if prediction.answer is not None:
         shown["answer"] = say(prediction.answer)
-    if truth is not None:
-        shown["truth"] = say(truth)
-    if (table := compared(prediction.answer, truth)) is not None:
+    if ground_truth is not None:
+        shown["ground_truth"] = say(ground_truth)
+    if (table := compared(prediction.answer, ground_truth)) is not None:
         shown["masks"] = table
-    if truth is not None:
+    if ground_truth is not None:
         predictions = [run.prediction(one.id) for one in unit]
         shown["score"] = to_json(score_unit(task, unit, predictions).scores)
     return shown
@@ -154,20 +156,26 @@ def _listed(name: str, lines: Sequence[str]) -> None:
 
 
 def drawn(sample: Sample, prediction: Prediction) -> Frame:
-    """Truth above, prediction with the truth's outline below; of a video, some frames.
+    """Ground truth above, prediction with the ground truth's outline below; of a video, some
+    frames.
 
     Under them stands what the networks were shown, as large as they were shown it, once each.
     """
     media = sample.query.media[0]
     step = max(1, -(-len(media) // FRAMES))
     frames = range(0, len(media), step)
-    truth = sample.target.answer if sample.target else None
-    rows = [_row(sample, frames, [(truth, overlay.TRUTH, True)])] if truth else []
+    ground_truth = sample.target.answer if sample.target else None
+    rows = (
+        [_row(sample, frames, [(ground_truth, overlay.GROUND_TRUTH, True)])] if ground_truth else []
+    )
     rows.append(
         _row(
             sample,
             frames,
-            [(prediction.answer, overlay.PREDICTION, True), (truth, overlay.TRUTH, False)],
+            [
+                (prediction.answer, overlay.PREDICTION, True),
+                (ground_truth, overlay.GROUND_TRUTH, False),
+            ],
         )
     )
     rows += seen(sample.query, prediction.calls)
@@ -183,13 +191,13 @@ def _row(
     sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, Any, bool]]
 ) -> Frame:
     media = sample.query.media[0]
-    pictures = []
+    images = []
     for index in frames:
-        picture = media.frame(index)
+        image = media.frame(index)
         for answer, colour, filled in layers:
             if answer is not None:
-                picture = draw(
-                    picture, answer, index=index, size=media.size, colour=colour, filled=filled
+                image = draw(
+                    image, answer, index=index, size=media.size, colour=colour, filled=filled
                 )
-        pictures.append(picture)
-    return overlay.side_by_side(pictures)
+        images.append(image)
+    return overlay.side_by_side(images)

@@ -15,15 +15,15 @@ FRAMES = 8  # of a video that are told
 CORNERS = np.ones((3, 3), dtype=np.int64)  # pixels that touch by a corner are one piece
 
 
-def compared(answer: Answer | None, truth: Answer | None) -> dict[str, Any] | None:
+def compared(answer: Answer | None, ground_truth: Answer | None) -> dict[str, Any] | None:
     """Each mask and their IoU, of at most `FRAMES` frames, evenly spread; None without masks.
 
-    Areas are in pixels of the original picture, boxes too (right and bottom exclusive). The IoU is
+    Areas are in pixels of the original image, boxes too (right and bottom exclusive). The IoU is
     of all pixels; a protocol that leaves some out, or weighs frames, scores otherwise. It is None
     where one of the masks is not there, or both are empty.
     """
     said = answer.masks if answer is not None else None
-    meant = truth.masks if truth is not None else None
+    meant = ground_truth.masks if ground_truth is not None else None
     known = said or meant
     if not known:
         return None
@@ -45,7 +45,7 @@ def lines(table: Mapping[str, Any]) -> list[str]:
         f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
         *(
             f"frame {row['frame']}: prediction {_words(row['prediction'])}; "
-            f"truth {_words(row['truth'])}; IoU {_ratio(row)}"
+            f"ground truth {_words(row['ground_truth'])}; IoU {_ratio(row)}"
             for row in table["frames"]
         ),
     ]
@@ -60,7 +60,7 @@ def _frame(said: Rle | None, meant: Rle | None) -> dict[str, Any]:
     if said is not None and meant is not None and said.size == meant.size:
         union = said.union(meant).area
         iou = said.intersection(meant).area / union if union else None
-    return {"prediction": _told(said), "truth": _told(meant), "iou": iou}
+    return {"prediction": _told(said), "ground_truth": _told(meant), "iou": iou}
 
 
 def _told(mask: Rle | None) -> dict[str, Any] | None:
@@ -88,5 +88,5 @@ def _words(told: Mapping[str, Any] | None) -> str:
 def _ratio(row: Mapping[str, Any]) -> str:
     if row["iou"] is not None:
         return f"{row['iou']:.3f}"
-    both = row["prediction"] is not None and row["truth"] is not None
+    both = row["prediction"] is not None and row["ground_truth"] is not None
     return "none, both empty" if both else "none"

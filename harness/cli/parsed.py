@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.leaderboards.pictures import say
+from harness.leaderboards.images import say
 from harness.models.grammar import between, reasoning, split_frame
-from harness.replies import MAX_TEXT
+from harness.responses import MAX_TEXT
 from harness.run.predict import SAYS
 from harness.types import Answer, Parsed, ParsedObject, Prediction
 
@@ -18,7 +18,7 @@ MAX_TAGS = 6
 
 def parsed(prediction: Prediction) -> list[dict[str, Any]]:
     """Return, for each form of answer, its response's parts and what the grammar read in it."""
-    responses = prediction.replies[len(prediction.replies) - len(prediction.parsed) :]
+    responses = prediction.responses[len(prediction.responses) - len(prediction.parsed) :]
     return [
         {
             "form": str(one.form),

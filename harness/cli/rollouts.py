@@ -8,12 +8,12 @@ from pathlib import Path
 from harness import plugins
 from harness.cli.output import show_json
 from harness.errors import HarnessError, ParseError, StoreError, UsageError
-from harness.leaderboards.pictures import say
+from harness.leaderboards.images import say
 from harness.leaderboards.render.rollouts import render
 from harness.leaderboards.rollouts import ROLLOUTS, Group, chosen, drawn, groups_of
 from harness.leaderboards.runs import plugin_errors
 from harness.models.compose import LOCATED
-from harness.models.truth import objects_of, taught
+from harness.models.ground_truth import objects_of, taught
 from harness.run.plan import samples_of
 from harness.run.trained import Training
 from harness.spec import parse
@@ -96,8 +96,8 @@ def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[s
     try:
         samples = _samples(training, picked, arguments.data)
     except HarnessError as error:
-        return picked, [*notes, f"The data cannot be read here, so there are no pictures. {error}"]
-    return [_with_picture(group, samples) for group in picked], notes
+        return picked, [*notes, f"The data cannot be read here, so there are no images. {error}"]
+    return [_with_image(group, samples) for group in picked], notes
 
 
 def _samples(
@@ -116,20 +116,22 @@ def _samples(
     return found
 
 
-def _with_picture(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Group:
+def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Group:
     sample = samples.get((group.task, group.sample))
     if sample is None:
         return replace(group, note="The data has no such sample any more.")
     target = sample.target
     said = "" if target is None else say(target.answer)
-    return drawn(group, sample, truth=lambda frame: truth_on(frame, sample), said=said)
+    return drawn(
+        group, sample, ground_truth=lambda frame: ground_truth_on(frame, sample), said=said
+    )
 
 
-def truth_on(frame: int, sample: Sample) -> Answer:
+def ground_truth_on(frame: int, sample: Sample) -> Answer:
     """Return the true boxes of a sample on one frame, or its points where the ground truth is
     points.
 
-    As a perfect reply would name them: one box an instance, or a connected part of a mask where
+    As a perfect response would name them: one box an instance, or a connected part of a mask where
     instances are not known.
     """
     query, target = sample.query, sample.target
@@ -142,7 +144,7 @@ def truth_on(frame: int, sample: Sample) -> Answer:
         return Answer(boxes=answer.boxes)
     try:
         items = objects_of(query.form, taught(answer, [frame]), frame, query.size)
-    except (ParseError, IndexError):  # a truth that no reply can say has nothing to draw
+    except (ParseError, IndexError):  # a ground truth that no response can say has nothing to draw
         return Answer()
     if answer.points is not None and answer.boxes is None and answer.masks is None:
         return Answer(points=answer.points)

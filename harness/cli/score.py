@@ -15,7 +15,7 @@ from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
-from harness.model import Model, RecordedReader, ReplyReader
+from harness.model import Model, RecordedReader, ResponseReader
 from harness.papers import sentence
 from harness.record import Run, public
 from harness.run.counts import Counting, task_of
@@ -80,10 +80,10 @@ def _reader(arguments: Namespace, path: Path) -> tuple[RecordedReader | None, st
     tell_taken([typed])
     spec = as_trained(typed)
     model: Model = plugins.build("models", spec)
-    if not isinstance(model, ReplyReader):
+    if not isinstance(model, ResponseReader):
         raise UsageError(
             f"--model {text}",
-            expected="a model that can read stored replies",
+            expected="a model that can read stored responses",
             found="one that cannot",
             fix="For example: qwen_vl(backend=stored)",
         )

@@ -11,7 +11,7 @@ from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.output import show_json
 from harness.errors import UsageError
-from harness.model import MaskEmitter, ReplyReader
+from harness.model import MaskEmitter, ResponseReader
 from harness.run.verify import Verdict
 from harness.run.verify import verify as verify_task
 from harness.task import Task
@@ -42,7 +42,7 @@ def verify(arguments: Namespace) -> int:
 
 
 def _verdicts(
-    task: Task, reader: ReplyReader | MaskEmitter | None, *, everything: bool
+    task: Task, reader: ResponseReader | MaskEmitter | None, *, everything: bool
 ) -> Iterator[Verdict]:
     """The verdicts of a task; among all tasks, one that the reader cannot be asked is told of."""
     try:
@@ -50,7 +50,7 @@ def _verdicts(
     except UsageError as error:
         if not everything:
             raise
-        print(f"{task.name}: verified as answers, not as replies: {error}", file=sys.stderr)
+        print(f"{task.name}: verified as answers, not as responses: {error}", file=sys.stderr)
 
 
 def _there(arguments: Namespace) -> list[str]:
@@ -71,16 +71,16 @@ def _there(arguments: Namespace) -> list[str]:
     return found
 
 
-def _reader(text: str) -> ReplyReader | MaskEmitter | None:
+def _reader(text: str) -> ResponseReader | MaskEmitter | None:
     if text == "none":
         return None
     typed = model_spec(text)
     tell_taken([typed])
     reader = plugins.build("models", as_trained(typed))
-    if not isinstance(reader, (ReplyReader, MaskEmitter)):
+    if not isinstance(reader, (ResponseReader, MaskEmitter)):
         raise UsageError(
             f"--model {text}",
-            expected="a model that can read stored replies, or whose network emits masks",
+            expected="a model that can read stored responses, or whose network emits masks",
             found="another",
         )
     return reader

@@ -10,7 +10,7 @@
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
 
-What they hold are replies; whose sample each is, `harness.formats.matching` tells.
+What they hold are responses; whose sample each is, `harness.formats.matching` tells.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -51,7 +51,7 @@ def read_format(
         asked: The ids of those that are scored; None: all.
 
     Raises:
-        DataError: the file is not in this format, or two replies to one question differ.
+        DataError: the file is not in this format, or two responses to one question differ.
         MissingDependency: a package is needed to read it.
     """
     if name == "jsonl":

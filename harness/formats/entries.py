@@ -14,7 +14,7 @@ class Entry:
 
     where: str
     """File and line, for messages."""
-    reply: str
+    response: str
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""
@@ -24,7 +24,7 @@ class Entry:
     """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
     row: int | None = None
     """Row of the question in a list, from 0: the benchmark's own list, or one in another order."""
-    truth: str = ""
+    ground_truth: str = ""
     """The right answer as the file writes it."""
 
 

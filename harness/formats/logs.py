@@ -10,7 +10,7 @@ from harness.files import opened
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
-from harness.replies import unique
+from harness.responses import unique
 
 
 def lmms_eval(path: Path) -> Iterator[Entry]:
@@ -41,13 +41,13 @@ def _lmms_entry(one: Any, where: str) -> Entry:
     row, aspect = one.get("doc_id"), text_in(told, "dim")
     return Entry(
         where=where,
-        reply=_first_text(one.get("resps", one.get("filtered_resps")), where),
+        response=_first_text(one.get("resps", one.get("filtered_resps")), where),
         ids=ids_in(told),
         video=text_in(told, *VIDEO_KEYS),
         question=text_in(told, "question") or text_in([one], "input", "prompt"),
         categories={"aspect": aspect} if aspect else {},
         row=row if type(row) is int else None,
-        truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
+        ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
     )
 
 
@@ -56,7 +56,7 @@ def _first_text(value: Any, where: str) -> str:
     while isinstance(value, list) and value:
         value = value[0]
     if not isinstance(value, str):
-        raise DataError(where, expected="a reply that is text", found=repr(value)[:60])
+        raise DataError(where, expected="a response that is text", found=repr(value)[:60])
     return value
 
 
@@ -78,7 +78,7 @@ def video_mme(path: Path) -> Iterator[Entry]:
                 )
             yield Entry(
                 where=where,
-                reply=one["response"],
+                response=one["response"],
                 ids=ids_in([one]),
                 video=text_in([video], "videoID", "video_id"),
                 question=text_in([one], "question"),
@@ -88,7 +88,7 @@ def video_mme(path: Path) -> Iterator[Entry]:
 def sti(path: Path) -> Iterator[Entry]:
     """Yield entries of STI-Bench's scripts: video, number and times identify a question.
 
-    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole reply.
+    `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response.
     """
     keys = ("id", "id_file", "time_s", "time_e")
     for number, one in enumerate(_listed(path)):
@@ -98,7 +98,7 @@ def sti(path: Path) -> Iterator[Entry]:
                 where, expected=f"{', '.join(keys)} and a text model_out", found=", ".join(one)[:80]
             )
         yield Entry(
-            where=where, reply=one["model_out"], ids=("|".join(str(one[key]) for key in keys),)
+            where=where, response=one["model_out"], ids=("|".join(str(one[key]) for key in keys),)
         )
 
 
@@ -116,22 +116,24 @@ def tempcompass(path: Path) -> Iterator[Entry]:
         for aspect, said in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
             for one in said if isinstance(said, list) else [said]:
-                reply = one.get("prediction", one.get("response")) if isinstance(one, dict) else one
-                if not isinstance(one, dict) or not isinstance(reply, str):
+                response = (
+                    one.get("prediction", one.get("response")) if isinstance(one, dict) else one
+                )
+                if not isinstance(one, dict) or not isinstance(response, str):
                     raise DataError(
                         where,
                         expected='objects with a text "prediction" or "response"',
                         found=repr(one)[:60],
                     )
-                if one.get("response", reply) != reply:
+                if one.get("response", response) != response:
                     raise DataError(
                         where,
-                        expected='one reply, as "prediction" or "response"',
+                        expected='one response, as "prediction" or "response"',
                         found="two that differ",
                     )
                 yield Entry(
                     where=where,
-                    reply=reply,
+                    response=response,
                     video=video,
                     question=text_in([one], "question"),
                     categories={"format": path.stem, "aspect": aspect},

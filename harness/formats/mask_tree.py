@@ -4,7 +4,7 @@
 | --- | --- |
 | `<id>.png` of 1 or 8 bits, or with a palette | what is not 0 |
 | `<id>.png` of 16 bits | a probability in 65,535 steps, above the threshold |
-| `<id>.npy` of truth values or whole numbers | what is not 0 |
+| `<id>.npy` of ground truth values or whole numbers | what is not 0 |
 | `<id>.npy` of floating-point numbers | a probability from 0 to 1, above the threshold |
 | `<id>/<object>.png` or `.npy`, one an object | their union |
 
@@ -157,7 +157,7 @@ def _files(root: Path, sample: Sample) -> list[Path]:
 def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
     """The mask in a file, height × width, of the image's size."""
     what, (width, height) = f"prediction {path}", sample.query.size
-    values = _array(path, what) if path.suffix == ".npy" else _picture(path, what)
+    values = _array(path, what) if path.suffix == ".npy" else _image(path, what)
     if values.shape != (height, width):
         raise DataError(
             what,
@@ -191,25 +191,27 @@ def _array(path: Path, what: str) -> NDArray[Any]:
     except UNREADABLE as error:
         raise DataError(what, expected="a complete array of numbers", found=str(error)) from error
     if array.dtype.kind not in "buif":
-        raise DataError(what, expected="truth values or numbers", found=f"type {array.dtype}")
+        raise DataError(
+            what, expected="ground truth values or numbers", found=f"type {array.dtype}"
+        )
     return array
 
 
-def _picture(path: Path, what: str) -> NDArray[Any]:
+def _image(path: Path, what: str) -> NDArray[Any]:
     """The values of a PNG; of one of 16 bits, from 0 to 1."""
     try:
-        with Image.open(path, formats=("PNG",)) as picture:
-            check_size(picture.height, picture.width, what)
-            if picture.mode in DEEP:
-                return np.asarray(picture).astype(np.float64) / 65_535
-            if picture.mode not in ("1", "L", "P"):
+        with Image.open(path, formats=("PNG",)) as image:
+            check_size(image.height, image.width, what)
+            if image.mode in DEEP:
+                return np.asarray(image).astype(np.float64) / 65_535
+            if image.mode not in ("1", "L", "P"):
                 raise DataError(
                     what,
                     expected="grey values of 1, 8 or 16 bits, or a palette",
-                    found=f"a picture of mode {picture.mode}",
+                    found=f"an image of mode {image.mode}",
                 )
             # Of a palette the numbers, which may be those of objects; of grey the values.
-            return np.asarray(picture) > 0 if picture.mode == "P" else np.asarray(picture)
+            return np.asarray(image) > 0 if image.mode == "P" else np.asarray(image)
     except MaskError as error:
         raise DataError(str(error)) from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:

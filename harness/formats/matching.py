@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from harness.errors import DataError
 from harness.formats.entries import Entry
 from harness.interchange import Row
-from harness.replies import storable
+from harness.responses import storable
 from harness.types import AnswerForm, Sample
 
 BLANKS = re.compile(r"\s+")
@@ -42,7 +42,7 @@ def match(
     over.
 
     Raises:
-        DataError: two replies to one question differ.
+        DataError: two responses to one question differ.
     """
     finder = _Finder(samples)
     entries = list(entries)
@@ -60,13 +60,13 @@ def match(
             unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
         (sample,) = found
-        row = Row(sample.id, "reply", storable(entry.reply), None, entry.where)
+        row = Row(sample.id, "response", storable(entry.response), None, entry.where)
         earlier = rows.setdefault(sample.id, row)
         if earlier is not row:
             if earlier.value != row.value:
                 raise DataError(
                     f"{entry.where}: sample {sample.id!r}",
-                    expected=f"one reply a question, that of {earlier.where}",
+                    expected=f"one response a question, that of {earlier.where}",
                     found="another one",
                 )
             repeated.append(sample.id)
@@ -107,7 +107,7 @@ class _Finder:
         return (
             sample is not None
             and _count(sample) is not None
-            and bool(entry.truth)
+            and bool(entry.ground_truth)
             and bool(entry.question)
             and self._agrees(entry, sample)
         )
@@ -121,8 +121,8 @@ class _Finder:
             sample.categories.get(name, said) != said for name, said in entry.categories.items()
         ):
             return False
-        if entry.truth and count is not None:
-            told = DIGITS.search(entry.truth)
+        if entry.ground_truth and count is not None:
+            told = DIGITS.search(entry.ground_truth)
             if told is None or int(told[0][:18]) != count:
                 return False
         asked, known = _plain(entry.question), _plain(sample.query.text)

@@ -35,7 +35,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
             raise DataError(where, expected='a column "prediction"', found=", ".join(row)[:80])
         yield Entry(
             where=where,
-            reply=row["prediction"] or "",
+            response=row["prediction"] or "",
             ids=ids_in([row]),
             video=text_in([row], *VIDEO_KEYS),
             question=text_in([row], "question"),

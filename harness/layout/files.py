@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from harness.errors import DataError
 from harness.files import read, refuse_other
-from harness.replies import unique
+from harness.responses import unique
 
 MISSING = object()
 MAX_ROWS = 2**20

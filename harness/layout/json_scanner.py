@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from harness.replies import unique
+from harness.responses import unique
 
 CHUNK = 2**20  # bytes that are read at once
 LONGEST = 2**28  # bytes of one value

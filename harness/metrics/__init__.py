@@ -1,1 +1,3 @@
-"""Metrics: pure functions of truth and prediction, equal bit for bit to the official scorers'."""
+"""Metrics: pure functions of ground truth and prediction, equal bit for bit to the official
+scorers'.
+"""

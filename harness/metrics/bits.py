@@ -1,4 +1,4 @@
-"""Binary pictures as bits, 64 pixels to a word: outlines and dilation in a few word operations."""
+"""Binary images as bits, 64 pixels to a word: outlines and dilation in a few word operations."""
 
 import math
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ def pack(*masks: BoolArray, gap: int) -> Words:
     return _packed(_padded(masks, gap))
 
 
-def unpack(pictures: Words, rows: int, columns: int) -> BoolArray:
-    """The inverse of `pack`: a boolean array of pictures × rows × columns.
+def unpack(images: Words, rows: int, columns: int) -> BoolArray:
+    """The inverse of `pack`: a boolean array of images × rows × columns.
 
     >>> unpack(pack(np.eye(2, dtype=bool), gap=3), 2, 2)
     array([[[ True, False],
             [False,  True]]])
     """
-    octets = pictures.astype("<u8").view(np.uint8)
+    octets = images.astype("<u8").view(np.uint8)
     pixels = np.unpackbits(octets, axis=2, bitorder="little").view(np.bool_)
     return pixels[:, :rows, :columns]
 
@@ -63,19 +63,19 @@ def outline(*masks: BoolArray, gap: int) -> Words:
     drawn = here ^ right
     drawn[:-below] |= here[:-below] ^ here[below:]
     drawn[:-below] |= here[:-below] ^ right[below:]
-    pictures = drawn.reshape(packed.shape)
-    pictures[:, rows:] = 0
-    pictures[:, :, columns // 64] &= np.uint64((1 << columns % 64) - 1)
-    pictures[:, :, columns // 64 + 1 :] = 0
-    return pictures
+    images = drawn.reshape(packed.shape)
+    images[:, rows:] = 0
+    images[:, :, columns // 64] &= np.uint64((1 << columns % 64) - 1)
+    images[:, :, columns // 64 + 1 :] = 0
+    return images
 
 
-def dilate_by_disk(pictures: Words, radius: int) -> Words:
+def dilate_by_disk(images: Words, radius: int) -> Words:
     """Dilate by the disk x² + y² ≤ radius², in pixels; pixels outside count as empty.
 
     Rows are widened step by step, and each row of the disk takes them at its own width: a few
-    operations on words for each pixel of the radius, whatever the pictures hold. The gap must be at
-    least the radius; what grows beyond a picture lies there in the result.
+    operations on words for each pixel of the radius, whatever the images hold. The gap must be at
+    least the radius; what grows beyond an image lies there in the result.
 
     >>> dot = np.pad([[True]], 2)
     >>> unpack(dilate_by_disk(pack(dot, gap=2), 2), 5, 5).astype(int)
@@ -86,17 +86,17 @@ def dilate_by_disk(pictures: Words, radius: int) -> Words:
             [0, 0, 1, 0, 0]]])
     """
     reach = [math.isqrt(radius * radius - y * y) for y in range(radius + 1)]
-    wide, width = pictures.ravel(), 0
+    wide, width = images.ravel(), 0
     grown = wide.copy()
     for target in sorted(set(reach)):
         while width < target:
             step = min(target - width, 2 * width + 1)
             wide, width = _widen(wide, step), width + step
         for y in (y for y in range(radius + 1) if reach[y] == target):
-            moved = min(y * pictures.shape[2], wide.size)
+            moved = min(y * images.shape[2], wide.size)
             grown[moved:] |= wide[: wide.size - moved]
             grown[: wide.size - moved] |= wide[moved:]
-    return grown.reshape(pictures.shape)
+    return grown.reshape(images.shape)
 
 
 def _widen(row: Words, step: int) -> Words:
@@ -111,7 +111,7 @@ def _widen(row: Words, step: int) -> Words:
 
 
 def _padded(masks: Sequence[BoolArray], gap: int) -> BoolArray:
-    """All masks with their gaps, in whole words: pictures × rows × columns."""
+    """All masks with their gaps, in whole words: images × rows × columns."""
     rows, columns = masks[0].shape
     words = math.ceil((columns + gap) / 64)
     padded = np.zeros((len(masks), rows + gap, words * 64), dtype=np.bool_)

@@ -20,7 +20,7 @@ STEPS = 8  # in which background after the last foreground is looked for
 
 
 def boundary_f_measure(
-    truth: Track, predicted: Track, void: Track | None = None
+    ground_truth: Track, predicted: Track, void: Track | None = None
 ) -> NDArray[np.float64]:
     """Return F of each frame, the agreement of the outlines; float64 of shape (frames,), 0 to 1.
 
@@ -31,30 +31,32 @@ def boundary_f_measure(
     equals an empty one: both have none, and F is 1. One of two boundaries empty gives 0.
 
     Args:
-        truth: Boolean array of frames × height × width, or one run-length a frame.
+        ground_truth: Boolean array of frames × height × width, or one run-length a frame.
         predicted: The same kind, with as many frames of the same size.
         void: Pixels that are taken out of both masks before their boundaries are drawn.
 
     Raises:
         MaskError: kinds, sizes or numbers of frames differ, or an array is not boolean.
 
-    >>> truth, predicted = np.zeros((2, 1, 100, 100), bool)
-    >>> truth[0, 20:60, 20:60] = predicted[0, 20:60, 24:64] = True
-    >>> boundary_f_measure(truth, predicted)
+    >>> ground_truth, predicted = np.zeros((2, 1, 100, 100), bool)
+    >>> ground_truth[0, 20:60, 20:60] = predicted[0, 20:60, 24:64] = True
+    >>> boundary_f_measure(ground_truth, predicted)
     array([0.5125])
     """
-    check_tracks(truth, predicted, ignore=void)
-    voids = [None] * len(truth) if void is None else void
+    check_tracks(ground_truth, predicted, ignore=void)
+    voids = [None] * len(ground_truth) if void is None else void
     return np.array(
         [
             boundary_f_measure_frame(shown, said, unclear)
-            for shown, said, unclear in zip(truth, predicted, voids, strict=True)
+            for shown, said, unclear in zip(ground_truth, predicted, voids, strict=True)
         ],
         dtype=np.float64,
     )
 
 
-def boundary_f_measure_frame(truth: Mask, predicted: Mask, void: Mask | None = None) -> float:
+def boundary_f_measure_frame(
+    ground_truth: Mask, predicted: Mask, void: Mask | None = None
+) -> float:
     """F of one frame, of boolean arrays of height × width or of run-lengths.
 
     Of run-lengths only the columns that hold an object are decoded.
@@ -63,9 +65,13 @@ def boundary_f_measure_frame(truth: Mask, predicted: Mask, void: Mask | None = N
     >>> [boundary_f_measure_frame(*pair) for pair in ((dot, dot), (dot, empty), (full, empty))]
     [1.0, 0.0, 1.0]
     """
-    check_masks(truth, predicted, ignore=void)
-    height, width = (truth.height, truth.width) if isinstance(truth, Rle) else truth.shape
-    cropped = _crop(truth, predicted, void)
+    check_masks(ground_truth, predicted, ignore=void)
+    height, width = (
+        (ground_truth.height, ground_truth.width)
+        if isinstance(ground_truth, Rle)
+        else ground_truth.shape
+    )
+    cropped = _crop(ground_truth, predicted, void)
     if cropped is None:
         return 1.0
     radius = boundary_radius(height, width)
@@ -89,43 +95,48 @@ def boundary_radius(height: int, width: int) -> int:
     return math.ceil(TOLERANCE * math.sqrt(height * height + width * width))
 
 
-def _count(pictures: Words) -> tuple[int, int]:
-    first, second = np.bitwise_count(pictures).sum(axis=(1, 2))
+def _count(images: Words) -> tuple[int, int]:
+    first, second = np.bitwise_count(images).sum(axis=(1, 2))
     return int(first), int(second)
 
 
-def _crop(truth: Mask, predicted: Mask, void: Mask | None) -> tuple[BoolArray, BoolArray] | None:
+def _crop(
+    ground_truth: Mask, predicted: Mask, void: Mask | None
+) -> tuple[BoolArray, BoolArray] | None:
     """Crop both masks, without void, to the area of outlines; None if there is no foreground.
 
     Outside lie no outlines, and a row or column of the margin is empty, so that it draws the same
     whether it is the last of the crop or not. Run-lengths come transposed, as they are stored: the
     official rule is the same for rows and columns, so F does not change.
     """
-    if isinstance(truth, Rle):
+    if isinstance(ground_truth, Rle):
         assert isinstance(predicted, Rle), "check_masks saw one kind"
-        span = _columns(truth, predicted)
+        span = _columns(ground_truth, predicted)
         if span is None:
             return None
-        truth, predicted = _decode_columns(truth, span), _decode_columns(predicted, span)
+        ground_truth, predicted = (
+            _decode_columns(ground_truth, span),
+            _decode_columns(predicted, span),
+        )
         void = _decode_columns(void, span) if isinstance(void, Rle) else None
     assert not isinstance(predicted, Rle) and not isinstance(void, Rle), "check_masks saw one kind"
-    window = _window(truth, predicted)
+    window = _window(ground_truth, predicted)
     if window is None:
         return None
     if void is None:
-        return truth[window], predicted[window]
+        return ground_truth[window], predicted[window]
     counts = ~void[window]
-    return truth[window] & counts, predicted[window] & counts
+    return ground_truth[window] & counts, predicted[window] & counts
 
 
-def _window(truth: BoolArray, predicted: BoolArray) -> tuple[slice, slice] | None:
+def _window(ground_truth: BoolArray, predicted: BoolArray) -> tuple[slice, slice] | None:
     """The bounding rectangle of both foregrounds and its margin, within the frame."""
-    start, end = _stretch(truth.ravel(), predicted.ravel())
+    start, end = _stretch(ground_truth.ravel(), predicted.ravel())
     if start == end:
         return None
-    height, width = truth.shape
+    height, width = ground_truth.shape
     first, last = start // width, -(-end // width)
-    used = truth[first:last] | predicted[first:last]
+    used = ground_truth[first:last] | predicted[first:last]
     rows, columns = np.flatnonzero(used.any(axis=1)), np.flatnonzero(used.any(axis=0))
     return _span(first + int(rows[0]), first + int(rows[-1]), height), _span(
         int(columns[0]), int(columns[-1]), width

@@ -12,7 +12,7 @@ BoxRows = Sequence[Box] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of left, top, right, bottom, in pixels; an empty sequence is no boxes."""
 
 
-def box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
+def box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
     """IoU of every pair of boxes, right and bottom exclusive; float64 of true × predicted.
 
     A box of width 10 spans left to left + 10. Pairs without area have IoU 0, and so has a box
@@ -25,10 +25,10 @@ def box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
     >>> box_iou([Box(0, 0, 10, 10)], [Box(5, 0, 15, 10), Box(20, 0, 30, 10)])
     array([[0.33333333, 0.        ]])
     """
-    return _pairwise_iou(truth, predicted, rim=0.0)
+    return _pairwise_iou(ground_truth, predicted, rim=0.0)
 
 
-def box_iou_inclusive(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
+def box_iou_inclusive(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]:
     """IoU of every pair of boxes, right and bottom inclusive; float64 of true × predicted.
 
     A box from 0 to 9 covers ten pixels. This is the convention of VisionReasoner's training
@@ -41,10 +41,10 @@ def box_iou_inclusive(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float64]
     >>> box_iou_inclusive([Box(0, 0, 9, 9)], [Box(5, 0, 14, 9), Box(9, 9, 12, 12)])
     array([[0.33333333, 0.00869565]])
     """
-    return _pairwise_iou(truth, predicted, rim=1.0)
+    return _pairwise_iou(ground_truth, predicted, rim=1.0)
 
 
-def any_box_hits(truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> bool:
+def any_box_hits(ground_truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> bool:
     """Return True if any predicted box has an exclusive IoU with the true box above the threshold.
 
     The mean over samples is what VisionReasoner prints as `bbox_AP`; an IoU that equals the
@@ -55,7 +55,7 @@ def any_box_hits(truth: Box, predicted: BoxRows, *, threshold: float = 0.5) -> b
     >>> any_box_hits(Box(0, 0, 10, 10), [Box(0, 0, 10, 5)])
     False
     """
-    return bool((box_iou([truth], predicted) > threshold).any())
+    return bool((box_iou([ground_truth], predicted) > threshold).any())
 
 
 def accuracy_at(ious: ArrayLike, *, threshold: float = 0.5) -> float:
@@ -68,9 +68,9 @@ def accuracy_at(ious: ArrayLike, *, threshold: float = 0.5) -> float:
     return float(np.count_nonzero(values > threshold) / max(values.size, 1))
 
 
-def _pairwise_iou(truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
+def _pairwise_iou(ground_truth: BoxRows, predicted: BoxRows, *, rim: float) -> NDArray[np.float64]:
     """Return the IoU of all pairs; a side is the difference of its ends plus `rim` pixels."""
-    first, second = _rows(truth, "true boxes"), _rows(predicted, "predicted boxes")
+    first, second = _rows(ground_truth, "true boxes"), _rows(predicted, "predicted boxes")
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     shared = np.maximum(0.0, high - low + rim).prod(axis=2)

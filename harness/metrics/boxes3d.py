@@ -13,7 +13,7 @@ Box3DRows = Sequence[Box3D] | NDArray[np.floating] | Sequence[Sequence[float]]
 """N boxes as rows of centre x, y, z and full extent along x, y, z, in metres."""
 
 
-def box_iou_3d(truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.float64]:
+def box_iou_3d(ground_truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.float64]:
     """Shared volume over the volume of the union for every pair; float64 of true × predicted.
 
     Our own definition; no official scorer computes it. A pair without volume has IoU 0, and so has
@@ -26,7 +26,7 @@ def box_iou_3d(truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.float64]:
     >>> box_iou_3d([cube], [cube, Box3D(1, 0, 0, 2, 2, 2), Box3D(2, 0, 0, 2, 2, 2)]).tolist()
     [[1.0, 0.3333333333333333, 0.0]]
     """
-    first, second = _checked(truth, "true boxes"), _checked(predicted, "predicted boxes")
+    first, second = _checked(ground_truth, "true boxes"), _checked(predicted, "predicted boxes")
     low = np.maximum(_corner(first, -0.5)[:, None], _corner(second, -0.5)[None])
     high = np.minimum(_corner(first, 0.5)[:, None], _corner(second, 0.5)[None])
     shared = np.maximum(0.0, high - low).prod(axis=2)

@@ -1,7 +1,7 @@
 """Options that responses pick, read as the scorer of each benchmark does, and strictly.
 
 Every official reader looks for the first capital letter that could be an option, in text from which
-some phrases were cut. `strict_choice` takes a letter only where the reply says that it is the
+some phrases were cut. `strict_choice` takes a letter only where the response says that it is the
 answer.
 """
 
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from harness.errors import DataError
-from harness.replies import MAX_TEXT
+from harness.responses import MAX_TEXT
 
 LETTERS = "ABCDE"
 
@@ -53,37 +53,40 @@ STI_BENCH_FORMS = tuple(
 _OPENS, _CLOSES = r"[\s*_`\"'(\[]*", r"[*_`\"')\]]*"
 
 
-def video_mme_choice(reply: str) -> str | None:
+def video_mme_choice(response: str) -> str | None:
     """The letter A to D that Video-MME's scorer reads, or None.
 
-    The first of these letters anywhere in the reply counts, after some phrases were cut: "Because"
-    picks B. Equal to `extract_characters_regex` in `eval_your_results.py` (thanku-all/parse_answer,
-    commit afd52cf), whose "" is None here. `videomme/official` leaves a None out of the numerator
+    The first of these letters anywhere in the response counts, after some phrases were cut:
+    "Because" picks B. Equal to `extract_characters_regex` in `eval_your_results.py`
+    (thanku-all/parse_answer, commit afd52cf), whose "" is None here. `videomme/official` leaves a
+    None out of the numerator
     *and* the denominator; `videomme/strict` counts it wrong.
 
-    >>> [video_mme_choice(reply) for reply in ("(C) a cat", "Because of it", "The answer: none")]
+    >>> responses = "(C) a cat", "Because of it", "The answer: none"
+    >>> [video_mme_choice(response) for response in responses]
     ['C', 'B', None]
     """
-    return _first_letter(reply, VIDEO_MME_PHRASES, "ABCD")
+    return _first_letter(response, VIDEO_MME_PHRASES, "ABCD")
 
 
-def longvideobench_choice(reply: str) -> str | None:
+def longvideobench_choice(response: str) -> str | None:
     """The letter A to E that the scorer of LongVideoBench reads, or None.
 
     Also a letter beyond the question's own options. Equal to `parse_multi_choice_response` in
     `lmms_eval/tasks/longvideobench/utils.py` (lmms-eval, commit 75571cf), except that the official
     code picks an option at random where this returns None; see `seeded_choice`.
 
-    >>> [longvideobench_choice(reply) for reply in ("E. the end", "The answer is B", "no idea")]
+    >>> responses = "E. the end", "The answer is B", "no idea"
+    >>> [longvideobench_choice(response) for response in responses]
     ['E', 'B', None]
     """
-    return _first_letter(reply, LONGVIDEOBENCH_PHRASES, LETTERS)
+    return _first_letter(response, LONGVIDEOBENCH_PHRASES, LETTERS)
 
 
 def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
     """An option at random that depends on nothing but the sample's id.
 
-    LongVideoBench gives an unreadable reply a random option. The official code draws it from the
+    LongVideoBench gives an unreadable response a random option. The official code draws it from the
     process' generator, so that its score changes from run to run; this draw does not.
 
     Raises:
@@ -98,39 +101,41 @@ def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
     return letters[int.from_bytes(digest.digest()) % len(letters)]
 
 
-def sti_bench_choice(reply: str) -> str | None:
+def sti_bench_choice(response: str) -> str | None:
     """The letter A to E that STI-Bench's script reads, or None.
 
     The first of six forms that is found, in letters of either case ("(b)", "Option d…"), otherwise
-    the last character of the stripped reply. Equal to `extract_answer` and the column `correct` of
-    `opensource_test.py` (STI-Bench, commit 43ddebe), which ends with an error for an empty reply;
-    here it is None.
+    the last character of the stripped response. Equal to `extract_answer` and the column `correct`
+    of `opensource_test.py` (STI-Bench, commit 43ddebe), which ends with an error for an empty
+    response; here it is None.
 
-    >>> replies = ("Answer: b", "It is D", "option described", "B is wrong", "")
-    >>> [sti_bench_choice(reply) for reply in replies]
+    >>> responses = ("Answer: b", "It is D", "option described", "B is wrong", "")
+    >>> [sti_bench_choice(response) for response in responses]
     ['B', 'D', 'D', None, None]
     """
     for form in STI_BENCH_FORMS:
-        found = form.search(reply)
+        found = form.search(response)
         if found:
             return found[1].upper()
-    last = reply.strip()[-1:]
+    last = response.strip()[-1:]
     return last if last and last in LETTERS else None
 
 
-def strict_choice(reply: str, *, letters: str = "ABCD") -> str | None:
-    """The one letter that the reply states as its answer, or None.
+def strict_choice(response: str, *, letters: str = "ABCD") -> str | None:
+    """The one letter that the response states as its answer, or None.
 
-    A letter is stated where the reply opens with it and a mark ("B. a cat", "(B)", "**B**: …"), is
-    nothing but it ("b"), or says so ("the answer is B", "Option B is right"). Two different letters
-    are no answer, and neither is a word that happens to begin with one ("A dog", "Because").
+    A letter is stated where the response opens with it and a mark ("B. a cat", "(B)", "**B**: …"),
+    is nothing but it ("b"), or says so ("the answer is B", "Option B is right"). Two different
+    letters are no answer, and neither is a word that happens to begin with one ("A dog",
+    "Because").
 
-    >>> [strict_choice(reply) for reply in ("(B) a cat", "b", "I think the answer is **D**.")]
+    >>> [strict_choice(response) for response in ("(B) a cat", "b", "I think the answer is **D**.")]
     ['B', 'B', 'D']
-    >>> [strict_choice(reply) for reply in ("", "A dog", "Because", "A. or the answer is B", "E")]
+    >>> responses = "", "A dog", "Because", "A. or the answer is B", "E"
+    >>> [strict_choice(response) for response in responses]
     [None, None, None, None, None]
     """
-    text = reply[:MAX_TEXT].strip()
+    text = response[:MAX_TEXT].strip()
     if len(bare := text.strip(" .*_`\"'()[]")) == 1:
         return bare.upper() if bare.upper() in letters else None
     one = f"([{re.escape(letters)}])(?!\\w)"
@@ -144,9 +149,9 @@ def strict_choice(reply: str, *, letters: str = "ABCD") -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _first_letter(reply: str, phrases: Sequence[str], letters: str) -> str | None:
+def _first_letter(response: str, phrases: Sequence[str], letters: str) -> str | None:
     """Return the first of `letters` in a response from which the phrases were removed."""
-    text = reply.strip()
+    text = response.strip()
     for phrase in phrases:
         text = text.replace(phrase, "")
     found = re.search(f"[{letters}]", text)

@@ -1,6 +1,6 @@
 """COCO's average precision of boxes, by pycocotools or by a faster library that is equal to it.
 
-A statistic is a `Corpus`, whose items are the detections of one category in one picture; the
+A statistic is a `Corpus`, whose items are the detections of one category in one image; the
 metric's function turns all of them into AP. Which library computes it is asked for by name, so that
 a run's arguments record it; none is chosen because it happens to be installed.
 """
@@ -51,7 +51,7 @@ def detection_item(
     image: str | int,
     category: str | int,
     *,
-    truth: Sequence[Box],
+    ground_truth: Sequence[Box],
     predicted: Sequence[Box],
     scores: Sequence[float],
     crowd: Sequence[bool] | None = None,
@@ -61,9 +61,9 @@ def detection_item(
     """Return one item of a `Corpus`: true and predicted boxes of one category in one image.
 
     Args:
-        image: Name or number of the picture, of one type in all items.
+        image: Name or number of the image, of one type in all items.
         category: Name or number of the category, likewise.
-        truth: True boxes in pixels.
+        ground_truth: True boxes in pixels.
         predicted: Predicted boxes in pixels.
         scores: Confidence of each predicted box.
         crowd: Which true boxes stand for a crowd, which may match several predictions; default
@@ -77,32 +77,34 @@ def detection_item(
         DataError: a list of another length, or a number that is not finite.
 
     >>> box = Box(0, 0, 4, 4)
-    >>> detection_item("a", "cat", truth=[box], predicted=[box], scores=[0.5])["predicted"]
+    >>> detection_item("a", "cat", ground_truth=[box], predicted=[box], scores=[0.5])["predicted"]
     [[0, 0, 4, 4, 0.5]]
     """
-    crowd = [False] * len(truth) if crowd is None else crowd
-    areas = [_area(box) for box in truth] if areas is None else areas
-    sized = len(truth) if sizes is None else len(sizes)
-    if not len(truth) == len(crowd) == len(areas) == sized or len(predicted) != len(scores):
+    crowd = [False] * len(ground_truth) if crowd is None else crowd
+    areas = [_area(box) for box in ground_truth] if areas is None else areas
+    sized = len(ground_truth) if sizes is None else len(sizes)
+    if not len(ground_truth) == len(crowd) == len(areas) == sized or len(predicted) != len(scores):
         raise DataError(
             f"boxes of {category!r} in {image!r}",
             expected="lists of one length",
-            found=f"{len(truth)} true, {len(crowd)}, {len(areas)}, {sized}; "
+            found=f"{len(ground_truth)} true, {len(crowd)}, {len(areas)}, {sized}; "
             f"{len(predicted)} predicted, {len(scores)}",
         )
-    true = [[*box, area, int(many)] for box, area, many in zip(truth, areas, crowd, strict=True)]
+    true = [
+        [*box, area, int(many)] for box, area, many in zip(ground_truth, areas, crowd, strict=True)
+    ]
     said = [[*box, score] for box, score in zip(predicted, scores, strict=True)]
     for row in (*true, *said, *(sizes or ())):
         if not all(map(math.isfinite, row)):
             raise DataError(
                 f"box of {category!r} in {image!r}", expected="finite numbers", found=repr(row)
             )
-    item = {"image": image, "category": category, "truth": true, "predicted": said}
+    item = {"image": image, "category": category, "ground_truth": true, "predicted": said}
     return item if sizes is None else {**item, "sizes": [list(size) for size in sizes]}
 
 
-def area_score(box: Box, size: tuple[int, int], *, has_truth: bool) -> float:
-    """The confidence that VisionReasoner's evaluation gives a box: its part of the picture.
+def area_score(box: Box, size: tuple[int, int], *, has_ground_truth: bool) -> float:
+    """The confidence that VisionReasoner's evaluation gives a box: its part of the image.
 
     0 where nothing is true. AP with these scores is `coco_ap_area_score`, a number of its own: it
     ranks boxes by size. Equal to `process_batch` in `evaluation/evaluation_coco.py`
@@ -110,15 +112,15 @@ def area_score(box: Box, size: tuple[int, int], *, has_truth: bool) -> float:
 
     Args:
         box: A predicted box in pixels.
-        size: (width, height) of the picture.
-        has_truth: Whether the category has a true box in the picture.
+        size: (width, height) of the image.
+        has_ground_truth: Whether the category has a true box in the image.
 
-    >>> area_score(Box(0, 0, 4, 4), (8, 4), has_truth=True)
+    >>> area_score(Box(0, 0, 4, 4), (8, 4), has_ground_truth=True)
     0.5
     """
     width, height = size
     area = (box.right - box.left) * (box.bottom - box.top)
-    return float(area / (width * height)) if has_truth else 0.0
+    return float(area / (width * height)) if has_ground_truth else 0.0
 
 
 def average_precision(name: str = "AP", *, library: Library = "pycocotools") -> "CocoStatistic":
@@ -128,7 +130,7 @@ def average_precision(name: str = "AP", *, library: Library = "pycocotools") -> 
         UsageError: there is no such statistic or library.
 
     >>> box, other = Box(0, 0, 40, 40), Box(0, 0, 40, 26)
-    >>> item = detection_item("a", "cat", truth=[box], predicted=[other], scores=[0.5])
+    >>> item = detection_item("a", "cat", ground_truth=[box], predicted=[other], scores=[0.5])
     >>> round(average_precision("AP")([item]), 6), round(average_precision("AP50")([item]), 6)
     (0.4, 1.0)
     """
@@ -156,7 +158,7 @@ class CocoStatistic:
         """Return the number over the blocks that are marked 1 in each row; NaN where they have no
         item.
 
-        Boxes are matched once: what matches in a picture and category does not depend on others.
+        Boxes are matched once: what matches in an image and category does not depend on others.
         Equal to calling with the items of each row, but for the order in which numbers are added
         up (below 1e-14).
         """
@@ -197,8 +199,10 @@ def _remembered(items: Sequence[Mapping[str, Any]], library: Library) -> dict[st
 @lru_cache(maxsize=1)
 def _matched(text: str) -> Any:
     """COCO's evaluator after its boxes were matched, of items as JSON."""
-    truth, found = _as_coco(json.loads(text))
-    return _evaluator("pycocotools", *((truth, found) if found else _with_one_miss(truth)))
+    ground_truth, found = _as_coco(json.loads(text))
+    return _evaluator(
+        "pycocotools", *((ground_truth, found) if found else _with_one_miss(ground_truth))
+    )
 
 
 def _evaluated(items: Sequence[Mapping[str, Any]]) -> Any:
@@ -208,7 +212,7 @@ def _evaluated(items: Sequence[Mapping[str, Any]]) -> Any:
 def _by_number(
     items: Sequence[Mapping[str, Any]], block_of: Mapping[tuple[Any, Any], int]
 ) -> dict[tuple[int, int], int]:
-    """Blocks by the numbers that a picture and a category have in `_as_coco`."""
+    """Blocks by the numbers that an image and a category have in `_as_coco`."""
     images, categories = _numbered(items)
     return {
         (images[image], categories[category]): block
@@ -217,7 +221,7 @@ def _by_number(
 
 
 def _numbered(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
-    """Numbers of pictures and of categories from 1 on, in the order of their names."""
+    """Numbers of images and of categories from 1 on, in the order of their names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
         for key in ("image", "category")
@@ -231,40 +235,42 @@ def coco_statistics(
     """All twelve `STATISTICS` of the items of `detection_item`.
 
     Equal to the last bit to `COCOeval(…, "bbox")` of pycocotools, whose constants stay: IoU 0.50 to
-    0.95, 101 recalls, at most 100 boxes a category and picture. A number of which there is no true
+    0.95, 101 recalls, at most 100 boxes a category and image. A number of which there is no true
     object (no small one, say) is -1, as COCO prints it; with no predicted box all others are 0,
     where pycocotools' own loader fails. The order of the items does not matter, except between
     boxes of equal score in one item.
 
     Raises:
-        DataError: two items are of the same picture and category.
+        DataError: two items are of the same image and category.
         MissingDependency: the library is not installed.
     """
-    truth, found = _as_coco(items)
+    ground_truth, found = _as_coco(items)
     if not found:
-        truth, found = _with_one_miss(truth)
-    evaluator = _evaluator(library, truth, found)
+        ground_truth, found = _with_one_miss(ground_truth)
+    evaluator = _evaluator(library, ground_truth, found)
     return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
 
 
-def _with_one_miss(truth: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The same truth, and one box in a further picture, for loaders that take no empty list."""
-    number = len(truth["images"]) + 1
-    images = [*truth["images"], {"id": number, "width": 1, "height": 1}]
-    category = truth["categories"][0]["id"]
+def _with_one_miss(ground_truth: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The same ground truth, and one box in a further image, for loaders that take no empty
+    list.
+    """
+    number = len(ground_truth["images"]) + 1
+    images = [*ground_truth["images"], {"id": number, "width": 1, "height": 1}]
+    category = ground_truth["categories"][0]["id"]
     miss = {"image_id": number, "category_id": category, "bbox": [0, 0, 1, 1], "score": 0.0}
-    return {**truth, "images": images}, [miss]
+    return {**ground_truth, "images": images}, [miss]
 
 
-def _evaluator(library: Library, truth: dict[str, Any], found: list[dict[str, Any]]) -> Any:
+def _evaluator(library: Library, ground_truth: dict[str, Any], found: list[dict[str, Any]]) -> Any:
     coco, evaluation = _classes(library)
     with contextlib.redirect_stdout(io.StringIO()):  # all of them print
         if library == "pycocotools":
             known = coco()
-            known.dataset = truth
+            known.dataset = ground_truth
             known.createIndex()
         else:
-            known = coco(truth)
+            known = coco(ground_truth)
         evaluator = evaluation(known, known.loadRes(found), "bbox")
         evaluator.evaluate()
         evaluator.accumulate()
@@ -289,8 +295,8 @@ def _classes(library: Library) -> tuple[Any, Any]:
 def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Annotations and results in COCO's layout.
 
-    Pictures and categories are numbered in the order of their names: COCO breaks ties between
-    equal scores by the number of the picture.
+    Images and categories are numbered in the order of their names: COCO breaks ties between
+    equal scores by the number of the image.
     """
     rows = sorted(items, key=lambda item: (item["image"], item["category"]))
     places = [(item["image"], item["category"]) for item in rows]
@@ -298,7 +304,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
     if not rows or twice is not None:
         raise DataError(
             "detections",
-            expected="items, one a picture and category",
+            expected="items, one an image and category",
             found="none" if not rows else f"two of {twice}",
         )
     images, categories = _numbered(rows)
@@ -317,7 +323,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
                 "iscrowd": crowd,
             }
             for number, ((left, top, _, _, area, crowd), size) in enumerate(
-                zip(item["truth"], _sizes(item), strict=True), start=len(annotations) + 1
+                zip(item["ground_truth"], _sizes(item), strict=True), start=len(annotations) + 1
             )
         ]
         results += [
@@ -340,7 +346,7 @@ def _sizes(item: Mapping[str, Any]) -> list[list[float]]:
     """Return width and height of each true box, as annotated where that is known."""
     if "sizes" in item:
         return list(item["sizes"])
-    return [[right - left, bottom - top] for left, top, right, bottom, _, _ in item["truth"]]
+    return [[right - left, bottom - top] for left, top, right, bottom, _, _ in item["ground_truth"]]
 
 
 def _area(box: Box) -> float:

@@ -1,6 +1,6 @@
-"""COCO's statistics of many subsets of pictures, from boxes that were matched once.
+"""COCO's statistics of many subsets of images, from boxes that were matched once.
 
-`COCOeval.evaluate` matches boxes within one picture and category. Leaving out pictures changes
+`COCOeval.evaluate` matches boxes within one image and category. Leaving out images changes
 nothing there; it only leaves their boxes out of the ranking of a category. So a ranking is sorted
 once, and only the categories that a subset lacks something of are added up again.
 """
@@ -39,7 +39,7 @@ def subset_statistics(
 
     Args:
         evaluator: A `pycocotools` `COCOeval` after `evaluate()`, with its own constants.
-        block_of: The block of each (picture, category), by their numbers in the evaluator.
+        block_of: The block of each (image, category), by their numbers in the evaluator.
         kept: Rows of 1 and 0, one for each block.
         name: As in `detection.STATISTICS`.
 
@@ -66,18 +66,18 @@ def subset_statistics(
 def _rankings(
     evaluator: Any, block_of: Mapping[tuple[int, int], int], blocks: int, *, area: int, boxes: int
 ) -> Iterator[Ranking]:
-    """The ranking of each category, of at most `boxes` boxes a picture."""
+    """The ranking of each category, of at most `boxes` boxes an image."""
     constants = evaluator.params
-    pictures = len(constants.imgIds)
+    images = len(constants.imgIds)
     for place in range(len(constants.catIds)):
-        start = (place * len(constants.areaRng) + area) * pictures
-        cells = [one for one in evaluator.evalImgs[start : start + pictures] if one is not None]
+        start = (place * len(constants.areaRng) + area) * images
+        cells = [one for one in evaluator.evalImgs[start : start + images] if one is not None]
         cells = [one for one in cells if (one["image_id"], one["category_id"]) in block_of]
         if not cells:
             continue
         of = [block_of[one["image_id"], one["category_id"]] for one in cells]
         scores = np.concatenate([one["dtScores"][:boxes] for one in cells])
-        order = np.argsort(-scores, kind="mergesort")  # as COCO: equal ones by picture
+        order = np.argsort(-scores, kind="mergesort")  # as COCO: equal ones by image
         matched, ignored = (
             np.concatenate([np.asarray(one[key])[:, :boxes] for one in cells], axis=1)[:, order] > 0
             for key in ("dtMatches", "dtIgnore")

@@ -40,14 +40,16 @@ def reasoning_characters(*, tag: str = "think") -> ExtraMetric:
     """Mean number of characters between thinking tags, failed samples included.
 
     Unlike tokens it does not depend on a tokenizer, so that models can be compared; and it is
-    known for stored replies. See `reasoning_length`.
+    known for stored responses. See `reasoning_length`.
 
     Args:
         tag: The name of the tags.
     """
     return _mean(
         "reasoning characters",
-        lambda prediction: sum(reasoning_length(reply, tag=tag) for reply in prediction.replies),
+        lambda prediction: sum(
+            reasoning_length(response, tag=tag) for response in prediction.responses
+        ),
         about=f"mean characters between <{tag}> and </{tag}> a sample",
     )
 
@@ -66,11 +68,11 @@ def tokens_per_correct() -> CostMetric:
     return CostMetric(Metric("tokens per correct answer", better="lower", about=about), cost)
 
 
-def reasoning_length(reply: str, *, tag: str = "think") -> int:
-    """Characters of reasoning in one reply: the first tagged text, without space around it.
+def reasoning_length(response: str, *, tag: str = "think") -> int:
+    """Characters of reasoning in one response: the first tagged text, without space around it.
 
-    A reply that is cut off while it reasons has reasoned to its end. Where only the closing tag is
-    in the reply, the opening one ended the prompt and reasoning is what precedes it. Without
+    A response that is cut off while it reasons has reasoned to its end. Where only the closing tag
+    is in the response, the opening one ended the prompt and reasoning is what precedes it. Without
     either there is none.
 
     >>> reasoning_length("<think> a red car </think><answer>1</answer>")
@@ -80,7 +82,7 @@ def reasoning_length(reply: str, *, tag: str = "think") -> int:
     >>> reasoning_length("the answer is 4")
     0
     """
-    before, opening, after = reply.partition(f"<{tag}>")
+    before, opening, after = response.partition(f"<{tag}>")
     if not opening:
         thought, closing, _ = before.partition(f"</{tag}>")
         return len(thought.strip()) if closing else 0

@@ -32,7 +32,7 @@ class Credit(NamedTuple):
 
 
 def rela_polygon(corners: Sequence[float], width: int, height: int) -> list[float]:
-    """A polygon [x, y, x, y, …] of a picture, on ReLA's square.
+    """A polygon [x, y, x, y, …] of an image, on ReLA's square.
 
     Where all numbers are whole ones they lose their fraction again, for detectron2 multiplies them
     in place, in an array of whole numbers. The true mask is the union of an expression's polygons,
@@ -51,7 +51,7 @@ def rela_polygon(corners: Sequence[float], width: int, height: int) -> list[floa
 
 
 def rela_resize(mask: Rle) -> Rle:
-    """A predicted mask of the picture's size on ReLA's square, each pixel the nearest one.
+    """A predicted mask of the image's size on ReLA's square, each pixel the nearest one.
 
     ReLA's network answers on the square, so that its evaluation resizes no prediction. This takes
     the pixels that detectron2 takes where it resizes a mask: those of Pillow's `NEAREST`.
@@ -73,7 +73,7 @@ def _nearest(side: int) -> NDArray[np.int64]:
 def rela_credit(counts: Overlap, *, no_target: bool, said_no_target: bool) -> Credit:
     """IoU, intersection and union of one sample by ReLA's four cells.
 
-    The counts are of masks on ReLA's square for `res/rela`, of the picture's own pixels for
+    The counts are of masks on ReLA's square for `res/rela`, of the image's own pixels for
     `res/rela_pixels`.
 
     | there is | it is said | IoU | intersection | union |
@@ -129,7 +129,7 @@ def nonobject_credit(counts: Overlap, *, no_target: bool, boxes: int) -> Credit:
     return Credit(1.0 if no_target and boxes == 0 else iou, *counts)
 
 
-def nonobject_box_hit(truth: Box | None, predicted: Sequence[Box]) -> bool:
+def nonobject_box_hit(ground_truth: Box | None, predicted: Sequence[Box]) -> bool:
     """Return True if one predicted box, or the hull of all, has an IoU above 0.5 with the true box.
 
     Without a true box it is right to predict none. The mean is what VisionReasoner's later
@@ -140,13 +140,13 @@ def nonobject_box_hit(truth: Box | None, predicted: Sequence[Box]) -> bool:
     >>> nonobject_box_hit(Box(0, 0, 10, 10), halves), nonobject_box_hit(None, [])
     (True, True)
     """
-    if truth is None:
+    if ground_truth is None:
         return not predicted
     if not predicted:
         return False
     sides = np.asarray(predicted, dtype=np.float64)
     hull = Box(*sides[:, :2].min(axis=0).tolist(), *sides[:, 2:].max(axis=0).tolist())
-    return any_box_hits(truth, [*predicted, hull])
+    return any_box_hits(ground_truth, [*predicted, hull])
 
 
 def nonobject_box(mask: Mask) -> Box | None:

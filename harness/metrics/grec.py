@@ -16,7 +16,7 @@ SCORE = 0.7  # that a predicted box has at least
 OVERLAP = 0.5  # of generalised IoU that a match has at least
 
 
-def generalised_box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float32]:
+def generalised_box_iou(ground_truth: BoxRows, predicted: BoxRows) -> NDArray[np.float32]:
     """Generalised IoU of every pair of boxes; float32 of true × predicted, from -1 to 1.
 
     Right and bottom are exclusive. A pair without any area has IoU 0, and a hull without area takes
@@ -29,7 +29,7 @@ def generalised_box_iou(truth: BoxRows, predicted: BoxRows) -> NDArray[np.float3
     >>> generalised_box_iou([(0, 0, 4, 4)], [(0, 0, 4, 4), (0, 0, 4, 2), (8, 0, 12, 4)]).tolist()
     [[1.0, 0.5, -0.3333333432674408]]
     """
-    first, second = _rows(truth, "true boxes"), _rows(predicted, "predicted boxes")
+    first, second = _rows(ground_truth, "true boxes"), _rows(predicted, "predicted boxes")
     shared = _area(
         np.maximum(first[:, None, :2], second[None, :, :2]),
         np.minimum(first[:, None, 2:], second[None, :, 2:]),
@@ -68,7 +68,7 @@ def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]
     return [box for score, box in ranked if score >= SCORE]
 
 
-def grec_f1(truth: BoxRows, predicted: BoxRows) -> float:
+def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
     """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 if both are none.
 
     The pair with the largest generalised IoU is matched first, and again among what is left, while
@@ -81,7 +81,7 @@ def grec_f1(truth: BoxRows, predicted: BoxRows) -> float:
     to which a no-target sample is an annotation of category -1, whatever its box.
 
     Args:
-        truth: The boxes of all objects that are meant; none where no target is.
+        ground_truth: The boxes of all objects that are meant; none where no target is.
         predicted: The boxes that count, in the order of `confident`.
 
     Raises:
@@ -92,7 +92,7 @@ def grec_f1(truth: BoxRows, predicted: BoxRows) -> float:
     >>> grec_f1([], []), grec_f1([], [(0, 0, 4, 4)]), grec_f1([(0, 0, 4, 4)], [])
     (1.0, 0.0, 0.0)
     """
-    quality = generalised_box_iou(predicted, truth)
+    quality = generalised_box_iou(predicted, ground_truth)
     n_said, n_true = quality.shape
     if n_true == 0:
         return float(n_said == 0)

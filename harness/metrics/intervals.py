@@ -6,7 +6,7 @@ from harness.errors import DataError
 from harness.types import Interval
 
 
-def temporal_iou(truth: Interval, predicted: Interval | None) -> float:
+def temporal_iou(ground_truth: Interval, predicted: Interval | None) -> float:
     """Shared time over time in either interval, from 0 to 1.
 
     None, a predicted interval that ends before it begins, and two intervals without length score 0.
@@ -17,20 +17,24 @@ def temporal_iou(truth: Interval, predicted: Interval | None) -> float:
     >>> temporal_iou(Interval(2, 6), Interval(4, 8)), temporal_iou(Interval(2, 4), Interval(8, 10))
     (0.3333333333333333, 0.0)
     """
-    check_interval(truth, "true interval")
-    if truth.end < truth.start:
-        raise DataError("true interval", expected="an end after its start", found=repr(truth))
+    check_interval(ground_truth, "true interval")
+    if ground_truth.end < ground_truth.start:
+        raise DataError(
+            "true interval", expected="an end after its start", found=repr(ground_truth)
+        )
     if predicted is None:
         return 0.0
     check_interval(predicted, "predicted interval")
     if predicted.end < predicted.start:
         return 0.0
-    shared = max(0.0, min(truth.end, predicted.end) - max(truth.start, predicted.start))
-    either = (truth.end - truth.start) + (predicted.end - predicted.start) - shared
+    shared = max(
+        0.0, min(ground_truth.end, predicted.end) - max(ground_truth.start, predicted.start)
+    )
+    either = (ground_truth.end - ground_truth.start) + (predicted.end - predicted.start) - shared
     return shared / either if either > 0 else 0.0
 
 
-def temporal_iou_of_hull(truth: Interval, predicted: Interval | None) -> float:
+def temporal_iou_of_hull(ground_truth: Interval, predicted: Interval | None) -> float:
     """Shared time over the time from the first start to the last end, from 0 to 1.
 
     V-STaR's form. The denominator is the union only where the intervals touch; where they do not,
@@ -46,10 +50,10 @@ def temporal_iou_of_hull(truth: Interval, predicted: Interval | None) -> float:
     """
     if predicted is None:
         return 0.0
-    check_interval(truth, "true interval")
+    check_interval(ground_truth, "true interval")
     check_interval(predicted, "predicted interval")
-    shared = max(0, min(truth.end, predicted.end) - max(truth.start, predicted.start))
-    hull = max(truth.end, predicted.end) - min(truth.start, predicted.start)
+    shared = max(0, min(ground_truth.end, predicted.end) - max(ground_truth.start, predicted.start))
+    hull = max(ground_truth.end, predicted.end) - min(ground_truth.start, predicted.start)
     return shared / hull if hull > 0 else 0.0
 
 

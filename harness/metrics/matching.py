@@ -32,11 +32,11 @@ class Matching(NamedTuple):
     """Assignment of predicted to true objects, and the number of tests that each pair passes."""
 
     predicted: NDArray[np.int64]
-    truth: NDArray[np.int64]
+    ground_truth: NDArray[np.int64]
     bits: NDArray[np.int64]
 
 
-def pair_bits(truth: Objects, predicted: Objects) -> NDArray[np.int64]:
+def pair_bits(ground_truth: Objects, predicted: Objects) -> NDArray[np.int64]:
     """Return the number of three tests that each pair passes; int64 of predicted × true, 0 to 3.
 
     Inclusive IoU above 0.5; mean absolute difference of the boxes' four sides below 10; points less
@@ -50,7 +50,7 @@ def pair_bits(truth: Objects, predicted: Objects) -> NDArray[np.int64]:
     >>> pair_bits(true, Objects([(0, 0, 99, 99), (0, 0, 99, 49)], [(50, 50), (50, 60)])).tolist()
     [[3], [0]]
     """
-    said, true = _checked(predicted, "predicted"), _checked(truth, "true")
+    said, true = _checked(predicted, "predicted"), _checked(ground_truth, "true")
     overlapping = _inclusive_iou(said[0], true[0]) > MIN_IOU
     with np.errstate(invalid="ignore"):  # infinity less infinity: compares as False below
         near = np.abs(said[0][:, None] - true[0][None]).mean(axis=2) < MAX_BOX_DISTANCE
@@ -65,17 +65,17 @@ def match(bits: NDArray[np.int64]) -> Matching:
     >>> match(np.array([[3, 2], [3, 0]])).bits.tolist()
     [2, 3]
     """
-    predicted, truth = linear_sum_assignment(BITS - bits)
-    return Matching(predicted, truth, bits[predicted, truth])
+    predicted, ground_truth = linear_sum_assignment(BITS - bits)
+    return Matching(predicted, ground_truth, bits[predicted, ground_truth])
 
 
-def matching_score(truth: Objects, predicted: Objects) -> float:
+def matching_score(ground_truth: Objects, predicted: Objects) -> float:
     """Bits of the best assignment over the larger number of objects, from 0 to 3.
 
     0 where either list is empty: the official code fails then and keeps its zero, also for nothing
     predicted where nothing is. Equal bit for bit to `vision_reasoner_accuracy_reward` in
-    `verl/utils/reward_score/vision_reasoner.py` (Seg-Zero, commit 42a3345) for replies that can be
-    read as rows of numbers; what cannot be read scores 0 there.
+    `verl/utils/reward_score/vision_reasoner.py` (Seg-Zero, commit 42a3345) for responses that can
+    be read as rows of numbers; what cannot be read scores 0 there.
 
     Raises:
         DataError: rows of the wrong length, or not one point a box.
@@ -85,7 +85,7 @@ def matching_score(truth: Objects, predicted: Objects) -> float:
     >>> matching_score(one, one), matching_score(one, two), matching_score(one, Objects([], []))
     (3.0, 1.5, 0.0)
     """
-    bits = pair_bits(truth, predicted)
+    bits = pair_bits(ground_truth, predicted)
     if bits.size == 0:
         return 0.0
     return float(match(bits).bits.sum() / max(bits.shape))

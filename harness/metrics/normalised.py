@@ -1,8 +1,8 @@
-"""LLM-Seg40K: IoU of a sample, masks of another size, and cIoU that weighs all pictures equally.
+"""LLM-Seg40K: IoU of a sample, masks of another size, and cIoU that weighs all images equally.
 
 *mIoU* in tables of this benchmark and of referring segmentation is the mean of a sample's IoU over
-samples, the same number as gIoU: `Mean(llmseg_iou(*overlap(truth, predicted)))`. The background is
-no class of its own.
+samples, the same number as gIoU: `Mean(llmseg_iou(*overlap(ground_truth, predicted)))`. The
+background is no class of its own.
 """
 
 import numpy as np
@@ -56,18 +56,18 @@ def nearest_resize(mask: Mask, *, height: int, width: int) -> Mask:
 
 
 def normalised_overlap(
-    truth: Mask, predicted: Mask, ignore: Mask | None = None, *, side: int = SIDE
+    ground_truth: Mask, predicted: Mask, ignore: Mask | None = None, *, side: int = SIDE
 ) -> Overlap:
     """Overlap after every mask was resized to side × side; ncIoU is `sum(I) / (sum(U) + 1e-10)`.
 
-    Summed over pictures of different sizes, plain cIoU counts large pictures more; here each counts
+    Summed over images of different sizes, plain cIoU counts large images more; here each counts
     as much as its content. Source: the commented lines of `validate_threshold` in
     `finetune_llmseg.py` of LLMSeg (commit 65147a9), which is how the paper's third column is made.
 
     Args:
-        truth: Annotated mask: a run-length, or a boolean array of height × width.
+        ground_truth: Annotated mask: a run-length, or a boolean array of height × width.
         predicted: Mask of the same kind; its size may be another one.
-        ignore: Pixels that do not count, of the size of `truth`.
+        ignore: Pixels that do not count, of the size of `ground_truth`.
         side: Pixels of the square.
 
     Raises:
@@ -77,9 +77,9 @@ def normalised_overlap(
     Overlap(intersection=12, union=36)
     """
     if ignore is not None:
-        check_masks(truth, ignore)
+        check_masks(ground_truth, ignore)
         ignore = nearest_resize(ignore, height=side, width=side)
-    resized = [nearest_resize(mask, height=side, width=side) for mask in (truth, predicted)]
+    resized = [nearest_resize(mask, height=side, width=side) for mask in (ground_truth, predicted)]
     return overlap(resized[0], resized[1], ignore)
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.errors import DataError
-from harness.replies import MAX_TEXT
+from harness.responses import MAX_TEXT
 
 # 0.50, 0.55, …, 0.95 as the official code makes them, so that every bit is the same.
 CONFIDENCES = np.linspace(0.5, 0.95, 10)
@@ -52,7 +52,7 @@ NUMBER_WORDS: Mapping[str, int] = MappingProxyType(
 )
 
 
-def mean_relative_accuracy(predicted: float | None, truth: float) -> float:
+def mean_relative_accuracy(predicted: float | None, ground_truth: float) -> float:
     """MRA: the share of ten thresholds that the relative error passes; k / 10 for a whole k.
 
     The mean over t = 0.50, 0.55, …, 0.95 of `|p - y| / |y| <= 1 - t`; the VSI-Bench paper prints
@@ -63,54 +63,58 @@ def mean_relative_accuracy(predicted: float | None, truth: float) -> float:
 
     Args:
         predicted: What was said; None and not-a-number score 0.
-        truth: A finite number.
+        ground_truth: A finite number.
 
     Raises:
-        DataError: the truth is not finite.
+        DataError: the ground truth is not finite.
 
     >>> [mean_relative_accuracy(said, 3) for said in (3, 2, 2.9, 6, None)]
     [1.0, 0.4, 1.0, 0.0, 0.0]
     """
-    if not math.isfinite(truth):
-        raise DataError("true number", expected="a finite one", found=repr(truth))
+    if not math.isfinite(ground_truth):
+        raise DataError("true number", expected="a finite one", found=repr(ground_truth))
     if predicted is None:
         return 0.0
-    error = abs(predicted - truth) if truth == 0 else abs((predicted - truth) / truth)
+    error = (
+        abs(predicted - ground_truth)
+        if ground_truth == 0
+        else abs((predicted - ground_truth) / ground_truth)
+    )
     return sum(error <= tolerance for tolerance in TOLERANCES) / len(TOLERANCES)
 
 
-def relative_accuracy(predicted: float | None, truth: float) -> float:
+def relative_accuracy(predicted: float | None, ground_truth: float) -> float:
     """`max(0, 1 - |p - y| / |y|)`, the numeric score of Video-STR; 1 where both are 0.
 
     The paper's section 3 leaves y = 0 open; here only an exact 0 scores then.
 
     Raises:
-        DataError: the truth is not finite.
+        DataError: the ground truth is not finite.
 
     >>> [relative_accuracy(said, 4) for said in (4, 3, 5, 9, None)]
     [1.0, 0.75, 0.75, 0.0, 0.0]
     """
-    if not math.isfinite(truth):
-        raise DataError("true number", expected="a finite one", found=repr(truth))
+    if not math.isfinite(ground_truth):
+        raise DataError("true number", expected="a finite one", found=repr(ground_truth))
     if predicted is None or not math.isfinite(predicted):
         return 0.0
-    if truth == 0:
+    if ground_truth == 0:
         return float(predicted == 0)
-    return max(0.0, 1 - abs(predicted - truth) / abs(truth))
+    return max(0.0, 1 - abs(predicted - ground_truth) / abs(ground_truth))
 
 
-def first_number(reply: str) -> float | None:
-    """The first number anywhere in a reply, in digits or in English words, or None.
+def first_number(response: str) -> float | None:
+    """The first number anywhere in a response, in digits or in English words, or None.
 
     What the scorer of VSI-Bench in lmms-eval reads since 2026 (`vsi/lmms2026`): "There are 3" is 3
     and "twenty-one" is 21, where the paper's own code reads nothing. Equal to `extract_number` in
     `lmms_eval/tasks/vsibench/utils.py` (lmms-eval, commit 75571cf); "two, three" is 5 for both.
 
-    >>> replies = ("There are 3", "Three hundred and five", "one apple, room 2", "-0.5 m", "none")
-    >>> [first_number(reply) for reply in replies]
+    >>> responses = ("There are 3", "Three hundred and five", "one apple, room 2", "-0.5 m", "none")
+    >>> [first_number(response) for response in responses]
     [3.0, 305.0, 1.0, -0.5, None]
     """
-    text = reply.strip().lower()
+    text = response.strip().lower()
     digits = _DIGITS.search(text)
     place, words = _number_words(text)
     if digits and (not words or digits.start() < place):
@@ -144,15 +148,16 @@ def _value(words: list[str]) -> int:
     return total + below
 
 
-def only_number(reply: str) -> float | None:
-    """The number of a reply that states exactly one, or None.
+def only_number(response: str) -> float | None:
+    """The number of a response that states exactly one, or None.
 
     For `strict` protocols: signs, thousands separators and exponents are read; digits inside a word
     and the 2 of "m^2" are no numbers; "3 or 4" states none, "3 (3.0)" states 3.
 
-    >>> [only_number(reply) for reply in ("about 1,250.5 m^2", "-3m", "3 or 4", "3 (3.0)", "four")]
+    >>> responses = "about 1,250.5 m^2", "-3m", "3 or 4", "3 (3.0)", "four"
+    >>> [only_number(response) for response in responses]
     [1250.5, -3.0, None, 3.0, None]
     """
-    found = {float(number[0].replace(",", "")) for number in _ANY.finditer(reply[:MAX_TEXT])}
+    found = {float(number[0].replace(",", "")) for number in _ANY.finditer(response[:MAX_TEXT])}
     value = found.pop() if len(found) == 1 else math.nan
     return value if math.isfinite(value) else None

@@ -14,7 +14,7 @@ Track: TypeAlias = Sequence[Rle] | BoolArray
 """One mask a frame: run-lengths, or a boolean array of frames × height × width."""
 
 
-def check_masks(truth: Mask, predicted: Mask, *, ignore: Mask | None = None) -> None:
+def check_masks(ground_truth: Mask, predicted: Mask, *, ignore: Mask | None = None) -> None:
     """Raise MaskError unless all masks are of one kind and of one size.
 
     A kind is a run-length or a boolean array of height × width. Nothing is converted: an array of
@@ -26,18 +26,18 @@ def check_masks(truth: Mask, predicted: Mask, *, ignore: Mask | None = None) -> 
     harness.errors.MaskError: masks to compare: expected run-lengths of one size or boolean arrays \
 of one height × width, found 2 × 3 bool array and 2 × 4 bool array
     """
-    masks = [truth, predicted] if ignore is None else [truth, predicted, ignore]
+    masks = [ground_truth, predicted] if ignore is None else [ground_truth, predicted, ignore]
     kinds = {_kind(mask, 2) for mask in masks}
     if len(kinds) != 1 or None in kinds:
         _refuse("masks to compare", "height × width", masks)
 
 
-def check_tracks(truth: Track, predicted: Track, *, ignore: Track | None = None) -> None:
+def check_tracks(ground_truth: Track, predicted: Track, *, ignore: Track | None = None) -> None:
     """Raise MaskError unless the tracks are of one kind and have equally many frames, at least one.
 
     Arrays must also be of one size; run-lengths are checked frame by frame by `check_masks`.
     """
-    tracks = [truth, predicted] if ignore is None else [truth, predicted, ignore]
+    tracks = [ground_truth, predicted] if ignore is None else [ground_truth, predicted, ignore]
     if any(isinstance(track, np.ndarray) for track in tracks):
         kinds = {_kind(track, 3) for track in tracks}
     else:

@@ -28,7 +28,7 @@ class Overlap(NamedTuple):
     union: int
 
 
-def overlap(truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap:
+def overlap(ground_truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap:
     """Count the pixels of the intersection and of the union, without the pixels of `ignore`.
 
     The counts of class 1 in LISA's `intersectionAndUnionGPU` (`utils/utils.py`, commit 3cb2d43)
@@ -36,33 +36,35 @@ def overlap(truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap
     (`evaluation/evaluation_segmentation.py`, commit a455092), which ignores nothing.
 
     Args:
-        truth: Annotated mask: a run-length, or a boolean array of height × width.
+        ground_truth: Annotated mask: a run-length, or a boolean array of height × width.
         predicted: Mask of the same kind and size.
         ignore: Pixels that do not count, of the same kind and size.
 
     Raises:
         MaskError: kinds or sizes differ, or an array is not boolean.
 
-    >>> truth, predicted = np.eye(3, dtype=bool), np.ones((3, 3), bool)
-    >>> overlap(truth, predicted)
+    >>> ground_truth, predicted = np.eye(3, dtype=bool), np.ones((3, 3), bool)
+    >>> overlap(ground_truth, predicted)
     Overlap(intersection=3, union=9)
-    >>> overlap(truth, predicted, ignore=np.tri(3, k=-1) > 0)
+    >>> overlap(ground_truth, predicted, ignore=np.tri(3, k=-1) > 0)
     Overlap(intersection=3, union=6)
-    >>> overlap(Rle.from_array(truth), Rle.from_array(predicted))
+    >>> overlap(Rle.from_array(ground_truth), Rle.from_array(predicted))
     Overlap(intersection=3, union=9)
     """
-    check_masks(truth, predicted, ignore=ignore)
-    if isinstance(truth, Rle):
+    check_masks(ground_truth, predicted, ignore=ignore)
+    if isinstance(ground_truth, Rle):
         assert isinstance(predicted, Rle), "check_masks saw one kind"
         assert ignore is None or isinstance(ignore, Rle), "check_masks saw one kind"
-        return _overlap_of_runs(truth, predicted, ignore)
+        return _overlap_of_runs(ground_truth, predicted, ignore)
     assert not isinstance(predicted, Rle), "check_masks saw one kind"
     assert not isinstance(ignore, Rle), "check_masks saw one kind"
-    return _overlap_of_arrays(truth, predicted, ignore)
+    return _overlap_of_arrays(ground_truth, predicted, ignore)
 
 
-def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray | None) -> Overlap:
-    """Count without writing a third picture to memory.
+def _overlap_of_arrays(
+    ground_truth: BoolArray, predicted: BoolArray, ignore: BoolArray | None
+) -> Overlap:
+    """Count without writing a third image to memory.
 
     The sum of absolute differences is the number of pixels that are in one mask only; with the two
     areas it gives intersection and union. Which pixels lie side by side does not matter, and taking
@@ -70,16 +72,16 @@ def _overlap_of_arrays(truth: BoolArray, predicted: BoolArray, ignore: BoolArray
     """
     if ignore is not None:
         counts = ~ignore
-        truth, predicted = truth & counts, predicted & counts
-    order: Literal["C", "F"] = "F" if truth.flags.fnc else "C"
-    first, second = truth.ravel(order).view(np.uint8), predicted.ravel(order).view(np.uint8)
+        ground_truth, predicted = ground_truth & counts, predicted & counts
+    order: Literal["C", "F"] = "F" if ground_truth.flags.fnc else "C"
+    first, second = ground_truth.ravel(order).view(np.uint8), predicted.ravel(order).view(np.uint8)
     differing = cv2.norm(first, second, cv2.NORM_L1)
     areas = cv2.sumElems(first)[0] + cv2.sumElems(second)[0]
     return Overlap(int(areas - differing) // 2, int(areas + differing) // 2)
 
 
-def _overlap_of_runs(truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
-    masks = [_coco(truth), _coco(predicted)]
+def _overlap_of_runs(ground_truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
+    masks = [_coco(ground_truth), _coco(predicted)]
     shared = coco.merge(masks, intersect=True)
     if ignore is None:
         first, second, intersection = coco.area([*masks, shared]).tolist()
@@ -98,8 +100,9 @@ def _coco(mask: Rle) -> Any:
 def lisa_iou(intersection: int, union: int) -> float:
     """IoU of one sample as LISA computes it: `I / (U + 1e-5)` in float32, plus 1 where U = 0.
 
-    An empty prediction for an empty truth scores 1. The epsilon is lost in float32's rounding
-    from 256 pixels on, so that a perfect answer scores exactly 1 there and a little less below.
+    An empty prediction for an empty ground truth scores 1. The epsilon is lost in float32's
+    rounding from 256 pixels on, so that a perfect answer scores exactly 1 there and a little less
+    below.
     Source: `validate` in `train_ds.py` of LISA (commit 3cb2d43). Its gIoU divides the sum of these
     by `count + 1e-5`, its cIoU is `sum(I) / (sum(U) + 1e-10)`.
 
@@ -113,7 +116,7 @@ def lisa_iou(intersection: int, union: int) -> float:
 def visionreasoner_iou(intersection: int, union: int) -> float:
     """IoU of one sample as VisionReasoner computes it: `I / U`, and 0 where U = 0.
 
-    An empty prediction for an empty truth scores 0, against LISA's 1. Source:
+    An empty prediction for an empty ground truth scores 0, against LISA's 1. Source:
     `evaluation/calculate_iou_with_bbox.py` of VisionReasoner (commit a455092).
 
     >>> visionreasoner_iou(1, 3), visionreasoner_iou(0, 0)

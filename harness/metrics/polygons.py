@@ -21,7 +21,7 @@ def rasterise(
 ) -> NDArray[np.uint8]:
     """Paint ReasonSeg's shapes: uint8 of height × width, 0 background, 1 target, 255 ignored.
 
-    A shape is `{"label": text, "points": [[x, y], …]}` in pixels of the picture. A shape labelled
+    A shape is `{"label": text, "points": [[x, y], …]}` in pixels of the image. A shape labelled
     `flag` (in any case) is skipped, one whose label contains `ignore` paints 255, any other 1.
     Points lose their fraction (−0.9 becomes 0). A polygon is filled including its outline, so that
     one point paints a pixel and two paint a line. Shapes are painted from the largest to the
@@ -37,7 +37,7 @@ def rasterise(
     Raises:
         DataError: a shape has no label, or no points, or a point is not two finite numbers of at
             most `MAX_COORDINATE` pixels; the message names the shape.
-        MaskError: the size is no size of a picture.
+        MaskError: the size is no size of an image.
 
     >>> square = {"label": "target", "points": [[0, 0], [3.9, 0], [3.9, 2], [0, 2]]}
     >>> hole = {"label": "Ignored area", "points": [[1, 1], [2, 1]]}

@@ -8,7 +8,7 @@ from harness.metrics.overlap import overlap
 
 
 def region_similarity(
-    truth: Track, predicted: Track, void: Track | None = None
+    ground_truth: Track, predicted: Track, void: Track | None = None
 ) -> NDArray[np.float64]:
     """J of each frame: the IoU of the two masks; float64 of shape (frames,), from 0 to 1.
 
@@ -16,30 +16,30 @@ def region_similarity(
     ac7c43f; the same code is in MeViS, VISA and ReferFormer).
 
     Args:
-        truth: Boolean array of frames × height × width, or one run-length a frame.
+        ground_truth: Boolean array of frames × height × width, or one run-length a frame.
         predicted: The same kind, with as many frames of the same size.
         void: Pixels that do not count, as in DAVIS' annotations with value 255.
 
     Raises:
         MaskError: kinds, sizes or numbers of frames differ, or an array is not boolean.
 
-    >>> truth = np.array([[[1, 1], [0, 0]], [[0, 0], [0, 0]]], dtype=bool)
+    >>> ground_truth = np.array([[[1, 1], [0, 0]], [[0, 0], [0, 0]]], dtype=bool)
     >>> predicted = np.array([[[1, 0], [1, 0]], [[0, 0], [0, 0]]], dtype=bool)
-    >>> region_similarity(truth, predicted)
+    >>> region_similarity(ground_truth, predicted)
     array([0.33333333, 1.        ])
     """
-    check_tracks(truth, predicted, ignore=void)
-    voids = [None] * len(truth) if void is None else void
+    check_tracks(ground_truth, predicted, ignore=void)
+    voids = [None] * len(ground_truth) if void is None else void
     return np.array(
         [
             region_similarity_frame(shown, said, unclear)
-            for shown, said, unclear in zip(truth, predicted, voids, strict=True)
+            for shown, said, unclear in zip(ground_truth, predicted, voids, strict=True)
         ],
         dtype=np.float64,
     )
 
 
-def region_similarity_frame(truth: Mask, predicted: Mask, void: Mask | None = None) -> float:
+def region_similarity_frame(ground_truth: Mask, predicted: Mask, void: Mask | None = None) -> float:
     """J of one frame; 1 where neither mask has a pixel that counts.
 
     Takes boolean arrays of height × width or run-lengths; run-lengths are not decoded.
@@ -47,5 +47,5 @@ def region_similarity_frame(truth: Mask, predicted: Mask, void: Mask | None = No
     >>> region_similarity_frame(np.ones((2, 2), bool), np.eye(2, dtype=bool))
     0.5
     """
-    intersection, union = overlap(truth, predicted, void)
+    intersection, union = overlap(ground_truth, predicted, void)
     return intersection / union if union else 1.0

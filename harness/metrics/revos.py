@@ -21,8 +21,9 @@ from harness.metrics.region import region_similarity
 EPSILON = 1e-6
 
 Form: TypeAlias = Literal["visa255", "binary", "strict"]
-"""`visa255`: a predicted pixel is the byte 255. `binary`: it is 1. In both a pixel of the truth is
-the number of objects that cover it. `strict`: both are 0 or 1."""
+"""`visa255`: a predicted pixel is the byte 255. `binary`: it is 1. In both a pixel of the ground
+truth is the number of objects that cover it. `strict`: both are 0 or 1.
+"""
 
 PixelTable: TypeAlias = NDArray[np.int64]
 """Numbers of pixels, levels × 2: `table[k, p]` of them are covered by k true objects and are
@@ -39,7 +40,7 @@ class RevosScores(NamedTuple):
 
 
 def revos_scores(
-    truth: Sequence[Sequence[Rle]],
+    ground_truth: Sequence[Sequence[Rle]],
     predicted: Sequence[Rle],
     foreground: Sequence[Rle],
     *,
@@ -53,7 +54,7 @@ def revos_scores(
     be read scores 0 four times.
 
     Args:
-        truth: One track of run-lengths an object of the expression, at least one.
+        ground_truth: One track of run-lengths an object of the expression, at least one.
         predicted: A run-length a frame.
         foreground: The union of all objects of the video's expressions; see `foreground_track`.
         form: How bytes are read.
@@ -62,15 +63,17 @@ def revos_scores(
         MaskError: no object, or tracks of different lengths or sizes.
 
     >>> top, left = np.array([[1, 1], [0, 0]]) > 0, np.array([[1, 0], [1, 0]]) > 0
-    >>> truth, predicted, both = ([Rle.from_array(mask)] for mask in (top, left, top | left))
-    >>> revos_scores([truth], predicted, both, form="binary")._replace(f=0.0)
+    >>> ground_truth, predicted, both = ([Rle.from_array(mask)] for mask in (top, left, top | left))
+    >>> revos_scores([ground_truth], predicted, both, form="binary")._replace(f=0.0)
     RevosScores(j=0.3333333333333333, f=0.0, a=0.5, r=0.6666667777777407)
     """
-    union = foreground_track(truth)
+    union = foreground_track(ground_truth)
     for track in (predicted, foreground):
         check_tracks(union, track)
     a, r = [], []
-    for frame, said, around in zip(zip(*truth, strict=True), predicted, foreground, strict=True):
+    for frame, said, around in zip(
+        zip(*ground_truth, strict=True), predicted, foreground, strict=True
+    ):
         check_masks(frame[0], around)
         table = pixel_table(frame, said)
         a.append(accuracy(table, form=form))
@@ -83,7 +86,7 @@ def revos_scores(
     )
 
 
-def pixel_table(truth: Sequence[Rle], predicted: Rle) -> PixelTable:
+def pixel_table(ground_truth: Sequence[Rle], predicted: Rle) -> PixelTable:
     """Count the pixels of one frame by how many objects cover them, and whether predicted.
 
     Objects that do not overlap, which is nearly all, are counted without decoding any mask.
@@ -92,14 +95,14 @@ def pixel_table(truth: Sequence[Rle], predicted: Rle) -> PixelTable:
     >>> pixel_table([mask], all_).tolist(), pixel_table([mask, all_], mask).tolist()
     ([[0, 2], [0, 2]], [[0, 0], [2, 0], [0, 2]])
     """
-    union = truth[0].union(*truth[1:])
+    union = ground_truth[0].union(*ground_truth[1:])
     shared, either = overlap(union, predicted)
-    if union.area == sum(mask.area for mask in truth):
+    if union.area == sum(mask.area for mask in ground_truth):
         background = union.height * union.width - either
         return np.array(
             [[background, either - union.area], [union.area - shared, shared]], dtype=np.int64
         )
-    covered = np.asarray(np.sum([mask.to_array() for mask in truth], axis=0, dtype=np.uint8))
+    covered = np.asarray(np.sum([mask.to_array() for mask in ground_truth], axis=0, dtype=np.uint8))
     said = predicted.to_array()
     levels = int(covered.max()) + 1
     return np.stack(
@@ -114,9 +117,9 @@ def pixel_table(truth: Sequence[Rle], predicted: Rle) -> PixelTable:
 def accuracy(table: PixelTable, *, form: Form) -> float:
     """A of one frame: the share of pixels whose bytes are equal.
 
-    In `visa255` a predicted pixel is never equal to one of the truth, so that only background is
-    right; in `binary` a pixel of two objects is never right. Source: `get_r2vos_accuracy` in
-    `tools/metrics.py` of VISA (commit ec158fd).
+    In `visa255` a predicted pixel is never equal to one of the ground truth, so that only
+    background is right; in `binary` a pixel of two objects is never right. Source:
+    `get_r2vos_accuracy` in `tools/metrics.py` of VISA (commit ec158fd).
 
     >>> table = np.array([[1, 1], [0, 1], [0, 1]])  # the last pixel is of two objects
     >>> [accuracy(table, form=form) for form in ("visa255", "binary", "strict")]
@@ -129,10 +132,10 @@ def accuracy(table: PixelTable, *, form: Form) -> float:
 def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
     """R of one frame: 1 less wrongly predicted pixels over foreground pixels, at least 0.
 
-    `max(1 - sum((1 - truth) · predicted) / (foreground + 1e-6), 0)`, where the sum is of bytes: in
-    `visa255` a wrong pixel counts 255 times, and a predicted pixel of k ≥ 2 objects k - 1 times; in
-    `binary` a wrong pixel counts once, and one of k ≥ 2 objects 257 - k times. A frame without
-    foreground scores 1 if nothing is predicted, otherwise 0.
+    `max(1 - sum((1 - ground_truth) · predicted) / (foreground + 1e-6), 0)`, where the sum is of
+    bytes: in `visa255` a wrong pixel counts 255 times, and a predicted pixel of k ≥ 2 objects k - 1
+    times; in `binary` a wrong pixel counts once, and one of k ≥ 2 objects 257 - k times. A frame
+    without foreground scores 1 if nothing is predicted, otherwise 0.
 
     Source: `get_r2vos_robustness` in `tools/metrics.py` of VISA (commit ec158fd); Sa2VA's is the
     same.

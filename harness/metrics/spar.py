@@ -69,62 +69,62 @@ AXES = (
 _NUMBER = re.compile(r"(?<!\^)\d+\.\d+|(?<!\^)\d+")
 
 
-def choice_score(reply: str, truth: str) -> float:
-    """1 if the reply is the answer, a *part of the answer*, or begins with it; otherwise 0.
+def choice_score(response: str, ground_truth: str) -> float:
+    """1 if the response is the answer, a *part of the answer*, or begins with it; otherwise 0.
 
-    A defect of the scorer: the empty reply is a part of every answer and scores 1. Nothing is
+    A defect of the scorer: the empty response is a part of every answer and scores 1. Nothing is
     stripped, so that " A" is wrong. For `spar/official`.
 
-    >>> [choice_score(reply, "B") for reply in ("b", "B. left", "", " B", "A")]
+    >>> [choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 1.0, 0.0, 0.0]
     """
-    said, true = reply.lower(), truth.lower()
+    said, true = response.lower(), ground_truth.lower()
     return float(said in true or said[0] == true)
 
 
-def strict_choice_score(reply: str, truth: str, *, letters: str = "ABCD") -> float:
-    """1 if the reply states the true letter, otherwise 0. For `spar/strict`.
+def strict_choice_score(response: str, ground_truth: str, *, letters: str = "ABCD") -> float:
+    """1 if the response states the true letter, otherwise 0. For `spar/strict`.
 
-    >>> [strict_choice_score(reply, "B") for reply in ("b", "B. left", "", " B", "A")]
+    >>> [strict_choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 0.0, 1.0, 0.0]
     """
-    return float(strict_choice(reply, letters=letters) == truth.upper())
+    return float(strict_choice(response, letters=letters) == ground_truth.upper())
 
 
-def read_official(reply: str, *, task: str) -> object:
+def read_official(response: str, *, task: str) -> object:
     """Return the scorer's reading of a response: a number, a change of view, a letter or None.
 
-    >>> [read_official(reply, task="depth_prediction_oc") for reply in ("of 2 m", "two")]
+    >>> [read_official(response, task="depth_prediction_oc") for response in ("of 2 m", "two")]
     ['2', None]
-    >>> [read_official(reply, task="position_matching") for reply in ("b) it", "", "none")]
+    >>> [read_official(response, task="position_matching") for response in ("b) it", "", "none")]
     ['B', None, None]
     """
     if task in LEVELS["Low"]:
-        found = _NUMBER.search(reply)
+        found = _NUMBER.search(response)
         return None if found is None else found[0]
     if task == VIEW_CHANGE:
-        return _parsed(reply)
-    return reply[:1].upper() if reply[:1].upper() in tuple("ABCD") else None
+        return _parsed(response)
+    return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None
 
 
-def read_strict(reply: str, *, task: str, letters: str = "ABCD") -> object:
-    """The only number, the change of view or the letter that a reply states; else None."""
+def read_strict(response: str, *, task: str, letters: str = "ABCD") -> object:
+    """The only number, the change of view or the letter that a response states; else None."""
     if task in LEVELS["Low"]:
-        return only_number(reply)
+        return only_number(response)
     if task == VIEW_CHANGE:
-        return _stripped_axes(reply)
-    return strict_choice(reply, letters=letters)
+        return _stripped_axes(response)
+    return strict_choice(response, letters=letters)
 
 
-def _parsed(reply: str) -> dict[str, float] | None:
+def _parsed(response: str) -> dict[str, float] | None:
     try:
-        return _pairs(reply)
+        return _pairs(response)
     except ValueError:
         return None
 
 
-def number_score(reply: str, truth: float, *, task: str) -> float:
-    """MRA of the first number of the reply, or of the last in tasks of several views.
+def number_score(response: str, ground_truth: float, *, task: str) -> float:
+    """MRA of the first number of the response, or of the last in tasks of several views.
 
     Signs are not read; digits after "^" do not count; no number scores 0 (in tasks of several views
     it is read as -1). For `spar/official`.
@@ -133,7 +133,8 @@ def number_score(reply: str, truth: float, *, task: str) -> float:
         DataError: the task is none with a number.
 
     >>> task = "depth_prediction_oc"
-    >>> [number_score(reply, 1.5, task=task) for reply in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
+    >>> responses = "1.5 m", "-1.5", "of 2 it is 1.5", ""
+    >>> [number_score(response, 1.5, task=task) for response in responses]
     [1.0, 1.0, 0.4, 0.0]
     >>> number_score("of 2 it is 1.5", 1.5, task="depth_prediction_oc_mv")
     1.0
@@ -142,54 +143,56 @@ def number_score(reply: str, truth: float, *, task: str) -> float:
         raise DataError("task of SPAR-Bench", expected="one with a number", found=repr(task))
     try:
         # The official code converts every number, and fails if one has thousands of digits.
-        numbers = [float(n) if "." in n else int(n) for n in _NUMBER.findall(reply)]
+        numbers = [float(n) if "." in n else int(n) for n in _NUMBER.findall(response)]
         if task in MULTI_VIEW_NUMBERS:
-            return mean_relative_accuracy(float(numbers[-1]) if numbers else -1.0, truth)
-        return mean_relative_accuracy(float(numbers[0]) if numbers else None, truth)
+            return mean_relative_accuracy(float(numbers[-1]) if numbers else -1.0, ground_truth)
+        return mean_relative_accuracy(float(numbers[0]) if numbers else None, ground_truth)
     except (ValueError, OverflowError):
         return 0.0
 
 
-def strict_number_score(reply: str, truth: float) -> float:
-    """MRA of the only number that the reply states, with its sign. For `spar/strict`.
+def strict_number_score(response: str, ground_truth: float) -> float:
+    """MRA of the only number that the response states, with its sign. For `spar/strict`.
 
-    >>> [strict_number_score(reply, 1.5) for reply in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
+    >>> [strict_number_score(response, 1.5) for response in ("1.5 m", "-1.5", "of 2 it is 1.5", "")]
     [1.0, 0.0, 0.0, 0.0]
     """
-    return mean_relative_accuracy(only_number(reply), truth)
+    return mean_relative_accuracy(only_number(response), ground_truth)
 
 
-def view_change_score(reply: str, truth: str) -> float:
+def view_change_score(response: str, ground_truth: str) -> float:
     """Mean over five axes of MRA *relative to the prediction*, the official slip of arguments.
 
     Both texts are `move_right:0.5,rotate_left:30,…`; names with blanks around them are not known
-    and count as 0. A reply in another form scores 0. For `spar/official`.
+    and count as 0. A response in another form scores 0. For `spar/official`.
 
     >>> view_change_score("move_right:2", "move_right:3"), view_change_score("", "move_right:3")
     (0.82, 0.0)
     """
     try:
-        said, true = _axes(_pairs(reply)), _axes(_pairs(truth))
+        said, true = _axes(_pairs(response)), _axes(_pairs(ground_truth))
     except ValueError:
         return 0.0
     return float(np.mean([_relative_to_said(*axis) for axis in zip(said, true, strict=True)]))
 
 
-def strict_view_change_score(reply: str, truth: str) -> float:
-    """Mean over five axes of MRA relative to the truth. For `spar/strict`.
+def strict_view_change_score(response: str, ground_truth: str) -> float:
+    """Mean over five axes of MRA relative to the ground truth. For `spar/strict`.
 
     Blanks around names do not matter; numbers have to be finite.
 
     Raises:
-        DataError: the truth is not of its form.
+        DataError: the ground truth is not of its form.
 
     >>> round(strict_view_change_score("move_right: 2", "move_right:3"), 12)
     0.88
     """
-    true = _stripped_axes(truth)
+    true = _stripped_axes(ground_truth)
     if true is None:
-        raise DataError("true change of view", expected="name:number, …", found=repr(truth)[:60])
-    said = _stripped_axes(reply)
+        raise DataError(
+            "true change of view", expected="name:number, …", found=repr(ground_truth)[:60]
+        )
+    said = _stripped_axes(response)
     if said is None:
         return 0.0
     scores = [mean_relative_accuracy(*axis) for axis in zip(said, true, strict=True)]

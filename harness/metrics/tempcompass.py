@@ -1,4 +1,4 @@
-"""TempCompass: the rules that match a reply with the true answer, without a language model.
+"""TempCompass: the rules that match a response with the true answer, without a language model.
 
 Every rule returns True, False, or None where no rule fits. The official scripts ask a language
 model then, or score 0 with `--disable_llm` (`tempcompass/rules`). All equal the scripts of
@@ -15,37 +15,37 @@ METRICS = (*(Metric(aspect) for aspect in ASPECTS), Metric("avg", about="over al
 """Two `Mean`s a question, of its aspect and of `avg`: the average is over questions."""
 MATCH_RATE = Metric(
     "Match Success Rate",
-    about="share of replies that one of the rules fits; captions have no rules",
+    about="share of responses that one of the rules fits; captions have no rules",
 )
 """Metric that the official scripts print beside the averages."""
 
 
-def cleaned(reply: str) -> str:
-    """The reply without end-of-sentence marks and blanks around it.
+def cleaned(response: str) -> str:
+    """The response without end-of-sentence marks and blanks around it.
 
     >>> cleaned(" B. dunking</s>")
     'B. dunking'
     """
-    return reply.replace("</s>", "").strip()
+    return response.replace("</s>", "").strip()
 
 
-def multiple_choice(reply: str, answer: str) -> bool | None:
+def multiple_choice(response: str, answer: str) -> bool | None:
     """Return True if a response picks the true option of a question (`eval_multi-choice.py`).
 
     Args:
-        reply: Text such as "B", "B. …", "B) …", or the whole option.
+        response: Text such as "B", "B. …", "B) …", or the whole option.
         answer: The whole true option, "B. dunking".
 
     Raises:
         DataError: the answer is empty.
 
-    >>> replies = ("A", "A. dunking", "B) x", "A: dunking", "dunking")
-    >>> [multiple_choice(reply, "A. dunking") for reply in replies]
+    >>> responses = ("A", "A. dunking", "B) x", "A: dunking", "dunking")
+    >>> [multiple_choice(response, "A. dunking") for response in responses]
     [True, True, False, None, None]
     """
     if not answer:
         raise DataError("true option", expected="a text", found="nothing")
-    said = cleaned(reply)
+    said = cleaned(response)
     if said == answer:
         return True
     if said in ("A", "B", "C", "D") or said[:2] in (f"{x}{y}" for x in "ABCD" for y in ".)"):
@@ -53,29 +53,29 @@ def multiple_choice(reply: str, answer: str) -> bool | None:
     return None
 
 
-def yes_no(reply: str, answer: str) -> bool | None:
+def yes_no(response: str, answer: str) -> bool | None:
     """Return True if a response begins with the true one of "yes" and "no" (`eval_yes_no.py`).
 
     "Nothing" begins with "no".
 
-    >>> [yes_no(reply, "no") for reply in ("No, it is not", "yes", "Nothing", "it is")]
+    >>> [yes_no(response, "no") for response in ("No, it is not", "yes", "Nothing", "it is")]
     [True, False, True, None]
     """
-    said = cleaned(reply).lower()
+    said = cleaned(response).lower()
     for word in ("yes", "no"):
         if said.startswith(word):
             return word == answer
     return None
 
 
-def caption_match(reply: str, question: str, answer: str) -> bool | None:
+def caption_match(response: str, question: str, answer: str) -> bool | None:
     r"""Return True if a response picks the true caption (`eval_caption_matching.py`).
 
-    A reply is a whole option, its sentence (also behind ") "), or its name ("Caption A", "A"), in
-    which full stops do not count. Where several fit, the last in that order is taken.
+    A response is a whole option, its sentence (also behind ") "), or its name ("Caption A", "A"),
+    in which full stops do not count. Where several fit, the last in that order is taken.
 
     Args:
-        reply: The reply.
+        response: The response.
         question: A line with the question, then a line for each option, "Caption A: …".
         answer: The whole true option.
 
@@ -83,11 +83,11 @@ def caption_match(reply: str, question: str, answer: str) -> bool | None:
         DataError: an option or the answer is not "name: sentence", the name of two words.
 
     >>> question = "Which?\nCaption A: A man runs.\nCaption B: A man sits."
-    >>> replies = ("B", "Caption A.", "(b) A man sits.", "the second")
-    >>> [caption_match(reply, question, "Caption B: A man sits.") for reply in replies]
+    >>> responses = ("B", "Caption A.", "(b) A man sits.", "the second")
+    >>> [caption_match(response, question, "Caption B: A man sits.") for response in responses]
     [True, False, True, None]
     """
-    said = cleaned(reply)
+    said = cleaned(response)
     options = question.split("\n")[1:]
     if not all(": " in option for option in options) or len(answer.split(": ")[0].split()) < 2:
         raise DataError(
@@ -126,8 +126,8 @@ def captioning(judgement: str, answer: str) -> bool | None:
     option's letter, a full stop and a blank, and to name no other. None where the judge gave
     nothing: the official script then *subtracts* 1.
 
-    >>> replies = ("Reasoning: …\nAnswer: A. dunking", "B. x", "")
-    >>> [captioning(said, "A. dunking") for said in replies]
+    >>> responses = ("Reasoning: …\nAnswer: A. dunking", "B. x", "")
+    >>> [captioning(said, "A. dunking") for said in responses]
     [True, False, None]
     """
     if not judgement or judgement == "invalid_request_error":

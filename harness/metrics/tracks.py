@@ -21,7 +21,7 @@ class BoxOverlap(NamedTuple):
     union: float
 
 
-def track_ious(truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float64]:
+def track_ious(ground_truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float64]:
     """Exclusive IoU of each frame; 1 where neither has a box, 0 where one has; float64 (frames,).
 
     Its mean is the spatial score of a sample; `gIoU` of RVTBench's grounding is the mean of that
@@ -30,16 +30,17 @@ def track_ious(truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float64]:
     Raises:
         DataError: not equally many frames, no frame, or a side is not finite.
 
-    >>> truth, predicted = [Box(0, 0, 4, 4), None, Box(2, 0, 6, 4)], [Box(0, 0, 4, 4), None] * 2
-    >>> track_ious(truth, predicted[:2] + predicted[:1]).tolist()
+    >>> ground_truth = [Box(0, 0, 4, 4), None, Box(2, 0, 6, 4)]
+    >>> predicted = [Box(0, 0, 4, 4), None] * 2
+    >>> track_ious(ground_truth, predicted[:2] + predicted[:1]).tolist()
     [1.0, 1.0, 0.3333333333333333]
     """
-    _check_lengths(truth, predicted)
-    pairs = zip(truth, predicted, strict=True)
+    _check_lengths(ground_truth, predicted)
+    pairs = zip(ground_truth, predicted, strict=True)
     return np.array([_frame_iou(shown, said) for shown, said in pairs], dtype=np.float64)
 
 
-def video_iou(truth: BoxTrack, predicted: BoxTrack) -> float:
+def video_iou(ground_truth: BoxTrack, predicted: BoxTrack) -> float:
     """VIoU of spatio-temporal grounding: IoU of shared frames over frames in which either is.
 
     A frame in which only one track has a box counts 0, one without any box does not count; 1 where
@@ -51,17 +52,17 @@ def video_iou(truth: BoxTrack, predicted: BoxTrack) -> float:
     >>> video_iou([Box(0, 0, 4, 4), Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), None, None])
     0.25
     """
-    ious = track_ious(truth, predicted)
-    pairs = zip(truth, predicted, strict=True)
+    ious = track_ious(ground_truth, predicted)
+    pairs = zip(ground_truth, predicted, strict=True)
     counts = np.array([shown is not None or said is not None for shown, said in pairs])
     return float(ious[counts].mean()) if counts.any() else 1.0
 
 
-def track_overlap(truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
+def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
     """Areas shared and united, summed over frames; `Ratio(*…)` of it makes cIoU over boxes.
 
     `cIoU` of RVTBench's grounding is read as cumulative IoU, `sum(I) / sum(U)` over the data set
-    (our reading; it could not be complete IoU, which may be negative). A picture is one frame.
+    (our reading; it could not be complete IoU, which may be negative). An image is one frame.
 
     Raises:
         DataError: not equally many frames, no frame, or a side is not finite.
@@ -69,9 +70,9 @@ def track_overlap(truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
     >>> track_overlap([Box(0, 0, 4, 4), None], [Box(0, 0, 4, 2), Box(0, 0, 1, 1)])
     BoxOverlap(intersection=8.0, union=17.0)
     """
-    _check_lengths(truth, predicted)
+    _check_lengths(ground_truth, predicted)
     shared = united = 0.0
-    for shown, said in zip(truth, predicted, strict=True):
+    for shown, said in zip(ground_truth, predicted, strict=True):
         first, second = _area(shown), _area(said)
         common = _shared(shown, said)
         shared, united = shared + common, united + (first + second - common)
@@ -103,13 +104,13 @@ def _shared(first: Box | None, second: Box | None) -> float:
     )
 
 
-def _check_lengths(truth: BoxTrack, predicted: BoxTrack) -> None:
-    if len(truth) != len(predicted) or not truth:
+def _check_lengths(ground_truth: BoxTrack, predicted: BoxTrack) -> None:
+    if len(ground_truth) != len(predicted) or not ground_truth:
         raise DataError(
             "tracks of boxes",
             expected="equally many frames, at least one",
-            found=f"{len(truth)} and {len(predicted)}",
+            found=f"{len(ground_truth)} and {len(predicted)}",
         )
-    for box in (*truth, *predicted):
+    for box in (*ground_truth, *predicted):
         if box is not None and not np.isfinite(box).all():
             raise DataError("box of a track", expected="finite sides", found=repr(box))

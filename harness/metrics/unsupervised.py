@@ -103,7 +103,7 @@ def proposals(labels: Labels) -> list[BoolArray]:
 
 
 def unsupervised_scores(
-    truth: Sequence[Track], predicted: Sequence[Track], void: Track | None = None
+    ground_truth: Sequence[Track], predicted: Sequence[Track], void: Track | None = None
 ) -> ObjectScores:
     """J and F of each true object after the best matching of proposals to objects.
 
@@ -117,8 +117,8 @@ def unsupervised_scores(
     objects in the order of the proposals matched to them. Here they keep their own order.
 
     Args:
-        truth: The true objects' masks, at least one; each a boolean array of frames × height ×
-            width or a run-length a frame.
+        ground_truth: The true objects' masks, at least one; each a boolean array of frames × height
+            × width or a run-length a frame.
         predicted: The proposals of the same kind, at most 20.
         void: Pixels that do not count.
 
@@ -130,16 +130,16 @@ def unsupervised_scores(
     >>> unsupervised_scores(list(objects), [objects[1], objects[1] & ~objects[1]])
     ObjectScores(j=array([0., 1.]), f=array([0., 1.]))
     """
-    if not truth or len(predicted) > MOST_PROPOSALS:
+    if not ground_truth or len(predicted) > MOST_PROPOSALS:
         raise MaskError(
             "objects of a video",
             expected=f"at least one true object and at most {MOST_PROPOSALS} proposals",
-            found=f"{len(truth)} and {len(predicted)}",
+            found=f"{len(ground_truth)} and {len(predicted)}",
         )
-    padding = [_empty_like(truth[0])] * (len(truth) - len(predicted))
+    padding = [_empty_like(ground_truth[0])] * (len(ground_truth) - len(predicted))
     j, f = (
         np.array(
-            [[metric(true, said, void) for true in truth] for said in (*predicted, *padding)]
+            [[metric(true, said, void) for true in ground_truth] for said in (*predicted, *padding)]
         ).mean(axis=2)
         for metric in (region_similarity, boundary_f_measure)
     )

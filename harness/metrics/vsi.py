@@ -1,7 +1,7 @@
 """VSI-Bench: the reading of responses, and the average over question types.
 
 Protocols: `vsi/official` (the paper's code), `vsi/lmms2026` (lmms-eval since 2026, which finds a
-number anywhere in the reply), `vsi/strict` (`strict_choice` and `only_number`).
+number anywhere in the response), `vsi/strict` (`strict_choice` and `only_number`).
 """
 
 from harness.metrics.averages import mean_in_order
@@ -39,49 +39,49 @@ sample. It averages over the types that are present; here `overall` is None unle
 """
 
 
-def first_word(reply: str) -> str:
-    r"""The reply up to its first space, without full stops and blanks at its end.
+def first_word(response: str) -> str:
+    r"""The response up to its first space, without full stops and blanks at its end.
 
     Equal to `fuzzy_matching` (same file). Only a space ends the word, not a line feed.
 
-    >>> [first_word(reply) for reply in ("B. a chair", "3 chairs", "(A)", "C\n", " A")]
+    >>> [first_word(response) for response in ("B. a chair", "3 chairs", "(A)", "C\n", " A")]
     ['B', '3', '(A)', 'C', '']
     """
-    return reply.split(" ")[0].rstrip(".").strip()
+    return response.split(" ")[0].rstrip(".").strip()
 
 
-def choice_score(reply: str, truth: str) -> float:
+def choice_score(response: str, ground_truth: str) -> float:
     """1 if the first word is the true letter, of either case, otherwise 0.
 
     "(A)" and "A," are wrong. Equal to `exact_match` after `fuzzy_matching` in
     `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c).
 
-    >>> [choice_score(reply, "A") for reply in ("a. chair", "A", "(A)", "A,", "")]
+    >>> [choice_score(response, "A") for response in ("a. chair", "A", "(A)", "A,", "")]
     [1.0, 1.0, 0.0, 0.0, 0.0]
     """
-    return float(first_word(reply).lower() == truth.lower())
+    return float(first_word(response).lower() == ground_truth.lower())
 
 
-def leading_number(reply: str) -> float | None:
+def leading_number(response: str) -> float | None:
     """The first word as a number, or None; "inf" and "1e3" are numbers, as Python has them.
 
-    >>> [leading_number(reply) for reply in ("3 chairs", "There are 3", "3m", "4.50.")]
+    >>> [leading_number(response) for response in ("3 chairs", "There are 3", "3m", "4.50.")]
     [3.0, None, None, 4.5]
     """
     try:
-        return float(first_word(reply))
+        return float(first_word(response))
     except ValueError:
         return None
 
 
-def number_score(reply: str, truth: float) -> float:
+def number_score(response: str, ground_truth: float) -> float:
     """MRA of the first word; 0 where it is no number.
 
     Equal to `vsibench_process_results` for numeric questions in
     `lmms_eval/tasks/vsibench/utils.py` (thinking-in-space, commit 51e089c). `vsi/lmms2026` is
-    `mean_relative_accuracy(first_number(reply), truth)`.
+    `mean_relative_accuracy(first_number(response), ground_truth)`.
 
-    >>> [number_score(reply, 3.0) for reply in ("3 chairs", "2", "There are 3")]
+    >>> [number_score(response, 3.0) for response in ("3 chairs", "2", "There are 3")]
     [1.0, 0.4, 0.0]
     """
-    return mean_relative_accuracy(leading_number(reply), truth)
+    return mean_relative_accuracy(leading_number(response), ground_truth)

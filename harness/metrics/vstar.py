@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.metrics.averages import mean_in_order
 from harness.metrics.boxes import box_iou
-from harness.replies import MAX_DEPTH, nesting
+from harness.responses import MAX_DEPTH, nesting
 from harness.scores import Mean, Metric
 from harness.types import Box, Interval
 
@@ -62,15 +62,15 @@ def _is_finite(value: float) -> bool:
     return abs(value) < 1e300  # also of a whole number that no float holds
 
 
-def interval_in(reply: str) -> Interval | None:
-    """The interval in a model's reply: exactly two numbers without sign, or None.
+def interval_in(response: str) -> Interval | None:
+    """The interval in a model's response: exactly two numbers without sign, or None.
 
     Equal to `extract_timestamps` in `inference_demo.py` (same commit).
 
     >>> interval_in("From 3.2 to 7 seconds."), interval_in("At 3, 4 and 5")
     (Interval(start=3.2, end=7.0), None)
     """
-    found = _TWO_NUMBERS.findall(reply)
+    found = _TWO_NUMBERS.findall(response)
     return Interval(float(found[0]), float(found[1])) if len(found) == 2 else None
 
 
@@ -91,7 +91,7 @@ def read_rating(judgement: str) -> int | None:
 
 
 def frame_ious(
-    truth: Sequence[tuple[Any, Box]],
+    ground_truth: Sequence[tuple[Any, Box]],
     predicted: Mapping[str, Any],
     *,
     times: Literal["text", "number"] = "text",
@@ -103,21 +103,23 @@ def frame_ious(
     what `calculate_spatial_metrics` averages.
 
     Args:
-        truth: A time and a box for each annotated frame.
+        ground_truth: A time and a box for each annotated frame.
         predicted: A box [left, top, right, bottom], or several, by the text of its time.
         times: "text" as the scorer does, "number" for `vstar/strict`.
 
     Raises:
         DataError: a true box is not finite.
 
-    >>> truth = [(3, Box(0, 0, 4, 4)), (4, Box(0, 0, 4, 4)), (5, Box(0, 0, 4, 4))]
+    >>> ground_truth = [(3, Box(0, 0, 4, 4)), (4, Box(0, 0, 4, 4)), (5, Box(0, 0, 4, 4))]
     >>> said = {"3": [0, 0, 4, 2], "4.0": [0, 0, 4, 4], "5": [[0, 0, 1, 1], [0, 0, 4, 3]]}
-    >>> frame_ious(truth, said).tolist(), frame_ious(truth, said, times="number").tolist()
-    ([0.5, 0.0, 0.75], [0.5, 1.0, 0.75])
+    >>> frame_ious(ground_truth, said).tolist()
+    [0.5, 0.0, 0.75]
+    >>> frame_ious(ground_truth, said, times="number").tolist()
+    [0.5, 1.0, 0.75]
     """
     key = str if times == "text" else _number
     given = {key(time): boxes for time, boxes in predicted.items()}
-    ious = [_best_iou(box, given.get(key(time))) for time, box in truth]
+    ious = [_best_iou(box, given.get(key(time))) for time, box in ground_truth]
     return np.array(ious, dtype=np.float64)
 
 
@@ -128,7 +130,7 @@ def _number(time: Any) -> Any:
         return time
 
 
-def _best_iou(truth: Box, said: Any) -> float:
+def _best_iou(ground_truth: Box, said: Any) -> float:
     if not isinstance(said, (list, tuple)) or not said:
         return 0.0
     if len(said) == 4 and _is_number(said[0]):
@@ -137,7 +139,7 @@ def _best_iou(truth: Box, said: Any) -> float:
     if not all(_is_number(side) for box in boxes for side in box):
         return 0.0
     finite = [box for box in boxes if all(map(_is_finite, box))]
-    return float(box_iou([truth], finite).max()) if finite else 0.0
+    return float(box_iou([ground_truth], finite).max()) if finite else 0.0
 
 
 def arithmetic_mean(what: Any, when: Any, where: Any) -> Any:

@@ -2,7 +2,7 @@
 
 An actor holds the model and returns its predictions, which this process journals: nothing but the
 driver needs the run folder. When a run ends early, what the network had answered is finished first.
-The benchmark's files are read where the actor runs, under the same path; with `isolate` pictures
+The benchmark's files are read where the actor runs, under the same path; with `isolate` images
 are sent along, and the machines need not have them.
 
 Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
@@ -231,7 +231,7 @@ class Actors(Pool):
         attempt: Which one of the run, for the journal.
         count: How many actors.
         seed: Of a model that samples.
-        isolate: Send decoded pictures.
+        isolate: Send decoded images.
         timeout: Seconds of silence over one batch after which an actor is replaced.
         address: Of the cluster; `local` begins one; `auto` is the one of this machine.
         gpus: Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one

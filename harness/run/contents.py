@@ -1,6 +1,6 @@
-"""What the pictures and videos of a run hold, so that a run is not gone on with on others.
+"""What the images and videos of a run hold, so that a run is not gone on with on others.
 
-`media.jsonl` in the run folder has a line a picture or video: where its files lie, from the data
+`media.jsonl` in the run folder has a line an image or video: where its files lie, from the data
 root, and a hash of each one's content.
 """
 
@@ -29,7 +29,7 @@ LENGTH = 16  # letters of a hash: 64 bits, against accidents and not against mal
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one picture or video holds."""
+    """What one image or video holds."""
 
     of: tuple[str, ...]
     """Its files, from the data root; a sample's id where it lies in an annotation."""
@@ -46,21 +46,21 @@ def hold(
     *,
     retry_failed: bool = False,
 ) -> str | None:
-    """Write what the pictures and videos of a new run hold, or compare it with what they held.
+    """Write what the images and videos of a new run hold, or compare it with what they held.
 
     What no finished sample has seen may have changed: a file that was missing or damaged, and is
     mended. That is returned in words, for a note.
 
     Args:
         folder: The run's.
-        task: Whose pictures they are.
+        task: Whose images they are.
         selection: The samples of the run.
         root: The data root, resolved.
         places: Where the journal has predictions, by query id.
-        retry_failed: Samples that failed are asked again, so that their pictures may be mended.
+        retry_failed: Samples that failed are asked again, so that their images may be mended.
 
     Raises:
-        ResumeMismatch: other pictures than those that finished samples were answered for, or no
+        ResumeMismatch: other images than those that finished samples were answered for, or no
             record of them although a part of the samples is finished.
     """
     found = dict(_contents(task, selection, root))
@@ -108,7 +108,7 @@ def _refuse_answered(
             key = _key(_names(sample, place, files_of(media), root))
             if key in changed:
                 raise ResumeMismatch(
-                    f"sample {sample.id!r} was answered for other pictures: since then "
+                    f"sample {sample.id!r} was answered for other images: since then "
                     f"{_told({key: changed[key]}, old)} has changed. Put the data back, choose "
                     "another --out, or pass --restart to set the old run aside and begin anew"
                 )
@@ -120,7 +120,7 @@ def _refuse_unknown(
     """Refuse to go on where nobody knows what finished samples were answered for."""
     if any(sample.query.id not in finished for sample in selection.samples(task)):
         raise ResumeMismatch(
-            f"file {path} is missing, which says what the pictures held that finished samples were "
+            f"file {path} is missing, which says what the images held that finished samples were "
             "answered for. Put it back, choose another --out, or pass --restart to set the old run "
             "aside and begin anew"
         )
@@ -141,7 +141,7 @@ def _differing(now: Held, before: Held | None) -> list[str]:
 
 def _names(sample: Sample, place: int, paths: tuple[Path, ...], root: str) -> tuple[str, ...]:
     if not paths:
-        return (f"picture {place} of sample {sample.id!r}",)
+        return (f"image {place} of sample {sample.id!r}",)
     return tuple(_below(path, root + os.sep) for path in paths)
 
 
@@ -190,7 +190,7 @@ def _read(path: Path) -> dict[str, Held] | None:
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise StoreError(
             f"file {path}",
-            expected="what the run's pictures hold",
+            expected="what the run's images hold",
             found=str(error)[:80],
             fix="`harness eval … --restart` sets the folder aside and begins anew.",
         ) from error

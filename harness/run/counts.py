@@ -17,34 +17,34 @@ WORDS = {"none": 0} | {word: value for word, value in NUMBER_WORDS.items() if va
 MAX_DIGITS = len(str(MAX_COUNT))
 
 
-def exact(reply: str) -> int | None:
-    """A reply that is a number in digits and nothing else (`countbenchqa`).
+def exact(response: str) -> int | None:
+    """A response that is a number in digits and nothing else (`countbenchqa`).
 
     >>> exact(" 3 "), exact("03"), exact("3 dogs")
     (3, None, None)
     """
-    text = reply.strip()
+    text = response.strip()
     plain = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     return int(text) if plain and str(int(text)) == text else None
 
 
-def worded(reply: str) -> int | None:
+def worded(response: str) -> int | None:
     """The same, or one of the words from none to twenty (`countbench`).
 
     >>> worded("Three"), worded("none"), worded("3"), worded("three dogs")
     (3, 0, 3, None)
     """
-    text = reply.strip().lower()
+    text = response.strip().lower()
     return WORDS.get(text, exact(text))
 
 
-def first(reply: str) -> int | None:
-    """The first digits of a reply (`pixmo_count`).
+def first(response: str) -> int | None:
+    """The first digits of a response (`pixmo_count`).
 
     >>> first("There are 3, or 4"), first("three")
     (3, None)
     """
-    found = re.search(r"[0-9]+", reply)
+    found = re.search(r"[0-9]+", response)
     return int(found[0]) if found and len(found[0]) <= MAX_DIGITS else None
 
 
@@ -62,7 +62,7 @@ def task_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """Reads a stated count as lmms-eval's task does, and leaves other replies to a reader."""
+    """Reads a stated count as lmms-eval's task does, and leaves other responses to a reader."""
 
     reader: RecordedReader
     task: str
@@ -76,18 +76,18 @@ class Counting:
         """The reader's settings."""
         return self.reader.describe()
 
-    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
-        """The count that a reply states, or what the reader reads."""
-        if query.forms == (AnswerForm.COUNT,) and len(replies) == 1:
-            count = RULES.get(self.task, exact)(replies[0])
+    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
+        """The count that a response states, or what the reader reads."""
+        if query.forms == (AnswerForm.COUNT,) and len(responses) == 1:
+            count = RULES.get(self.task, exact)(responses[0])
             if count is not None and count <= MAX_COUNT:
                 return Prediction(
-                    query_id=query.id, answer=Answer(count=count), replies=tuple(replies)
+                    query_id=query.id, answer=Answer(count=count), responses=tuple(responses)
                 )
-        return self.reader.read(query, replies)
+        return self.reader.read(query, responses)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The replies that the reader writes."""
+        """The responses that the reader writes."""
         return self.reader.write(query, answer)
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:

@@ -76,7 +76,7 @@ def evaluate(
     if not options.checked:
         preflight(task, progress, allow_missing=options.allow_missing)
     selection = select(task, options.subset)
-    # A file for the organisers' server needs all pictures: there is none without their size.
+    # A file for the organisers' server needs all images: there is none without their size.
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)
     if short := shortage(selection.name, found.n_total):
         progress.note(f"{task.name}: {short}")

@@ -1,7 +1,7 @@
 """Judges with a memory: a verdict is asked for once, kept, and read back for ever.
 
-A verdict's key is the content of rubric, question, answer and truth and the judge's name, so that
-nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
+A verdict's key is the content of rubric, question, answer and ground truth and the judge's name, so
+that nothing that could change it goes unnoticed. With `stored(file=…)` no judge is asked at all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from harness.judging import Case, Rubric, asked
 from harness.judging import rubric as find
 from harness.model import Judge, Verdict
 from harness.record import Run
-from harness.replies import storable
+from harness.responses import storable
 from harness.run.parallel import TaskSource
 from harness.scores import Scores
 from harness.spec import Spec
@@ -40,9 +40,9 @@ class RememberedJudge:
         """The judge's own."""
         return self.inner.name
 
-    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """The kept verdict, or a new one."""
-        by, case = find(rubric), Case(question, answer, truth)
+        by, case = find(rubric), Case(question, answer, ground_truth)
         key = by.key(case, self.name)
         if key not in self.ledger.records:
             given = self.inner.judge(rubric, *case)
@@ -54,7 +54,7 @@ class RememberedJudge:
                     "prompt": storable(by.prompt(case)),
                     "question": storable(question),
                     "answer": storable(answer),
-                    "truth": storable(truth),
+                    "ground_truth": storable(ground_truth),
                     "score": given.score,
                     "text": storable(given.text),
                 },
@@ -69,13 +69,13 @@ class StoredJudge:
     name: str
     ledger: Ledger
 
-    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """The kept verdict.
 
         Raises:
             DataError: there is none.
         """
-        by, case = find(rubric), Case(question, answer, truth)
+        by, case = find(rubric), Case(question, answer, ground_truth)
         self.require(by, [case])
         return _verdict(self.ledger, by.key(case, self.name))
 
@@ -90,7 +90,7 @@ class StoredJudge:
         missing = self.missing(by, cases)
         if missing:
             shown = "; ".join(
-                f"{case.answer[:40]!r} for {case.truth[:40]!r}" for case in missing[:LISTED]
+                f"{case.answer[:40]!r} for {case.ground_truth[:40]!r}" for case in missing[:LISTED]
             )
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
             raise DataError(

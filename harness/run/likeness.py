@@ -1,8 +1,8 @@
-"""Pictures that look alike, whatever they are called and however they were saved.
+"""Images that look alike, whatever they are called and however they were saved.
 
-A picture becomes 255 bits: which of its lowest spatial frequencies are above their median (the
+An image becomes 255 bits: which of its lowest spatial frequencies are above their median (the
 discrete cosine transform of a grey copy of 32 × 32 pixels; Zauner 2010 compares such hashes).
-Resizing, squashing to a square and compression change few of the bits; another picture, about
+Resizing, squashing to a square and compression change few of the bits; another image, about
 half of them. A video is looked at in several places, and looks like another one if a frame of one
 looks like a frame of the other.
 """
@@ -24,12 +24,12 @@ from harness.video.decoder import MAX_OPEN
 SIDE = 32
 FREQUENCIES = 16
 PLAIN = 4.0
-"""Grey levels of standard deviation below which a picture is too plain to be told from others."""
+"""Grey levels of standard deviation below which an image is too plain to be told from others."""
 ALIKE = 24
-"""Differing bits up to which two pictures are the same one. Of photographs that were squashed to
+"""Differing bits up to which two images are the same one. Of photographs that were squashed to
 840 × 840, halved, or saved at quality 30, at most 6 of the 255 bits differed; of other photographs
 110 or more, of frames of different films 94 or more. How long frames of one video stay the same
-picture, its motion says: of six short films of 25 or 30 frames a second, half of all frames had
+image, its motion says: of six short films of 25 or 30 frames a second, half of all frames had
 become another after 0.04 s in the fastest and 1.2 s in the calmest."""
 KEPT, ASKED = 8, 32
 """Equal parts of a video, between which its frames are looked at: of what is trained on, whose
@@ -45,9 +45,9 @@ WAVES = np.cos(
 )
 
 
-def picture_hash(picture: Frame) -> str:
-    """The bits of a picture as hexadecimal digits; empty for one that is too plain."""
-    small = Image.fromarray(picture).convert("L").resize((SIDE, SIDE), Image.Resampling.BOX)
+def image_hash(image: Frame) -> str:
+    """The bits of an image as hexadecimal digits; empty for one that is too plain."""
+    small = Image.fromarray(image).convert("L").resize((SIDE, SIDE), Image.Resampling.BOX)
     grey = np.asarray(small, dtype=np.float64)
     if grey.std() < PLAIN:
         return ""
@@ -69,14 +69,14 @@ def between(frames: int, parts: int) -> tuple[int, ...]:
 
 
 def media_hash(media: Media, parts: int = KEPT) -> tuple[str, ...]:
-    """The hashes of a picture, or of frames of a video: each once, in order.
+    """The hashes of an image, or of frames of a video: each once, in order.
 
     Without those that are too plain or cannot be decoded; a video's middle frame is among them.
     """
     found: dict[str, None] = {}
     for number in between(len(media), parts):
         try:
-            found[picture_hash(media.frame(number))] = None
+            found[image_hash(media.frame(number))] = None
         except HarnessError:  # it is told elsewhere, and looks like nothing
             continue
     return tuple(one for one in found if one)
@@ -146,7 +146,7 @@ def _shape(video: Media) -> tuple[Hashable, ...]:
 
 
 class Likeness:
-    """Pictures that are known, to ask whether another one is among them: 32 bytes for each."""
+    """Images that are known, to ask whether another one is among them: 32 bytes for each."""
 
     def __init__(self, hashes: Iterable[str]) -> None:
         packed = bytearray()
@@ -162,7 +162,7 @@ class Likeness:
         if not len(self) or len(wanted) != 2 * BYTES:
             return False
         asked = np.frombuffer(bytes.fromhex(wanted), dtype=np.uint64)
-        # The first word alone leaves one in thirty of other pictures.
+        # The first word alone leaves one in thirty of other images.
         near = np.flatnonzero(np.bitwise_count(self._known[0] ^ asked[0]) <= ALIKE)
         differ = np.bitwise_count(self._known.take(near, axis=1) ^ asked[:, None]).sum(axis=0)
         return bool((differ <= ALIKE).any())

@@ -40,7 +40,7 @@ def manifest_of(
     """
     data = {
         "fingerprint": survey.fingerprint,
-        "pictures": survey.pictures,
+        "images": survey.images,
         "n_total": survey.n_total,
         "ids": survey.ids,
     }
@@ -85,6 +85,6 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: made_with[name] for name in ("python", "platform", "device")}
     versions = made_with["packages"].items()
     kept["packages"] = {name: one for name, one in versions if name not in provenance.SCORING}
-    data = {name: one for name, one in manifest["data"].items() if name not in ("pictures", "ids")}
+    data = {name: one for name, one in manifest["data"].items() if name not in ("images", "ids")}
     rest = {name: one for name, one in manifest.items() if name != "deviations"}
     return {**rest, "provenance": kept, "data": data}

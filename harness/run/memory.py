@@ -19,7 +19,7 @@ class Peak(NamedTuple):
     """The most bytes that one process held at once, since it began; 0: unknown, or none."""
 
     memory: int = 0
-    """Resident, of all that it did: networks, caches and pictures too."""
+    """Resident, of all that it did: networks, caches and images too."""
     gpu: int = 0
     """In tensors, as torch counts them, on the GPU of those it uses that was fullest."""
 
@@ -40,7 +40,7 @@ class Memory:
     """The GPU's peak before the piece of work that has it to itself: torch forgets it then."""
 
     def enter(self, stage: str, pixels: int, *, samples: int = 1) -> None:
-        """Samples that `pixels` bytes of pictures and masks belong to come to a stage."""
+        """Samples that `pixels` bytes of images and masks belong to come to a stage."""
         with self._lock:
             held, bytes_ = self._now.get(stage, (0, 0))
             self._now[stage] = now = (held + samples, bytes_ + pixels)

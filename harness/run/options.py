@@ -48,7 +48,7 @@ class Options:
     """None: what the model likes."""
     workers: int = 1
     isolate: bool = False
-    """Give the model decoded pictures in a process of its own, and no handle to any file."""
+    """Give the model decoded images in a process of its own, and no handle to any file."""
     timeout: float | None = None
     """Seconds after which a worker process that is silent over one batch is replaced."""
     ray: str | None = None
@@ -61,7 +61,7 @@ class Options:
     retry_failed: bool = False
     """Predict again what failed, whatever the reason. Lost samples are always tried again."""
     allow_missing: bool = False
-    """Go on with samples whose pictures are missing or damaged; they count as failed."""
+    """Go on with samples whose images are missing or damaged; they count as failed."""
     restart: bool = False
     """Set an earlier run in this folder aside (it is renamed, not removed) and begin anew."""
     rescore: bool = False
@@ -69,7 +69,7 @@ class Options:
     checked: bool = False
     """The benchmark's files were looked at already, by `preflight`."""
     data_root: str = ""
-    """Recorded, so that a board can find the pictures again."""
+    """Recorded, so that a board can find the images again."""
 
     @property
     def here(self) -> bool:

@@ -42,7 +42,7 @@ from harness.run.predict import (
     predict,
     readable,
     records,
-    replied,
+    responded,
 )
 from harness.run.prefetch import decode, parts, shown_pixels
 from harness.run.room import ANSWERED, Room, needed
@@ -317,7 +317,7 @@ class Predictor:
         stage, before = under_way.stages[LANGUAGE], self._waited(model)
         try:
             whole, lost = readable(batch)
-            said = replied(model, whole, stage, lambda some: self._replies(model, some))
+            said = responded(model, whole, stage, lambda some: self._responses(model, some))
             with closing(said):
                 while True:
                     if by_sample(model) and len(self._ends) >= ANSWERED and not self.ending:
@@ -350,22 +350,22 @@ class Predictor:
                 raise CancelledError
 
     def _waited(self, model: Staged[Any]) -> float | None:
-        """Seconds that the network has waited for pictures, where one batch is asked for at once.
+        """Seconds that the network has waited for images, where one batch is asked for at once.
 
         Of several at once it could not be told whose they are.
         """
         return model.waited if model.turns == 1 else None
 
-    def _replies(self, model: Staged[Any], queries: Sequence[Query]) -> Sequence[Answered]:
+    def _responses(self, model: Staged[Any], queries: Sequence[Query]) -> Sequence[Answered]:
         if self.ending:
             raise CancelledError
-        replies = model.ask(queries) if queries else ()
-        if len(replies) != len(queries):
-            raise ValueError(f"{len(replies)} replies for {len(queries)} queries")
-        return replies
+        responses = model.ask(queries) if queries else ()
+        if len(responses) != len(queries):
+            raise ValueError(f"{len(responses)} responses for {len(queries)} queries")
+        return responses
 
     def _hand_on(
-        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Answered
+        self, model: Staged[Any], under_way: UnderWay, query: Query, response: Answered
     ) -> None:
         end: Future[None] = Future()
         with self._lock:
@@ -373,24 +373,24 @@ class Predictor:
                 raise CancelledError
             self._ends.add(end)
         self._memory.enter(SEGMENTATION, 0)  # it waits, and holds no pixels
-        self._in(SEGMENTATION, self._segment, model, under_way, query, reply, end)
+        self._in(SEGMENTATION, self._segment, model, under_way, query, response, end)
 
     def _segment(
         self,
         model: Staged[Any],
         under_way: UnderWay,
         query: Query,
-        reply: Answered,
+        response: Answered,
         end: "Future[None]",
     ) -> None:
         """Begin a sample once there is room for it; its last stage makes room for another."""
-        need = needed(model, query, reply)
+        need = needed(model, query, response)
         self._room.enter(need)
         self._memory.enter(SEGMENTATION, need, samples=0)
         try:
-            begun = self._begin(model, under_way, query, reply)
+            begun = self._begin(model, under_way, query, response)
             self._memory.enter(PROPAGATION, need)
-            self._in(PROPAGATION, self._finish, under_way, query, reply, need, begun, end)
+            self._in(PROPAGATION, self._finish, under_way, query, response, need, begun, end)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             self._room.leave(need)
             self._gone(under_way, end, error)
@@ -398,23 +398,23 @@ class Predictor:
             self._memory.leave(SEGMENTATION, need)
 
     def _begin(
-        self, model: Staged[Any], under_way: UnderWay, query: Query, reply: Answered
+        self, model: Staged[Any], under_way: UnderWay, query: Query, response: Answered
     ) -> Prediction | Callable[[], Prediction]:
         """What is left to do; a Prediction: it failed."""
         if self.closed:
             raise CancelledError
-        if isinstance(reply, Prediction):
-            return reply
+        if isinstance(response, Prediction):
+            return response
         start, stage = perf_counter(), under_way.stages[SEGMENTATION]
-        (begun,) = contained(self.model, [query], stage, lambda _: [model.begin(query, reply)])
+        (begun,) = contained(self.model, [query], stage, lambda _: [model.begin(query, response)])
         stage.end(start)
-        return replace(begun, calls=reply.calls) if isinstance(begun, Prediction) else begun
+        return replace(begun, calls=response.calls) if isinstance(begun, Prediction) else begun
 
     def _finish(
         self,
         under_way: UnderWay,
         query: Query,
-        reply: Answered,
+        response: Answered,
         need: int,
         begun: Prediction | Callable[[], Prediction],
         end: "Future[None]",
@@ -433,7 +433,7 @@ class Predictor:
                         self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
                     )
                     if prediction.failure is not None:  # what raised has none of its own
-                        prediction = replace(prediction, calls=reply.calls)
+                        prediction = replace(prediction, calls=response.calls)
             finally:
                 self._memory.leave(PROPAGATION, need)
                 self._room.leave(need)

@@ -128,15 +128,15 @@ def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one pass over the samples tells, before any picture is decoded."""
+    """What one pass over the samples tells, before any image is decoded."""
 
     n_total: int
     fingerprint: str
     """A hash of the annotation files' content and of every sample's id, question and size."""
-    pictures: str
-    """A hash of every sample's group and its pictures' sizes in bytes.
+    images: str
+    """A hash of every sample's group and its images' sizes in bytes.
 
-    Apart, because a damaged picture that was mended does not make other data of a benchmark: a run
+    Apart, because a damaged image that was mended does not make other data of a benchmark: a run
     goes on with it, and says so. Boards and gates compare both.
     """
     ids: str
@@ -150,9 +150,9 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
 
     Raises:
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
-            nothing to do; or a picture is lost, unless that is allowed.
+            nothing to do; or an image is lost, unless that is allowed.
     """
-    whole, pictures = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
     for path in task.annotations:
         with path.open("rb") as file:
             content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
@@ -183,12 +183,12 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
         sizes = [(media.size, len(media)) for media in sample.query.media]
         whole.update(repr((sample.id, sample.query.text, sizes)).encode())
         weights = [_weight(media) for media in sample.query.media]
-        pictures.update(repr((sample.group, weights)).encode())
+        images.update(repr((sample.group, weights)).encode())
     if not ids:
         raise DataError(
             f"{task.name}, split {task.split}", expected="at least one sample", found="none"
         )
-    return Survey(len(ids), whole.hexdigest(), pictures.hexdigest(), hash_of_ids(ids), forms)
+    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
 
 
 def hash_of_ids(ids: Iterable[str]) -> str:
@@ -207,12 +207,12 @@ def _weight(media: Media) -> int:
 
 
 def _refuse_lost(task: Task, sample: Sample) -> None:
-    if fault := lost_picture(sample.query):
+    if fault := lost_image(sample.query):
         raise DataError(f"{task.name}, sample {sample.id!r}: {fault}")
 
 
-def lost_picture(query: Query) -> str | None:
-    """Why a picture of the query cannot be read, if one cannot."""
+def lost_image(query: Query) -> str | None:
+    """Why an image of the query cannot be read, if one cannot."""
     return next((media.fault for media in query.media if media.fault), None)
 
 

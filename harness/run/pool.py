@@ -1,7 +1,7 @@
 """Several workers that each hold the model: who gets which batch, and what if one dies.
 
 A worker gets queries and is told nothing else: not the data root, not the targets. With `isolate`
-it is not even given handles to files: pictures arrive decoded, so that a process which may not
+it is not even given handles to files: images arrive decoded, so that a process which may not
 read the data root, or a machine which does not have it, predicts the same.
 """
 
@@ -214,7 +214,7 @@ class Pool(ABC):
         if not trusted:
             return None
         least = min(trusted, key=lambda member: len(member.held))
-        # One more than is under way is being decoded. Decoded pictures are large: an isolated
+        # One more than is under way is being decoded. Decoded images are large: an isolated
         # worker holds those of one batch. And where silence is watched, nothing more is sent to a
         # worker that may hang, for sending would wait for it.
         most = 1 if self.isolate or self.timeout is not None else self.hello.ahead + 1
@@ -336,7 +336,7 @@ def _another(what: str, first: Hello, other: Hello) -> ModelError:
             what,
             expected=f"the same device in every worker, here {first.device}",
             found=other.device,
-            fix="Replies may differ between kinds of devices: let all workers compute on one kind.",
+            fix="Responses may differ between kinds of devices: let all workers use one kind.",
         )
     return ModelError(
         what,
@@ -355,9 +355,9 @@ def _discard(member: Member) -> None:
 
 
 def carried(batch: Batch) -> Batch:
-    """The same batch with pictures decoded, for a process that may not read files.
+    """The same batch with images decoded, for a process that may not read files.
 
-    A picture that cannot be decoded becomes one that says so, in the words of the error.
+    An image that cannot be decoded becomes one that says so, in the words of the error.
     """
     made: dict[int, Media] = {}  # queries of one video share it, also on the way
     queries = []

@@ -18,7 +18,7 @@ from harness.errors import (
 from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
 from harness.model import Model, Staged
 from harness.plugins import missing, told
-from harness.run.plan import Batch, lost_picture
+from harness.run.plan import Batch, lost_image
 from harness.run.stages import Stage
 from harness.store.journal import line
 from harness.store.texts import shared
@@ -87,8 +87,8 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
 
 
 def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
-    """The queries whose pictures are there, and failures for the others."""
-    faults = {query.id: lost_picture(query) for query in batch.queries}
+    """The queries whose images are there, and failures for the others."""
+    faults = {query.id: lost_image(query) for query in batch.queries}
     whole = [query for query in batch.queries if faults[query.id] is None]
     lost = [
         failed(query, FailureKind.INFRASTRUCTURE, fault)
@@ -103,7 +103,7 @@ def by_sample(model: Model) -> bool:
     return isinstance(model, Staged) and model.by_sample
 
 
-def replied(
+def responded(
     model: Staged[Any],
     queries: Sequence[Query],
     stage: Stage,
@@ -117,8 +117,8 @@ def replied(
     left = dict(enumerate(queries))
     if left and by_sample(model):
         try:
-            for place, reply in model.asking(queries):
-                yield left.pop(place), reply
+            for place, response in model.asking(queries):
+                yield left.pop(place), response
         except (UsageError, MissingDependency, CancelledError):
             raise
         except (Exception, SystemExit):  # noqa: BLE001 - `contained` meets it again
@@ -142,7 +142,7 @@ def contained(
     """What `call`, a part of the model, says of each query, whatever it raises.
 
     A batch that does not fit is halved. A mistake in what was typed (UsageError) or a missing
-    package ends the run; a damaged file (of pictures, or of stored predictions) and a server that
+    package ends the run; a damaged file (of images, or of stored predictions) and a server that
     does not answer are infrastructure failures of their sample; any other exception is a model
     failure of the sample that causes it. That one is found by trying the model's own batches, of
     `batch_size`, if there are several, and then halves of those that raise, down to one query. Of
@@ -211,7 +211,7 @@ def _checked(query: Query, prediction: Prediction) -> Prediction:
     fault = prediction.answer and fault_of(query, prediction.answer)
     if fault:
         without = failed(
-            query, FailureKind.MODEL, fault, replies=prediction.replies, usage=prediction.usage
+            query, FailureKind.MODEL, fault, responses=prediction.responses, usage=prediction.usage
         )
         return replace(without, calls=prediction.calls, parsed=prediction.parsed)
     # Raises, as a fault of the model, if the journal could not give the prediction back.
@@ -234,7 +234,7 @@ def fault_of(query: Query, answer: Answer) -> str | None:
         for mask in masks:
             if (mask.width, mask.height) != query.size:
                 return (
-                    f"a mask of {mask.width} × {mask.height} pixels for a picture of "
+                    f"a mask of {mask.width} × {mask.height} pixels for an image of "
                     f"{query.size[0]} × {query.size[1]}"
                 )
     if answer.box_track is not None and len(answer.box_track) != frames:

@@ -1,4 +1,4 @@
-"""Pictures of the batches to come, decoded before a model looks at them, up to a number of bytes.
+"""Images of the batches to come, decoded before a model looks at them, up to a number of bytes.
 
 A model says which frames it looks at first (`looks_at`): of a long video those are few. Of one
 that does not say so, all are. What they are decoded into is the cache that all readers share.
@@ -77,12 +77,12 @@ def decode(part: Part, over: Callable[[], bool]) -> None:
 def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
     """Bytes of the decoded frames of queries that a model looks at first."""
     return sum(
-        _picture(media) * len(frames) for query in queries for media, frames in looks(model, query)
+        _image(media) * len(frames) for query in queries for media, frames in looks(model, query)
     )
 
 
 def masked_pixels(query: Query, objects: int | None = None) -> int:
-    """Bytes of the picture that is segmented, and of masks; 0 if none are asked for, or made.
+    """Bytes of the image that is segmented, and of masks; 0 if none are asked for, or made.
 
     Of one frame, masks of a byte a pixel: those of each of `objects` that are segmented, those that
     they are carried to, one of them all, and one that is encoded. Of every frame, run-lengths
@@ -94,10 +94,10 @@ def masked_pixels(query: Query, objects: int | None = None) -> int:
     media, several = query.media[0], 1 if objects is None else objects
     width, height = media.size
     runs = (RUNS_A_FRAME + RUNS_A_COLUMN * width) * len(media) * (several + 1)
-    return _picture(media) + width * height * 2 * (several + 1) + runs
+    return _image(media) + width * height * 2 * (several + 1) + runs
 
 
-def _picture(media: Media) -> int:
+def _image(media: Media) -> int:
     return media.size[0] * media.size[1] * 3
 
 
@@ -116,8 +116,8 @@ def _wanted(model: Model, queries: Sequence[Query]) -> Iterator[Part]:
 def _fitting(wanted: Iterable[Part], most: int) -> Iterator[Part]:
     """As much of it as fits into `most` bytes, the first parts first."""
     for part in wanted:
-        room = most // _picture(part.media)
+        room = most // _image(part.media)
         frames = part.frames[:room] if part.divisible or len(part.frames) <= room else ()
         if frames:
-            most -= _picture(part.media) * len(frames)
+            most -= _image(part.media) * len(frames)
             yield part._replace(frames=frames)

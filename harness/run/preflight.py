@@ -27,10 +27,10 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
         raise DataError(
             f"{task.name}, split {task.split}: {len(problems)} file(s) are not as they should "
             f"be\n  {text}\nMend them (`harness data check {task.name}` lists all). Where "
-            "pictures are missing or damaged, --allow-missing counts their samples as failed"
+            "images are missing or damaged, --allow-missing counts their samples as failed"
         )
     progress.note(
-        f"{len(problems)} faulty file(s); samples without a picture count as failed\n  {text}"
+        f"{len(problems)} faulty file(s); samples without an image count as failed\n  {text}"
     )
 
 

@@ -25,7 +25,7 @@ def undecodable(task: Task, *, every: bool = False) -> Iterator[Problem]:
 
     Args:
         task: Whose samples' media are looked at.
-        every: Decode all frames, also of pictures.
+        every: Decode all frames, also of images.
     """
     seen: set[tuple[str, int]] = set()
     for sample in samples_of(task):

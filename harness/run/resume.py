@@ -17,7 +17,7 @@ from harness.store.checksums import CHECKSUMS, changed
 from harness.store.journal import Journal, Place
 from harness.types import FailureKind
 
-NOT_HELD = ("config_hash", "data.root", "data.pictures_before", "resumed_at")
+NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
 """Of a manifest, what may differ in a run that goes on."""
 
 
@@ -26,7 +26,7 @@ def begin_or_resume(
 ) -> dict[str, Any] | None:
     """Write the manifest of a new run, or hold it against that of the run in `folder`.
 
-    Pictures and commits may differ: that is recorded. A finished run keeps its manifest, which is
+    Images and commits may differ: that is recorded. A finished run keeps its manifest, which is
     under its checksums, until it is finished anew: returned is what `finish` has to write then.
 
     Raises:
@@ -47,10 +47,10 @@ def begin_or_resume(
             f"run folder {folder} was begun with something else (old → new)\n  {shown}\n"
             "Choose another --out, or pass --restart to set the old run aside and begin anew"
         )
-    before, now_there = old["data"].get("pictures"), manifest["data"]["pictures"]
+    before, now_there = old["data"].get("images"), manifest["data"]["images"]
     if before != now_there:
-        progress.note("pictures have changed since the run began; that is recorded")
-        old = {**old, "data": {**old["data"], "pictures": now_there, "pictures_before": before}}
+        progress.note("images have changed since the run began; that is recorded")
+        old = {**old, "data": {**old["data"], "images": now_there, "images_before": before}}
     old["deviations"] = manifest["deviations"]  # they follow from the rest
     code = [old["provenance"]["commit"], *old.get("resumed_at", [])]
     now = manifest["provenance"]["commit"]

@@ -15,12 +15,12 @@ from harness.types import Prediction, Query
 
 BEGUN = 4
 """Samples, of all batches together, that may be segmented and not finished: each of them holds its
-pictures and masks."""
+images and masks."""
 ANSWERED = 16
 """Samples that may be answered and not finished, of a model that answers by the sample: while so
 many wait for their masks, no more are asked for."""
 MASK_BYTES = 2 << 30
-"""Of the pictures and masks of those samples together, unless one alone needs more."""
+"""Of the images and masks of those samples together, unless one alone needs more."""
 
 
 @dataclass(slots=True)
@@ -63,15 +63,15 @@ class Room:
         return within or self._held == 0
 
 
-def needed(model: Staged[Any], query: Query, reply: Any) -> int:
-    """Bytes of the picture and the masks that are made of a reply, as far as that is known.
+def needed(model: Staged[Any], query: Query, response: Any) -> int:
+    """Bytes of the image and the masks that are made of a response, as far as that is known.
 
     An `objects` that raises is as none: what is wrong shows when the sample is begun.
     """
-    if isinstance(reply, Prediction):  # it says why there is no reply
+    if isinstance(response, Prediction):  # it says why there is no response
         return 0
     try:
-        counted = model.objects(query, reply)
+        counted = model.objects(query, response)
         objects = None if counted is None else max(0, int(counted))
     except (Exception, SystemExit):  # noqa: BLE001 - the boundary to models
         objects = None

@@ -50,7 +50,7 @@ class Submission:
     allow_extra: bool = False
     """Accept ids that the task does not have, instead of refusing the file."""
     allow_missing: bool = False
-    """Go on where pictures are missing: what is said about them in words is scored all the same."""
+    """Go on where images are missing: what is said about them in words is scored all the same."""
     data_root: str = ""
     format: str = "jsonl"
     """Of the file: a name in `harness.formats`, or what `tree` is called."""
@@ -60,7 +60,7 @@ class Submission:
     """Reads a folder of predictions; None: it is a file of `format`."""
 
     def deviations(self, task: Task) -> list[Deviation]:
-        """In what replies are read otherwise than the paper of the reader's method reads them."""
+        """In what responses are read otherwise than the paper of the reader's method reads them."""
         if self.reader is None:
             return []
         return deviations(self.reader_spec, self.reader.describe(), task.forms, task.name)

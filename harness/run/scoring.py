@@ -84,8 +84,8 @@ def unanswered(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
     """Why a sample has no answer, by the rule that makes the task's number; None if it has one.
 
     A response that the model's parser could not read is an answer where the protocol reads it, and
-    one that no rule of the protocol reads is none, whatever the parser made of it. Where the truth
-    is hidden, the parser is all there is.
+    one that no rule of the protocol reads is none, whatever the parser made of it. Where the ground
+    truth is hidden, the parser is all there is.
 
     Raises:
         DataError: the protocol's rule raises.
@@ -115,13 +115,13 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
     """Score one unit by the task's protocol.
 
     Raises:
-        DataError: its samples disagree in group or have no truth, or the scorer raises or returns
-            what is no number.
+        DataError: its samples disagree in group or have no ground truth, or the scorer raises or
+            returns what is no number.
     """
     if any(sample.target is None for sample in unit):
         raise DataError(
             f"{task.name}, split {task.split}",
-            expected="truth to score against",
+            expected="ground truth to score against",
             found="none: the organisers keep it",
             fix="Run `harness eval` on it: that writes the file for their server.",
         )

@@ -18,12 +18,12 @@ class Stage:
 
     seconds: float = 0.0
     waited: float | None = None
-    """Seconds of those in which the network stood still for pictures, as far as it is known; None:
+    """Seconds of those in which the network stood still for images, as far as it is known; None:
     it is known of none."""
     samples: int = 0
     """The most samples that were in it or waited for it at once, in one process."""
     pixels: int = 0
-    """The most bytes of decoded pictures and masks that belonged to those, counted by their sizes:
+    """The most bytes of decoded images and masks that belonged to those, counted by their sizes:
     not measured, and partly shared with the cache of frames."""
     gpu_peak: int = 0
     """The most bytes on a GPU while it worked; 0 where other stages work beside it."""

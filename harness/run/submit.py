@@ -1,4 +1,6 @@
-"""A benchmark whose truth is hidden: a file for the organisers' server takes the scores' place."""
+"""A benchmark whose ground truth is hidden: a file for the organisers' server takes the scores'
+place.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -39,7 +41,7 @@ def submit(
     finish(run.folder, None, results)
     failed = sum(counted.failures.values())
     progress.note(
-        f"the truth is hidden; the file for the organisers' server: {written}"
+        f"the ground truth is hidden; the file for the organisers' server: {written}"
         + (f" ({failed} of {total} samples failed)" if failed else "")
     )
 

@@ -17,19 +17,19 @@ from harness.plugins import blamed, check_contract
 from harness.record import config_hash, differences
 from harness.run.interrupts import interrupts
 from harness.run.memory import gpu_peak
-from harness.run.plan import Selection, lost_picture, samples_of, survey
+from harness.run.plan import Selection, lost_image, samples_of, survey
 from harness.run.problems import told
 from harness.run.trained import (
     ADAPTER,
     COPIED,
+    GROUND_TRUTH,
     MANIFEST,
     SAMPLES,
-    TRUTH,
     VERSION,
     Trained,
     Training,
     trained_by,
-    with_pictures,
+    with_images,
     write_samples,
 )
 from harness.run.workers import Hello, build_model, hello
@@ -43,7 +43,7 @@ from harness.types import Sample
 NOT_COMPARED = ("config_hash", "data_root", "devices", "eval_model", "seconds", "result")
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
 """Recorded, but a training goes on with others."""
-NOT_COMPARED_OF_TASKS = ("pictures", "faults")
+NOT_COMPARED_OF_TASKS = ("images", "faults")
 SHOWN = 10  # faulty files that are listed
 
 
@@ -155,7 +155,7 @@ def manifest_of(
     said = None if model is None else hello(build_model(model, options.seed))
     plain: dict[str, Any] = {
         "version": VERSION,
-        "truth": TRUTH,
+        "ground_truth": GROUND_TRUTH,
         "harness": __version__,
         "method": {
             "name": trainer.name,
@@ -215,32 +215,32 @@ def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
         "split": task.split,
         "arguments": dict(task.arguments),
         "fingerprint": found.fingerprint,
-        "pictures": found.pictures,
+        "images": found.images,
         "n_total": found.n_total,
         "ids": ids,
     }
 
 
 def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, int]]:
-    """The task without samples whose pictures are missing or no pictures, which are named.
+    """The task without samples whose images are missing or no images, which are named.
 
     Beside it, for the record: how many faulty records and files its check has `found`, and how
-    many samples are `left_out` for want of a picture. Nothing is decoded here: what cannot be
+    many samples are `left_out` for want of an image. Nothing is decoded here: what cannot be
     decoded is the trainer's to find before its first step.
     """
     with blamed(f"the check of {task.name}"):
         problems = [told(problem.path, problem.message) for problem in task.check()]
     if not problems:
         return task, {"found": 0, "left_out": 0}
-    lost = [sample.id for sample in samples_of(task) if lost_picture(sample.query)]
+    lost = [sample.id for sample in samples_of(task) if lost_image(sample.query)]
     shown = "\n  ".join([*problems[:SHOWN], *(["…"] if len(problems) > SHOWN else [])])
     progress.note(
         f"{task.name}: {len(problems)} faulty file(s), and {len(lost)} sample(s) that "
-        f"are left out for want of a picture\n  {shown}"
+        f"are left out for want of an image\n  {shown}"
     )
 
     def samples() -> Iterator[Sample]:
-        return (one for one in samples_of(task) if not lost_picture(one.query))
+        return (one for one in samples_of(task) if not lost_image(one.query))
 
     counted = {"found": len(problems), "left_out": len(lost)}
     return (replace(task, samples=samples) if lost else task), counted
@@ -258,13 +258,13 @@ def _listed(task: Task) -> list[Trained]:
 def _pictured(
     tasks: Sequence[Task], listed: Sequence[Sequence[Trained]], progress: TrainingProgress
 ) -> list[list[Trained]]:
-    """The rows with the hashes of their pictures, each of which is decoded for that."""
+    """The rows with the hashes of their images, each of which is decoded for that."""
     total, done = sum(map(len, listed)), 0
     made: list[list[Trained]] = []
-    progress.start("looking at pictures", total, 0)
+    progress.start("looking at images", total, 0)
     for task, rows in zip(tasks, listed, strict=True):
         made.append([])
-        for row in with_pictures(rows, task):
+        for row in with_images(rows, task):
             made[-1].append(row)
             done += 1
             progress.step(done, {})

@@ -24,7 +24,7 @@ from harness.trainer import CURVE as CURVE_FILE
 from harness.types import Sample
 
 VERSION = 1
-TRUTH = 2  # 1: connected parts of masks, where a benchmark tells instances apart
+GROUND_TRUTH = 2  # 1: connected parts of masks, where a benchmark tells instances apart
 MANIFEST, SAMPLES = origin.MANIFEST, "samples.jsonl"
 COPIED = {MANIFEST: origin.INSIDE, SAMPLES: "harness_samples.jsonl"}
 """What they are called inside the checkpoint, which knows by itself what it was trained on."""
@@ -52,7 +52,7 @@ class Trained:
     many there are is for a task's arguments to say."""
     question: str
     """A hash of its text."""
-    pictures: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     """Perceptual hashes of its media, several of a video (`harness.run.likeness`); none of those
     that cannot be told from others. Trainings that were made earlier have that of a video's middle
     frame alone, or none."""
@@ -77,8 +77,8 @@ class Trained:
         return self.task, self.id, self.question, self.shape
 
     @property
-    def same_picture(self) -> tuple[Any, ...]:
-        """Equal for questions about the same picture or video of a benchmark."""
+    def same_image(self) -> tuple[Any, ...]:
+        """Equal for questions about the same image or video of a benchmark."""
         return self.task, self.group, self.shape
 
     @property
@@ -95,29 +95,29 @@ class Overlap:
     n_total: int
     samples: int
     """Samples that were trained on themselves."""
-    pictures: int
-    """Samples whose picture or video was trained on, those of `samples` among them."""
+    images: int
+    """Samples whose image or video was trained on, those of `samples` among them."""
     examples: tuple[str, ...]
-    """Some ids of `samples`, or of `pictures`, `alike` or `scans` if there are none."""
+    """Some ids of `samples`, or of `images`, `alike` or `scans` if there are none."""
     alike: int = 0
-    """Further samples, whose picture or a frame of whose video looks like one that was trained on
+    """Further samples, whose image or a frame of whose video looks like one that was trained on
     under another name, with other questions."""
     scans: int = 0
-    """Further samples, which show a scan of ScanNet that was trained on, in other pictures."""
+    """Further samples, which show a scan of ScanNet that was trained on, in other images."""
 
     @property
     def found(self) -> bool:
         """Whether there is any."""
-        return bool(self.pictures or self.alike or self.scans)
+        return bool(self.images or self.alike or self.scans)
 
     def __str__(self) -> str:
         if not self.found:
-            return "no sample and no picture of it was trained on"
+            return "no sample and no image of it was trained on"
         named = ", ".join(self.examples)
-        more = f"; {self.alike} more look like pictures that were" if self.alike else ""
+        more = f"; {self.alike} more look like images that were" if self.alike else ""
         more += f"; {self.scans} more show scans of ScanNet that were" if self.scans else ""
         return (
-            f"{self.samples} of {self.n_total} samples, and pictures of {self.pictures}, were "
+            f"{self.samples} of {self.n_total} samples, and images of {self.images}, were "
             f"trained on{more} ({named}, …)"
         )
 
@@ -125,10 +125,10 @@ class Overlap:
 def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = None) -> Overlap:
     """Compare what was trained on with the samples of a task.
 
-    By native ids first. Then the pictures of the other samples are decoded, and compared by
-    perceptual hash: the same picture is found under the names of other benchmarks too, and with
+    By native ids first. Then the images of the other samples are decoded, and compared by
+    perceptual hash: the same image is found under the names of other benchmarks too, and with
     the same question it is the same sample, such as one of ReasonSeg in a training set that is
-    drawn from it. A video is compared by frames of it, with other videos and with pictures. Last,
+    drawn from it. A video is compared by frames of it, with other videos and with images. Last,
     what is called by the same scan of ScanNet shows the same room.
     """
     known = list(rows)
@@ -136,7 +136,7 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
     if not known:
         return Overlap(sum(1 for _ in chosen.samples(task)), 0, 0, ())
     seen = {row.same_sample for row in known}
-    pictured = {row.same_picture for row in known}
+    pictured = {row.same_image for row in known}
     n_total, same, shared = 0, [], []
     others: dict[str, Trained] = {}
     for sample in chosen.samples(task):
@@ -144,7 +144,7 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
         n_total += 1
         if row.same_sample in seen:
             same.append(row.id)
-        if row.same_sample in seen or row.same_picture in pictured:
+        if row.same_sample in seen or row.same_image in pictured:
             shared.append(row.id)
         else:
             others[row.id] = row
@@ -163,17 +163,17 @@ def _alike(
     others: Sequence[Trained],
     media: Iterable[tuple[str, tuple[Media, ...]]],
 ) -> tuple[list[str], list[str]]:
-    """Ids of samples that show a known picture: asked what was asked about it, and others."""
-    pictures = Likeness(one for row in known for one in row.pictures)
-    if not len(pictures):
+    """Ids of samples that show a known image: asked what was asked about it, and others."""
+    images = Likeness(one for row in known for one in row.images)
+    if not len(images):
         return [], []
     asked: dict[str, list[str]] = {}
     for row in known:
-        asked.setdefault(row.question, []).extend(row.pictures)
+        asked.setdefault(row.question, []).extend(row.images)
     again: list[str] = []
     alike: list[str] = []
     for row, hashes in zip(others, media_hashes(media, ASKED), strict=True):
-        if any(one in pictures for one in hashes):
+        if any(one in images for one in hashes):
             questioned = Likeness(asked.get(row.question, ()))
             found = again if any(one in questioned for one in hashes) else alike
             found.append(row.id)
@@ -186,11 +186,11 @@ def _same_scans(known: Iterable[Trained], others: Iterable[Trained]) -> list[str
     return [row.id for row in others if row.scan in scans]
 
 
-def with_pictures(rows: Iterable[Trained], task: Task) -> Iterator[Trained]:
-    """The rows of a task's samples, in order, with the perceptual hashes of their pictures."""
+def with_images(rows: Iterable[Trained], task: Task) -> Iterator[Trained]:
+    """The rows of a task's samples, in order, with the perceptual hashes of their images."""
     shown = media_hashes((sample.group, sample.query.media) for sample in samples_of(task))
     for row, hashes in zip(rows, shown, strict=True):
-        yield replace(row, pictures=hashes)
+        yield replace(row, images=hashes)
 
 
 def trained_on(checkpoint: Path) -> list[Trained] | None:
@@ -266,7 +266,7 @@ def read_overlap(run: Path) -> Overlap | None:
     plain = read_json(path)
     try:
         found = Overlap(**{**plain, "examples": tuple(map(str, plain["examples"]))})
-        counts = (found.n_total, found.samples, found.pictures, found.alike, found.scans)
+        counts = (found.n_total, found.samples, found.images, found.alike, found.scans)
     except (KeyError, TypeError) as error:
         raise StoreError(
             f"file {path}",
@@ -360,14 +360,14 @@ def _row(line: str, known: dict[tuple[str, ...], tuple[str, ...]], where: str) -
     """Read a line. Questions about one video share its hashes, by way of `known`."""
     try:
         plain = json.loads(line)
-        size, pictures = tuple(map(int, plain["size"])), tuple(plain.get("pictures", ()))
-        pictures = known.setdefault(pictures, pictures)
-        row = Trained(**{**plain, "size": size, "pictures": pictures})
+        size, images = tuple(map(int, plain["size"])), tuple(plain.get("images", ()))
+        images = known.setdefault(images, images)
+        row = Trained(**{**plain, "size": size, "images": images})
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(
             where, expected="a sample that was trained on", found=f"{type(error).__name__}: {error}"
         ) from error
-    texts = (row.task, row.split, row.id, row.group, row.question, *row.pictures)
+    texts = (row.task, row.split, row.id, row.group, row.question, *row.images)
     if not all(isinstance(text, str) for text in texts):
         raise StoreError(where, expected="texts", found=line[:60])
     return row

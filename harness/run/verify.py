@@ -1,7 +1,7 @@
 """`harness verify`: perfect answers must reach the ceiling of a task's card.
 
-Once as answers: reader, run-lengths, journal form and scorer are right. Once as *reply text*: the
-perfect answer is written in a model's grammar and coordinates, then parsed, rescaled, segmented
+Once as answers: reader, run-lengths, journal form and scorer are right. Once as *response text*:
+the perfect answer is written in a model's grammar and coordinates, then parsed, rescaled, segmented
 and propagated as if a model had said it, so that no parser or coordinate bug can hide. The
 segmenter and the propagator are oracles: they give the true object if the prompt names it, and
 nothing if it does not.
@@ -35,7 +35,7 @@ from harness.model import (
     MaskResponse,
     ObjectPrompt,
     Propagator,
-    ReplyReader,
+    ResponseReader,
     Segmenter,
 )
 from harness.plugins import blamed
@@ -57,7 +57,7 @@ class Verdict:
     task: str
     protocol: str
     way: str
-    """`answers`, `replies` or `masks`."""
+    """`answers`, `responses` or `masks`."""
     metric: str
     value: float | None
     ceiling: float
@@ -73,18 +73,18 @@ class Verdict:
         return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
 
 
-def verify(task: Task, reader: ReplyReader | MaskEmitter | None) -> Iterator[Verdict]:
+def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[Verdict]:
     """Score perfect answers: directly, and through `reader` if one is given.
 
-    A reader is given perfect replies and perception, a model that emits masks a perfect network.
+    A reader is given perfect responses and perception, a model that emits masks a perfect network.
 
     Raises:
-        DataError: the truth is hidden, or the benchmark's files are not as they should be.
+        DataError: the ground truth is hidden, or the benchmark's files are not as they should be.
     """
     if task.submission is not None:
         raise DataError(
             f"{task.name}, split {task.split}",
-            expected="truth to verify with",
+            expected="ground truth to verify with",
             found="none: the organisers keep it",
             fix="Verify another split.",
         )
@@ -101,8 +101,8 @@ def verify(task: Task, reader: ReplyReader | MaskEmitter | None) -> Iterator[Ver
         ],
     )
     if reader is not None:
-        if isinstance(reader, ReplyReader):
-            way, through = "replies", partial(through_text, reader=reader)
+        if isinstance(reader, ResponseReader):
+            way, through = "responses", partial(through_text, reader=reader)
         else:
             way, through = "masks", partial(through_masks, model=reader)
         yield _verdict(
@@ -144,14 +144,14 @@ def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
 
 def perfect(sample: Sample) -> Prediction:
     """The target's own answer, through the form in which the journal keeps it."""
-    assert sample.target is not None, "verify refuses tasks without truth"
+    assert sample.target is not None, "verify refuses tasks without ground truth"
     said = Prediction(query_id=sample.query.id, answer=sample.target.answer)
     return prediction_from_json(prediction_to_json(said))
 
 
-def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
-    """The target's answer, written as a reply and read again with oracle perception."""
-    assert sample.target is not None, "verify refuses tasks without truth"
+def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
+    """The target's answer, written as a response and read again with oracle perception."""
+    assert sample.target is not None, "verify refuses tasks without ground truth"
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
     seeing = reader.with_perception(oracle, oracle)
     return seeing.read(sample.query, seeing.write(sample.query, sample.target.answer))
@@ -159,7 +159,7 @@ def through_text(sample: Sample, reader: ReplyReader) -> Prediction:
 
 def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:
     """The target's answer as a network that emits masks would give it, through all after it."""
-    assert sample.target is not None, "verify refuses tasks without truth"
+    assert sample.target is not None, "verify refuses tasks without ground truth"
     texts = model.write(sample.query, sample.target.answer)
     (prediction,) = model.with_network(PerfectNetwork(sample.target.answer, texts)).predict(
         [sample.query]
@@ -209,7 +209,7 @@ def _filled(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
 
 @dataclass(frozen=True)
 class Oracle(Segmenter, Propagator):
-    """Segments and propagates the truth, for prompts that name it.
+    """Segments and propagates the ground truth, for prompts that name it.
 
     The objects are the true instances (where those are not known, the connected parts of the true
     mask). A prompt names one if its box, where it has one, agrees on every side within what
@@ -233,11 +233,13 @@ class Oracle(Segmenter, Propagator):
         """A short name for records."""
         return "oracle"
 
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """The part of the truth that each prompt names; an empty mask for a prompt that is off."""
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """The part of the ground truth that each prompt names; an empty mask for a prompt that is
+        off.
+        """
         best: list[BoolArray] = []
-        for objects in self._truths(picture):
-            found = self._found(prompts, objects, picture)
+        for objects in self._ground_truths(image):
+            found = self._found(prompts, objects, image)
             if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
                 best = found
         return best
@@ -246,12 +248,12 @@ class Oracle(Segmenter, Propagator):
         self,
         prompts: Sequence[ObjectPrompt],
         objects: Sequence[tuple[Box, BoolArray]],
-        picture: Frame,
+        image: Frame,
     ) -> list[BoolArray]:
         masks = [part for _, part in objects]
-        nothing = np.zeros(picture.shape[:2], dtype=np.bool_)
+        nothing = np.zeros(image.shape[:2], dtype=np.bool_)
         everything = np.logical_or.reduce([nothing, *masks])
-        named = _named([one for one in prompts if _is_placed(one)], objects, picture)
+        named = _named([one for one in prompts if _is_placed(one)], objects, image)
         found = []
         for prompt in prompts:
             if _is_placed(prompt):
@@ -264,11 +266,11 @@ class Oracle(Segmenter, Propagator):
     def _is_asked(self, phrase: str) -> bool:
         return bool(phrase.strip()) and phrase.strip().casefold() == self.text.strip().casefold()
 
-    def _truths(self, picture: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:
+    def _ground_truths(self, image: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:
         """The true objects of the frames that look like this (still videos repeat frames)."""
         answer = self.target.answer
         for index, mask in enumerate(answer.masks or ()):
-            if np.array_equal(self.media.frame(index), picture):
+            if np.array_equal(self.media.frame(index), image):
                 known = answer.instances
                 yield (
                     components(mask.to_array())
@@ -277,14 +279,18 @@ class Oracle(Segmenter, Propagator):
                 )
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """The true track, if the masks together are the truth at `start`; else nothing."""
+        """The true track, if the masks together are the ground truth at `start`; else nothing."""
         known = self.target.answer.masks or ()
-        truth = Track(len(known), video.size[1], video.size[0])
-        nothing = truth[:]
+        ground_truth = Track(len(known), video.size[1], video.size[0])
+        nothing = ground_truth[:]
         for index, mask in enumerate(known):
-            truth[index] = mask.to_array()  # as a propagator's masks are encoded, not as read
-        right = bool(masks) and np.array_equal(np.logical_or.reduce(list(masks)), truth[start])
-        return [truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
+            ground_truth[index] = (
+                mask.to_array()
+            )  # as a propagator's masks are encoded, not as read
+        right = bool(masks) and np.array_equal(
+            np.logical_or.reduce(list(masks)), ground_truth[start]
+        )
+        return [ground_truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
 
 
 def boxed(mask: Rle) -> tuple[Box, BoolArray]:
@@ -312,10 +318,10 @@ def _is_placed(prompt: ObjectPrompt) -> bool:
 
 
 def _named(
-    prompts: Sequence[ObjectPrompt], parts: Sequence[tuple[Box, BoolArray]], picture: Frame
+    prompts: Sequence[ObjectPrompt], parts: Sequence[tuple[Box, BoolArray]], image: Frame
 ) -> Iterator[int | None]:
     """The number of the part that each prompt names; None for one that names none."""
-    height, width = picture.shape[:2]
+    height, width = image.shape[:2]
     reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
     far = np.full((len(prompts), len(parts)), np.inf)
     for row, prompt in enumerate(prompts):

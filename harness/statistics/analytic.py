@@ -49,9 +49,9 @@ def clustered_mean(
 
     Args:
         values: One number a sample.
-        groups: The group of each sample, such as its picture's name.
+        groups: The group of each sample, such as its image's name.
         weights: How often each sample counts; default: once.
-        level: How often intervals like this hold the truth.
+        level: How often intervals like this hold the ground truth.
 
     Raises:
         DataError: lengths differ, a number is not finite, or fewer than two groups count.
@@ -83,7 +83,7 @@ def clustered_ratio(
         numerators: One a sample.
         denominators: One a sample, from 0 on.
         groups: The group of each sample.
-        level: How often intervals like this hold the truth.
+        level: How often intervals like this hold the ground truth.
 
     Raises:
         DataError: lengths differ, a number is not finite, or fewer than two groups have a

@@ -1,6 +1,6 @@
 """Sums of merged statistics a group, and the metrics' numbers under any weighting of the groups.
 
-Samples of one picture or video are not independent, so groups, not samples, are what resampling
+Samples of one image or video are not independent, so groups, not samples, are what resampling
 weighs. Sums a group are all it needs: a quotient's numerator and denominator are linear in the
 weights, which makes thousands of resamples one matrix product.
 """

@@ -80,7 +80,7 @@ def intervals(
     Args:
         metrics: The protocol's metrics, each after those that it is derived from.
         units: The units of one run, in any order.
-        level: How often intervals like this hold the truth.
+        level: How often intervals like this hold the ground truth.
         blocks: Maximum number of blocks that the groups are dealt into.
         seed: Seeds the dealing; it matters only where there are more groups than blocks.
 

@@ -1,6 +1,6 @@
 """Two runs on the same samples: the difference, its interval, and the detectable difference.
 
-Both runs answered the same questions, so the difficulty of a picture cancels in the difference;
+Both runs answered the same questions, so the difficulty of an image cancels in the difference;
 a paired comparison sees far smaller changes than two separate intervals do.
 """
 

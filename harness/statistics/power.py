@@ -59,7 +59,7 @@ def planned_detectable(
         metrics: The protocol's metrics, each after those that it is derived from.
         units: The units of the first run.
         name: The metric.
-        groups: How many groups (pictures, videos) like these both models will answer; default:
+        groups: How many groups (images, videos) like these both models will answer; default:
             as many as there are.
         correlation: How the two models' scores of a group are expected to correlate. 0 treats
             them as strangers, which is cautious: models agree on what is difficult, and 0.5 to

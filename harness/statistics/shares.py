@@ -2,10 +2,10 @@
 
 The bootstrap of a share is too narrow near 0 and 1, and has no length at them, because a resample
 of right answers holds right answers only. The exact interval of Clopper and Pearson (1934, "The Use
-of Confidence or Fiducial Limits Illustrated in the Case of the Binomial") holds the truth at least
-as often as it says. For samples that come in groups it is computed with their effective number, as
-for surveys (Korn and Graubard 1998, "Confidence Intervals for Proportions with Small Expected
-Number of Positive Counts Estimated from Survey Data").
+of Confidence or Fiducial Limits Illustrated in the Case of the Binomial") holds the ground truth at
+least as often as it says. For samples that come in groups it is computed with their effective
+number, as for surveys (Korn and Graubard 1998, "Confidence Intervals for Proportions with Small
+Expected Number of Positive Counts Estimated from Survey Data").
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
         share: From 0 to 1.
         size: The effective number of answers, which need not be whole.
         groups: From how many groups.
-        level: How often intervals like this hold the truth, at least.
+        level: How often intervals like this hold the ground truth, at least.
 
     >>> [round(end, 3) for end in exact(1.0, size=24, groups=10**9, level=0.95)]
     [0.858, 1.0]
@@ -62,7 +62,7 @@ def of_answers(
         weights: One an answer.
         above: The weights of right answers, one sum a group.
         below: The weights of all answers, one sum a group.
-        level: How often intervals like this hold the truth.
+        level: How often intervals like this hold the ground truth.
     """
     found = estimate(above, below, level=level)
     if found is None:

@@ -61,7 +61,7 @@ class Swaps:
         that of a t test, and holds 0.
 
         Args:
-            level: How often intervals like this hold the truth.
+            level: How often intervals like this hold the ground truth.
             error: The difference's standard error.
             groups: From how many groups.
         """

@@ -1,6 +1,6 @@
 """Sources of a score's variance: samples, training seeds, decoding seeds.
 
-Every group (picture, video) is answered by t trainings of one recipe, each decoded d times. The
+Every group (image, video) is answered by t trainings of one recipe, each decoded d times. The
 random-effects model is that of generalisability theory with decodings nested in trainings and
 both crossed with groups (Brennan 2001, "Generalizability Theory", the design p × (D : T)):
 
@@ -106,7 +106,7 @@ def components(values: ArrayLike) -> Components:
     Raises:
         DataError: not such a table of finite numbers, or fewer than two groups.
 
-    Two pictures that differ, trainings that do not:
+    Two images that differ, trainings that do not:
 
     >>> split = components([[[0.0, 0.2], [0.1, 0.1]], [[0.8, 1.0], [0.9, 0.9]]])
     >>> round(split.sample, 3), split.training, split.clipped
@@ -157,7 +157,7 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
 
     Args:
         values: Groups × trainings × decodings, as in `components`.
-        level: How often intervals like this hold the truth.
+        level: How often intervals like this hold the ground truth.
 
     Raises:
         DataError: not such a table of finite numbers, or fewer than two groups.

@@ -69,9 +69,9 @@ class Decoder:
             self._enter(key)
             for stamp, frame in self._ahead(wanted):
                 if stamp == wanted:
-                    return self._picture(frame, number)
+                    return self._image(frame, number)
                 if stamp in kept:
-                    passed(kept[stamp], self._picture(frame, kept[stamp]))
+                    passed(kept[stamp], self._image(frame, kept[stamp]))
         raise MediaError(
             f"video {self.path}, frame {number}",
             fix=FIX,
@@ -120,7 +120,7 @@ class Decoder:
             return frame.pts
         return None if self._at is None else self._at + 1
 
-    def _picture(self, frame: "VideoFrame", number: int) -> Frame:
+    def _image(self, frame: "VideoFrame", number: int) -> Frame:
         if frame.is_corrupt:
             raise MediaError(
                 f"video {self.path}, frame {number}",
@@ -128,9 +128,9 @@ class Decoder:
                 found="a damaged one",
                 fix=FIX,
             )
-        picture = frame.to_ndarray(format="rgb24")
+        image = frame.to_ndarray(format="rgb24")
         turns = round(frame.rotation / 90) % 4  # counter-clockwise, as the file says
-        return np.ascontiguousarray(np.rot90(picture, turns))
+        return np.ascontiguousarray(np.rot90(image, turns))
 
 
 class Decoders:

@@ -1,1 +1,3 @@
-"""`shapes`: a generated world of coloured shapes with exact truth, and the questions about it."""
+"""`shapes`: a generated world of coloured shapes with exact ground truth, and the questions about
+it.
+"""

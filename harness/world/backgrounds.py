@@ -34,9 +34,9 @@ def draw_background(background: Background, *, width: int, height: int) -> Frame
         offsets = draws.array((height, width), below=2 * NOISE + 1) - NOISE
     elif background.kind == "textured":
         offsets = draws.choice(TEXTURES)(draws, height, width)
-    picture: Frame = np.clip(base + offsets[:, :, None], 0, 255).astype(np.uint8)
-    picture.flags.writeable = False
-    return picture
+    image: Frame = np.clip(base + offsets[:, :, None], 0, 255).astype(np.uint8)
+    image.flags.writeable = False
+    return image
 
 
 def _stripes(draws: Draws, height: int, width: int) -> Offsets:

@@ -1,4 +1,4 @@
-"""Pictures to bytes: PNG that is equal on every machine, and JPEG as the benchmarks have it.
+"""Images to bytes: PNG that is equal on every machine, and JPEG as the benchmarks have it.
 
 Which bytes zlib makes depends on the library that a Python was built with, so the PNG here is
 packed by a few lines of our own: one deflate block with the fixed codes, in which a run of equal
@@ -22,19 +22,19 @@ SYMBOL_BITS = 18  # of the longest one: a length, its extra bits and a distance
 UInts = NDArray[np.int64]
 
 
-def write_jpeg(path: Path, picture: Frame) -> None:
-    """Write an RGB picture as JPEG of quality 95, without colour subsampling."""
+def write_jpeg(path: Path, image: Frame) -> None:
+    """Write an RGB image as JPEG of quality 95, without colour subsampling."""
     from PIL import Image
 
-    Image.fromarray(picture).save(path, "JPEG", quality=JPEG_QUALITY, subsampling=0)
+    Image.fromarray(image).save(path, "JPEG", quality=JPEG_QUALITY, subsampling=0)
 
 
-def encode_png(picture: NDArray[np.uint8]) -> bytes:
-    """The PNG file of a picture: height × width (grey) or height × width × 3 (RGB), uint8."""
-    height, width = picture.shape[:2]
-    channels = picture.shape[2] if picture.ndim == 3 else 1
+def encode_png(image: NDArray[np.uint8]) -> bytes:
+    """The PNG file of an image: height × width (grey) or height × width × 3 (RGB), uint8."""
+    height, width = image.shape[:2]
+    channels = image.shape[2] if image.ndim == 3 else 1
     rows = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # first byte: no filter
-    rows[:, 1:] = picture.reshape(height, -1)
+    rows[:, 1:] = image.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
     return b"".join(
         (

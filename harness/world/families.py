@@ -1,4 +1,4 @@
-"""Families of scenes, drawn from a seed: stills, videos and pictures to count in.
+"""Families of scenes, drawn from a seed: stills, videos and images to count in.
 
 A candidate that breaks a rule is thrown away and the next attempt drawn from its own stream, so
 that which scene comes out depends on nothing but seed, family, split and index.
@@ -32,7 +32,7 @@ from harness.world.scene import (
     Thing,
 )
 
-PICTURE_SIZES = ((168, 168), (224, 168), (256, 192), (160, 224))  # (width, height) in pixels
+IMAGE_SIZES = ((168, 168), (224, 168), (256, 192), (160, 224))  # (width, height) in pixels
 VIDEO_FRAMES = 8
 BACKGROUNDS_AT: Mapping[Level, tuple[BackgroundKind, ...]] = MappingProxyType(
     {"easy": ("plain",), "medium": BACKGROUNDS, "hard": ("noisy", "textured")}
@@ -59,7 +59,7 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
     level = wanted_level(seed, family, split, index) if kind.has_levels else "medium"
     for attempt in count():
         draws = Draws(seed, family, split, index, attempt)
-        width, height = draws.choice(PICTURE_SIZES)
+        width, height = draws.choice(IMAGE_SIZES)
         backgrounds = BACKGROUNDS_AT[level] if kind.has_levels else BACKGROUNDS
         empty = Scene(
             seed=seed,

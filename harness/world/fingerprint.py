@@ -50,8 +50,8 @@ def _bytes_digest(path: Path) -> str:
 
 
 def _pixels_digest(path: Path) -> str:
-    picture = decode_image(path, path.name)
-    return hexdigest(repr(picture.shape).encode(), picture.tobytes())
+    image = decode_image(path, path.name)
+    return hexdigest(repr(image.shape).encode(), image.tobytes())
 
 
 def _rows_digest(path: Path) -> str:

@@ -20,7 +20,7 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
 
     Args:
         path: The file.
-        frames: RGB pictures.
+        frames: RGB images.
         times: When each is shown, in seconds, rising; the last is shown as long as the one before.
 
     Raises:
@@ -40,8 +40,8 @@ def write_mp4(path: Path, frames: Sequence[Frame], *, times: Sequence[float]) ->
         stream.codec_context.time_base = Fraction(1, CLOCK)
         # One thread: the bytes do not depend on the number of cores.
         stream.options = {"crf": QUALITY, "preset": "fast", "threads": "1"}
-        for picture, time in zip(frames, times, strict=True):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+        for image, time in zip(frames, times, strict=True):
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts, frame.time_base = round(time * CLOCK), Fraction(1, CLOCK)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())

@@ -8,7 +8,7 @@ from harness.world.raster import extents
 from harness.world.scene import Combination, Scene, radius_in
 
 TRIES = 40
-BORDER = 2  # pixels between a thing at rest and the picture's edge
+BORDER = 2  # pixels between a thing at rest and the image's edge
 GAP = 3  # pixels between things that do not touch
 WAYS = (
     *("still",) * 3,
@@ -37,7 +37,7 @@ def place_at_rest(
     *,
     crowded: bool,
 ) -> Path | None:
-    """A place inside the picture and apart from the others, or None if none was found.
+    """A place inside the image and apart from the others, or None if none was found.
 
     Where it is crowded, half of the tries let a thing reach a quarter into its neighbour's room.
     """
@@ -54,7 +54,7 @@ def place_at_rest(
 
 
 def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
-    """A way through the picture in one of the kinds of motion."""
+    """A way through the image in one of the kinds of motion."""
     way = draws.choice(WAYS)
     if way in ("leave", "enter"):
         path = _leaving(draws, empty, combination)

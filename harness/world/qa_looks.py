@@ -68,7 +68,7 @@ def shapes(scene: Scene) -> Iterator[QA]:
 
 
 def counts(scene: Scene) -> Iterator[QA]:
-    """`How many red objects are there in the picture?`, for a number."""
+    """`How many red objects are there in the image?`, for a number."""
     for text, named in _counted(scene):
         yield QA(kind="count", text=text, answer=float(len(named)), named=named)
 
@@ -84,7 +84,7 @@ def count_choices(scene: Scene) -> Iterator[QA]:
 
 
 def existence(scene: Scene) -> Iterator[QA]:
-    """`Is there a red star in the picture?`: no combines a shape and a colour that are there."""
+    """`Is there a red star in the image?`: no combines a shape and a colour that are there."""
     present = [Noun(thing.shape, thing.colour) for thing in scene.things]
     seen = dict.fromkeys(noun.shape for noun in present), dict.fromkeys(c.colour for c in present)
     wholes = [Noun(shape, colour) for shape, colour in product(*seen)]
@@ -107,12 +107,12 @@ def existence(scene: Scene) -> Iterator[QA]:
 
 
 def widths(scene: Scene) -> Iterator[QA]:
-    """`How wide is the star, in percent of the picture's width?`, of things without cover."""
+    """`How wide is the star, in percent of the image's width?`, of things without cover."""
     yield from _extents(scene, "width", "wide", 0)
 
 
 def heights(scene: Scene) -> Iterator[QA]:
-    """`How high is the star, in percent of the picture's height?`, of things without cover."""
+    """`How high is the star, in percent of the image's height?`, of things without cover."""
     yield from _extents(scene, "height", "high", 1)
 
 
@@ -165,7 +165,7 @@ def _greatest(
 def _others(
     scene: Scene, text: str, right: str, options: tuple[str, ...], near: AbstractSet[str]
 ) -> list[str]:
-    """Three wrong options, those that are seen in the picture first."""
+    """Three wrong options, those that are seen in the image first."""
     draws = Draws(scene.seed, scene.id, "others", text)
     wrong = draws.shuffled([option for option in options if option != right])
     return sorted(wrong, key=lambda option: option not in near)[: OPTIONS - 1]

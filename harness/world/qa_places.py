@@ -79,7 +79,7 @@ def depths(scene: Scene) -> Iterator[QA]:
 
 
 def distances(scene: Scene) -> Iterator[QA]:
-    """`How far apart are the centres of …?`, sideways or upwards, in percent of the picture."""
+    """`How far apart are the centres of …?`, sideways or upwards, in percent of the image."""
     for one, other in combinations(called(scene), 2):
         first, second = scene.things[one[0]], scene.things[other[0]]
         across, down = (abs(a - b) for a, b in zip(first.centre(0), second.centre(0), strict=True))
@@ -94,7 +94,7 @@ def distances(scene: Scene) -> Iterator[QA]:
 def side_of(scene: Scene, one: int, other: int, axis: int, *, frame: int = 0) -> int:
     """-1 where one lies clearly left of (or above) the other, 1 beyond it, 0 where it is unclear.
 
-    Clearly is an eighth of the picture's side between the centres.
+    Clearly is an eighth of the image's side between the centres.
     """
     first, second = (scene.things[index].centre(frame)[axis] for index in (one, other))
     if abs(first - second) < scene.unit // 8:

@@ -19,7 +19,7 @@ APART = 2
 def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
     """Return the frames in which a part of a thing lies in the image.
 
-    In drawn scenes nothing that is in the picture is ever covered altogether.
+    In drawn scenes nothing that is in the image is ever covered altogether.
     """
     thing = scene.things[index]
     return tuple(k for k in range(scene.frames) if not is_outside(scene, thing, k))
@@ -59,7 +59,7 @@ def speeds(scene: Scene) -> Iterator[QA]:
 
 
 def arrivals(scene: Scene) -> Iterator[QA]:
-    """`Which comes into the picture first, the star or the cross?`."""
+    """`Which comes into the image first, the star or the cross?`."""
     times = _arrivals(scene)
     for pair in combinations([named for named in called(scene) if named[0] in times], 2):
         first, second = turned(scene, "arrives", pair)
@@ -70,7 +70,7 @@ def arrivals(scene: Scene) -> Iterator[QA]:
 
 
 def orders(scene: Scene) -> Iterator[QA]:
-    """`In which order do A, B and C come into the picture?`: one of four orders."""
+    """`In which order do A, B and C come into the image?`: one of four orders."""
     times = _arrivals(scene)
     for group in combinations([named for named in called(scene) if named[0] in times], 3):
         ordered = sorted(group, key=lambda named: times[named[0]])
@@ -93,7 +93,7 @@ def orders(scene: Scene) -> Iterator[QA]:
 
 
 def departures(scene: Scene) -> Iterator[QA]:
-    """`Does the star leave the picture?`, `Which leaves the picture first, A or B?`."""
+    """`Does the star leave the image?`, `Which leaves the image first, A or B?`."""
     times: dict[int, int] = {}
     staying: list[Named] = []
     for index, words in called(scene):
@@ -163,7 +163,7 @@ def paths(scene: Scene) -> Iterator[QA]:
 
 
 def arrival_counts(scene: Scene) -> Iterator[QA]:
-    """`How many objects come into the picture?`, where none is half inside at the start."""
+    """`How many objects come into the image?`, where none is half inside at the start."""
     coming = _arrivals(scene)
     words = dict(called(scene))
     if coming and not any(_hangs_over(scene, thing) for thing in scene.things):

@@ -1,7 +1,7 @@
 """Scenes to pixels in whole-number arithmetic: the same bytes on every machine.
 
 A pixel belongs to a shape when its centre lies inside or on the shape's outline. There is no
-antialiasing, so the picture's edges are the mask's edges.
+antialiasing, so the image's edges are the mask's edges.
 """
 
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ def visible_areas(scene: Scene) -> IntArray:
 
 
 def whole_areas(scene: Scene) -> IntArray:
-    """Things: numbers of pixels if nothing covered them and the picture had no edges."""
+    """Things: numbers of pixels if nothing covered them and the image had no edges."""
     return np.array(
         [int(template(thing.shape, scene.radius(thing)).sum()) for thing in scene.things],
         dtype=np.int64,
@@ -128,22 +128,22 @@ def whole_areas(scene: Scene) -> IntArray:
 
 
 def render(scene: Scene, frame: int = 0, *, fills: Mapping[int, RGB] = NO_FILLS) -> Frame:
-    """The picture of one frame: height × width × 3, uint8, RGB.
+    """The image of one frame: height × width × 3, uint8, RGB.
 
     A thing is filled with its exact colour; the outermost pixels of its own outline are darker
     (of black things: lighter), which shows where two things of one colour meet. `fills` are other
     colours of some things, by their index.
     """
     owner = owners(scene, frame)
-    picture = _background(scene).copy()
+    image = _background(scene).copy()
     for index, thing in enumerate(scene.things):
         window, part = _placed(scene, thing, frame)
         mine = owner[window] == index
         fill = fills.get(index, COLOURS[thing.colour])
-        picture[window][mine] = fill
+        image[window][mine] = fill
         rim = _rim(thing.shape, scene.radius(thing))[part]
-        picture[window][mine & rim] = _rim_colour(fill)
-    return picture
+        image[window][mine & rim] = _rim_colour(fill)
+    return image
 
 
 def has_holes(mask: BoolArray) -> bool:

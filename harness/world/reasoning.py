@@ -150,7 +150,7 @@ def odd_ones(scene: Scene) -> Iterator[Question]:
 
 
 def extremes(scene: Scene) -> Iterator[Question]:
-    """`Which object takes up the most room?`, `… is nearest to the left edge of the picture?`."""
+    """`Which object takes up the most room?`, `… is nearest to the left edge of the image?`."""
     areas = [int(area) for area in visible_areas(scene)[0]]
     sizes = [SIZES.index(thing.size) for thing in scene.things]
     for sign, adverb, adjective in ((-1, "most", "biggest"), (1, "least", "smallest")):

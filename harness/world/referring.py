@@ -10,7 +10,7 @@ from harness.world.scene import Scene
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """One of the four ways in a picture."""
+    """One of the four ways in an image."""
 
     axis: int
     """0 is sideways, 1 is up and down."""

@@ -42,7 +42,7 @@ COLOURS: Mapping[Colour, RGB] = MappingProxyType(
 """Red, green and blue of each named colour, exactly as every pixel inside a thing has them."""
 
 RADIUS: Mapping[Size, int] = MappingProxyType({"small": 11, "medium": 17, "large": 25})
-"""Half the extent of a thing, in pixels of a picture of 168 × 168."""
+"""Half the extent of a thing, in pixels of an image of 168 × 168."""
 
 REFERENCE_SIDE = 168
 
@@ -100,7 +100,7 @@ class Thing:
         return (self.dx, self.dy) != (0, 0)
 
     def centre(self, frame: int) -> tuple[int, int]:
-        """(x, y) in a frame; it may lie outside the picture."""
+        """(x, y) in a frame; it may lie outside the image."""
         return self.x + frame * self.dx, self.y + frame * self.dy
 
 
@@ -114,7 +114,7 @@ class Background:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A picture (one frame) or a video, before it is drawn."""
+    """An image (one frame) or a video, before it is drawn."""
 
     seed: int
     """The world's seed."""
@@ -136,7 +136,7 @@ class Scene:
 
     @property
     def unit(self) -> int:
-        """The side in pixels of a square with the picture's area; sizes are measured by it."""
+        """The side in pixels of a square with the image's area; sizes are measured by it."""
         return isqrt(self.width * self.height)
 
     def radius(self, thing: Thing) -> int:
@@ -145,5 +145,5 @@ class Scene:
 
 
 def radius_in(unit: int, size: Size) -> int:
-    """Half the extent in pixels of a thing of this size, in a picture of unit × unit pixels."""
+    """Half the extent in pixels of a thing of this size, in an image of unit × unit pixels."""
     return unit * RADIUS[size] // REFERENCE_SIDE

@@ -13,7 +13,7 @@ from harness.world.raster import render, visible_masks
 from harness.world.scene import Scene, Split
 from harness.world.shapes import FAMILY_SPLITS, QUIZZED, World
 
-CELL_WIDTH, PICTURE_HEIGHT, TEXT_HEIGHT = 264, 232, 88  # pixels
+CELL_WIDTH, IMAGE_HEIGHT, TEXT_HEIGHT = 264, 232, 88  # pixels
 LINE_LENGTH, LINE_HEIGHT = 50, 12  # characters, pixels
 GAP = 4  # pixels between the frames of a video
 PAPER, INK = 255, 0
@@ -47,13 +47,13 @@ def contact_sheet(world: World, columns: int = 6) -> Frame:
 
 def tinted(scene: Scene, frame: int, referents: Sequence[int]) -> Frame:
     """A frame with the referents in their colours, outlined, and all else half faded to grey."""
-    picture = render(scene, frame).astype(np.int64)
+    image = render(scene, frame).astype(np.int64)
     meant = visible_masks(scene, frame)[list(referents)].any(0)
     grown = np.pad(meant, 1)
     around = grown[:-2, 1:-1] | grown[2:, 1:-1] | grown[1:-1, :-2] | grown[1:-1, 2:]
-    picture[~meant] = (picture[~meant] + 2 * 128) // 3
-    picture[around & ~meant] = OUTLINE
-    return picture.astype(np.uint8)
+    image[~meant] = (image[~meant] + 2 * 128) // 3
+    image[around & ~meant] = OUTLINE
+    return image.astype(np.uint8)
 
 
 def _varied(world: World, family: str, number: int) -> Iterator[tuple[Scene, Question]]:
@@ -102,34 +102,34 @@ def _asked(scene: Scene, question: Question) -> Frame:
 def _quizzed(scene: Scene, question: QA) -> Frame:
     named = [index for index, _ in question.named]
     if scene.frames > 1:
-        picture = _four(scene)
+        image = _four(scene)
     else:
-        picture = tinted(scene, 0, named) if named else render(scene)
+        image = tinted(scene, 0, named) if named else render(scene)
     options = question.options or (f"{question.answer:g}",)
     shown = [
         f"[{option}]" if question.is_number or option == question.answer else option
         for option in options
     ]
-    return _cell(picture, f"{question.kind}: {question.text} {' / '.join(shown)}")
+    return _cell(image, f"{question.kind}: {question.text} {' / '.join(shown)}")
 
 
 def _four(scene: Scene) -> Frame:
     """Four frames, from the first to the last, every second pixel of each."""
     frames = [render(scene, part * (scene.frames - 1) // 3)[::2, ::2] for part in range(4)]
     height, width = frames[0].shape[:2]
-    picture = np.full((2 * height + GAP, 2 * width + GAP, 3), PAPER, dtype=np.uint8)
+    image = np.full((2 * height + GAP, 2 * width + GAP, 3), PAPER, dtype=np.uint8)
     for place, frame in enumerate(frames):
         top, left = place // 2 * (height + GAP), place % 2 * (width + GAP)
-        picture[top : top + height, left : left + width] = frame
-    return picture
+        image[top : top + height, left : left + width] = frame
+    return image
 
 
-def _cell(picture: Frame, text: str) -> Frame:
-    height, width = picture.shape[:2]
-    cell = np.full((PICTURE_HEIGHT + TEXT_HEIGHT, CELL_WIDTH, 3), PAPER, dtype=np.uint8)
-    top, left = (PICTURE_HEIGHT - height) // 2, (CELL_WIDTH - width) // 2
-    cell[top : top + height, left : left + width] = picture
-    cell[PICTURE_HEIGHT:] = _caption(text)
+def _cell(image: Frame, text: str) -> Frame:
+    height, width = image.shape[:2]
+    cell = np.full((IMAGE_HEIGHT + TEXT_HEIGHT, CELL_WIDTH, 3), PAPER, dtype=np.uint8)
+    top, left = (IMAGE_HEIGHT - height) // 2, (CELL_WIDTH - width) // 2
+    cell[top : top + height, left : left + width] = image
+    cell[IMAGE_HEIGHT:] = _caption(text)
     return cell
 
 

@@ -28,6 +28,6 @@ def write(board: Board, out: Path) -> tuple[Path, ...]:
         "board.html": page.render(board),
     }
     for name, text in contents.items():
-        # A reply may hold half of a surrogate pair, which no encoding can say.
+        # A response may hold half of a surrogate pair, which no encoding can say.
         write_bytes(out / name, text.encode("utf-8", "replace"))
     return tuple(out / name for name in contents)

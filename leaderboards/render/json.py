@@ -26,7 +26,7 @@ def embedded(board: Board) -> str:
 
 
 def plain(board: Board) -> dict[str, Any]:
-    """The board's content without pictures."""
+    """The board's content without images."""
     return {
         "version": VERSION,
         "title": board.title,

@@ -1,7 +1,7 @@
 """Rollouts of a training as one self-contained HTML page without scripts.
 
 Every text goes through `markup.element`, which escapes it; the page's content security policy
-allows its one style and pictures that stand in it, and nothing else.
+allows its one style and images that stand in it, and nothing else.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence
         title: Its heading.
         groups: In the order of their steps.
         summary: What the training is, in one line.
-        notes: What a reader should know, such as why there are no pictures.
+        notes: What a reader should know, such as why there are no images.
     """
     style = _part("page.css") + _part("rollouts.css")
     steps = [
@@ -61,7 +61,7 @@ def _group(group: Group) -> Markup:
     facts = [
         group.sample,
         *([group.task] if group.task else []),
-        *([f"truth: {group.truth}"] if group.truth else []),
+        *([f"ground truth: {group.ground_truth}"] if group.ground_truth else []),
     ]
     return element(
         "article",
@@ -71,20 +71,20 @@ def _group(group: Group) -> Markup:
         element("p", {"class": "note"}, group.note) if group.note else "",
         element(
             "div",
-            {"class": "replies"},
+            {"class": "responses"},
             *(_rollout(group, place, one) for place, one in enumerate(group.rollouts, 1)),
         ),
     )
 
 
 def _rollout(group: Group, place: int, rollout: Rollout) -> Markup:
-    name = f"Reply {place} to {group.sample}"
-    picture = {"src": rollout.picture, "alt": f"{name}, drawn", "decoding": "async"}
+    name = f"Response {place} to {group.sample}"
+    image = {"src": rollout.image, "alt": f"{name}, drawn", "decoding": "async"}
     seconds = [] if rollout.second is None else [_text("Second pass", rollout.second)]
     return element(
         "figure",
         {"class": "rollout", "aria-label": name},
-        element("img", picture) if rollout.picture else "",
+        element("img", image) if rollout.image else "",
         element(
             "figcaption",
             {},
@@ -126,13 +126,13 @@ def _terms(rollout: Rollout) -> Markup:
 def _length(rollout: Rollout) -> str:
     noun = "token" if rollout.tokens == 1 else "tokens"
     frame = f", frame {rollout.frame}" if rollout.frame else ""
-    return f"Reply, {rollout.tokens:,} {noun}{', cut off' if rollout.cut else ''}{frame}"
+    return f"Response, {rollout.tokens:,} {noun}{', cut off' if rollout.cut else ''}{frame}"
 
 
 def _text(summary: str, text: str) -> Markup:
     return element(
         "details",
-        {"class": "reply", "open": None},
+        {"class": "response", "open": None},
         element("summary", {}, summary),
         element("pre", {"tabindex": "0"}, cut(text)),
     )

@@ -5,7 +5,7 @@ from harness.leaderboards.board import Entry
 from harness.leaderboards.gallery import Exhibit
 from harness.leaderboards.render.markup import Markup, element, join
 
-VIEWS = ("prediction", "truth", "picture")
+VIEWS = ("prediction", "ground_truth", "image")
 MAX_TEXT = 6000  # characters of one text that are shown
 
 
@@ -41,7 +41,7 @@ def _groups(entry: Entry) -> list[Markup]:
 
 
 def _switch(prefix: str) -> list[Markup]:
-    """Radio buttons and their labels; the style sheet shows the pictures of the one chosen."""
+    """Radio buttons and their labels; the style sheet shows the images of the one chosen."""
     buttons = []
     for index, view in enumerate(VIEWS):
         attributes: dict[str, str | None] = {
@@ -57,8 +57,8 @@ def _switch(prefix: str) -> list[Markup]:
     legend = element(
         "span",
         {"class": "legend"},
-        element("i", {"class": "swatch truth"}),
-        "truth",
+        element("i", {"class": "swatch ground truth"}),
+        "ground_truth",
         element("i", {"class": "swatch prediction"}),
         "prediction",
     )
@@ -66,7 +66,11 @@ def _switch(prefix: str) -> list[Markup]:
 
 
 def _figure(exhibit: Exhibit, headline: str) -> Markup:
-    lines = [("Truth", exhibit.truth), ("Answer", exhibit.answer), ("Failure", exhibit.failure)]
+    lines = [
+        ("GroundTruth", exhibit.ground_truth),
+        ("Answer", exhibit.answer),
+        ("Failure", exhibit.failure),
+    ]
     said = [
         element("div", {"class": name.lower()}, element("dt", {}, name), element("dd", {}, cut(t)))
         for name, t in lines
@@ -82,25 +86,25 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
         element("p", {"class": "question"}, cut(exhibit.question)),
         _options(exhibit),
         element("dl", {}, *said),
-        *_replies(exhibit),
+        *_responses(exhibit),
         element("p", {"class": "id"}, _identity(exhibit)),
     ]
     return element(
         "figure",
         {"class": "wide" if exhibit.wide else "card"},
-        _pictures(exhibit),
+        _images(exhibit),
         element("figcaption", {}, *caption),
     )
 
 
-def _pictures(exhibit: Exhibit) -> Markup:
+def _images(exhibit: Exhibit) -> Markup:
     """Draw the views; a view that cannot be drawn is replaced by the plain image."""
     if not exhibit.views:
-        return element("p", {"class": "blank"}, "no picture")
+        return element("p", {"class": "blank"}, "no image")
     classes: dict[str, list[str]] = {}
     for view in VIEWS:
-        classes.setdefault(exhibit.views.get(view) or exhibit.views["picture"], []).append(view)
-    pictures = [
+        classes.setdefault(exhibit.views.get(view) or exhibit.views["image"], []).append(view)
+    images = [
         element(
             "img",
             {
@@ -115,7 +119,7 @@ def _pictures(exhibit: Exhibit) -> Markup:
     frame: dict[str, str | None] = {"class": "frame"}
     if exhibit.wide:
         frame |= {"tabindex": "0", "role": "region", "aria-label": f"Frames of {exhibit.sample}"}
-    return element("div", frame, *pictures)
+    return element("div", frame, *images)
 
 
 def _options(exhibit: Exhibit) -> Markup:
@@ -125,16 +129,16 @@ def _options(exhibit: Exhibit) -> Markup:
     return element("ol", {"class": "options"}, *options)
 
 
-def _replies(exhibit: Exhibit) -> list[Markup]:
-    many = len(exhibit.replies) > 1
+def _responses(exhibit: Exhibit) -> list[Markup]:
+    many = len(exhibit.responses) > 1
     return [
         element(
             "details",
-            {"class": "reply"},
-            element("summary", {}, f"Reply {number}" if many else "Reply"),
-            element("pre", {"tabindex": "0"}, cut(reply)),
+            {"class": "response"},
+            element("summary", {}, f"Response {number}" if many else "Response"),
+            element("pre", {"tabindex": "0"}, cut(response)),
         )
-        for number, reply in enumerate(exhibit.replies, 1)
+        for number, response in enumerate(exhibit.responses, 1)
     ]
 
 

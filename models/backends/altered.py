@@ -1,9 +1,9 @@
-"""Does it look, and does it mean what it reasons? A backend with pictures or reasoning changed.
+"""Does it look, and does it mean what it reasons? A backend with images or reasoning changed.
 
-harness eval --model "qwen_vl(checkpoint=…,backend=altered(pictures=grey),
+harness eval --model "qwen_vl(checkpoint=…,backend=altered(images=grey),
     segmenter=…,propagator=…)" …
 
-A model whose score stays when its pictures are grey, or another question's, does not look. One
+A model whose score stays when its images are grey, or another question's, does not look. One
 whose score stays when its answer has to follow another question's reasoning does not use it.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from harness import plugins
 from harness.media import Media, pixels
-from harness.model import Chat, ChatReply, ChatRequest, Coordinates
+from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.inputs import shown
 from harness.models.grammar import reasoning
 from harness.spec import Spec, Value
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class AlteredChat(Chat):
-    """Another backend, shown other pictures or made to go on from other reasoning."""
+    """Another backend, shown other images or made to go on from other reasoning."""
 
     chat: Chat
-    pictures: Literal["own", "grey", "swapped"]
+    images: Literal["own", "grey", "swapped"]
     reasoning: Literal["own", "swapped"]
 
     @property
@@ -63,7 +63,7 @@ class AlteredChat(Chat):
         """Plain data for the record."""
         return {
             "backend": "altered",
-            "pictures": self.pictures,
+            "images": self.images,
             "reasoning": self.reasoning,
             "chat": dict(self.chat.describe()),
         }
@@ -77,44 +77,48 @@ class AlteredChat(Chat):
         self.chat.halt()
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
-        """The canvas of the request's own picture."""
+        """The canvas of the request's own image."""
         return self.chat.canvas(request)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text."""
         return self.chat.count_tokens(text)
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order. What is swapped comes from a request of the same call."""
-        if self.pictures == "grey":
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """One response a request, in order. What is swapped comes from a request of the
+        same call.
+        """
+        if self.images == "grey":
             requests = [replace(one, media=tuple(map(_grey, one.media))) for one in requests]
-        elif self.pictures == "swapped":
-            requests = _with_others_pictures(requests)
-        replies = [
-            replace(reply, calls=reply.calls_of(request))
-            for request, reply in zip(requests, self.chat.generate(requests), strict=True)
+        elif self.images == "swapped":
+            requests = _with_others_images(requests)
+        responses = [
+            replace(response, calls=response.calls_of(request))
+            for request, response in zip(requests, self.chat.generate(requests), strict=True)
         ]
-        return replies if self.reasoning == "own" else self._on_others_reasoning(requests, replies)
+        return (
+            responses if self.reasoning == "own" else self._on_others_reasoning(requests, responses)
+        )
 
     def _on_others_reasoning(
-        self, requests: Sequence[ChatRequest], replies: Sequence[ChatReply]
-    ) -> list[ChatReply]:
-        """Answers that go on from the reasoning of another reply."""
-        thoughts = [reasoning(reply.text) for reply in replies]
+        self, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
+    ) -> list[ChatResponse]:
+        """Answers that go on from the reasoning of another response."""
+        thoughts = [reasoning(response.text) for response in responses]
         others = _next_other(thoughts, lambda one, other: one != other)
         changed: dict[int, ChatRequest] = {}
-        for place, (request, reply, other) in enumerate(
-            zip(requests, replies, others, strict=True)
+        for place, (request, response, other) in enumerate(
+            zip(requests, responses, others, strict=True)
         ):
-            before, opened, _ = reply.text.partition("<think>")
+            before, opened, _ = response.text.partition("<think>")
             if opened and other is not None:
                 prefix = f"{before}{opened}{other}{CLOSED}"
                 changed[place] = replace(request, prefix=prefix)
         said = self.chat.generate(list(changed.values()))
-        whole = list(replies)
-        for (place, request), reply in zip(changed.items(), said, strict=True):
-            calls = (*replies[place].calls, *reply.calls_of(request))
-            whole[place] = replace(reply, calls=calls)
+        whole = list(responses)
+        for (place, request), response in zip(changed.items(), said, strict=True):
+            calls = (*responses[place].calls, *response.calls_of(request))
+            whole[place] = replace(response, calls=calls)
         return whole
 
 
@@ -127,8 +131,8 @@ def _grey(media: Media) -> Media:
     )
 
 
-def _with_others_pictures(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
-    """Each request with the pictures of the next one that has others of the same make."""
+def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
+    """Each request with the images of the next one that has others of the same make."""
     others = _next_other(list(requests), _can_swap)
     return [
         replace(one, media=tuple(map(_grey, one.media)))
@@ -139,7 +143,7 @@ def _with_others_pictures(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
 
 
 def _can_swap(one: ChatRequest, other: ChatRequest) -> bool:
-    """Whether another request's pictures are others, as many, with as many frames shown."""
+    """Whether another request's images are others, as many, with as many frames shown."""
 
     def frames(request: ChatRequest) -> list[int]:
         return [len(shown(request, place)) for place in range(len(request.media))]
@@ -160,20 +164,20 @@ def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | No
 def altered(
     *,
     chat: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    pictures: Literal["own", "grey", "swapped"] = "own",
+    images: Literal["own", "grey", "swapped"] = "own",
     reasoning: Literal["own", "swapped"] = "own",
     checkpoint: str | None = None,
     batch_size: int = 8,
     temperature: float | None = None,
     seed: int = 0,
 ) -> AlteredChat:
-    """Another backend with its pictures or its reasoning changed: what does the score lose?
+    """Another backend with its images or its reasoning changed: what does the score lose?
 
     Args:
         chat: The backend that is asked.
-        pictures: `own`; `grey`: a grey field of the same size; `swapped`: those of another
+        images: `own`; `grey`: a grey field of the same size; `swapped`: those of another
             question of the batch (grey where all show the same).
-        reasoning: `own`; `swapped`: the answer goes on from the reasoning of another reply.
+        reasoning: `own`; `swapped`: the answer goes on from the reasoning of another response.
         checkpoint: Handed to the backend within.
         batch_size: Handed to the backend within.
         temperature: Handed to the backend within, if it takes one; its own SPEC wins. None: the
@@ -189,5 +193,5 @@ def altered(
         if temperature is not None and plugins.accepts("backends", chat.name, "temperature"):
             given["temperature"] = temperature
         built: Chat = plugins.build("backends", chat.with_defaults(**given))
-        return AlteredChat(chat=built, pictures=pictures, reasoning=reasoning)
-    return AlteredChat(chat=chat, pictures=pictures, reasoning=reasoning)
+        return AlteredChat(chat=built, images=images, reasoning=reasoning)
+    return AlteredChat(chat=chat, images=images, reasoning=reasoning)

@@ -18,7 +18,7 @@ WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what 
 def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
     """Places of the requests by batch: of at most `size`, with equal limits, the longest first.
 
-    In a batch all replies are drawn at one temperature.
+    In a batch all responses are drawn at one temperature.
 
     Alike ones stand together, so that little is padded, and what does not fit into memory is
     known at once.

@@ -1,8 +1,8 @@
-"""Replies of a network whose logits are no numbers, where the numbers themselves are not seen.
+"""Responses of a network whose logits are no numbers, where the numbers themselves are not seen.
 
 Of logits that are NaN, vLLM and SGLang take token 0, which is "!" in the vocabularies of Qwen and
 Llama, up to the limit of new tokens; half precision that overflows is what mostly brings it about.
-Such a reply is no answer that a grammar could fail on: the network has failed.
+Such a response is no answer that a grammar could fail on: the network has failed.
 """
 
 from harness.errors import ModelError
@@ -20,8 +20,8 @@ def refuse_broken(text: str, *, cut: bool, request: ChatRequest) -> None:
     run = len(text) - len(text.rstrip(MARK))
     if cut and run >= min(FEWEST, request.max_new_tokens) and "</answer>" not in text:
         raise ModelError(
-            f"reply to request {request.key}",
-            expected="a reply from logits that are numbers",
+            f"response to request {request.key}",
+            expected="a response from logits that are numbers",
             found=f"{MARK * 8}… up to the limit of new tokens",
             fix="Servers write that for NaN: serve in bfloat16 or float32 instead of float16.",
         )

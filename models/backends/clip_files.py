@@ -88,12 +88,12 @@ def _write(
     try:
         with av.open(str(path), "w", format="mp4") as container:
             stream = container.add_stream(CODEC, rate=rate)
-            assert isinstance(stream, av.VideoStream), "a codec of pictures"
+            assert isinstance(stream, av.VideoStream), "a codec of images"
             stream.width, stream.height = size or media.size
             stream.pix_fmt, stream.options = "rgb24", dict(EXACT)
             for place, index in enumerate(frames):
-                picture = squashed(media.frame(index), size)
-                frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+                image = squashed(media.frame(index), size)
+                frame = av.VideoFrame.from_ndarray(image, format="rgb24")
                 frame.pts, frame.time_base = place, 1 / rate
                 container.mux(stream.encode(frame))
             container.mux(stream.encode())

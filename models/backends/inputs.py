@@ -1,6 +1,6 @@
-"""Requests as a processor takes them: chat template, pictures, clips with their times.
+"""Requests as a processor takes them: chat template, images, clips with their times.
 
-One frame goes in as a picture and several as a video, whatever the medium is.
+One frame goes in as an image and several as a video, whatever the medium is.
 """
 
 import sys
@@ -21,7 +21,7 @@ from harness.models.canvas import clip_smart_resize, smart_resize
 
 RENDERING = 10.0  # seconds that a chat template has for one prompt
 CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
-MOST_PIXELS = 12_845_056  # of a picture in Qwen2.5-VL's checkpoints
+MOST_PIXELS = 12_845_056  # of an image in Qwen2.5-VL's checkpoints
 A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
 """Tensors of a batch with a column a token; the others have one row after the other."""
 POSITIONS = "position_ids"
@@ -34,14 +34,14 @@ def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
 
 
 def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
-    """Tensors of a batch: tokens padded on the left, patches of all pictures and clips."""
+    """Tensors of a batch: tokens padded on the left, patches of all images and clips."""
     if any(request.written for request in requests):
         each = [
             longer(processor_inputs(processor, [replace(one, written=())]), one.written)
             for one in requests
         ]
         return joined_inputs(processor, each)
-    pictures: list[Frame] = []
+    images: list[Frame] = []
     clips: list[Frame] = []
     times: list[dict[str, Any]] = []
     for request in requests:
@@ -49,12 +49,12 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
             indices = shown(request, place)
             frames = [squashed(media.frame(index), request.squash(place)) for index in indices]
             if len(frames) == 1:
-                pictures += frames
+                images += frames
             else:
                 check_clip_limits(processor)
                 clips.append(np.stack(frames))
                 times.append(clip_times(media, indices))
-    extra: dict[str, Any] = {"images": pictures} if pictures else {}
+    extra: dict[str, Any] = {"images": images} if images else {}
     if clips:
         extra |= {
             "videos": clips,
@@ -168,7 +168,7 @@ def check_template(processor: Any) -> None:
         chat_text(processor, ChatRequest(key="", text="?"))
     except EndlessTemplate:
         raise
-    except Exception:  # noqa: BLE001 - a template may ask for a picture
+    except Exception:  # noqa: BLE001 - a template may ask for an image
         return
 
 
@@ -200,7 +200,7 @@ def _ending(seconds: float) -> Iterator[None]:
 
 
 def plain(processor: Any, text: str) -> str:
-    """Text in which no special token is left: a question cannot end its turn or add a picture."""
+    """Text in which no special token is left: a question cannot end its turn or add an image."""
     for token in processor.tokenizer.all_special_tokens:
         text = text.replace(token, f"{token[:1]} {token[1:]}")
     return text

@@ -66,7 +66,7 @@ def _products_of_few_shapes(network: Any) -> None:
 
     On a CPU in half precision torch compiles a product for every number of rows that it meets:
     3 ms for one that then takes 0.1 ms, again for each layer's shape of weights. Prompts and
-    pictures have as many numbers of rows as there are lengths.
+    images have as many numbers of rows as there are lengths.
     """
     from torch import nn
 

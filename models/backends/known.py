@@ -20,7 +20,7 @@ from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import declared_coordinates, smart_resize
 
 Sent: TypeAlias = Clips | Literal["fetched", "file"]
-"""How a clip gets to the network: as pictures, as a video by its processor's rule, or as a file,
+"""How a clip gets to the network: as images, as a video by its processor's rule, or as a file,
 `fetched` by the rule of Qwen's `fetch_video`, or opened by one that is not known."""
 
 BYTES_A_TOKEN = 4
@@ -42,8 +42,8 @@ class Known:
 
     @property
     def fit(self) -> Callable[[tuple[int, int]], tuple[int, int]] | None:
-        """(width, height) to which pictures are brought before they are sent; None: as they are."""
-        return None if self.min_pixels is None and self.max_pixels is None else self._picture
+        """(width, height) to which images are brought before they are sent; None: as they are."""
+        return None if self.min_pixels is None and self.max_pixels is None else self._image
 
     @property
     def tokens(self) -> str:
@@ -97,7 +97,7 @@ class Known:
             return self.network.canvas(request)
         if len(frames) > 1 and self.clips == "video":
             raise _unknown("the canvas of a clip")
-        return self._picture(request.resize or request.media[0].size)
+        return self._image(request.resize or request.media[0].size)
 
     def canvases(self, request: ChatRequest) -> tuple[tuple[int, int], ...]:
         """The canvas of each medium; none if the rule is not known."""
@@ -116,13 +116,13 @@ class Known:
         except UsageError:
             return ()
 
-    def _picture(self, size: tuple[int, int]) -> tuple[int, int]:
+    def _image(self, size: tuple[int, int]) -> tuple[int, int]:
         factor, least, most = self._rule()
         return smart_resize(size, factor=factor, min_pixels=least, max_pixels=most)
 
     def _frame(self, size: tuple[int, int], frames: int) -> tuple[int, int]:
         """(width, height) of frames from a file: `fetch_video` has a largest frame of its own, and
-        the processor then brings what it gives to its limits as it does pictures.
+        the processor then brings what it gives to its limits as it does images.
 
         Of more than `FETCH_FRAMES` each has fewer pixels, by how many of them a model takes.
         """
@@ -131,7 +131,7 @@ class Known:
                 "the canvas of a clip",
                 expected="a model whose rule for video files is known",
                 found="another, which resizes their frames as it likes",
-                fix="clips=images shows frames as pictures.",
+                fix="clips=images shows frames as images.",
             )
         if frames > FETCH_FRAMES:
             raise UsageError(
@@ -142,12 +142,12 @@ class Known:
             )
         _, least, most = self._rule()
         most = min(most, max(FETCH_PIXELS, int(least * 1.05)))
-        return self._picture(
+        return self._image(
             smart_resize(size, factor=FETCH_FACTOR, min_pixels=least, max_pixels=most)
         )
 
     def _rule(self) -> tuple[int, int, int]:
-        """Factor, smallest and largest area of pictures."""
+        """Factor, smallest and largest area of images."""
         if self.network is not None:
             part = self.network.processor.image_processor
             limits = part.size["shortest_edge"], part.size["longest_edge"]
@@ -184,9 +184,9 @@ def known(
         checkpoint: The same, if it is here; else only a name.
         coordinates: What its numbers mean; None: as its architecture has it.
         factor: Patch size times merge size.
-        min_pixels: Smallest picture, or frame of a clip; they are brought to it before they are
+        min_pixels: Smallest image, or frame of a clip; they are brought to it before they are
             sent.
-        max_pixels: Largest picture, likewise.
+        max_pixels: Largest image, likewise.
         clips: How a clip is sent.
 
     Raises:

@@ -4,7 +4,7 @@ harness eval --model "qwen_vl(backend=lmms(name=llava_onevision,coordinates=pixe
     arguments='pretrained=lmms-lab/llava-onevision-qwen2-7b-ov'),
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
-lmms-eval hands its models whole tasks, from which they take questions and pictures by number. A
+lmms-eval hands its models whole tasks, from which they take questions and images by number. A
 task is made of the requests at hand and of nothing else. How such a model loads its weights is
 its own affair: what harness promises of checkpoints does not hold for it. Two things are looked at
 in its source before it is used (`lmms_models`): whether it sees all that a question shows, and
@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
-from harness.model import Chat, ChatReply, ChatRequest, Coordinates
+from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.clip_files import ClipPath, clip_files
 from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.known import Known, known
@@ -138,20 +138,20 @@ class LmmsChat(Chat):
         """Load the model."""
         assert self.model is not None, "it raises otherwise"
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order.
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """One response a request, in order.
 
         Raises:
-            UsageError: a request begins its reply, has a system message that the model's older
+            UsageError: a request begins its response, has a system message that the model's older
                 interface cannot take, or shows what the model does not look at, or is not known
                 to look at.
-            ModelError: the model gives another number of replies, or a clip cannot be written.
+            ModelError: the model gives another number of responses, or a clip cannot be written.
         """
         instance = import_module("lmms_eval.api.instance").Instance
         simple = bool(getattr(type(self.model), "is_simple", True))
         for request in requests:
             _check(request, simple=simple)
-            self._check_pictures(request, simple=simple)
+            self._check_images(request, simple=simple)
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
         files = clip_files() if self.clips == "file" else nullcontext()
         with memory(), self._seeded(requests), files as path_of:
@@ -168,10 +168,10 @@ class LmmsChat(Chat):
         if len(said) != len(requests):
             raise ModelError(
                 f"model {self.name} of lmms-eval",
-                expected=f"{len(requests)} replies",
+                expected=f"{len(requests)} responses",
                 found=str(len(said)),
             )
-        return [self._reply(*pair) for pair in zip(requests, said, strict=True)]
+        return [self._response(*pair) for pair in zip(requests, said, strict=True)]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""
@@ -183,7 +183,7 @@ class LmmsChat(Chat):
 
     @contextmanager
     def _seeded(self, requests: Sequence[ChatRequest]) -> Iterator[None]:
-        """Where replies are sampled: torch's generators follow the seed and the first key.
+        """Where responses are sampled: torch's generators follow the seed and the first key.
 
         A model draws for a whole call as it likes, so that a request cannot have a seed of its own.
         """
@@ -199,7 +199,7 @@ class LmmsChat(Chat):
     def _arguments(
         self, request: ChatRequest, place: int, *, simple: bool, path_of: ClipPath | None
     ) -> tuple[Any, ...]:
-        """What the model is given: how to generate, and how to get its pictures from the task."""
+        """What the model is given: how to generate, and how to get its images from the task."""
         temperature = request.temperature_or(self.temperature)
         settings: dict[str, Any] = {
             "max_new_tokens": request.max_new_tokens,
@@ -226,7 +226,7 @@ class LmmsChat(Chat):
                 "without.",
             )
 
-    def _check_pictures(self, request: ChatRequest, *, simple: bool) -> None:
+    def _check_images(self, request: ChatRequest, *, simple: bool) -> None:
         counts = [len(shown(request, place)) for place in range(len(request.media))]
         if self.clips == "file" and max(counts, default=0) > 1:
             self._check_file(counts, simple=simple)
@@ -234,7 +234,7 @@ class LmmsChat(Chat):
         count = sum(counts)
         if count > 1 and self.several is None and several_of(self.name, simple=simple) is None:
             raise UsageError(
-                f"lmms(name={self.name}) and a question of {count} pictures",
+                f"lmms(name={self.name}) and a question of {count} images",
                 expected="a model that is known to look at all of them",
                 found="one that is not, and may look at the first only",
                 fix=f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its "
@@ -250,37 +250,37 @@ class LmmsChat(Chat):
             counts: Frames that are shown of each medium; of one at least several.
             simple: Whether it is asked through its older interface.
         """
-        clips, pictures = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
+        clips, images = sum(count > 1 for count in counts), sum(count == 1 for count in counts)
         setting = f"lmms(name={self.name},clips=file)"
         if not takes_file(self.name, simple=simple):
             raise UsageError(
                 setting,
                 expected="a model that opens video files",
                 found="one that does not, by its source in lmms-eval 0.7.3",
-                fix="clips=images shows frames as pictures to models that look at several.",
+                fix="clips=images shows frames as images to models that look at several.",
             )
         if clips > 1:
             # Some take the first clip's number of frames for all, some the first clip alone.
             raise UsageError(
                 setting, expected="one clip a question", found=f"{clips}", fix="Use clips=images."
             )
-        if pictures and not takes_both(self.name, simple=simple):
+        if images and not takes_both(self.name, simple=simple):
             raise UsageError(
                 setting,
                 expected="a clip alone",
-                found=f"a question of a clip and {pictures} picture(s), of which it may look at "
+                found=f"a question of a clip and {images} image(s), of which it may look at "
                 "one kind only",
                 fix=f"Of the older interface {', '.join(sorted(BOTH))} look at both.",
             )
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> list[Any]:
-        """Pictures and paths of video files as the older interface has them."""
+        """Images and paths of video files as the older interface has them."""
         visuals = self._shown(path_of, request)
         nested = (self.several or several_of(self.name, simple=True)) == "nested"
         return [visuals] if nested and len(visuals) > 1 else visuals
 
     def _shown(self, path_of: ClipPath | None, request: ChatRequest) -> list[Image.Image | str]:
-        """A picture a frame; with `path_of`, the path of a file for what several are shown of."""
+        """An image a frame; with `path_of`, the path of a file for what several are shown of."""
         visuals: list[Image.Image | str] = []
         for place, media in enumerate(request.media):
             frames, size = shown(request, place), request.squash(place)
@@ -302,7 +302,7 @@ class LmmsChat(Chat):
             messages.insert(0, {"role": "system", "content": system})
         return messages
 
-    def _reply(self, request: ChatRequest, said: Any) -> ChatReply:
+    def _response(self, request: ChatRequest, said: Any) -> ChatResponse:
         text, counts = _unwrapped(said)
         if not isinstance(text, str):
             raise ModelError(
@@ -312,19 +312,19 @@ class LmmsChat(Chat):
             getattr(counts, f"{kind}_tokens", None) for kind in ("input", "output")
         )
         tokens = self.count_tokens(text) if completion is None else int(completion)
-        reply = ChatReply(
+        response = ChatResponse(
             text=text,
             prompt_tokens=int(prompt or 0),
             completion_tokens=tokens,
             cut=completion is not None and tokens >= request.max_new_tokens,
             canvases=self.known.canvases(request),
         )
-        return until_stop(reply, request)
+        return until_stop(response, request)
 
 
 def _check(request: ChatRequest, *, simple: bool) -> None:
     for given, words in (
-        (bool(request.prefix), "a beginning of the reply"),
+        (bool(request.prefix), "a beginning of the response"),
         (simple and request.system is not None, "a system message"),
     ):
         if given:
@@ -388,7 +388,7 @@ def lmms(
         name: As in `lmms-eval --model`.
         arguments: As in `--model_args`, in quotes: `'pretrained=…,max_pixels=…'`.
         simple: Take the older interface of a model that has both.
-        several: How a model takes several pictures, frames of a clip too, that is not known here
+        several: How a model takes several images, frames of a clip too, that is not known here
             to look at more than one: `flat`, a list of them; `nested`, a list within a list.
         clips: Several frames of a medium are shown as `images`, or as the path of a video `file`
             that has them and nothing else, for models that open one and sample it by their own
@@ -396,7 +396,7 @@ def lmms(
         remote_code: Let a model run code that lies beside the checkpoint's weights.
         checkpoint: Added to the arguments as `pretrained=…`, unless they name one.
         tokenizer: A folder with the network's tokenizer and processor, for its canvas.
-        coordinates: What numbers in replies mean; needed without such a folder.
+        coordinates: What numbers in responses mean; needed without such a folder.
         factor: Patch size times merge size of its processor, without such a folder.
         min_pixels: Smallest canvas, likewise; the model's own arguments must say the same.
         max_pixels: Largest canvas, likewise.

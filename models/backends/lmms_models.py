@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 Several: TypeAlias = Literal["flat", "nested"]
-"""How several pictures are handed over: as a list, or as one thing of a list, which is a list."""
+"""How several images are handed over: as a list, or as one thing of a list, which is a list."""
 
 SEVERAL: Mapping[str, Several] = {
     "gemma3": "flat",
@@ -29,14 +29,14 @@ SEVERAL: Mapping[str, Several] = {
     "qwen3_vl": "flat",
     "videollama3": "nested",
 }
-"""Models whose older interface shows the network all pictures of a question.
+"""Models whose older interface shows the network all images of a question.
 
 Others look at the first only, or take no more than one (minicpm_v), or were not read."""
 
 FIRST_ONLY = frozenset({"bagel_lmms_engine", "fastvideo", "lfm2_5_vl"})
-"""Models whose newer interface shows the network a question's first picture and no other."""
+"""Models whose newer interface shows the network a question's first image and no other."""
 
-PICTURES_ONLY = frozenset(
+IMAGES_ONLY = frozenset(
     {
         "aero",
         "audio_flamingo_3",
@@ -81,9 +81,9 @@ PICTURES_ONLY = frozenset(
         "xcomposer2_4KHD",
     }
 )
-"""Models whose older interface opens no video file: they take pictures or sound, or neither."""
+"""Models whose older interface opens no video file: they take images or sound, or neither."""
 
-PICTURES_ONLY_NEWER = FIRST_ONLY | {"nanovlm", "neo_ov"}
+IMAGES_ONLY_NEWER = FIRST_ONLY | {"nanovlm", "neo_ov"}
 """Models whose newer interface leaves a video out, or refuses it."""
 
 BOTH = frozenset(
@@ -106,7 +106,7 @@ BOTH = frozenset(
         "vllm",
     }
 )
-"""Models whose older interface looks at each visual by its own kind: a file beside pictures.
+"""Models whose older interface looks at each visual by its own kind: a file beside images.
 
 Others go by the kind of the first, or by an argument."""
 
@@ -117,14 +117,14 @@ FETCHED = frozenset({"qwen2_5_vl", "qwen2_vl"})
 In qwen3_vl's they are limits of all frames together."""
 
 VIDEO_ONLY_NEWER = frozenset({"aero_realtime_vllm"})
-"""Models whose newer interface looks at a video and at no picture beside it."""
+"""Models whose newer interface looks at a video and at no image beside it."""
 
 TRUST = "trust_remote_code"
 OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")
 
 
 def several_of(name: str, *, simple: bool) -> Several | None:
-    """How a model takes several pictures; None if it is not known to look at all of them."""
+    """How a model takes several images; None if it is not known to look at all of them."""
     if simple:
         return SEVERAL.get(name)
     return None if name in FIRST_ONLY else "flat"
@@ -132,11 +132,11 @@ def several_of(name: str, *, simple: bool) -> Several | None:
 
 def takes_file(name: str, *, simple: bool) -> bool:
     """Whether a model looks at a video file; one that was not read is taken to."""
-    return name not in (PICTURES_ONLY if simple else PICTURES_ONLY_NEWER)
+    return name not in (IMAGES_ONLY if simple else IMAGES_ONLY_NEWER)
 
 
 def takes_both(name: str, *, simple: bool) -> bool:
-    """Whether a model looks at a video file and at pictures beside it."""
+    """Whether a model looks at a video file and at images beside it."""
     return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
 
 

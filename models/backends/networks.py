@@ -14,7 +14,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision
 QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 """What the `model_type` of Qwen's families begins with."""
 AROUND = {"vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
-"""What stands around a picture or a clip, by where the configuration has its number."""
+"""What stands around an image or a clip, by where the configuration has its number."""
 TURN = "<|im_end|>"
 OTHERS = "Its files are another network's, or were saved without the added tokens."
 
@@ -32,15 +32,15 @@ def load_processor(
     Args:
         folder: Where the checkpoint lies.
         name: What errors call it.
-        min_pixels: Smallest picture; None: as the processor says.
-        max_pixels: Largest picture, likewise.
+        min_pixels: Smallest image; None: as the processor says.
+        max_pixels: Largest image, likewise.
         clips: Whether each frame of a clip has the same limits. A processor that has limits only
             for all frames together is marked, and `inputs` refuses it clips.
 
     Raises:
         ModelError: a file of it is missing or damaged, or the tokenizer lacks tokens that the
             network is asked with.
-        UsageError: the smallest picture would be larger than the largest, or the processor has
+        UsageError: the smallest image would be larger than the largest, or the processor has
             no limits of this kind.
     """
     ensure_torchvision()
@@ -104,10 +104,10 @@ def loader(folder: Path) -> Any:
 
 
 def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
-    """Give a processor other limits: its pictures, and with `clips` each frame of a clip."""
+    """Give a processor other limits: its images, and with `clips` each frame of a clip."""
     from transformers import Qwen2VLVideoProcessor
 
-    parts = {"pictures": processor.image_processor}
+    parts = {"images": processor.image_processor}
     video = getattr(processor, "video_processor", None)
     if clips and isinstance(video, Qwen2VLVideoProcessor):
         parts["clips"] = video
@@ -137,9 +137,9 @@ def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
 def _check_tokens(name: str, folder: Path, processor: Any) -> None:
     """Raise ModelError unless the tokenizer has the tokens that the network is asked with.
 
-    Those that mark a picture or a video are one token each. In Qwen's families those around them
+    Those that mark an image or a video are one token each. In Qwen's families those around them
     and the end of a turn are too, marks have the numbers that the network looks for, and what ends
-    a reply is a token.
+    a response is a token.
     """
     marks = {
         f"{kind}_token_id": mark
@@ -187,7 +187,7 @@ def _check_ends(name: str, ends: Sequence[int | None], tokenizer: Any) -> None:
         if end is None or not 0 <= end < len(tokenizer):
             raise ModelError(
                 f"tokenizer of checkpoint {name}",
-                expected="a token that ends a reply",
+                expected="a token that ends a response",
                 found="none" if end is None else f"{end}, with {len(tokenizer)} tokens in all",
                 fix="generation_config.json names it as eos_token_id, or else the tokenizer's "
                 f"files as eos_token. {OTHERS}",
@@ -195,7 +195,7 @@ def _check_ends(name: str, ends: Sequence[int | None], tokenizer: Any) -> None:
 
 
 def end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end a reply: of the generation settings, else the tokenizer's own."""
+    """The tokens that end a response: of the generation settings, else the tokenizer's own."""
     given = checkpoints.generation_settings(folder).get("eos_token_id")
     ends = given if isinstance(given, list) else [given]
     known = [end for end in ends if isinstance(end, int)]

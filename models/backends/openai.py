@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat, Coordinates
+from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.known import Known, known
 from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_pace import Pace
-from harness.models.backends.openai_reply import check_listed, check_model, read_answer
+from harness.models.backends.openai_response import check_listed, check_model, read_answer
 from harness.models.backends.openai_session import Session, Spent
 from harness.models.backends.sampling import check_settings
 
@@ -55,7 +55,9 @@ class OpenAIChat(ConversingChat):
 
     @property
     def turns(self) -> int:
-        """How many batches are to be asked for at once, so that one slow reply holds up nobody."""
+        """How many batches are to be asked for at once, so that one slow response holds up
+        nobody.
+        """
         return 2 + self.concurrency // self.batch_size
 
     @property
@@ -65,7 +67,7 @@ class OpenAIChat(ConversingChat):
 
     @property
     def goes_on(self) -> bool:
-        """Whether requests may begin the reply."""
+        """Whether requests may begin the response."""
         return self.form.server in GOES_ON
 
     def halt(self) -> None:
@@ -92,7 +94,7 @@ class OpenAIChat(ConversingChat):
             "factor": self.known.factor,
             "min_pixels": self.known.min_pixels,
             "max_pixels": self.known.max_pixels,
-            "pictures": "png" if form.quality is None else f"jpeg of quality {form.quality}",
+            "images": "png" if form.quality is None else f"jpeg of quality {form.quality}",
             "resized": "by the server" if self.known.fit is None else "here, bicubic",
             "clips": form.clips,
             "batch_size": self.batch_size,
@@ -124,8 +126,8 @@ class OpenAIChat(ConversingChat):
             ) from error
         check_listed(listed, wanted=self.form.model, url=endpoint.url)
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order; all are under way at once, as far as the server allows.
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """One response a request, in order; all are under way at once, as far as the server allows.
 
         Raises:
             ServerError: a request was given up; the others were answered, and are remembered.
@@ -133,7 +135,7 @@ class OpenAIChat(ConversingChat):
             UsageError: no request would fare better (address, key, model, settings).
             MissingDependency: the server has failed many times in a row, or the account is spent.
         """
-        return self.session.replies(requests, self._ask, most=self.concurrency)
+        return self.session.responses(requests, self._ask, most=self.concurrency)
 
     def conversing(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
@@ -154,7 +156,7 @@ class OpenAIChat(ConversingChat):
         """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
         return self.known.count_tokens(text)
 
-    def _ask(self, request: ChatRequest) -> ChatReply:
+    def _ask(self, request: ChatRequest) -> ChatResponse:
         endpoint = self.session.endpoint
         answer = endpoint.post("/chat/completions", self.form.body(request))
         check_model(answer.get("model"), wanted=self.form.model, url=endpoint.url)
@@ -198,11 +200,11 @@ def openai(
         checkpoint: The network's folder or name, as models hand it to their backend; where it is
             here, its tokenizer and processor are used, and its weights are not.
         tokenizer: A folder with the network's tokenizer and processor.
-        coordinates: What numbers in replies mean; needed where no such folder is here.
+        coordinates: What numbers in responses mean; needed where no such folder is here.
         factor: Patch size times merge size of its processor, where no such folder is here.
-        min_pixels: Smallest picture, or frame of a clip; they are brought to the limits before they
+        min_pixels: Smallest image, or frame of a clip; they are brought to the limits before they
             are sent.
-        max_pixels: Largest picture, likewise.
+        max_pixels: Largest image, likewise.
         clips: Several frames are sent as `images`, which every server takes, or as one `video`
             with its times, which vLLM takes.
         quality: Of JPEG, 1 to 100; None: PNG, which loses nothing.

@@ -1,4 +1,4 @@
-"""A request as chat completions have it: messages with pictures inlined as data URLs.
+"""A request as chat completions have it: messages with images inlined as data URLs.
 
 What servers take beyond the common form differs. `vllm` and `sglang` go on from a prefix and take
 a repetition penalty; `vllm` takes a clip as a row of frames with their times; `openai` calls the
@@ -48,7 +48,7 @@ class Form:
     repetition_penalty: float | None
     seed: int
     fit: Callable[[tuple[int, int]], tuple[int, int]] | None
-    """(width, height) to which a picture of such a size, or a frame, is brought here; None: as it
+    """(width, height) to which an image of such a size, or a frame, is brought here; None: as it
     is."""
     plain: Callable[[str], str]
     """Text in which no special token is left."""
@@ -74,7 +74,7 @@ class Form:
             raise UsageError(
                 f"openai(server={self.server})",
                 expected="requests in the common form",
-                found="a beginning of the reply, or a repetition penalty",
+                found="a beginning of the response, or a repetition penalty",
                 fix="server=vllm or server=sglang takes them.",
             )
         return json.dumps(plain).encode("ascii")
@@ -134,35 +134,35 @@ class Form:
     def _parts(
         self, media: Media, frames: tuple[int, ...], resize: tuple[int, int] | None
     ) -> list[dict[str, Any]]:
-        pictures = [self._fitted(squashed(media.frame(index), resize)) for index in frames]
-        if len(pictures) > 1 and self.clips == "video":
-            # The frames of a `video/jpeg` are decoded as pictures, whatever their own format.
-            inlined = ",".join(_base64(encoded(one, self.quality)) for one in pictures)
+        images = [self._fitted(squashed(media.frame(index), resize)) for index in frames]
+        if len(images) > 1 and self.clips == "video":
+            # The frames of a `video/jpeg` are decoded as images, whatever their own format.
+            inlined = ",".join(_base64(encoded(one, self.quality)) for one in images)
             url = {"url": f"data:video/jpeg;base64,{inlined}"}
             return [{"type": "video_url", "video_url": url}]
         kind = "png" if self.quality is None else "jpeg"
         return [
             {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{inlined}"}}
-            for inlined in (_base64(encoded(one, self.quality)) for one in pictures)
+            for inlined in (_base64(encoded(one, self.quality)) for one in images)
         ]
 
-    def _fitted(self, picture: Frame) -> Frame:
+    def _fitted(self, image: Frame) -> Frame:
         if self.fit is None:
-            return picture
-        before = (picture.shape[1], picture.shape[0])
+            return image
+        before = (image.shape[1], image.shape[0])
         size = self.fit(before)
         if size == before:
-            return picture
-        return np.array(Image.fromarray(picture).resize(size, Image.Resampling.BICUBIC))
+            return image
+        return np.array(Image.fromarray(image).resize(size, Image.Resampling.BICUBIC))
 
 
-def encoded(picture: Frame, quality: int | None) -> bytes:
-    """A picture's file: PNG, or JPEG of a quality (1 to 100) with colours at full resolution."""
+def encoded(image: Frame, quality: int | None) -> bytes:
+    """An image's file: PNG, or JPEG of a quality (1 to 100) with colours at full resolution."""
     file = io.BytesIO()
     if quality is None:
-        Image.fromarray(picture).save(file, "PNG", compress_level=FAST)
+        Image.fromarray(image).save(file, "PNG", compress_level=FAST)
     else:
-        Image.fromarray(picture).save(file, "JPEG", quality=quality, subsampling=0)
+        Image.fromarray(image).save(file, "JPEG", quality=quality, subsampling=0)
     return file.getvalue()
 
 

@@ -29,7 +29,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
-from harness.replies import storable
+from harness.responses import storable
 
 MAX_BODY = 32 * 2**20  # bytes of an answer
 CONNECTING = 30.0  # seconds at most until a connection stands

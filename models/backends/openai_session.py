@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import NoReturn, TypeAlias, TypeVar
 
 from harness.errors import HarnessError, MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest, Conversation
+from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.backends.openai_http import Endpoint, ServerError, TryAgain
 from harness.models.backends.openai_pace import LONGEST_WAIT, Pace, Stopped, back_off
 from harness.models.conversing import Talks, question
@@ -28,7 +28,7 @@ GIVE_UP = 20
 
 T = TypeVar("T")
 U = TypeVar("U")
-Result: TypeAlias = ChatReply | HarnessError
+Result: TypeAlias = ChatResponse | HarnessError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +56,13 @@ class Session:
     _under_way: set[threading.Event] = field(default_factory=set)
     """Calls, by what stops each."""
     _halted: bool = False
-    """No call of `replies` is begun."""
+    """No call of `responses` is begun."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
         """What `once`, a request that stands alone, returns, tried again as the settings say.
 
-        It is how a run begins, so that `replies` answers again if a run before was halted, and
+        It is how a run begins, so that `responses` answers again if a run before was halted, and
         what is remembered of that one is forgotten.
 
         Raises:
@@ -99,14 +99,14 @@ class Session:
                 return answer
         raise AssertionError("the last attempt returns or raises")
 
-    def replies(
+    def responses(
         self,
         requests: Sequence[ChatRequest],
-        ask: Callable[[ChatRequest], ChatReply],
+        ask: Callable[[ChatRequest], ChatResponse],
         *,
         most: int,
-    ) -> list[ChatReply]:
-        """One reply a request, asked by at most `most` threads.
+    ) -> list[ChatResponse]:
+        """One response a request, asked by at most `most` threads.
 
         Raises:
             HarnessError, Stopped: as for `conversing`.
@@ -117,13 +117,13 @@ class Session:
     def conversing(
         self,
         conversations: Sequence[Conversation[U]],
-        ask: Callable[[ChatRequest], ChatReply],
+        ask: Callable[[ChatRequest], ChatResponse],
         *,
         most: int,
     ) -> Iterator[tuple[int, U]]:
         """The number of each conversation with what it comes to, as soon as it does.
 
-        Each goes on when its own replies are there. At most `most` threads ask; the conversations
+        Each goes on when its own responses are there. At most `most` threads ask; the conversations
         themselves go on in this one.
 
         Raises:
@@ -182,12 +182,12 @@ class Session:
     def _asked(
         self,
         talks: Talks[U],
-        ask: Callable[[ChatRequest], ChatReply],
+        ask: Callable[[ChatRequest], ChatResponse],
         most: int,
         stop: threading.Event,
         results: dict[int, Result],
     ) -> Iterator[None]:
-        """Note by place what comes of everything that is asked; a step a reply."""
+        """Note by place what comes of everything that is asked; a step a response."""
         ended: list[HarnessError] = []
         done: SimpleQueue[Future[int]] = SimpleQueue()
 
@@ -209,8 +209,8 @@ class Session:
                 for place in coming:
                     threads.submit(work, place).add_done_callback(done.put)
                 place = done.get().result()
-                reply = results.get(place)
-                coming = talks.tell(place, reply) if isinstance(reply, ChatReply) else ()
+                response = results.get(place)
+                coming = talks.tell(place, response) if isinstance(response, ChatResponse) else ()
                 under_way += len(coming) - 1
                 yield
         except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for
@@ -226,10 +226,10 @@ class Session:
     def _result(
         self,
         request: ChatRequest,
-        ask: Callable[[ChatRequest], ChatReply],
+        ask: Callable[[ChatRequest], ChatResponse],
         stop: threading.Event,
     ) -> Result:
-        """A request's reply, or the error that it failed with; what is remembered is forgotten.
+        """A request's response, or the error that it failed with; what is remembered is forgotten.
 
         Raises:
             Stopped: `stop` was set.
@@ -246,9 +246,9 @@ class Session:
         except HarnessError as error:
             return error
 
-    def _counted(self, once: Callable[[], ChatReply], stop: threading.Event) -> ChatReply:
+    def _counted(self, once: Callable[[], ChatResponse], stop: threading.Event) -> ChatResponse:
         try:
-            reply = self._tried(once, stop)
+            response = self._tried(once, stop)
         except ServerError as error:
             self._failed(error)
             raise
@@ -257,11 +257,11 @@ class Session:
             self.spent = Spent(
                 requests=before.requests + 1,
                 retries=before.retries,
-                prompt_tokens=before.prompt_tokens + reply.prompt_tokens,
-                completion_tokens=before.completion_tokens + reply.completion_tokens,
+                prompt_tokens=before.prompt_tokens + response.prompt_tokens,
+                completion_tokens=before.completion_tokens + response.completion_tokens,
             )
             self._failed_in_a_row = 0
-        return reply
+        return response
 
     def _failed(self, error: ServerError) -> None:
         """Count a request that was given up.

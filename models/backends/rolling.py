@@ -1,10 +1,10 @@
-"""Requests of unequal replies, answered together: a row whose reply has ended makes room.
+"""Requests of unequal responses, answered together: a row whose response has ended makes room.
 
-`generate` of transformers answers a batch until its longest reply ends, and rows that have ended
+`generate` of transformers answers a batch until its longest response ends, and rows that have ended
 go on as padding. Here the next requests take their places: prompts are read apart, and their keys
 and values are put beside those of the rows that go on, both padded on the left to one length.
 Positions were turned into keys when these were made, so padding changes nothing but the last bits.
-What comes next may depend on what was replied: a `Source` is asked for it whenever rows are free.
+What comes next may depend on what was responded: a `Source` is asked for it whenever rows are free.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -79,9 +79,9 @@ class Rows:
 
     places: list[int]
     written: list[list[int]]
-    """The tokens of each reply so far; the last one is not in the cache yet."""
+    """The tokens of each response so far; the last one is not in the cache yet."""
     tokens: "Tensor"
-    """Those in the cache, prompts and replies (rows × length of the cache)."""
+    """Those in the cache, prompts and responses (rows × length of the cache)."""
     mask: "Tensor"
     """1 where a row holds a token of its own (rows × length of the cache)."""
     positions: "Tensor"
@@ -93,7 +93,7 @@ class Rows:
         return len(self.places)
 
 
-def replies(
+def responses(
     network: Any,
     requests: Sequence[ChatRequest],
     source: Source,
@@ -103,15 +103,15 @@ def replies(
     samplings: Sequence[Sampling],
     decode: Decode,
 ) -> Generator[tuple[int, list[int]], None, None]:
-    """Places of requests with the tokens of their replies, end token included, as they end.
+    """Places of requests with the tokens of their responses, end token included, as they end.
 
     Args:
         network: One that `rolls`.
         requests: Of which the source says the places; there may be more of them later.
-        source: What to begin next. A reply that has ended is yielded before more is taken.
+        source: What to begin next. A response that has ended is yielded before more is taken.
         size: The most rows.
-        ends: Tokens that end a reply.
-        samplings: How the tokens of each request's reply are chosen.
+        ends: Tokens that end a response.
+        samplings: How the tokens of each request's response are chosen.
         decode: Text of tokens, in which stop strings are looked for.
 
     Raises:
@@ -145,7 +145,7 @@ class _Read(NamedTuple):
     """Prompts that were read, for requests that are not begun."""
 
     rows: Rows
-    """One a prompt, without a reply yet."""
+    """One a prompt, without a response yet."""
     scores: "Tensor"
     """Of the first token (prompts × vocabulary)."""
     places: list[int]
@@ -156,7 +156,7 @@ class _Read(NamedTuple):
 
 
 def _clock(network: Any) -> Any:
-    """The module that knows where pictures stand, in whatever it is wrapped; None: none does."""
+    """The module that knows where images stand, in whatever it is wrapped; None: none does."""
     return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
 
 
@@ -256,7 +256,7 @@ def _step(network: Any, rows: Rows) -> "Tensor":
 def _write(
     rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], samplings: Sequence[Sampling]
 ) -> None:
-    """Add the chosen token to every row's reply."""
+    """Add the chosen token to every row's response."""
     keys = [requests[place].key for place in rows.places]
     positions = [len(written) for written in rows.written]
     largest = scores.amax(dim=1)

@@ -21,7 +21,7 @@ PAPERS = "facebook/sam2-hiera-large"
 """SAM2-Large, with which the papers of the methods segment."""
 
 VIDEO = "sam2_video"
-"""The architecture with memory. Its weights hold those of `sam2`, the one for still pictures."""
+"""The architecture with memory. Its weights hold those of `sam2`, the one for still images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def network(
         name: What errors call it.
         dtype: `auto` is what the checkpoint's configuration says.
         device: `auto` is CUDA where there is one.
-        compiled: Compile what looks at pictures, all of which have one size, when it is first used.
+        compiled: Compile what looks at images, all of which have one size, when it is first used.
 
     Raises:
         ModelError: its weights are not exactly those of the architecture.
@@ -158,7 +158,7 @@ def network(
 
 
 def compile_now(network: Any, *, name: str) -> None:
-    """Let what looks at pictures be compiled before the first sample.
+    """Let what looks at images be compiled before the first sample.
 
     Raises:
         ModelError: it cannot be compiled here.
@@ -196,19 +196,19 @@ def processor(kind: str, folder: Path, *, name: str) -> Any:
         )
 
 
-def pixels(processor: Any, picture: Frame) -> Any:
-    """A picture as a network takes it: 1 × 3 × side × side, normalised.
+def pixels(processor: Any, image: Frame) -> Any:
+    """An image as a network takes it: 1 × 3 × side × side, normalised.
 
     Args:
         processor: The image processor of a checkpoint; its video processor squashes alike.
-        picture: Height × width × 3, which may be a view or not be written to.
+        image: Height × width × 3, which may be a view or not be written to.
     """
-    own = np.array(picture, order="C")
+    own = np.array(image, order="C")
     given = {"return_tensors": "pt", "input_data_format": "channels_last"}
     return processor(own, **given)["pixel_values"]
 
 
-def float_pixels(processor: Any, picture: Frame) -> Any:
+def float_pixels(processor: Any, image: Frame) -> Any:
     """The same, resized as SAM 2's authors do it (`SAM2Transforms` of their package).
 
     They bring bytes to 0 to 1 first and resize these numbers; `pixels` resizes bytes, which rounds
@@ -216,13 +216,13 @@ def float_pixels(processor: Any, picture: Frame) -> Any:
     """
     import torch
 
-    own = torch.from_numpy(np.array(picture, order="C")).permute(2, 0, 1).contiguous()
+    own = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1).contiguous()
     given = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
     return processor(own.float().div(255), **given)["pixel_values"]
 
 
 def trained_here(folder: Path) -> bool:
-    """Whether harness trained a checkpoint, which was then shown pictures made by `pixels`."""
+    """Whether harness trained a checkpoint, which was then shown images made by `pixels`."""
     return (folder / checkpoints.TRAINING).is_file()
 
 

@@ -3,8 +3,8 @@
 A token is drawn by inverting the distribution function of softmax(logits / T): one uniform number
 finds the token in whose share of [0, 1) it lies. The numbers come from a counter-based generator
 (Philox, Salmon et al. 2011) whose key is a hash of seed and request, and whose counter is the
-position in the reply: the same request gets the same numbers alone or in a batch, in any order, on
-any worker. Rows are chosen together on the logits' device, which is waited for once a token.
+position in the response: the same request gets the same numbers alone or in a batch, in any order,
+on any worker. Rows are chosen together on the logits' device, which is waited for once a token.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ BLOCK = 256
 
 
 def rollout_key(name: str, rollout: int) -> str:
-    """The request key of one of several replies to the same question."""
+    """The request key of one of several responses to the same question."""
     return f"{name}#{rollout}"
 
 
@@ -45,7 +45,7 @@ def uniforms(*, seed: int, key: str, block: int) -> NDArray[np.float64]:
 
 
 class Draws:
-    """The uniform numbers of several replies that are written side by side.
+    """The uniform numbers of several responses that are written side by side.
 
     A block of positions at a time is kept on the device, so that a position costs no copy to it.
     """
@@ -55,7 +55,7 @@ class Draws:
         self._block: int | None = None
 
     def at(self, position: int, *, device: "device") -> "Tensor":
-        """One number a reply (rows × 1, float64)."""
+        """One number a response (rows × 1, float64)."""
         block, place = divmod(position, BLOCK)
         if block != self._block:
             self._numbers, self._block = self._made(block, device), block
@@ -69,7 +69,7 @@ class Draws:
 
 
 def drawn_numbers(keys: Sequence[str], positions: Sequence[int], *, seed: int) -> list[list[float]]:
-    """The uniform numbers of replies that stand at different positions (rows × 1)."""
+    """The uniform numbers of responses that stand at different positions (rows × 1)."""
     blocks = [divmod(position, BLOCK) for position in positions]
     return [
         [_kept_uniforms(seed, key, block)[place]]
@@ -77,7 +77,7 @@ def drawn_numbers(keys: Sequence[str], positions: Sequence[int], *, seed: int) -
     ]
 
 
-@lru_cache(maxsize=1024)  # replies under way at once, and 2 kB each
+@lru_cache(maxsize=1024)  # responses under way at once, and 2 kB each
 def _kept_uniforms(seed: int, key: str, block: int) -> tuple[float, ...]:
     return tuple(uniforms(seed=seed, key=key, block=block).tolist())
 
@@ -98,7 +98,7 @@ class Sampling:
     def numbers(
         self, keys: Sequence[str], positions: Sequence[int], *, device: "device"
     ) -> "Tensor":
-        """Uniform numbers of replies that stand at these positions (rows × 1, float64)."""
+        """Uniform numbers of responses that stand at these positions (rows × 1, float64)."""
         import torch
 
         if not self.keyed:
@@ -111,7 +111,7 @@ class Sampling:
 
         Args:
             scores: The network's.
-            own: The tokens of each row's prompt and reply (rows × any length); used where
+            own: The tokens of each row's prompt and response (rows × any length); used where
                 repetition is penalised.
             numbers: Uniform numbers of the rows (rows × 1); needed where tokens are drawn.
         """
@@ -178,7 +178,7 @@ class TokenChoice(Sampling):
     def _own(self, input_ids: "Tensor") -> "Tensor":
         """The rows' tokens, with each row's last one in place of its padding.
 
-        Padding is no token of the row: a reply would depend on the batch that it is in.
+        Padding is no token of the row: a response would depend on the batch that it is in.
         """
         if not any(self.starts):
             return input_ids

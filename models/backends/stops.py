@@ -1,8 +1,8 @@
-"""Where a reply ends that is to end before a text: one rule, for every backend.
+"""Where a response ends that is to end before a text: one rule, for every backend.
 
-The stop string that is complete first ends the reply, not the one that begins first. So it is known
-as soon as it is written, and a reply is the same whether its network was stopped there, or went on
-and its text is cut afterwards.
+The stop string that is complete first ends the response, not the one that begins first. So it is
+known as soon as it is written, and a response is the same whether its network was stopped there, or
+went on and its text is cut afterwards.
 """
 
 from bisect import bisect_left
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatRequest, ChatResponse
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -32,11 +32,13 @@ def before_stop(text: str, stop: Sequence[str]) -> str | None:
     return text[: min(found)[1]] if found else None
 
 
-def until_stop(reply: ChatReply, request: ChatRequest) -> ChatReply:
-    """A reply up to its request's stop strings; what it was made to begin with is not searched."""
-    begun = request.prefix if reply.text.startswith(request.prefix) else ""
-    kept = before_stop(reply.text[len(begun) :], request.stop)
-    return reply if kept is None else replace(reply, text=f"{begun}{kept}", cut=False)
+def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
+    """A response up to its request's stop strings; what it was made to begin with is not
+    searched.
+    """
+    begun = request.prefix if response.text.startswith(request.prefix) else ""
+    kept = before_stop(response.text[len(begun) :], request.stop)
+    return response if kept is None else replace(response, text=f"{begun}{kept}", cut=False)
 
 
 def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> int | None:
@@ -54,7 +56,7 @@ def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
     """Whether a network may end that has written these tokens: the last complete a stop string.
 
     Only as many tokens are read as a stop string has bytes, so that a step costs little. Special
-    tokens within hide one, which is then found by `tokens_to_stop` when the reply is over.
+    tokens within hide one, which is then found by `tokens_to_stop` when the response is over.
     """
     if not stop:
         return False
@@ -87,7 +89,7 @@ class StopRows:
     decode: Decode
 
     def __call__(self, input_ids: "Tensor", scores: object, **_: object) -> "Tensor":
-        """Which rows of prompts and replies (rows × length) have ended (rows, boolean)."""
+        """Which rows of prompts and responses (rows × length) have ended (rows, boolean)."""
         written = input_ids[:, self.prompt_length :].tolist()
         ended = [
             at_stop(row, stop, self.decode) for row, stop in zip(written, self.stops, strict=True)

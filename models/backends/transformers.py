@@ -1,6 +1,6 @@
 """Vision-language networks in process, through Hugging Face transformers.
 
-Pictures go through the checkpoint's own processor and chat template; batches are padded on the
+Images go through the checkpoint's own processor and chat template; batches are padded on the
 left, of requests of like length, and made while the batch before is answered. Of a checkpoint's
 generation settings only the end tokens and the repetition penalty are kept, and both are recorded;
 the choice of tokens is `sampling.TokenChoice`.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from harness.errors import OutOfMemory
-from harness.model import ChatReply, ChatRequest, Conversation, ConversingChat, Coordinates
+from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
 from harness.models.backends import adapters, rolling
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
@@ -65,16 +65,16 @@ class TransformersChat(ConversingChat):
     repetition_penalty: float | None
     adapter: adapters.Adapter | None = None
     prefetch: bool = True
-    """Make the next batch's tensors while one is answered. Replies are the same."""
+    """Make the next batch's tensors while one is answered. Responses are the same."""
     roll: bool = True
-    """Let requests take the places of those that are answered. Replies are the same, but for what
+    """Let requests take the places of those that are answered. Responses are the same, but for what
     the last bits of logits decide."""
     keyed: bool = True
     """Draw tokens by counters, by key and position; otherwise by PyTorch's generator."""
     suppress_tokens: tuple[int, ...] = ()
     """Tokens that are never written."""
     limits_clips: bool = False
-    """Whether the limits on pixels are of each frame of a clip too, and not of pictures only."""
+    """Whether the limits on pixels are of each frame of a clip too, and not of images only."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class TransformersChat(ConversingChat):
 
     @property
     def goes_on(self) -> bool:
-        """Whether requests may begin the reply."""
+        """Whether requests may begin the response."""
         return True
 
     @property
@@ -168,12 +168,12 @@ class TransformersChat(ConversingChat):
         check_template(self.processor)
         assert self.network is not None, "it raises otherwise"
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order.
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """One response a request, in order.
 
         They are answered `batch_size` at a time, the longest first: what does not fit is known at
         once, and little is padded. Of more than that, the next ones take the places of those
-        whose replies have ended, where the architecture allows it (`rolling`). There, a prompt of
+        whose responses have ended, where the architecture allows it (`rolling`). There, a prompt of
         several requests is made and read once. Where memory runs out, half as many at a time are
         tried, of those that are not answered yet, and no more than that in the next calls either
         (`Room`).
@@ -205,8 +205,8 @@ class TransformersChat(ConversingChat):
             try:
                 said = self._answered(talks.requests, left, size=size, go_on=go_on)
                 with closing(said):  # also where a conversation raises
-                    for place, reply in said:
-                        talks.tell(place, reply)
+                    for place, response in said:
+                        talks.tell(place, response)
                         yield from talks.ended()
             except OutOfMemory:
                 at_once = min(size, len(talks.unanswered()))
@@ -231,7 +231,7 @@ class TransformersChat(ConversingChat):
 
     @property
     def waited(self) -> float:
-        """Seconds that the network has stood still so far, for pictures that were not ready."""
+        """Seconds that the network has stood still so far, for images that were not ready."""
         return self._still.seconds
 
     @cached_property
@@ -271,8 +271,8 @@ class TransformersChat(ConversingChat):
 
     def _answered(
         self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool
-    ) -> Generator[tuple[int, ChatReply], None, None]:
-        """Places and replies of what is left of the requests, `size` at a time.
+    ) -> Generator[tuple[int, ChatResponse], None, None]:
+        """Places and responses of what is left of the requests, `size` at a time.
 
         Where rows roll, those of requests that are added meanwhile too.
         """
@@ -304,8 +304,8 @@ class TransformersChat(ConversingChat):
 
     def _batched(
         self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]]
-    ) -> Generator[tuple[int, ChatReply], None, None]:
-        """Places and replies, a batch of equal limits after the other."""
+    ) -> Generator[tuple[int, ChatResponse], None, None]:
+        """Places and responses, a batch of equal limits after the other."""
         for places, inputs in parts:
             with memory():
                 said = self._batch([requests[place] for place in places], inputs)
@@ -318,8 +318,8 @@ class TransformersChat(ConversingChat):
         *,
         size: int,
         begun: "Future[Any] | None",
-    ) -> Generator[tuple[int, ChatReply], None, None]:
-        """Places and replies, as they end, of what is left and of what is added meanwhile."""
+    ) -> Generator[tuple[int, ChatResponse], None, None]:
+        """Places and responses, as they end, of what is left and of what is added meanwhile."""
         import torch
 
         asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
@@ -348,7 +348,7 @@ class TransformersChat(ConversingChat):
                 worker=worker if self.prefetch else None,
             )
             waiting.add(placed(requests, left))
-            written = rolling.replies(
+            written = rolling.responses(
                 self.network,
                 requests,
                 waiting,
@@ -385,7 +385,7 @@ class TransformersChat(ConversingChat):
             for request in requests
         ]
 
-    def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatReply]:
+    def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatResponse]:
         import torch
         from transformers import LogitsProcessorList
 
@@ -413,7 +413,7 @@ class TransformersChat(ConversingChat):
     def _asked(
         self, requests: Sequence[ChatRequest], inputs: Any
     ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
-        """Tokens of each prompt, and the canvases of its pictures."""
+        """Tokens of each prompt, and the canvases of its images."""
         lengths = map(int, inputs["attention_mask"].sum(dim=1))
         return list(zip(lengths, seen_canvases(self.processor, requests, inputs), strict=True))
 
@@ -423,10 +423,10 @@ class TransformersChat(ConversingChat):
         tokens: Sequence[int],
         length: int,
         canvases: tuple[tuple[int, int], ...],
-    ) -> ChatReply:
-        reply = self._reply(tokens, request.stop)
-        text = f"{request.prefix}{reply.text}"
-        whole = replace(reply, text=text, prompt_tokens=length, canvases=canvases)
+    ) -> ChatResponse:
+        response = self._response(tokens, request.stop)
+        text = f"{request.prefix}{response.text}"
+        whole = replace(response, text=text, prompt_tokens=length, canvases=canvases)
         return until_stop(whole, request)
 
     @cached_property
@@ -442,13 +442,13 @@ class TransformersChat(ConversingChat):
         text: str = self._words.decode(tokens, skip_special_tokens=True)
         return text
 
-    def _reply(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatReply:
+    def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
         ends = self._end_tokens
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         written = tokens if end is None else tokens[:end]
         all_of_them = len(tokens) if end is None else end + 1
         stopped = tokens_to_stop(written, stop, self._decoded)
-        return ChatReply(
+        return ChatResponse(
             text=self._decoded(written),
             tokens=tuple(tokens[: all_of_them if stopped is None else stopped]),
             completion_tokens=all_of_them if stopped is None else stopped,
@@ -490,17 +490,17 @@ def transformers(
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         seed: Of sampling; see `sampling`.
-        min_pixels: Smallest picture after resizing; None: as the checkpoint's processor says.
-        max_pixels: Largest picture, likewise. Each frame of a clip has these limits too (Qwen2-VL,
+        min_pixels: Smallest image after resizing; None: as the checkpoint's processor says.
+        max_pixels: Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL,
             Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
             a clip is refused while one is given.
         repetition_penalty: 1 is none; None: as the checkpoint's generation settings say, which
             is what the official evaluations run with.
-        coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
+        coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
         adapter: Folder of a LoRA adapter of PEFT for this checkpoint. Safetensors only.
         merged: Merge the adapter into the weights, which is faster and rounds otherwise.
         any_base: Take an adapter that names another checkpoint as its base.
-        prefetch: Prepare the next batch's pictures while one is answered.
+        prefetch: Prepare the next batch's images while one is answered.
         roll: Let further requests of a call take the places of those that are answered.
 
     Raises:

@@ -4,7 +4,7 @@ harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=
     backend=vllm(max_model_len=16384),
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
-vLLM gets all requests of a call at once and batches them by itself. Prompts and pictures are made
+vLLM gets all requests of a call at once and batches them by itself. Prompts and images are made
 as for the backend `transformers`, by the checkpoint's own processor and chat template, those of the
 next call while it answers.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from harness.errors import MissingDependency, ModelError
-from harness.model import Chat, ChatReply, ChatRequest, Coordinates
+from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batching import Expected
 from harness.models.backends.broken import refuse_broken
@@ -40,7 +40,7 @@ from harness.models.backends.stops import until_stop
 from harness.models.backends.transformers import TransformersChat
 
 ROUNDS = 8
-MOST_MEDIA = 64  # pictures, or clips, of one request
+MOST_MEDIA = 64  # images, or clips, of one request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +58,10 @@ class VllmChat(Chat):
     max_model_len: int | None
     gpu_memory_utilization: float
     tensor_parallel_size: int
-    _heard: dict[ChatRequest, ChatReply | ModelError] = field(
+    _heard: dict[ChatRequest, ChatResponse | ModelError] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What a call was told in which a reply was broken: the others are not asked for again."""
+    """What a call was told in which a response was broken: the others are not asked for again."""
 
     @property
     def coordinates(self) -> Coordinates:
@@ -149,7 +149,7 @@ class VllmChat(Chat):
 
     @property
     def goes_on(self) -> bool:
-        """Whether requests may begin the reply."""
+        """Whether requests may begin the response."""
         return True
 
     @property
@@ -164,11 +164,11 @@ class VllmChat(Chat):
         check_template(self.network.processor)
         assert self.engine is not None, "it raises otherwise"
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """One reply a request, in order.
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """One response a request, in order.
 
         Raises:
-            ModelError: vLLM gives another number of outputs, refuses a request, or replies from
+            ModelError: vLLM gives another number of outputs, refuses a request, or responses from
                 logits that are no numbers.
         """
         if any(request not in self._heard for request in requests):
@@ -177,18 +177,18 @@ class VllmChat(Chat):
             self._heard.clear()
             self._heard.update(zip(requests, self._answered(requests, prompts), strict=True))
         told = [self._heard[request] for request in requests]
-        replies = [one for one in told if isinstance(one, ChatReply)]
+        responses = [one for one in told if isinstance(one, ChatResponse)]
         for one in told:
             if isinstance(one, ModelError):
                 raise one  # and the others are not asked for again when they are tried without it
         if len(self._heard) == len({*requests}):
             self._heard.clear()
-        return replies
+        return responses
 
     def _answered(
         self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, Any]]
-    ) -> list[ChatReply | ModelError]:
-        """A reply to each request, or why it is none."""
+    ) -> list[ChatResponse | ModelError]:
+        """A response to each request, or why it is none."""
         engine, package = self.engine, import_module("vllm")
         settings = [
             package.SamplingParams(
@@ -205,7 +205,7 @@ class VllmChat(Chat):
             outputs = engine.generate(list(prompts), settings, use_tqdm=False)
         if len(outputs) != len(requests):
             raise ModelError("vLLM", expected=f"{len(requests)} outputs", found=str(len(outputs)))
-        return [self._reply(*pair) for pair in zip(requests, outputs, strict=True)]
+        return [self._response(*pair) for pair in zip(requests, outputs, strict=True)]
 
     def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         """Begin to make the prompts of these requests, which the next call is likely to have."""
@@ -241,24 +241,24 @@ class VllmChat(Chat):
         text = chat_text(self.network.processor, request)
         return {"prompt": text, **({"multi_modal_data": media} if media else {})}
 
-    def _reply(self, request: ChatRequest, output: Any) -> ChatReply | ModelError:
+    def _response(self, request: ChatRequest, output: Any) -> ChatResponse | ModelError:
         said = output.outputs[0]
         try:
             refuse_broken(said.text, cut=said.finish_reason == "length", request=request)
         except ModelError as error:
             return error
-        reply = ChatReply(
+        response = ChatResponse(
             text=f"{request.prefix}{said.text}",
             prompt_tokens=len(output.prompt_token_ids or ()),
             completion_tokens=len(said.token_ids),
             cut=said.finish_reason == "length",
             canvases=(self.canvas(request),) if request.media else (),
         )
-        return until_stop(reply, request)
+        return until_stop(response, request)
 
 
 def _stopping(request: ChatRequest) -> dict[str, Any]:
-    """Settings that end a reply early; the stop string is left in it, to be cut by our rule."""
+    """Settings that end a response early; the stop string is left in it, to be cut by our rule."""
     if not request.stop:
         return {}
     return {"stop": list(request.stop), "include_stop_str_in_output": True}
@@ -297,12 +297,12 @@ def vllm(
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         seed: Each request gets one of its own, made of this and its key.
-        min_pixels: Smallest picture after resizing; None: as the checkpoint's processor says.
-        max_pixels: Largest picture, likewise. Each frame of a clip has these limits too (Qwen2-VL,
+        min_pixels: Smallest image after resizing; None: as the checkpoint's processor says.
+        max_pixels: Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL,
             Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
             a clip is refused while one is given.
-        coordinates: What numbers in replies mean. Known for Qwen's VLMs, needed for others.
-        max_model_len: Tokens of prompt and reply together; None: as the checkpoint says.
+        coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
+        max_model_len: Tokens of prompt and response together; None: as the checkpoint says.
         gpu_memory_utilization: Of a GPU's memory, from 0 to 1.
         tensor_parallel_size: GPUs that one network is spread over.
 
@@ -316,7 +316,7 @@ def vllm(
         folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
     )
     return VllmChat(
-        # vLLM hands the limits to the processor for pictures and clips alike.
+        # vLLM hands the limits to the processor for images and clips alike.
         network=replace(network, limits_clips=True),
         checkpoint=checkpoint,
         dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,

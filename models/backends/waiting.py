@@ -61,10 +61,10 @@ class _Share:
 
 
 class Waiting:
-    """A source for `rolling.replies`: as many requests as there are rows first, then in shares.
+    """A source for `rolling.responses`: as many requests as there are rows first, then in shares.
 
     A share is a quarter of the rows. As many of them are begun together as rows are free: all
-    rows again where replies end together. More may be added at any time. Which ones are begun
+    rows again where responses end together. More may be added at any time. Which ones are begun
     together does not hang on how long their tensors took.
     """
 

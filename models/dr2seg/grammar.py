@@ -33,7 +33,7 @@ from harness.models.visionreasoner import grammar as visionreasoner
 Form: TypeAlias = Literal["sam2", "sam3"]
 
 CANVAS = visionreasoner.CANVAS
-"""(width, height) that every picture is squashed to, bilinear."""
+"""(width, height) that every image is squashed to, bilinear."""
 
 TAGS: dict[Form, str] = {"sam2": "description", "sam3": "target_desc"}
 """The tag of the description in each form."""
@@ -71,27 +71,27 @@ def ask(
     return filled(template(f"{form}.txt"), question=asked, answer=example)
 
 
-def description(reply: str, *, form: Form = "sam2") -> str:
+def description(response: str, *, form: Form = "sam2") -> str:
     """Return the stripped description of a response; empty where there is none, or it is not
     closed.
 
     >>> description("<think>…</think><description> the red cup </description>")
     'the red cup'
     """
-    return between(reply, TAGS[form]) or ""
+    return between(response, TAGS[form]) or ""
 
 
-def thought(reply: str, *, form: Form = "sam2") -> str:
+def thought(response: str, *, form: Form = "sam2") -> str:
     """Return the reasoning whose tokens a reward counts: N1 and N2 of the paper's Eq. 3 and 4.
 
     The stripped text of the first `<think>`. If there is none, or it was not closed, all that
-    stands before the description, or the whole reply: leaving a tag out must not shorten it.
+    stands before the description, or the whole response: leaving a tag out must not shorten it.
     """
-    closed = between(reply, "think")
-    return reply.partition(f"<{TAGS[form]}>")[0].strip() if closed is None else closed
+    closed = between(response, "think")
+    return response.partition(f"<{TAGS[form]}>")[0].strip() if closed is None else closed
 
 
-def well_formed(reply: str, *, form: Form = "sam2") -> bool:
+def well_formed(response: str, *, form: Form = "sam2") -> bool:
     r"""Return True if a response is only the three parts in their order, with blanks between them.
 
     The regular expression `<think>.*?</think>\s*<description>.*?</description>\s*<answer>.*?
@@ -99,22 +99,22 @@ def well_formed(reply: str, *, form: Form = "sam2") -> bool:
     in linear time: each seam is looked for at its first place, which leaves the most to the rest.
     """
     opening, end = "<think>", "</answer>"
-    if not (reply.startswith(opening) and reply.endswith(end)):
+    if not (response.startswith(opening) and response.endswith(end)):
         return False
     at = len(opening)
     for left, right in pairwise(("think", TAGS[form], "answer")):
-        seam = re.compile(rf"</{left}>\s*<{right}>").search(reply, at)
+        seam = re.compile(rf"</{left}>\s*<{right}>").search(response, at)
         if seam is None:
             return False
         at = seam.end()
-    return at <= len(reply) - len(end)
+    return at <= len(response) - len(end)
 
 
-def parse(reply: str, *, form: Form = "sam2", strict: bool = False) -> ParseResult:
-    """Read a reply; never raises.
+def parse(response: str, *, form: Form = "sam2", strict: bool = False) -> ParseResult:
+    """Read a response; never raises.
 
     Args:
-        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        response: The network's text, which may begin with `<frame>k</frame>` for a video.
         form: `sam2`: the answer is read as VisionReasoner's, and the description is not needed.
             `sam3`: the description is the result's phrase, boxes that are none are left out, and
             where no valid box is left the phrase stands alone (C.3).
@@ -122,8 +122,8 @@ def parse(reply: str, *, form: Form = "sam2", strict: bool = False) -> ParseResu
             numbers are a box.
     """
     if form == "sam2":
-        return visionreasoner.parse(reply, strict=strict)
-    frame, rest = split_frame(reply)
+        return visionreasoner.parse(response, strict=strict)
+    frame, rest = split_frame(response)
     phrase, think = description(rest, form=form), reasoning(rest)
     try:
         value, notes = visionreasoner.answer_value(rest, strict=strict)
@@ -194,7 +194,7 @@ class DR2Seg:
     """Read without repairs, as a reward does."""
     wording: Wording = "paper"
     newline: bool = False
-    """Between picture and prompt, as VisionReasoner's training has it."""
+    """Between image and prompt, as VisionReasoner's training has it."""
 
     @property
     def name(self) -> str:
@@ -206,9 +206,9 @@ class DR2Seg:
         prompt = ask(text, form=self.form, wording=self.wording)
         return "\n" * self.newline + ask_for_frame(numbered) + prompt
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply."""
-        return parse(reply, form=self.form, strict=self.strict)
+    def parse(self, response: str) -> ParseResult:
+        """Read a response."""
+        return parse(response, form=self.form, strict=self.strict)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items`, with an empty description: their names are not known."""

@@ -25,12 +25,12 @@ def dr2seg(
     canvas: Carried[int] = CANVAS[0],
     prompt: Carried[Wording] = "paper",
 ) -> PromptedModel:
-    """DR2Seg's first pass, which is all that it needs after training: one request, one reply.
+    """DR2Seg's first pass, which is all that it needs after training: one request, one response.
 
     Args:
         parts: The options of a composition.
         form: `sam2`: boxes and points go to the segmenter; `sam3`: boxes and the description.
-        canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
+        canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
         prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
             read the words around it, and learn the grammar in training.

@@ -6,8 +6,8 @@
     {output}    to be written by the program, one JSON object a line in any order:
                 {"id": "…", "masks": [run-length or null, …], "text": "…"}
 
-Pictures and frames are copies under neutral names (`0003.png`, `0004/00017.png`) in a folder of
-their own: beside a benchmark's picture lies its answer.
+Images and frames are copies under neutral names (`0003.png`, `0004/00017.png`) in a folder of
+their own: beside a benchmark's image lies its answer.
 """
 
 import json
@@ -21,10 +21,10 @@ from PIL import Image
 from harness.errors import DataError, MediaError
 from harness.interchange import MAX_LINE
 from harness.media import Frame, Media
-from harness.replies import unique
+from harness.responses import unique
 from harness.types import Query
 
-Pictures: TypeAlias = Literal["png", "jpg"]
+Images: TypeAlias = Literal["png", "jpg"]
 
 QUALITY = 95  # of JPEG, for programs that read nothing else
 MAX_OUTPUT = 2**32  # bytes that are read of what a program wrote
@@ -41,8 +41,8 @@ class LaidOut:
     """Errors by the id of a query whose media cannot be decoded; the program does not get it."""
 
 
-def lay_out(queries: Sequence[Query], folder: Path, *, pictures: Pictures) -> LaidOut:
-    """Write the queries and their pictures into a folder; equal media are written once."""
+def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> LaidOut:
+    """Write the queries and their images into a folder; equal media are written once."""
     places: dict[tuple[str, int, tuple[int, int]], Path | MediaError] = {}
     rows: list[dict[str, Any]] = []
     lost: dict[str, MediaError] = {}
@@ -50,7 +50,7 @@ def lay_out(queries: Sequence[Query], folder: Path, *, pictures: Pictures) -> La
         media = query.media[0]
         key = (media.id, len(media), media.size)
         if key not in places:
-            places[key] = _written(media, folder / f"{len(places):04}", pictures)
+            places[key] = _written(media, folder / f"{len(places):04}", images)
         place = places[key]
         if isinstance(place, MediaError):
             lost[query.id] = place
@@ -70,13 +70,13 @@ def _row(query: Query, place: Path) -> dict[str, Any]:
     return {**row, "options": list(query.options)} if query.options else row
 
 
-def _written(media: Media, place: Path, pictures: Pictures) -> Path | MediaError:
+def _written(media: Media, place: Path, images: Images) -> Path | MediaError:
     try:
         if not media.is_video:
-            return _saved(media.frame(0), place.with_suffix(f".{pictures}"))
+            return _saved(media.frame(0), place.with_suffix(f".{images}"))
         place.mkdir()
         for index in range(len(media)):  # one by one: a video may be larger than memory
-            _saved(media.frame(index), place / f"{index:05}.{pictures}")
+            _saved(media.frame(index), place / f"{index:05}.{images}")
     except MediaError as error:
         return error
     return place

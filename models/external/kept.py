@@ -1,6 +1,6 @@
 """Cache of an external program's rows, by the content of its input.
 
-One file a row, named by a hash of the program, the pictures and the question with its form of
+One file a row, named by a hash of the program, the images and the question with its form of
 answer and its options. A file that is damaged counts as none.
 """
 

@@ -3,7 +3,7 @@
 harness eval --model "external(command='conda run -n lisa python infer.py --in {input} --out
     {output}',directory=/opt/LISA,name=lisa-7b)" --tasks reason_seg …
 
-The program runs in its own environment. It is given questions and copies of their pictures, and
+The program runs in its own environment. It is given questions and copies of their images, and
 hands back masks (`exchange`); what it does not answer is a failure, with its last words.
 """
 
@@ -17,12 +17,12 @@ from typing import Any
 from harness.errors import DataError, ParseError, UsageError
 from harness.interchange import Row, row_to_answer
 from harness.model import Model
-from harness.models.external.exchange import Handed, Pictures, lay_out, read_back
+from harness.models.external.exchange import Handed, Images, lay_out, read_back
 from harness.models.external.kept import Kept
 from harness.models.external.program import Ended, Program
 from harness.models.qwen_vl.questions import Questions
 from harness.models.tracks import extent
-from harness.replies import storable
+from harness.responses import storable
 from harness.types import (
     Answer,
     AnswerForm,
@@ -46,7 +46,7 @@ class External(Model):
 
     name: str
     program: Program
-    pictures: Pictures
+    images: Images
     revision: str
     batch_size: int
     kept: Kept | None = None
@@ -64,7 +64,7 @@ class External(Model):
             "command": self.program.command,
             "program": self.program.fingerprint(),
             "revision": self.revision,
-            "pictures": self.pictures,
+            "images": self.images,
             "batch_size": self.batch_size,
         }
 
@@ -89,7 +89,7 @@ class External(Model):
 
     def _run(self, queries: Sequence[Query]) -> dict[str, Prediction]:
         with tempfile.TemporaryDirectory(prefix="external-") as folder:
-            given = lay_out(queries, Path(folder), pictures=self.pictures)
+            given = lay_out(queries, Path(folder), images=self.images)
             wanted = frozenset(query.id for query in queries) - set(given.lost)
             ended, handed = Ended(0, ""), Handed({}, ())
             if wanted:
@@ -128,29 +128,29 @@ class External(Model):
         if len(query.forms) > 1 or query.form not in MASKED | IN_WORDS or len(query.media) != 1:
             raise UsageError(
                 f"external: a question for {' and '.join(query.forms)}",
-                expected="one about one picture or video, for masks or an answer in words",
+                expected="one about one image or video, for masks or an answer in words",
                 found=f"one about {len(query.media)} media" if len(query.media) != 1 else "another",
             )
 
     def _read(self, query: Query, row: Mapping[str, Any]) -> Prediction:
         """Return the prediction in a row; a fault in the row is the program's failure."""
         text = row.get("text")
-        replies = (storable(text),) if isinstance(text, str) else ()
+        responses = (storable(text),) if isinstance(text, str) else ()
         usage = Usage(frames=len(query.media[0]))
         try:
             if row.get("error") is not None:
                 raise DataError(f"the program: {storable(str(row['error']), 500)}")
-            answer = self._answer(query, row, replies)
+            answer = self._answer(query, row, responses)
         except (DataError, ParseError) as error:
             kind = FailureKind.PARSE if isinstance(error, ParseError) else FailureKind.MODEL
-            return failed(query, kind, str(error), replies=replies, usage=usage)
-        return Prediction(query_id=query.id, answer=answer, replies=replies, usage=usage)
+            return failed(query, kind, str(error), responses=responses, usage=usage)
+        return Prediction(query_id=query.id, answer=answer, responses=responses, usage=usage)
 
-    def _answer(self, query: Query, row: Mapping[str, Any], replies: tuple[str, ...]) -> Answer:
+    def _answer(self, query: Query, row: Mapping[str, Any], responses: tuple[str, ...]) -> Answer:
         if query.form in IN_WORDS:
-            if not replies:
+            if not responses:
                 raise ParseError('"text"', expected="an answer in words", found="none")
-            return Questions().read(query, query.form, replies[0])
+            return Questions().read(query, query.form, responses[0])
         if row.get("no_target") is True:
             return row_to_answer(Row(query.id, "no_target", True, None, "its row"), query)
         masked = query
@@ -179,7 +179,7 @@ def external(
     directory: Path | None = None,
     name: str = "external",
     revision: str = "",
-    pictures: Pictures = "png",
+    images: Images = "png",
     timeout: float = 3600.0,
     batch_size: int = 32,
     cache: Path | None = None,
@@ -192,7 +192,7 @@ def external(
         directory: Where it runs, such as its checkout; None: in a temporary folder.
         name: What boards call it.
         revision: Whatever tells its weights and its code from others, for the record.
-        pictures: `png`, which loses nothing, or `jpg` for programs that read nothing else.
+        images: `png`, which loses nothing, or `jpg` for programs that read nothing else.
         timeout: Seconds for one batch, its start included.
         batch_size: Questions that it is started for.
         cache: A folder in which its answers are kept by the content of what was asked.
@@ -205,11 +205,11 @@ def external(
     program = Program(
         command=command, directory=directory and directory.expanduser(), timeout=timeout
     )
-    made_by = f"{program.fingerprint()} {revision} {pictures}"
+    made_by = f"{program.fingerprint()} {revision} {images}"
     return External(
         name=name,
         program=program,
-        pictures=pictures,
+        images=images,
         revision=revision,
         batch_size=batch_size,
         kept=None if cache is None else Kept(cache.expanduser(), made_by),

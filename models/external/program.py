@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import MissingDependency, UsageError
-from harness.replies import storable
+from harness.responses import storable
 
 PLACES = ("input", "output", "folder")
 PLACE = re.compile(r"\{(\w*)\}")

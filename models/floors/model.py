@@ -51,7 +51,7 @@ class RandomBoxes(Model):
     """Guesses at random, keyed by the seed and the query: neither batch nor order matters.
 
     Each is uniform: the box over all boxes with whole edges (a mask is its rectangle, in a video
-    the same in every frame), the point over the picture, the interval over pairs of times, the
+    the same in every frame), the point over the image, the interval over pairs of times, the
     count from 2 to 10, the choice over the options; the number is uniform in its logarithm from
     0.1 to 100. There is no random text and no random 3-D box. The bits are Philox's (Salmon,
     Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
@@ -187,7 +187,7 @@ def fields(form: AnswerForm, query: Query, guess: Guess) -> dict[str, Any] | Non
 
 
 def filled(box: Box, size: tuple[int, int]) -> Rle:
-    """The mask of a box with whole edges in a picture of (width, height)."""
+    """The mask of a box with whole edges in an image of (width, height)."""
     mask = np.zeros((size[1], size[0]), dtype=np.bool_)
     mask[int(box.top) : int(box.bottom), int(box.left) : int(box.right)] = True
     return Rle.from_array(mask)

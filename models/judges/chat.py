@@ -32,9 +32,9 @@ class ChatJudge:
         """Plain data for the record."""
         return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
 
-    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Verdict:
+    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
         """Send one request; the rubric reads the response."""
-        by, case = find(rubric), Case(question, answer, truth)
+        by, case = find(rubric), Case(question, answer, ground_truth)
         request = ChatRequest(
             key=by.key(case, ""),
             text=by.prompt(case),
@@ -48,7 +48,7 @@ def chat(*, backend: Spec, max_new_tokens: int = 16) -> ChatJudge:
 
     Args:
         backend: The language model; it samples as its own arguments say.
-        max_new_tokens: Where a reply is cut off, unless the rubric says that it needs more room. A
-            grade is short.
+        max_new_tokens: Where a response is cut off, unless the rubric says that it needs more room.
+            A grade is short.
     """
     return ChatJudge(chat=plugins.build("backends", backend), max_new_tokens=max_new_tokens)

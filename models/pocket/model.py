@@ -17,7 +17,7 @@ from harness.options import Carried, with_options
 from harness.spec import Spec
 
 CANVAS = (168, 168)
-"""(width, height) that every picture is squashed to: 6 × 6 image tokens of 28 pixels."""
+"""(width, height) that every image is squashed to: 6 × 6 image tokens of 28 pixels."""
 
 MOST_FRAMES = 8
 """Frames of a clip that it was trained on."""
@@ -41,8 +41,9 @@ def pocket(parts: Composition, *, second_try: Carried[bool] = True) -> PromptedM
         checkpoint: `pocket`: the weights that come with the package; `pocket-base`: an earlier
             checkpoint of their training; else the folder of a training that made or started from
             such weights.
-        second_try: Ask again for a reply that cannot be read, with its reasoning begun and ended;
-            of `transformers`, `vllm`, and `openai` with a server that goes on from a beginning.
+        second_try: Ask again for a response that cannot be read, with its reasoning begun and
+            ended; of `transformers`, `vllm`, and `openai` with a server that goes on from a
+            beginning.
     """
     return PromptedModel(
         name="pocket",

@@ -71,16 +71,16 @@ class XMemCore:
         shape = frame.shape[:2]
         small = shrunk(shape, self.size)
         with torch.inference_mode():
-            picture = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
+            image = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
             mean, deviation = (torch.tensor(each).view(3, 1, 1) for each in (MEAN, DEVIATION))
-            picture = ((picture - mean) / deviation).to(self.device)[None]
-            picture = interpolate(picture, small, mode="bilinear", align_corners=False)[0]
+            image = ((image - mean) / deviation).to(self.device)[None]
+            image = interpolate(image, small, mode="bilinear", align_corners=False)[0]
             masks = labels = None
             if self.masks is not None:
                 given = torch.from_numpy(self.masks.astype(np.float32)).to(self.device)[None]
                 masks = interpolate(given, small, mode="nearest")[0]
                 labels, self.masks = list(range(1, len(given[0]) + 1)), None
-            found = self.walk.step(picture, masks, labels, end=last)
+            found = self.walk.step(image, masks, labels, end=last)
             found = interpolate(found[None].float(), shape, mode="bilinear", align_corners=False)
             return np.asarray(found[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
 
@@ -102,15 +102,15 @@ class CutieCore:
         import torch
 
         with torch.inference_mode():
-            picture = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
-            picture = picture.to(self.device)
+            image = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
+            image = image.to(self.device)
             if self.labels is None:
-                found = self.walk.step(picture, end=last)
+                found = self.walk.step(image, end=last)
             else:
                 objects = list(range(1, int(self.labels.max()) + 1))
                 labels = torch.from_numpy(self.labels).long().to(self.device)
                 self.labels = None
-                found = self.walk.step(picture, labels, objects=objects, end=last)
+                found = self.walk.step(image, labels, objects=objects, end=last)
             named = self.walk.output_prob_to_mask(found)
             return np.asarray(named.to(torch.uint8).cpu().numpy())
 

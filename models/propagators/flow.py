@@ -30,7 +30,7 @@ class Flow(Propagator):
     Each direction keeps one map that says, for every pixel of the present frame, where it was in
     the start frame, and extends it by the flow to the frame before. Masks are read through the
     map, once, from the start frame: rounding does not add up, motions below half a pixel a frame
-    are not lost, and further objects cost nearly nothing. What comes into the picture gets no
+    are not lost, and further objects cost nearly nothing. What comes into the image gets no
     object; ground that an object uncovers has no true flow, and masks may smear over it. Memory:
     two frames, one map and one mask, whatever the video's length, besides the run-lengths that
     are returned.
@@ -88,8 +88,8 @@ def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
     Zero where the shorter side, shrunk, has less than SMALLEST_SIDE pixels.
 
     Args:
-        source: RGB picture.
-        target: RGB picture of the same size.
+        source: RGB image.
+        target: RGB image of the same size.
         max_side: both are shrunk until the longest side is at most this; the flow is grown back.
     """
     height, width = source.shape[:2]
@@ -109,7 +109,7 @@ def dense_flow(source: Frame, target: Frame, *, max_side: int) -> Field:
 
 
 def pixel_grid(size: tuple[int, int]) -> Field:
-    """The (x, y) of every pixel of a picture of (width, height)."""
+    """The (x, y) of every pixel of an image of (width, height)."""
     x, y = np.meshgrid(np.arange(size[0]), np.arange(size[1]))
     return np.stack([x, y], axis=2).astype(np.float32)
 

@@ -104,7 +104,7 @@ class Resized:
 
     It lets Pillow resize the bytes by its usual filter, which is bicubic (`_load_img_as_tensor` in
     `sam2.utils.misc`). The package's SAM2Transforms, which resizes floating-point numbers by a
-    bilinear filter, is for pictures only.
+    bilinear filter, is for images only.
     """
 
     video: Media
@@ -117,7 +117,7 @@ class Resized:
         """3 × side × side, normalised."""
         import torch
 
-        picture = Image.fromarray(self.video.frame(index)).resize((self.side, self.side))
-        numbers = torch.from_numpy(np.array(picture) / 255.0).permute(2, 0, 1).float()
+        image = Image.fromarray(self.video.frame(index)).resize((self.side, self.side))
+        numbers = torch.from_numpy(np.array(image) / 255.0).permute(2, 0, 1).float()
         mean, deviation = (torch.tensor(each)[:, None, None] for each in (MEAN, DEVIATION))
         return (numbers - mean) / deviation

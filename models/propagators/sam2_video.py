@@ -189,7 +189,7 @@ def sam2_video(
             runs the network; None: transformers does.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
-        compiled: Compile the image encoder when it is first used, about a minute: for many pictures
+        compiled: Compile the image encoder when it is first used, about a minute: for many images
             (docs/scale.md). Masks may differ by rounding.
 
     Raises:

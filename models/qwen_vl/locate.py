@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import ParseError
-from harness.models.envelope import Read, read_reply
+from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
     Item,
     ParseResult,
@@ -31,8 +31,8 @@ def template() -> str:
     return text_of("harness.models.qwen_vl", "locate.txt")
 
 
-def parse(reply: str, *, strict: bool = False) -> ParseResult:
-    """Read a reply; never raises.
+def parse(response: str, *, strict: bool = False) -> ParseResult:
+    """Read a response; never raises.
 
     The list is the inside of the first fence, or what lies from the first `[` to the last `]`.
     Boxes stand under `bbox_2d` or `bbox`; points and labels are not read, as in the official
@@ -44,17 +44,17 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
         items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
         return items, (*repairs, *notes)
 
-    return read_reply(reply, read)
+    return read_response(response, read)
 
 
-def _listed(reply: str) -> str:
-    text = fenced(reply)
+def _listed(response: str) -> str:
+    text = fenced(response)
     if text is not None:
         return text
-    start, end = reply.find("["), reply.rfind("]")
+    start, end = response.find("["), response.rfind("]")
     if not 0 <= start < end:
-        raise ParseError("reply", expected="a JSON list", found=repr(reply[:60]))
-    return reply[start : end + 1]
+        raise ParseError("response", expected="a JSON list", found=repr(response[:60]))
+    return response[start : end + 1]
 
 
 def write(items: Sequence[Item], *, frame: int | None = None) -> str:
@@ -75,9 +75,9 @@ class Locate:
         """The request; the question is put into it as it is."""
         return ask_for_frame(numbered) + template().replace("{Question}", text)
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply with repairs."""
-        return parse(reply)
+    def parse(self, response: str) -> ParseResult:
+        """Read a response with repairs."""
+        return parse(response)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items`."""

@@ -1,6 +1,6 @@
 """Questions that are answered in words: a letter, a number, a stretch of time, a text.
 
-What stands in `<answer>…</answer>` is the answer, or else the whole reply after its reasoning.
+What stands in `<answer>…</answer>` is the answer, or else the whole response after its reasoning.
 """
 
 import json
@@ -14,7 +14,7 @@ from importlib.resources import files
 
 from harness.errors import ParseError, UsageError
 from harness.models.grammar import between, fenced
-from harness.replies import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict
+from harness.responses import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict
 from harness.types import Answer, AnswerForm, Interval, Query
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -54,15 +54,15 @@ class Questions:
         )
         return text.replace("{Options}", options).replace("{Question}", query.text, 1)
 
-    def read(self, query: Query, form: AnswerForm, reply: str) -> Answer:
-        """The answer that a reply gives.
+    def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
+        """The answer that a response gives.
 
         Raises:
             ParseError: it gives none.
             UsageError: this form cannot be asked for.
         """
         self.wording(form)
-        said = spoken(reply)
+        said = spoken(response)
         if form is AnswerForm.CHOICE:
             return Answer(choice=letter(said, query.options))
         if form is AnswerForm.NUMBER:
@@ -70,7 +70,7 @@ class Questions:
         if form is AnswerForm.INTERVAL:
             return Answer(interval=interval(said))
         if not said:
-            raise ParseError("reply", expected="a text", found="nothing")
+            raise ParseError("response", expected="a text", found="nothing")
         return Answer(text=said)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
@@ -93,23 +93,23 @@ class Questions:
         if form not in known:
             raise UsageError(
                 f"a question for {form}",
-                expected=f"one for {', '.join(known)} or places in a picture",
+                expected=f"one for {', '.join(known)} or places in an image",
                 found=str(form),
                 fix="Use a model that gives such answers.",
             )
         return known[form]
 
 
-def spoken(reply: str) -> str:
-    """The part of a reply that is its answer."""
-    answer = between(reply, "answer")
+def spoken(response: str) -> str:
+    """The part of a response that is its answer."""
+    answer = between(response, "answer")
     if answer is not None:
         return answer
-    return reply[:MAX_TEXT].rpartition("</think>")[2].strip()
+    return response[:MAX_TEXT].rpartition("</think>")[2].strip()
 
 
 def letter(said: str, options: tuple[str, ...]) -> str:
-    """The letter that a reply names: it leads, is stated ("the answer is B"), or is spelt out.
+    """The letter that a response names: it leads, is stated ("the answer is B"), or is spelt out.
 
     >>> letter("B. the dog", ("the cat", "the dog"))
     'B'
@@ -121,15 +121,15 @@ def letter(said: str, options: tuple[str, ...]) -> str:
     plain = said.strip(" .").casefold()
     same = [place for place, option in enumerate(options) if option.strip(" .").casefold() == plain]
     if len(same) != 1 or same[0] >= len(LETTERS):
-        raise ParseError("reply", expected="the letter of an option", found=repr(said[:60]))
+        raise ParseError("response", expected="the letter of an option", found=repr(said[:60]))
     return LETTERS[same[0]]
 
 
 def number(said: str) -> float:
-    """The first number of a reply; commas between thousands are allowed."""
+    """The first number of a response; commas between thousands are allowed."""
     match = NUMBER.search(said[:LOOKED_AT])
     if match is None or len(match[0]) > MAX_DIGITS:
-        raise ParseError("reply", expected="a number", found=repr(said[:60]))
+        raise ParseError("response", expected="a number", found=repr(said[:60]))
     return float(match[0].replace(",", ""))
 
 
@@ -146,6 +146,6 @@ def interval(said: str) -> Interval:
 
 
 def _digits(value: float) -> str:
-    """Digits without an exponent, which the first number of a reply is read from."""
+    """Digits without an exponent, which the first number of a response is read from."""
     text = repr(value)
     return f"{value:.12f}" if "e" in text else text

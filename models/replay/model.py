@@ -1,7 +1,7 @@
 """A model whose answers are already in a file: other programs' predictions, scored by harness.
 
 The file is the one of `harness.interchange`: one JSON object a line, with the official id and one
-of "reply", "boxes", "points", "masks", "answer", "no_target". Replies need a model that reads
+of "response", "boxes", "points", "masks", "answer", "no_target". Responses need a model that reads
 them: `replay(file=said.jsonl,model=qwen_vl(backend=stored))`.
 """
 
@@ -15,7 +15,7 @@ from harness import plugins
 from harness.errors import UsageError
 from harness.files import opened
 from harness.interchange import Row, read_rows, row_to_prediction
-from harness.model import Model, ReplyReader
+from harness.model import Model, ResponseReader
 from harness.spec import Spec
 from harness.types import FailureKind, Prediction, Query, failed, query_id
 
@@ -28,7 +28,7 @@ class Replay(Model):
     rows: Mapping[str, Row] = field(repr=False)
     """Rows by the id under which a model sees a sample."""
     reader: Model | None
-    """Reads the rows that are replies; a `ReplyReader`."""
+    """Reads the rows that are responses; a `ResponseReader`."""
     fingerprint: str
     batch_size: int
 
@@ -39,7 +39,7 @@ class Replay(Model):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those of the model that reads replies."""
+        """Those of the model that reads responses."""
         return () if self.reader is None else self.reader.devices
 
     def describe(self) -> Mapping[str, Any]:
@@ -69,29 +69,29 @@ class Replay(Model):
 
 
 def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Replay:
-    """Predictions or replies from a file.
+    """Predictions or responses from a file.
 
     Args:
         file: JSON lines, as `harness.interchange` describes them.
-        model: Reads the rows that are replies, with its grammar, coordinates and segmenter.
+        model: Reads the rows that are responses, with its grammar, coordinates and segmenter.
         batch_size: Queries at once.
 
     Raises:
         DataError: a line is not in the form.
-        UsageError: `model` cannot read replies, or is missing where there are some.
+        UsageError: `model` cannot read responses, or is missing where there are some.
     """
     rows = {query_id(row.id): row for row in read_rows(file)}
     reader: Model | None = None if model is None else plugins.build("models", model)
-    if reader is not None and not isinstance(reader, ReplyReader):
+    if reader is not None and not isinstance(reader, ResponseReader):
         raise UsageError(
             f"replay(model={model})",
-            expected="a model that reads replies, such as qwen_vl(backend=stored)",
+            expected="a model that reads responses, such as qwen_vl(backend=stored)",
             found=str(reader.name),
         )
-    spoken = next((row for row in rows.values() if row.kind == "reply"), None)
+    spoken = next((row for row in rows.values() if row.kind == "response"), None)
     if spoken is not None and reader is None:
         raise UsageError(
-            f'{spoken.where}: a "reply"',
+            f'{spoken.where}: a "response"',
             expected="a model whose parser and segmenter read it",
             found="none",
             fix="Give one, such as replay(file=…,model=qwen_vl(backend=stored)).",

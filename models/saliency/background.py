@@ -1,7 +1,7 @@
 """Saliency of superpixels from the probability that each is not background.
 
 The method is robust background detection (Zhu, Liang, Wei, Sun: "Saliency Optimization from Robust
-Background Detection", CVPR 2014). A region that is connected to a long stretch of the picture's
+Background Detection", CVPR 2014). A region that is connected to a long stretch of the image's
 border through regions like it is background; what differs from the background around it is
 foreground; a least-squares problem on the graph of neighbours reconciles the two.
 """
@@ -18,10 +18,10 @@ from harness.models.saliency.superpixels import Superpixels
 Floats = NDArray[np.float64]
 
 GEODESIC_SCALE = 7.0  # Lab; the paper's σ_clr, for which 5 to 10 is usual
-SPATIAL_SCALE = 0.25  # longest sides of the picture; the paper's σ_spa
+SPATIAL_SCALE = 0.25  # longest sides of the image; the paper's σ_spa
 SMOOTHING_SCALE = 10.0  # Lab; how alike neighbours must be to be made equal
 SMOOTHING_FLOOR = 0.1  # the paper's μ: neighbours are a little alike, whatever their colours
-CENTRE_SCALE = 0.3  # sides of the picture; photographers put their subject near the middle
+CENTRE_SCALE = 0.3  # sides of the image; photographers put their subject near the middle
 VISIBLE = 2.3  # Lab; the least difference that people see, below which nothing stands out
 TOUCHING = 1e-4  # Lab; a step between regions of one colour, not zero, which is "no step" to scipy
 DECIMALS = 6  # results are rounded, so that the order of additions cannot move a threshold
@@ -32,7 +32,7 @@ def background_probability(regions: Superpixels, distance: Floats, *, scale: flo
 
     A region's length along the border and its area are those of all regions, each counted by how
     short the path to it is, where a path's length adds up the differences along it. Length over
-    the root of area is large for what leaves the picture.
+    the root of area is large for what leaves the image.
 
     Args:
         regions: the partition, for its neighbours and its border.
@@ -61,7 +61,7 @@ def gaussian(values: Floats) -> Floats:
 def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floats:
     """Difference of each region from the background around it, in the unit of `distance`.
 
-    The paper's background weighted contrast, divided by one number for the picture (the largest
+    The paper's background weighted contrast, divided by one number for the image (the largest
     sum of weights), so that it has a unit and is at most a weighted mean of differences.
     """
     weight = gaussian(between(regions.centres) / SPATIAL_SCALE) * background
@@ -75,9 +75,9 @@ def salience(
     """Return the salience of each region, from 0 to 1; all zero where nothing is salient.
 
     Args:
-        regions: superpixels of the picture.
-        size: (width, height) of the picture in pixels.
-        motion: evidence from 0 to 1 that a region moves on its own; None for a still picture.
+        regions: superpixels of the image.
+        size: (width, height) of the image in pixels.
+        motion: evidence from 0 to 1 that a region moves on its own; None for a still image.
     """
     distance = between(regions.colours)
     background = background_probability(regions, distance, scale=GEODESIC_SCALE)
@@ -93,7 +93,7 @@ def salience(
 
 
 def centre_prior(regions: Superpixels, size: tuple[int, int]) -> Floats:
-    """A Gaussian around the picture's middle, as wide as CENTRE_SCALE of each side."""
+    """A Gaussian around the image's middle, as wide as CENTRE_SCALE of each side."""
     sides = np.array(size) / max(size)
     away = (regions.centres - sides / 2) / sides
     return gaussian(np.hypot(away[:, 0], away[:, 1]) / CENTRE_SCALE)

@@ -29,7 +29,7 @@ ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
 class Saliency(Model):
     """Salient objects as masks, tracks, boxes, points or their number.
 
-    A picture's objects are the parts that differ from what its border is connected to
+    An image's objects are the parts that differ from what its border is connected to
     (background.py); a video's also move on their own (motion.py), and its key frame, in which
     they are looked for, is the clearest of `candidates` evenly spread ones (maps.py). The
     segmenter turns each object's box and points into a mask; the propagator carries their union
@@ -94,7 +94,7 @@ class Saliency(Model):
             if form not in ANSWERED:
                 return failed(query, FailureKind.MODEL, f"saliency cannot answer {form}")
         if not query.media:
-            return failed(query, FailureKind.MODEL, "saliency needs a picture or a video")
+            return failed(query, FailureKind.MODEL, "saliency needs an image or a video")
         asked = query.media[0], frozenset(query.forms)
         try:
             if asked not in known:

@@ -26,12 +26,12 @@ def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame])
     Flow to each neighbouring frame loses the camera's part (a homography, as for a plane or a
     turning camera); what is left is motion of its own or parallax. The lesser of the neighbours
     counts, because what is covered in one has no true flow there. Parallax is told apart as
-    background is told by colour: it is connected to the picture's border through regions that
+    background is told by colour: it is connected to the image's border through regions that
     move alike (background.py, with motions in the place of colours).
 
     Args:
         regions: superpixels of `frame`.
-        frame: the picture in which evidence is wanted.
+        frame: the image in which evidence is wanted.
         neighbours: frames before and after it, of the same size.
     """
     if not neighbours:

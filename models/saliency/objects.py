@@ -11,7 +11,7 @@ from harness.model import ObjectPrompt
 from harness.models.saliency.maps import outstanding
 from harness.types import Box, Point
 
-LEAST_SHARE = 0.002  # of the picture: less is noise
+LEAST_SHARE = 0.002  # of the image: less is noise
 LEAST_WEIGHT = 0.25  # of the heaviest object's: less is a fragment
 MOST_POINTS = 3  # inside an object, and as many beside it
 
@@ -30,8 +30,8 @@ def salient_objects(field: NDArray[np.float32], size: tuple[int, int]) -> list[S
     """The objects of a salience map, the one with most salience in total first.
 
     Args:
-        field: a map from 0 to 1, height × width of a shrunk picture.
-        size: (width, height) of the picture that prompts are for.
+        field: a map from 0 to 1, height × width of a shrunk image.
+        size: (width, height) of the image that prompts are for.
     """
     bright = outstanding(field).astype(np.uint8)
     firm = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))

@@ -24,14 +24,14 @@ NEIGHBOURS = tuple((row, column) for row in (-1, 0, 1) for column in (-1, 0, 1))
 
 @dataclass(frozen=True, slots=True)
 class Superpixels:
-    """A partition of a picture into `count` regions, none of them empty."""
+    """A partition of an image into `count` regions, none of them empty."""
 
     labels: Labels
     """height × width, from 0 to count - 1."""
     colours: Floats
     """count × 3, mean CIELAB (L from 0 to 100)."""
     centres: Floats
-    """count × 2, mean (x, y) divided by the picture's longest side."""
+    """count × 2, mean (x, y) divided by the image's longest side."""
 
     @property
     def count(self) -> int:
@@ -65,9 +65,9 @@ class Superpixels:
         return near
 
 
-def superpixels(picture: Frame, count: int) -> Superpixels:
-    """Partition an RGB picture into about `count` regions, at least one."""
-    lab = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+def superpixels(image: Frame, count: int) -> Superpixels:
+    """Partition an RGB image into about `count` regions, at least one."""
+    lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
     height, width = lab.shape[:2]
     cell = max(1.0, (height * width / count) ** 0.5)
     rows, columns = max(1, round(height / cell)), max(1, round(width / cell))

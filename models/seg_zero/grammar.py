@@ -1,7 +1,7 @@
 """Seg-Zero: `<think>…</think><answer>{"bbox": […], "points_1": […], "points_2": […]}</answer>`.
 
 Liu et al., "Seg-Zero" (2025); the wording and the rules of reading are those of the official code
-(`dvlab-research/Seg-Zero`): one object, and the first `{…}` of the whole reply is the answer.
+(`dvlab-research/Seg-Zero`): one object, and the first `{…}` of the whole response is the answer.
 Which keys and values are taken is a matter of `Semantics`, as in its two rewards.
 """
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import ParseError
-from harness.models.envelope import Read, begin_reply, read_reply
+from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals
 from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.replies import MAX_TEXT, finite_numbers
+from harness.responses import MAX_TEXT, finite_numbers
 from harness.types import Box, Point
 
 KEYS = ("bbox", "points_1", "points_2")
@@ -56,13 +56,13 @@ def ask(text: str, *, wording: Wording = "paper") -> str:
     return filled(template(), question=question(text), answer=template("example_answer.txt"))
 
 
-def braced(reply: str) -> str | None:
+def braced(response: str) -> str | None:
     """The first `{…}` with something and no `}` in it, or None; in linear time.
 
     >>> braced('{} so {"bbox": [1]} or {2}')
     '{"bbox": [1]}'
     """
-    text = reply[:MAX_TEXT]
+    text = response[:MAX_TEXT]
     start = text.find("{")
     while start >= 0:
         end = text.find("}", start)
@@ -74,8 +74,8 @@ def braced(reply: str) -> str | None:
     return None
 
 
-def parse(reply: str, *, semantics: Semantics = "soft") -> ParseResult:
-    """Read a reply; never raises.
+def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
+    """Read a response; never raises.
 
     Softly with the repairs that inference may make: the prompt's example answer has single quotes,
     which JSON has not; they are read, and reported. Strictly, what the strict reward gives no
@@ -85,11 +85,13 @@ def parse(reply: str, *, semantics: Semantics = "soft") -> ParseResult:
     def read(rest: str) -> Read:
         found = braced(rest)
         if found is None:
-            raise ParseError("reply", expected="{…}", found=repr(rest[:60]) if rest else "nothing")
+            raise ParseError(
+                "response", expected="{…}", found=repr(rest[:60]) if rest else "nothing"
+            )
         value, repairs = loads(found, strict=semantics == "strict")
         return (_item(value, semantics),), repairs
 
-    return read_reply(reply, read)
+    return read_response(response, read)
 
 
 def _item(value: Any, semantics: Semantics) -> Item:
@@ -122,7 +124,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: there is nothing to say, which this grammar has no words for.
     """
-    begun = begin_reply(think, frame=frame)
+    begun = begin_response(think, frame=frame)
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
     boxes = [item.bounds for item in items]
@@ -154,9 +156,9 @@ class SegZero:
         """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + ask(text, wording=self.wording)
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply."""
-        return parse(reply, semantics=self.semantics)
+    def parse(self, response: str) -> ParseResult:
+        """Read a response."""
+        return parse(response, semantics=self.semantics)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items` as one object."""

@@ -30,15 +30,16 @@ def seg_zero(
         parts: The options of a composition.
         sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
             short for `segmenter=sam2(checkpoint=…)`.
-        semantics: How replies are read: `soft`, keys that contain `bbox` and `points`, with repairs
-            of the JSON; `strict`, as the strict reward: `bbox`, `points_1`, `points_2`, no repairs.
-        canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
+        semantics: How responses are read: `soft`, keys that contain `bbox` and `points`, with
+            repairs of the JSON; `strict`, as the strict reward: `bbox`, `points_1`, `points_2`, no
+            repairs.
+        canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
         prompt: `paper`; `short`: little but the question, for networks such as `pocket` that never
             read the words around it, and learn the grammar in training.
         segmenter: None: SAM 2 if `sam2` is given, else `grabcut`, which needs no weights.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
-        max_new_tokens: Longest reply; 1024 as in the official code.
+        max_new_tokens: Longest response; 1024 as in the official code.
     """
     return PromptedModel(
         name=named(semantics),

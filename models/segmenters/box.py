@@ -14,7 +14,7 @@ from harness.types import Box, Point
 
 
 class Rectangle(NamedTuple):
-    """Whole pixels of a picture, at least one; `right` and `bottom` are exclusive."""
+    """Whole pixels of an image, at least one; `right` and `bottom` are exclusive."""
 
     left: int
     top: int
@@ -41,7 +41,7 @@ class Rectangle(NamedTuple):
 class BoxSegmenter(Segmenter):
     """Fills the prompt's box, or without a box the rectangle that its positive points span.
 
-    A prompt that names no place in the picture gets an empty mask: nothing, a phrase alone, or a
+    A prompt that names no place in the image gets an empty mask: nothing, a phrase alone, or a
     box that lies outside. Negative points are not used.
     """
 
@@ -50,12 +50,12 @@ class BoxSegmenter(Segmenter):
         """`box`."""
         return "box"
 
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `picture`) a prompt."""
-        return [self._filled(picture, prompt) for prompt in prompts]
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `image`) a prompt."""
+        return [self._filled(image, prompt) for prompt in prompts]
 
-    def _filled(self, picture: Frame, prompt: ObjectPrompt) -> BoolArray:
-        height, width = picture.shape[:2]
+    def _filled(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+        height, width = image.shape[:2]
         mask = np.zeros((height, width), dtype=np.bool_)
         box = prompt.box if prompt.box is not None else spanned(prompt.positive)
         region = None if box is None else rectangle(box, (width, height))
@@ -70,7 +70,7 @@ def box() -> BoxSegmenter:
 
 
 def rectangle(box: Box, size: tuple[int, int]) -> Rectangle | None:
-    """The pixels whose centres lie in `box`, clipped to a picture of (width, height).
+    """The pixels whose centres lie in `box`, clipped to an image of (width, height).
 
     Swapped edges are put in order. None where no pixel is left: the box lies outside, is thinner
     than the distance of two centres and between them, or has a coordinate that is no number.

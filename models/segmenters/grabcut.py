@@ -43,7 +43,7 @@ class GrabCut(Segmenter):
 
     Where GrabCut collapses (keeps less than a hundredth of its start) or has too few pixels to
     model colours with, the answer is the start itself: the box, or without one the discs. A
-    prompt that names no place in the picture gets an empty mask: nothing, a phrase alone,
+    prompt that names no place in the image gets an empty mask: nothing, a phrase alone,
     negative points alone, a box that lies outside.
     """
 
@@ -56,12 +56,12 @@ class GrabCut(Segmenter):
         """`grabcut`."""
         return "grabcut"
 
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `picture`) a prompt."""
-        return [self._cut(picture, prompt) for prompt in prompts]
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `image`) a prompt."""
+        return [self._cut(image, prompt) for prompt in prompts]
 
-    def _cut(self, picture: Frame, prompt: ObjectPrompt) -> BoolArray:
-        size = (picture.shape[1], picture.shape[0])
+    def _cut(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+        size = (image.shape[1], image.shape[0])
         mask = np.zeros((size[1], size[0]), dtype=np.bool_)
         whole = Rectangle(0, 0, *size)
         region = whole if prompt.box is None else rectangle(prompt.box, size)
@@ -74,7 +74,7 @@ class GrabCut(Segmenter):
             view.places(positive),
             view.places(points_inside(prompt.negative, size)),
         )
-        kept = self._kept(view.shrunk(picture), trimap)
+        kept = self._kept(view.shrunk(image), trimap)
         if kept is None and prompt.box is not None:
             mask[region.slices] = True
         else:
@@ -82,7 +82,7 @@ class GrabCut(Segmenter):
             mask[region.slices] = grown[view.within(region)]
         return mask
 
-    def _kept(self, picture: Frame, trimap: Trimap) -> BoolArray | None:
+    def _kept(self, image: Frame, trimap: Trimap) -> BoolArray | None:
         """Return GrabCut's mask for a trimap; None where it fails."""
         start = foreground(trimap)
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < FEWEST:
@@ -90,7 +90,7 @@ class GrabCut(Segmenter):
         cut = trimap.copy()
         models = np.zeros((1, 65)), np.zeros((1, 65))
         cv2.setRNGSeed(SEED)
-        bgr = np.ascontiguousarray(picture[..., ::-1])
+        bgr = np.ascontiguousarray(image[..., ::-1])
         cv2.grabCut(bgr, cut, None, *models, self.iterations, cv2.GC_INIT_WITH_MASK)  # type: ignore[call-overload]
         kept = foreground(cut)
         collapsed = np.count_nonzero(kept) < COLLAPSED * np.count_nonzero(start)
@@ -110,7 +110,7 @@ def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A crop of a picture, shrunk to (width, height) `size`, in which GrabCut runs."""
+    """A crop of an image, shrunk to (width, height) `size`, in which GrabCut runs."""
 
     crop: Rectangle
     size: tuple[int, int]
@@ -134,9 +134,9 @@ class View:
         """Diagonal in pixels of the view."""
         return math.hypot(*self.size)
 
-    def shrunk(self, picture: Frame) -> Frame:
+    def shrunk(self, image: Frame) -> Frame:
         """The crop's pixels at the view's size."""
-        part = picture[self.crop.slices]
+        part = image[self.crop.slices]
         return cv2.resize(part, self.size, interpolation=cv2.INTER_AREA).astype(np.uint8)
 
     def grown(self, mask: BoolArray) -> BoolArray:
@@ -146,7 +146,7 @@ class View:
         return np.asarray(soft >= 0.5, dtype=np.bool_)
 
     def within(self, region: Rectangle) -> tuple[slice, slice]:
-        """A region of the picture as an index of the crop."""
+        """A region of the image as an index of the crop."""
         return Rectangle(
             region.left - self.crop.left,
             region.top - self.crop.top,
@@ -155,7 +155,7 @@ class View:
         ).slices
 
     def places(self, points: Sequence[Point]) -> list[tuple[int, int]]:
-        """The view's pixels (x, y) under points of the picture; may lie outside the view."""
+        """The view's pixels (x, y) under points of the image; may lie outside the view."""
         across, down = self.size[0] / self.crop.width, self.size[1] / self.crop.height
         return [
             (

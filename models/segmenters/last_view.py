@@ -15,14 +15,14 @@ class LastView:
     """Cache of a network's view of the last image, such as its embeddings."""
 
     key: bytes = b""
-    """A hash of the picture's shape and pixels."""
+    """A hash of the image's shape and pixels."""
     view: Any = None
 
-    def of(self, picture: Frame, look: Callable[[Frame], Any]) -> Any:
+    def of(self, image: Frame, look: Callable[[Frame], Any]) -> Any:
         """Return the view of an image; `look` computes it if the last image was another."""
-        key = hashlib.blake2b(repr(picture.shape).encode())
-        key.update(np.ascontiguousarray(picture).data)
+        key = hashlib.blake2b(repr(image.shape).encode())
+        key.update(np.ascontiguousarray(image).data)
         if self.key != key.digest():
-            view = look(picture)
+            view = look(image)
             self.key, self.view = key.digest(), view
         return self.view

@@ -28,7 +28,7 @@ INSIDE, BESIDE = 1, 0  # the labels of points
 
 
 class Placed(NamedTuple):
-    """A prompt that names a place in the picture, and which prompt of the call it is."""
+    """A prompt that names a place in the image, and which prompt of the call it is."""
 
     row: int
     box: Box | None
@@ -43,13 +43,13 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Sam2(Segmenter):
-    """SAM 2, loaded when first used. It remembers its view of the last picture.
+    """SAM 2, loaded when first used. It remembers its view of the last image.
 
     Prompts that have equally many points (and all a box, or none) run in one pass of the mask
     decoder; others would have to be padded, which changes what SAM 2 says.
 
-    Boxes are clipped to the picture, swapped edges put in order, and points outside it left out.
-    A prompt that names no place in the picture gets an empty mask: nothing, a phrase alone,
+    Boxes are clipped to the image, swapped edges put in order, and points outside it left out.
+    A prompt that names no place in the image gets an empty mask: nothing, a phrase alone,
     negative points alone, a box that lies outside.
     """
 
@@ -99,14 +99,14 @@ class Sam2(Segmenter):
         if self.compiled:
             checkpoints.compile_now(self.network, name=self.checkpoint)
 
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `picture`) a prompt.
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `image`) a prompt.
 
         Raises:
             ModelError: the checkpoint cannot be loaded.
             OutOfMemory: the device is full.
         """
-        height, width = picture.shape[:2]
+        height, width = image.shape[:2]
         masks = [np.zeros((height, width), dtype=np.bool_) for _ in prompts]
         placed = [
             one
@@ -115,22 +115,22 @@ class Sam2(Segmenter):
         ]
         if placed:
             with memory():
-                view = self._view(picture)
+                view = self._view(image)
                 for _, alike in groupby(sorted(placed, key=lambda one: one.parts), _parts):
                     self._decode(view, list(alike), masks)
         return masks
 
-    def _view(self, picture: Frame) -> Any:
+    def _view(self, image: Frame) -> Any:
         """Return the embeddings of an image; those of the last one are cached."""
-        return self._last.of(picture, self._looked_at)
+        return self._last.of(image, self._looked_at)
 
-    def _looked_at(self, picture: Frame) -> Any:
-        """The embeddings of a picture, resized as it was for the checkpoint's training."""
+    def _looked_at(self, image: Frame) -> Any:
+        """The embeddings of an image, resized as it was for the checkpoint's training."""
         import torch
 
         here = checkpoints.trained_here(self.folder)
         made = checkpoints.pixels if here else checkpoints.float_pixels
-        pixels = made(self.processor.image_processor, picture)
+        pixels = made(self.processor.image_processor, image)
         with torch.inference_mode():
             return self.network.get_image_embeddings(pixels.to(self.network.device))
 
@@ -174,7 +174,7 @@ def sam2(
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         multimask: Take the best of three masks, as the official evaluations do, or ask for one.
-        compiled: Compile the image encoder when it is first used, about a minute: for many pictures
+        compiled: Compile the image encoder when it is first used, about a minute: for many images
             (docs/scale.md). Masks may differ by rounding.
 
     Raises:

@@ -39,10 +39,10 @@ class Sam2Package(Sam2):
         """
         assert self.network is not None, "it raises otherwise"
 
-    def _looked_at(self, picture: Frame) -> Any:
-        """The predictor, which holds the picture's embeddings."""
+    def _looked_at(self, image: Frame) -> Any:
+        """The predictor, which holds the image's embeddings."""
         with package.precision(self.network, self.dtype):
-            self.network.set_image(np.array(picture, order="C"))
+            self.network.set_image(np.array(image, order="C"))
         return self.network
 
     def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:

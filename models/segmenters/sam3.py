@@ -36,7 +36,7 @@ POSITIVE = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Sam3(Segmenter):
-    """SAM 3, loaded when first used. It remembers its view of the last picture.
+    """SAM 3, loaded when first used. It remembers its view of the last image.
 
     A prompt with a box and one with a phrase alone are different questions. A phrase alone asks
     for everything that it fits: the answer is the union of all instances whose confidence is
@@ -45,7 +45,7 @@ class Sam3(Segmenter):
     `all`.
 
     Every prompt is a pass of its own: no prompt knows of another. Boxes are clipped to the
-    picture and swapped edges put in order. Points are not read: SAM 3's detector takes none. A
+    image and swapped edges put in order. Points are not read: SAM 3's detector takes none. A
     prompt that names nothing gets an empty mask: no box and no phrase, or a box that lies outside.
     """
 
@@ -90,42 +90,42 @@ class Sam3(Segmenter):
         """
         assert self.processor is not None and self.network is not None, "they raise otherwise"
 
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One boolean mask (height × width of `picture`) a prompt.
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `image`) a prompt.
 
         Raises:
             ModelError: the checkpoint cannot be loaded.
             OutOfMemory: the device is full.
         """
-        return [self._mask(picture, prompt) for prompt in prompts]
+        return [self._mask(image, prompt) for prompt in prompts]
 
-    def _mask(self, picture: Frame, prompt: ObjectPrompt) -> BoolArray:
-        height, width = picture.shape[:2]
+    def _mask(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+        height, width = image.shape[:2]
         box = None if prompt.box is None else clipped(prompt.box, (width, height))
         if box is None and (prompt.box is not None or not prompt.phrase.strip()):
             return np.zeros((height, width), dtype=np.bool_)
         with memory():
-            said = self._asked(picture, prompt.phrase.strip() or UNNAMED, box)
+            said = self._asked(image, prompt.phrase.strip() or UNNAMED, box)
         masks, boxes = said["masks"].cpu().numpy(), said["boxes"].float().cpu().tolist()
         if box is not None and self.instances == "one" and boxes:
             masks = masks[overlapping(box, boxes)][None]
         union: BoolArray = np.any(masks.astype(np.bool_), axis=0)
         return union
 
-    def _asked(self, picture: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
+    def _asked(self, image: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
         """Run the network; return scores, boxes and masks (in pixels of the image) of the objects
         found.
         """
         import torch
 
-        network, size = self.network, (picture.shape[0], picture.shape[1])
+        network, size = self.network, (image.shape[0], image.shape[1])
         given = {**self._phrase(phrase), **({} if box is None else boxed(box, size))}
         named = {
             name: value.to(network.device, network.dtype if value.is_floating_point() else None)
             for name, value in given.items()
         }
         with torch.inference_mode(), _uncompiled():
-            said = network(vision_embeds=self._view(picture), **named)
+            said = network(vision_embeds=self._view(image), **named)
             (found,) = self.processor.post_process_instance_segmentation(
                 said, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
             )
@@ -141,15 +141,15 @@ class Sam3(Segmenter):
         )
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
-    def _view(self, picture: Frame) -> Any:
+    def _view(self, image: Frame) -> Any:
         """Return the features of an image; those of the last one are cached."""
-        return self._last.of(picture, self._looked_at)
+        return self._last.of(image, self._looked_at)
 
-    def _looked_at(self, picture: Frame) -> Any:
-        """The features of a picture."""
+    def _looked_at(self, image: Frame) -> Any:
+        """The features of an image."""
         import torch
 
-        pixels = checkpoints.pixels(self.processor.image_processor, picture)
+        pixels = checkpoints.pixels(self.processor.image_processor, image)
         network = self.network
         with torch.inference_mode():
             return network.get_vision_features(pixels.to(network.device, network.dtype))

@@ -26,12 +26,12 @@ NAME = re.compile(r"[^\w\s]*([\w\s]+)[^\w\s]*")
 FARTHEST = 1e150  # beyond it distances are not finite
 
 
-def drawn(reply: str) -> bool:
+def drawn(response: str) -> bool:
     """Return True if a response has the tags of a map, whatever is in them."""
-    return "<map>" in reply and "</map>" in reply
+    return "<map>" in response and "</map>" in response
 
 
-def grid_map(reply: str, names: Collection[str]) -> GridMap:
+def grid_map(response: str, names: Collection[str]) -> GridMap:
     """Return the map of a response, of the requested categories; empty where nothing can be read.
 
     Raises:
@@ -42,7 +42,7 @@ def grid_map(reply: str, names: Collection[str]) -> GridMap:
     >>> grid_map("<map>the table is at 0, 3</map>", ["table"])
     {'table': [(0, 3)]}
     """
-    text = between(reply, "map") or ""
+    text = between(response, "map") or ""
     wanted = {name.lower() for name in names if name}
     if not text or not wanted:
         return {}

@@ -34,7 +34,7 @@ def spacer(
             names in it (`named`), of the official evaluation's list for VSI-Bench (`vsi`), or
             never. The official evaluation asks for one on VSI-Bench alone.
         prompt: The official words, or `short` ones for networks too small for them.
-        pixels: The most pixels of a frame, and of a picture.
+        pixels: The most pixels of a frame, and of an image.
     """
     wording = Wording(
         name="spacer" if prompt == "paper" else f"spacer/{prompt}",

@@ -11,7 +11,7 @@ from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
 from harness.options import Carried, with_options
 
 FILES = {"paper": "prompt.toml", "short": "short.toml"}
-FRAMES = "qwen(n=32,max_pixels=200704,min_pixels=100352,picture_min_pixels=3136)"
+FRAMES = "qwen(n=32,max_pixels=200704,min_pixels=100352,image_min_pixels=3136)"
 
 
 @with_options(Composition, frames=None)
@@ -28,7 +28,7 @@ def video_r1(
         frames: How many frames of a video are shown, or a rule; None: the official 32, of at most
             256 · 28² pixels.
         prompt: The official words, or `short` ones for networks too small for them.
-        pixels: The most pixels of a frame, and of a picture.
+        pixels: The most pixels of a frame, and of an image.
     """
     wording = Wording(
         name="video_r1" if prompt == "paper" else f"video_r1/{prompt}",

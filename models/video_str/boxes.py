@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.models.envelope import Read, read_reply
+from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
     Item,
     ParseResult,
@@ -55,9 +55,9 @@ class SpokenBoxes:
         wording = templates(self.package, self.file)
         return ask_for_frame(numbered) + wording.ask(text, form=AnswerForm.BOXES)
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply with repairs."""
-        return parse(reply, aid=templates(self.package, self.file).tag)
+    def parse(self, response: str) -> ParseResult:
+        """Read a response with repairs."""
+        return parse(response, aid=templates(self.package, self.file).tag)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items`: one box, or a list of boxes."""
@@ -65,11 +65,11 @@ class SpokenBoxes:
         return frame_tag(frame) + written(json.dumps(rows[0] if len(rows) == 1 else rows))
 
 
-def parse(reply: str, *, aid: str = "", strict: bool = False) -> ParseResult:
-    """Read a reply; never raises.
+def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
+    """Read a response; never raises.
 
     Args:
-        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        response: The network's text, which may begin with `<frame>k</frame>` for a video.
         aid: The tag of a graph or map, which is no answer.
         strict: As a reward reads: no repairs, and any four numbers are a box.
     """
@@ -79,7 +79,7 @@ def parse(reply: str, *, aid: str = "", strict: bool = False) -> ParseResult:
         items, notes = read_items(_rows(value), keys=("bbox_2d",), strict=strict)
         return items, (*repairs, *notes)
 
-    return read_reply(reply, read)
+    return read_response(response, read)
 
 
 def _rows(value: Any) -> Any:

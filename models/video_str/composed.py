@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.frames import PICTURE, FramePolicy, frame_policy
+from harness.frames import IMAGE, FramePolicy, frame_policy
 from harness.model import ChatRequest
 from harness.models.answers import Pending
 from harness.models.canvas import Canvas
@@ -49,9 +49,9 @@ class SpokenModel(PromptedModel):
             },
         }
 
-    def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
+    def reading(self, query: Query, responses: Sequence[str]) -> Pending[Prediction]:
         """Read responses; a note names the objects that the prompt listed, and their source."""
-        reading = super().reading(query, replies)
+        reading = super().reading(query, responses)
         listed, source = self.words.objects(query)
         if not listed or all(form in LOCATED - {AnswerForm.BOXES} for form in query.forms):
             return reading
@@ -104,7 +104,7 @@ def spoken_model(wording: Wording, parts: Composition, *, pixels: int | None) ->
     Args:
         wording: Its words, and its rule for frames, which counts where `parts` give none.
         parts: Its options.
-        pixels: The most pixels of a frame, and of a picture.
+        pixels: The most pixels of a frame, and of an image.
     """
     return SpokenModel(
         name=wording.name,
@@ -122,7 +122,7 @@ def policy_of(
     """The method's rule, another number of frames in it, or another rule; and a budget of pixels.
 
     >>> str(policy_of("video_str", frames=8, pixels=28224))
-    'qwen(n=8,max_pixels=28224,min_pixels=28224,picture_min_pixels=3136)'
+    'qwen(n=8,max_pixels=28224,min_pixels=28224,image_min_pixels=3136)'
     """
     if isinstance(frames, FramePolicy):
         frames = frames.spec
@@ -131,10 +131,10 @@ def policy_of(
     if isinstance(frames, int):
         arguments["n"] = frames
     if pixels is not None:
-        floor = arguments.get("picture_min_pixels")  # pictures keep theirs, which is lower
-        arguments = {key: value for key, value in arguments.items() if key not in PICTURE}
+        floor = arguments.get("image_min_pixels")  # images keep theirs, which is lower
+        arguments = {key: value for key, value in arguments.items() if key not in IMAGE}
         least = policy.budget.min_pixels if policy.budget is not None else pixels
         arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, least)}
         if isinstance(floor, int):
-            arguments["picture_min_pixels"] = min(pixels, floor)
+            arguments["image_min_pixels"] = min(pixels, floor)
     return frame_policy(Spec(policy.spec.name, arguments))

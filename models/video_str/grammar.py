@@ -1,7 +1,7 @@
 """`<think>…</think> <graph>{…}</graph> <answer>…</answer>`, where the graph is optional.
 
 The graph may stand in the reasoning or after it. The first tag of a kind always counts. Reading
-takes time linear in the reply's length, and raises nothing but ParseError.
+takes time linear in the response's length, and raises nothing but ParseError.
 """
 
 import ast
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.grammar import between
-from harness.replies import (
+from harness.responses import (
     MAX_DEPTH,
     MAX_DIGITS,
     MAX_TEXT,
@@ -35,7 +35,7 @@ LINES = re.compile(r"\r\n|\r|\n")  # where Python's parser begins a line
 OTHER_BASES = (b"0x", b"0o", b"0b")
 
 
-def well_formed(reply: str, *, aid: str | None = None) -> bool:
+def well_formed(response: str, *, aid: str | None = None) -> bool:
     r"""Return True if the whole response is reasoning and answer, with at most `<aid>…</aid>`
     between.
 
@@ -49,31 +49,31 @@ def well_formed(reply: str, *, aid: str | None = None) -> bool:
     >>> well_formed("<think>a</think> so <answer>b</answer>")
     False
     """
-    last = len(reply) - len(END_ANSWER)
-    if not (reply.startswith(THINK) and reply.endswith(END_ANSWER)):
+    last = len(response) - len(END_ANSWER)
+    if not (response.startswith(THINK) and response.endswith(END_ANSWER)):
         return False
-    direct = ANSWERED.search(reply, len(THINK))
+    direct = ANSWERED.search(response, len(THINK))
     if direct is not None and direct.end() <= last:
         return True
     if aid is None:
         return False
-    opened = re.compile(rf"</think>\s*<{aid}>").search(reply, len(THINK))
+    opened = re.compile(rf"</think>\s*<{aid}>").search(response, len(THINK))
     if opened is None:
         return False
-    closed = re.compile(rf"</{aid}>\s*<answer>").search(reply, opened.end())
+    closed = re.compile(rf"</{aid}>\s*<answer>").search(response, opened.end())
     return closed is not None and closed.end() <= last
 
 
-def spoken(reply: str, *, aid: str = "") -> str:
+def spoken(response: str, *, aid: str = "") -> str:
     """Return the answer part of a response: the first `<answer>`, or the text after the reasoning.
 
     >>> spoken("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
     'B'
     """
-    answer = between(reply, "answer")
+    answer = between(response, "answer")
     if answer is not None:
         return answer
-    rest = reply[:MAX_TEXT].rpartition(END)[2]
+    rest = response[:MAX_TEXT].rpartition(END)[2]
     if aid and f"</{aid}>" in rest:
         rest = rest.rpartition(f"</{aid}>")[2]
     return rest.strip()
@@ -90,8 +90,8 @@ def written(said: str) -> str:
     return f"{THINK}{END}{OPEN_ANSWER}{said}{END_ANSWER}"
 
 
-def graph(reply: str) -> Graph:
-    """The graph that a reply draws up: `{"chair": [x, y, z], …}`, or `[[x, y, z]]` a category.
+def graph(response: str) -> Graph:
+    """The graph that a response draws up: `{"chair": [x, y, z], …}`, or `[[x, y, z]]` a category.
 
     Raises:
         ParseError: there is none, or one entry of it is something else.
@@ -99,9 +99,9 @@ def graph(reply: str) -> Graph:
     >>> graph("<graph>{'Chair': [0.5, 0, 2]}</graph>")
     {'chair': (0.5, 0.0, 2.0)}
     """
-    text = between(reply, "graph")
+    text = between(response, "graph")
     if text is None or not text.startswith("{"):
-        raise ParseError("reply", expected="<graph>{…}</graph>", found="none")
+        raise ParseError("response", expected="<graph>{…}</graph>", found="none")
     value = literal(text)
     if not isinstance(value, dict) or len(value) > MAX_NODES:
         raise ParseError(
@@ -140,7 +140,7 @@ def literal(text: str) -> Any:
 def python_literal(text: str) -> Any:
     """A value in Python's notation of plain values, which is not run.
 
-    As in JSON, whole numbers have at most `harness.replies.MAX_DIGITS` decimal digits, and no
+    As in JSON, whole numbers have at most `harness.responses.MAX_DIGITS` decimal digits, and no
     other base.
 
     Raises:

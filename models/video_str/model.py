@@ -29,7 +29,7 @@ def video_str(
         graph: Ask for a graph of the objects that the query lists beside its text (`listed`), of
             those or else of the ones that a question about places names, or never.
         prompt: The paper's words, or `short` ones for networks too small for them.
-        pixels: The most pixels of a frame, and of a picture.
+        pixels: The most pixels of a frame, and of an image.
     """
     wording = Wording(
         name="video_str" if prompt == "paper" else f"video_str/{prompt}",

@@ -13,7 +13,7 @@ from harness.models.qwen_vl.questions import letter, number
 from harness.models.video_str.grammar import literal, spoken, written
 from harness.models.video_str.objects import Source, objects_of
 from harness.models.video_str.templates import Templates, templates
-from harness.replies import finite_numbers
+from harness.responses import finite_numbers
 from harness.types import Answer, AnswerForm, Box3D, Interval, Query
 
 Aid: TypeAlias = Literal["listed", "named", "vsi", "off"]
@@ -69,15 +69,15 @@ class Spoken:
             problem_type=query.problem_type,
         )
 
-    def read(self, query: Query, form: AnswerForm, reply: str) -> Answer:
-        """The answer that a reply gives.
+    def read(self, query: Query, form: AnswerForm, response: str) -> Answer:
+        """The answer that a response gives.
 
         Raises:
             ParseError: it gives none.
             UsageError: this form cannot be asked for.
         """
         self.templates.wording(form, listed=bool(query.options))
-        said = spoken(reply, aid=self.templates.tag)
+        said = spoken(response, aid=self.templates.tag)
         if form is AnswerForm.CHOICE:
             return Answer(choice=letter(said, query.options))
         if form is AnswerForm.NUMBER:
@@ -87,7 +87,7 @@ class Spoken:
         if form is AnswerForm.BOX_3D:
             return Answer(boxes_3d=boxes_3d(said))
         if not said:
-            raise ParseError("reply", expected="a text", found="nothing")
+            raise ParseError("response", expected="a text", found="nothing")
         return Answer(text=said)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:

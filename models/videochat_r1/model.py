@@ -23,7 +23,7 @@ def videochat_r1(
         parts: The options of a composition.
         frames: How many frames of a video are shown, or a rule; None: 32, of at most 224 · 28²
             pixels: what the official budget for a video leaves each.
-        pixels: The most pixels of a frame, and of a picture.
+        pixels: The most pixels of a frame, and of an image.
     """
     wording = Wording(name="videochat_r1", package="harness.models.videochat_r1", frames=FRAMES)
     return spoken_model(wording, parts, pixels=pixels)

@@ -40,9 +40,9 @@ class Cues(Segmenter):
         """Load the segmenter's weights."""
         self.segmenter.prepare()
 
-    def segment(self, picture: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """One mask (height × width of `picture`) a prompt."""
-        return self.segmenter.segment(picture, [self._shown(prompt) for prompt in prompts])
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One mask (height × width of `image`) a prompt."""
+        return self.segmenter.segment(image, [self._shown(prompt) for prompt in prompts])
 
     def _shown(self, prompt: ObjectPrompt) -> ObjectPrompt:
         return replace(

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ParseError
-from harness.models.envelope import Read, begin_reply, read_reply
+from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, numerals, read_items
 from harness.models.prompts import Wording, asked_briefly, filled, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
-from harness.replies import finite_numbers
+from harness.responses import finite_numbers
 from harness.types import Point
 
 POSITIVE, NEGATIVE = "point_pos", "point_neg"
@@ -43,11 +43,11 @@ def ask(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
     return filled(whole, question=question(text), answer=template("example_answer.txt"))
 
 
-def parse(reply: str, *, strict: bool = False) -> ParseResult:
-    """Read a reply; never raises.
+def parse(response: str, *, strict: bool = False) -> ParseResult:
+    """Read a response; never raises.
 
     Args:
-        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        response: The network's text, which may begin with `<frame>k</frame>` for a video.
         strict: As a reward reads: no repairs, any four numbers are a box, and each object has
             both points with their labels. A prediction is read with repairs: a point that is not
             there is left out, one without its label is taken by its key, and `point_2d` stands
@@ -64,7 +64,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
         )
         return items, (*repairs, *notes, *placed)
 
-    return read_reply(reply, read)
+    return read_response(response, read)
 
 
 def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
@@ -76,7 +76,7 @@ def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = 
     Raises:
         ParseError: `think` holds a tag of the grammar.
     """
-    begun = begin_reply(think, frame=frame)
+    begun = begin_response(think, frame=frame)
     objects = [{"bbox_2d": numerals(item.bounds), **_points(item)} for item in items]
     return f"{begun}<answer>{json.dumps(objects)}</answer>"
 
@@ -94,9 +94,9 @@ class Prompt:
         """Return the prompt, after a request for a frame where one must be named."""
         return ask_for_frame(numbered) + ask(text, think=self.think, wording=self.wording)
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply with repairs."""
-        return parse(reply)
+    def parse(self, response: str) -> ParseResult:
+        """Read a response with repairs."""
+        return parse(response)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items`."""

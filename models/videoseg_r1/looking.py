@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.model import Chat, ChatReply, ChatRequest, Conversation
+from harness.model import Chat, ChatRequest, ChatResponse, Conversation
 from harness.models.asked import Asked, calls_of
 from harness.models.compose import LOCATED
 from harness.models.conversing import converse
 from harness.models.grammar import frame_tag
 from harness.models.videoseg_r1.sampler import Place, Sampler
 from harness.models.videoseg_r1.showing import Showing
-from harness.replies import storable
+from harness.responses import storable
 from harness.types import Query
 
 
@@ -20,7 +20,7 @@ class Found:
 
     place: Place
     requests: tuple[ChatRequest, ...]
-    replies: tuple[ChatReply, ...]
+    responses: tuple[ChatResponse, ...]
     """One a request."""
 
     @property
@@ -50,7 +50,7 @@ def look(
 ) -> list[Found | None]:
     """Find the place in each query's video; None where there is nothing to search.
 
-    That is for a picture, and for a question in words.
+    That is for an image, and for a question in words.
     """
     searches = [searched(one, sampler, showing) for one in queries if is_looked_for(one)]
     found = iter(converse(voters, searches))
@@ -60,33 +60,33 @@ def look(
 def marked(
     query: Query,
     requests: Sequence[ChatRequest],
-    replies: tuple[ChatReply, ...],
+    responses: tuple[ChatResponse, ...],
     found: Found | None,
 ) -> Asked:
     """Return the responses; those about places begin with the tag of their frame."""
     if found is None:
-        return Asked.of(query, requests, replies)
+        return Asked.of(query, requests, responses)
     tag = frame_tag(found.place.target)
     named = (
-        replace(reply, text=f"{tag}{reply.text}") if form in LOCATED else reply
-        for form, reply in zip(query.forms, replies, strict=True)
+        replace(response, text=f"{tag}{response.text}") if form in LOCATED else response
+        for form, response in zip(query.forms, responses, strict=True)
     )
     shown = sum(len(frames) for one in requests for frames in one.frames)
-    calls = calls_of(query, (*found.requests, *requests), (*found.replies, *replies))
-    return Asked((*found.replies, *named), calls, shown + found.frames)
+    calls = calls_of(query, (*found.requests, *requests), (*found.responses, *responses))
+    return Asked((*found.responses, *named), calls, shown + found.frames)
 
 
 def searched(query: Query, sampler: Sampler, showing: Showing) -> Conversation[Found]:
     """The search in one query's video: turns of votes, each of which hangs on those before."""
     search = sampler.search(query.media[0].times(), key=query.id)
-    requests, replies = list[ChatRequest](), list[ChatReply]()
+    requests, responses = list[ChatRequest](), list[ChatResponse]()
     try:
         ask = next(search)
         while True:
             turn = showing.sampled(query, ask, key=query.id)
             said = yield turn
             requests += turn
-            replies += said
-            ask = search.send([storable(reply.text) for reply in said])
+            responses += said
+            ask = search.send([storable(response.text) for response in said])
     except StopIteration as end:
-        return Found(end.value, tuple(requests), tuple(replies))
+        return Found(end.value, tuple(requests), tuple(responses))

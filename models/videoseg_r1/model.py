@@ -32,10 +32,10 @@ from harness.models.building import segmenter_of
 from harness.models.compose import LOCATED, PromptedModel
 from harness.models.composition import Composition
 from harness.models.conversing import converse
+from harness.models.ground_truth import key_frame_of, objects_of
 from harness.models.prompts import Wording
 from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import seen
-from harness.models.truth import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.drawing import Drawing
 from harness.models.videoseg_r1.grammar import Prompt
@@ -52,7 +52,7 @@ from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
 from harness.models.videoseg_r1.showing import Beside, Showing
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.options import Carried, with_options
-from harness.replies import storable
+from harness.responses import storable
 from harness.spec import Spec
 from harness.types import Answer, AnswerForm, Prediction, Query
 
@@ -64,9 +64,9 @@ CONTEXT = (280, 280)
 class VideoSegR1(PromptedModel):
     """A reasoner after a sampler, which chooses the frame of a video for the masks.
 
-    Questions in words are asked as any composition asks them; so are questions about a picture.
+    Questions in words are asked as any composition asks them; so are questions about an image.
     For places in a video, the searches of all queries of a batch go on side by side. A
-    prediction's replies are those of the sampler, then one a form of answer, which begins with
+    prediction's responses are those of the sampler, then one a form of answer, which begins with
     the frame that was marked; `read` needs the last ones only.
     """
 
@@ -170,8 +170,8 @@ class VideoSegR1(PromptedModel):
         if is_looked_for(query):
             found = yield from searched(query, self.sampler, self.showing)
         requests = self.placed(query, found.place if found else None)
-        replies = yield requests
-        return marked(query, requests, tuple(replies), found)
+        responses = yield requests
+        return marked(query, requests, tuple(responses), found)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """Return the frames of the first requests; later ones depend on the search's first turn.
@@ -187,7 +187,7 @@ class VideoSegR1(PromptedModel):
     def placed(
         self, query: Query, place: Place | None, beside: Sequence[int] | None = None
     ) -> tuple[ChatRequest, ...]:
-        """The reasoner's requests, one a form, for a place of a video (None: for a picture).
+        """The reasoner's requests, one a form, for a place of a video (None: for an image).
 
         `beside` are the reference frames; None: by the strategy.
         """
@@ -214,13 +214,13 @@ class VideoSegR1(PromptedModel):
     def drawn_requests(
         self, query: Query, answer: Answer, drawing: Drawing
     ) -> tuple[ChatRequest, ...]:
-        """The reasoner's requests for a place that is drawn; as evaluation's for a picture."""
+        """The reasoner's requests for a place that is drawn; as evaluation's for an image."""
         if not is_looked_for(query):
             return self.requests(query)
         place, beside = drawing.drawn(query, answer)
         return self.placed(query, place, spread(beside, self.showing.reference_frames))
 
-    def training_replies(
+    def training_responses(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
         """Return the responses for `answer` in the frames that requests of a training show first.
@@ -234,11 +234,13 @@ class VideoSegR1(PromptedModel):
             for form, request in zip(query.forms, requests, strict=True)
         )
 
-    def reading(self, query: Query, replies: Sequence[str]) -> Pending[Prediction]:
-        """Read replies: the last ones, one a form of the query; those before are the sampler's."""
-        asked = max(0, len(replies) - len(query.forms))
-        reading = super().reading(query, replies[asked:])
-        before = tuple(storable(reply) for reply in replies[:asked])
+    def reading(self, query: Query, responses: Sequence[str]) -> Pending[Prediction]:
+        """Read responses: the last ones, one a form of the query; those before are the
+        sampler's.
+        """
+        asked = max(0, len(responses) - len(query.forms))
+        reading = super().reading(query, responses[asked:])
+        before = tuple(storable(response) for response in responses[:asked])
         tokens = sum(map(self.voters.count_tokens, before))
 
         def read() -> Prediction:
@@ -246,7 +248,7 @@ class VideoSegR1(PromptedModel):
             whole = said.usage.completion_tokens + tokens
             return replace(
                 said,
-                replies=(*before, *said.replies),
+                responses=(*before, *said.responses),
                 usage=replace(said.usage, completion_tokens=whole),
             )
 
@@ -303,7 +305,7 @@ def videoseg_r1(
     references: Carried[Strategy] = "adaptive",
     reference_frames: Carried[int] = 12,
     key_frames: Carried[int] = 8,
-    beside: Carried[Beside] = "pictures",
+    beside: Carried[Beside] = "images",
     key_segment: Carried[bool] = True,
     target_frame: Carried[bool] = True,
     box: bool = True,
@@ -339,7 +341,7 @@ def videoseg_r1(
         references: Where reference frames are from: `adaptive`, `global` or `local` (Table B1).
         reference_frames: How many (Table B1).
         key_frames: Frames of the key segment that the reasoner sees.
-        beside: Reference and key frames are `pictures`, or two `clips`, which cost half the tokens
+        beside: Reference and key frames are `images`, or two `clips`, which cost half the tokens
             since Qwen's encoder joins each two frames, also such as are far from each other.
         key_segment: Without it the whole video is the key segment, outside which there are no
             reference frames (Table 5).

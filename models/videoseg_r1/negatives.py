@@ -18,7 +18,7 @@ def with_negatives(items: Sequence[Item], meant: BoolArray) -> list[Item]:
     """Return the objects, each with the pixel nearest to its middle that lies beside all targets.
 
     Args:
-        items: Objects of a picture, in its pixels.
+        items: Objects of an image, in its pixels.
         meant: height × width, the pixels of all objects.
 
     Where the objects leave no room, the farthest pixel that they leave is taken; where they

@@ -1,7 +1,7 @@
 """The hierarchical text-guided frame sampler: it chooses a segment of a video, and its frame.
 
 VideoSeg-R1's stage 1 (Xu et al. 2025), as a pure search that asks and is told: it yields what a
-network is to be asked, is sent the replies, and returns a place. Nothing here knows a network.
+network is to be asked, is sent the responses, and returns a place. Nothing here knows a network.
 
 1. Several votes for a stretch of time; their average is the key segment. While that is longer than
    `delta` of the video, the same inside it.
@@ -26,7 +26,7 @@ from typing import Any, Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
 from harness.models.grammar import between
-from harness.replies import MAX_TEXT, finite_numbers, loads_lenient
+from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
 
 Average: TypeAlias = Literal["mean", "median"]
 Target: TypeAlias = Literal["inside", "literal"]
@@ -72,7 +72,7 @@ class Ask:
 
 
 Search: TypeAlias = Generator[Ask, Sequence[str], Place]
-"""Yields an Ask, is sent its replies, and so on; returns the place."""
+"""Yields an Ask, is sent its responses, and so on; returns the place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +119,8 @@ class Sampler:
             return Place(segment, segment.start)
         if not self.target_frame:
             return Place(segment, segment.start + self._drawn(len(segment), key))
-        replies = yield Ask("frame", 0, segment, self.percentages)
-        return Place(segment, self.frame(segment, shares(replies)))
+        responses = yield Ask("frame", 0, segment, self.percentages)
+        return Place(segment, self.frame(segment, shares(responses)))
 
     def limit(self, total: int) -> int:
         """Frames that a key segment of a video of `total` frames has at most."""
@@ -151,8 +151,10 @@ class Sampler:
         for number in range(self.rounds):
             if len(segment) <= limit:
                 break
-            replies = yield Ask("segment", number, segment, self.votes)
-            votes = [vote for reply in replies if (vote := read_interval(reply)) is not None]
+            responses = yield Ask("segment", number, segment, self.votes)
+            votes = [
+                vote for response in responses if (vote := read_interval(response)) is not None
+            ]
             found = self.interval(segment, votes, times)
             if len(found) == len(segment):
                 break
@@ -180,47 +182,47 @@ def nearest(times: Sequence[float], time: float) -> int:
     return after if times[after] - time < time - times[after - 1] else after - 1
 
 
-def shares(replies: Sequence[str]) -> list[float]:
+def shares(responses: Sequence[str]) -> list[float]:
     """Percentages as parts from 0 to 1: read as per cent if any of them is above 1.
 
     One that cannot be read is the middle; others are clipped.
     """
-    said = [read_percentage(reply) for reply in replies]
+    said = [read_percentage(response) for response in responses]
     whole = 100.0 if any(one is not None and one > 1 for one in said) else 1.0
     return [0.5 if one is None else min(max(one / whole, 0.0), 1.0) for one in said]
 
 
-def read_interval(reply: str) -> tuple[float, float] | None:
+def read_interval(response: str) -> tuple[float, float] | None:
     """(start, end) in seconds of `{"start": …, "end": …}`, or None.
 
     >>> read_interval('It is {"start": 2, "end": 3.5}.')
     (2.0, 3.5)
     """
     try:
-        value = _object(reply)
+        value = _object(response)
         start, end = finite_numbers([value.get("start"), value.get("end")], 2, "interval")
     except ParseError:
         return None
     return start, end
 
 
-def read_percentage(reply: str) -> float | None:
+def read_percentage(response: str) -> float | None:
     """The number of `{"percent": …}`, or None."""
     try:
-        return finite_numbers([_object(reply).get("percent")], 1, "percentage")[0]
+        return finite_numbers([_object(response).get("percent")], 1, "percentage")[0]
     except ParseError:
         return None
 
 
-def _object(reply: str) -> Mapping[str, Any]:
-    """The first object in braces of `<answer>`, or of the whole reply."""
-    text = between(reply, "answer")
-    text = reply[:MAX_TEXT] if text is None else text
+def _object(response: str) -> Mapping[str, Any]:
+    """The first object in braces of `<answer>`, or of the whole response."""
+    text = between(response, "answer")
+    text = response[:MAX_TEXT] if text is None else text
     start = text.find("{")
     end = text.find("}", start) if start >= 0 else -1
     if end < 0:
-        raise ParseError("reply", expected="an object in braces", found=repr(reply[:40]))
+        raise ParseError("response", expected="an object in braces", found=repr(response[:40]))
     value, _ = loads_lenient(text[start : end + 1])
     if not isinstance(value, Mapping):
-        raise ParseError("reply", expected="an object", found=type(value).__name__)
+        raise ParseError("response", expected="an object", found=type(value).__name__)
     return value

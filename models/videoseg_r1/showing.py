@@ -1,7 +1,7 @@
 """Requests of the sampler and of the reasoner, with their frames.
 
 One copy for adapter and trainer. The target frame is the first medium of the reasoner's request,
-at the size of the canvas; reference frames and key frames follow, smaller, each as a picture or,
+at the size of the canvas; reference frames and key frames follow, smaller, each as an image or,
 where they are asked for so, as two clips, of which Qwen's encoder joins each two frames to one.
 """
 
@@ -19,7 +19,7 @@ from harness.models.videoseg_r1.sampler import Ask, Place
 from harness.models.visionreasoner.grammar import question
 from harness.types import Query
 
-Beside: TypeAlias = Literal["pictures", "clips"]
+Beside: TypeAlias = Literal["images", "clips"]
 """Form of reference frames and key frames: one by one, or as two clips."""
 
 SAMPLER_TOKENS = 128
@@ -40,7 +40,7 @@ class Showing:
     """Strategy for choosing the reference frames."""
     key_frames: int = 8
     """Frames of the key segment, evenly spread, at most."""
-    beside: Beside = "pictures"
+    beside: Beside = "images"
     temperature: float | None = None
     """Temperature of votes; None: the voters' default."""
 
@@ -89,7 +89,7 @@ class Showing:
         refer = self.references(video, place) if beside is None else tuple(beside)
         keys = key_frames(place.segment, place.target, most=self.key_frames)
         clips = [clip for clip in (refer, keys) if clip]
-        if self.beside == "pictures":
+        if self.beside == "images":
             clips = [(frame,) for frame in (*refer, *keys)]
         return ChatRequest(
             key=request.key,

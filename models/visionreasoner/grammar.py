@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ParseError
-from harness.models.envelope import Read, begin_reply, read_reply
+from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import (
     Item,
     ParseResult,
@@ -24,7 +24,7 @@ from harness.models.grammar import (
 from harness.models.prompts import filled, text_of
 
 CANVAS = (840, 840)
-"""(width, height) that every picture is squashed to, bilinear: 30 × 30 patches of 28 pixels."""
+"""(width, height) that every image is squashed to, bilinear: 30 × 30 patches of 28 pixels."""
 
 
 def template(name: str = "prompt.txt") -> str:
@@ -42,28 +42,28 @@ def question(text: str) -> str:
 
 
 def ask(text: str, *, answer: str | None = None) -> str:
-    """The official prompt for a question; `answer` replaces the example reply in it."""
+    """The official prompt for a question; `answer` replaces the example response in it."""
     example = template("example_answer.txt") if answer is None else answer
     return filled(template(), question=question(text), answer=example)
 
 
-def answer_value(reply: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
+def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
     """The JSON value of the first `<answer>`, and the repairs that were made to read it.
 
     Raises:
-        ParseError: there is no answer, or it is no JSON within the limits of `harness.replies`.
+        ParseError: there is no answer, or it is no JSON within the limits of `harness.responses`.
     """
-    text = between(reply, "answer")
+    text = between(response, "answer")
     if text is None:
-        raise ParseError("reply", expected="<answer>…</answer>", found=_lacks(reply))
+        raise ParseError("response", expected="<answer>…</answer>", found=_lacks(response))
     return loads(text, strict=strict)
 
 
-def parse(reply: str, *, strict: bool = False) -> ParseResult:
-    """Read a reply; never raises.
+def parse(response: str, *, strict: bool = False) -> ParseResult:
+    """Read a response; never raises.
 
     Args:
-        reply: The network's text, which may begin with `<frame>k</frame>` for a video.
+        response: The network's text, which may begin with `<frame>k</frame>` for a video.
         strict: As the official reward reads: no repairs, and any four numbers are a box. A
             prediction is read with repairs, and needs boxes that have an area.
     """
@@ -73,7 +73,7 @@ def parse(reply: str, *, strict: bool = False) -> ParseResult:
         items, notes = read_items(value, keys=("bbox_2d",), point="point_2d", strict=strict)
         return items, (*repairs, *notes)
 
-    return read_reply(reply, read)
+    return read_response(response, read)
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
@@ -82,7 +82,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: `think` holds a tag of the grammar, or an item has no point.
     """
-    begun = begin_reply(think, frame=frame)
+    begun = begin_response(think, frame=frame)
     objects = [
         {"bbox_2d": numerals(item.bounds), "point_2d": numerals(_point(item))} for item in items
     ]
@@ -96,15 +96,15 @@ class VisionReasoner:
     name: str = "visionreasoner"
     resize: tuple[int, int] | None = CANVAS
     newline: bool = False
-    """Between picture and prompt, as in the official training, and not in its evaluation."""
+    """Between image and prompt, as in the official training, and not in its evaluation."""
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the official prompt, after a request for a frame where one must be named."""
         return "\n" * self.newline + ask_for_frame(numbered) + ask(text)
 
-    def parse(self, reply: str) -> ParseResult:
-        """Read a reply with repairs."""
-        return parse(reply)
+    def parse(self, response: str) -> ParseResult:
+        """Read a response with repairs."""
+        return parse(response)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items`."""
@@ -117,7 +117,7 @@ def _point(item: Item) -> tuple[float, float]:
     return item.point
 
 
-def _lacks(reply: str) -> str:
-    if not reply.strip():
+def _lacks(response: str) -> str:
+    if not response.strip():
         return "nothing"
-    return "one that is not closed" if "<answer>" in reply else repr(reply[:60])
+    return "one that is not closed" if "<answer>" in response else repr(response[:60])

@@ -24,11 +24,11 @@ def visionreasoner(
         parts: The options of a composition.
         sam2: Weights of SAM 2, such as facebook/sam2-hiera-large, which the paper segments with:
             short for `segmenter=sam2(checkpoint=…)`.
-        canvas: Side of the square, in pixels, that pictures are squashed to; the paper's is 840,
+        canvas: Side of the square, in pixels, that images are squashed to; the paper's is 840,
             that of `pocket` 168.
         segmenter: None: SAM 2 if `sam2` is given, else `grabcut`, which needs no weights.
         propagator: Carries masks from the key frame through a video. The paper knows no videos.
-        max_new_tokens: Longest reply; 2048 as in the official inference code.
+        max_new_tokens: Longest response; 2048 as in the official inference code.
     """
     return PromptedModel(
         name="visionreasoner",

@@ -1,1 +1,1 @@
-"""COCO detection: box every object of a category that is in the picture."""
+"""COCO detection: box every object of a category that is in the image."""

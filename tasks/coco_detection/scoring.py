@@ -12,10 +12,10 @@ STATISTICS = ("AP", "AP50", "AP75")
 
 
 def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
-    """VisionReasoner's: the part of the picture that a box covers."""
+    """VisionReasoner's: the part of the image that a box covers."""
     assert sample.target is not None
     asked = bool(sample.target.extra["asked"])
-    return [area_score(box, sample.query.size, has_truth=asked) for box in boxes]
+    return [area_score(box, sample.query.size, has_ground_truth=asked) for box in boxes]
 
 
 def as_said(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
@@ -35,7 +35,7 @@ def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
         item = detection_item(
             extra["image"],
             extra["category"],
-            truth=sample.target.answer.boxes,
+            ground_truth=sample.target.answer.boxes,
             predicted=said,
             scores=confidence(sample, prediction, said) if said else (),
             crowd=extra["crowd"],
@@ -82,7 +82,7 @@ def protocols(library: Library) -> dict[str, Protocol]:
             "_area_score",
             library,
             by_area,
-            "VisionReasoner's evaluation: a box's score is the part of the picture it covers",
+            "VisionReasoner's evaluation: a box's score is the part of the image it covers",
         ),
         "coco/scores": _protocol(
             "coco/scores",

@@ -1,7 +1,7 @@
 """COCO detection in VisionReasoner's form: one question for each category in an image.
 
-Truth is COCO's own `instances_val2017.json`. Questions are either made from it, or are those of
-VisionReasoner's copy on the hub, one row a question:
+Ground truth is COCO's own `instances_val2017.json`. Questions are either made from it, or are those
+of VisionReasoner's copy on the hub, one row a question:
 
     {"image": {"bytes": …}, "text": "person", "image_id": "139", "ann_id": "139_1", "cat_id": 1,
      "bbox": [[412.8, 157.61, 465.85, 295.62]], "img_height": 426, "img_width": 640}
@@ -40,7 +40,7 @@ def coco_detection(
     layout: Literal["auto", "coco", "hub"] = "auto",
     library: Library = "pycocotools",
 ) -> Task:
-    """One sample a picture and category.
+    """One sample an image and category.
 
     Args:
         data: The folder that holds one folder a benchmark.
@@ -55,9 +55,13 @@ def coco_detection(
     copies = root / "coco_val"
     found = layout if layout != "auto" else "hub" if copies.is_dir() else "coco"
     path = root / "annotations" / "instances_val2017.json"
-    truth = Truth(file(path, expected="COCO's annotations", fix=FIX))
+    ground_truth = GroundTruth(file(path, expected="COCO's annotations", fix=FIX))
     files = tuple(parquet_files(copies, "test", fix=FIX)) if found == "hub" else ()
-    samples = partial(_copied, truth, files) if files else partial(_asked, truth, root / "val2017")
+    samples = (
+        partial(_copied, ground_truth, files)
+        if files
+        else partial(_asked, ground_truth, root / "val2017")
+    )
     return Task(
         name="coco_detection",
         version=2,
@@ -72,7 +76,7 @@ def coco_detection(
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """COCO's annotations, of which one question's are held at a time."""
 
     path: Path
@@ -84,7 +88,7 @@ class Truth:
 
     @cached_property
     def _numbers(self) -> NDArray[np.int64]:
-        """Picture, category and number of every object: rows by the order of the first two."""
+        """Image, category and number of every object: rows by the order of the first two."""
         found = array("q")
         for number, plain in self.instances.things.items():
             place = f"{self.path}, annotation {number}"
@@ -98,7 +102,7 @@ class Truth:
         return rows[np.lexsort((rows[:, 1], rows[:, 0]))]
 
     def questions(self) -> Iterator[tuple[int, int, list[Thing]]]:
-        """Picture, category and objects of each question, in the order of the first two."""
+        """Image, category and objects of each question, in the order of the first two."""
         rows = self._numbers
         starts = np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1
         for first, last in pairwise((0, *starts.tolist(), len(rows)) if len(rows) else ()):
@@ -106,7 +110,7 @@ class Truth:
             yield image_id, category, self._things(rows[first:last])
 
     def of(self, image_id: int, category: int) -> list[Thing]:
-        """The objects of one picture and category; none if it has none."""
+        """The objects of one image and category; none if it has none."""
         rows = self._numbers
         first, last = (np.searchsorted(rows[:, 0], image_id, side) for side in ("left", "right"))
         group = rows[first:last]
@@ -116,35 +120,35 @@ class Truth:
         return [self.instances.thing(int(number), str(self.path)) for number in rows[:, 2]]
 
 
-def _asked(truth: Truth, pictures: Path) -> Iterator[Sample]:
+def _asked(ground_truth: GroundTruth, images: Path) -> Iterator[Sample]:
     """Questions made from the annotations: the category's name."""
-    for image_id, category, things in truth.questions():
-        media = media_of(truth.instances.picture(image_id, things[0].where), pictures)
-        name = truth.instances.categories[category]
+    for image_id, category, things in ground_truth.questions():
+        media = media_of(ground_truth.instances.image(image_id, things[0].where), images)
+        name = ground_truth.instances.categories[category]
         id = f"{image_id}/{category}"
         query = Query(id=query_id(id), text=name, media=(media,), forms=(AnswerForm.BOXES,))
         yield _sample(id, query, things, (image_id, category), name, asked=True)
 
 
-def _copied(truth: Truth, files: Sequence[Path]) -> Iterator[Sample]:
+def _copied(ground_truth: GroundTruth, files: Sequence[Path]) -> Iterator[Sample]:
     """Yield questions of VisionReasoner's copy; its boxes only show that an object is there."""
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
-        things = truth.of(image_id, category)
+        things = ground_truth.of(image_id, category)
         if (
-            str(image_id) not in truth.instances.pictures
-            or category not in truth.instances.categories
+            str(image_id) not in ground_truth.instances.images
+            or category not in ground_truth.instances.categories
         ):
             raise DataError(
                 f"{copy.where}: 'image_id' and 'cat_id'",
-                expected=f"numbers of {truth.path}",
+                expected=f"numbers of {ground_truth.path}",
                 found=f"{image_id}, {category}",
             )
         id = f"{image_id}/{category}"
         query = Query(
             id=query_id(id), text=copy.text, media=(copy.media(),), forms=(AnswerForm.BOXES,)
         )
-        name = truth.instances.categories[category]
+        name = ground_truth.instances.categories[category]
         yield _sample(id, query, things, (image_id, category), name, asked=bool(copy.boxes))
 
 
@@ -153,7 +157,7 @@ def _numbers(copy: Copy) -> tuple[int, int]:
     if not copy.image_id.isdigit() or len(copy.image_id) > 12:
         raise DataError(
             f"{copy.where}: 'image_id'",
-            expected="a picture's number",
+            expected="an image's number",
             found=repr(copy.image_id)[:40],
         )
     return int(copy.image_id), copy.category
@@ -188,7 +192,7 @@ def _sample(
 
 
 def _check(root: Path, samples: partial[Iterator[Sample]]) -> Iterator[Problem]:
-    """Read every question; the first that is wrong ends it, and a lost picture is named."""
+    """Read every question; the first that is wrong ends it, and a lost image is named."""
     try:
         for sample in samples():
             if fault := sample.query.media[0].fault:

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.refer.tables import picture, write_table
+from harness.tasks.refer.tables import image, write_table
 from harness.tasks.refer.world import (
     category,
     edges,
     instances,
     number_of,
-    write_pictures,
+    write_images,
 )
 from harness.tasks.refer.writer import write_json
 from harness.world.raster import visible_masks
@@ -38,7 +38,7 @@ def write(world: World, root: Path) -> None:
     """Write `root/coco_detection/{annotations,val2017,coco_val}`."""
     place = root / "coco_detection"
     scenes = world.scenes("still", "val")
-    write_pictures(scenes, place / "val2017", named=file_name)
+    write_images(scenes, place / "val2017", named=file_name)
     (place / "annotations").mkdir()
     plain = instances(scenes, named=file_name)
     write_json(place / "annotations" / "instances_val2017.json", plain)
@@ -46,9 +46,9 @@ def write(world: World, root: Path) -> None:
 
 
 def _rows(scenes: Sequence[Scene]) -> Iterator[dict[str, Any]]:
-    """One row a picture and category, as the hub has them."""
+    """One row an image and category, as the hub has them."""
     for scene in scenes:
-        drawn, masks = picture(scene, file_name(scene)), visible_masks(scene)
+        drawn, masks = image(scene, file_name(scene)), visible_masks(scene)
         numbers = [category(scene, index) for index in range(len(masks))]
         for number in sorted(set(numbers)):
             boxes = [

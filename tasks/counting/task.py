@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
 from harness.layout import folder, inside, rows
-from harness.media import Media, image, image_bytes, lost
+from harness.media import Media, image_bytes, lost, open_image
 from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
@@ -31,7 +31,7 @@ class Record:
     id: str
     text: str
     count: int
-    picture: bytes | Path | None
+    image: bytes | Path | None
     """Image: encoded bytes, a file, or None where the list has lost it."""
     points: tuple[Point, ...] | None = None
 
@@ -77,7 +77,7 @@ def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
         id=f"{row['image_sha256']}/{label}",
         text=f"How many {label} are there in this image?",
         count=_count(row, "count"),
-        picture=path if path.is_file() else None,
+        image=path if path.is_file() else None,
         points=places or None,
     )
 
@@ -97,14 +97,14 @@ def _count(row: Mapping[str, Any], column: str) -> int:
 
 
 def _bytes(row: Mapping[str, Any]) -> bytes | None:
-    picture = row["image"]
-    return picture.get("bytes") if isinstance(picture, dict) else None
+    image = row["image"]
+    return image.get("bytes") if isinstance(image, dict) else None
 
 
-COPY = {"image": "picture", "text": "question", "image_id": "id", "count": "truth"}
-CAPTIONS = {"image": "picture", "text": "caption", "number": "truth"}
-QUESTIONS = {"image": "picture", "question": "question", "number": "truth"}
-PLACES = {"image_sha256": "picture", "count": "truth", "points": "places", "label": "what"}
+COPY = {"image": "image", "text": "question", "image_id": "id", "count": "ground_truth"}
+CAPTIONS = {"image": "image", "text": "caption", "number": "ground_truth"}
+QUESTIONS = {"image": "image", "question": "question", "number": "ground_truth"}
+PLACES = {"image_sha256": "image", "count": "ground_truth", "points": "places", "label": "what"}
 
 LISTS = {
     "pixmo_train": Listing("pixmo-count", "train", PLACES, pixmo_row),
@@ -164,16 +164,16 @@ def counting(
         arguments={
             "split": split,
             "protocol": protocol,
-            "without_picture": lost_pictures(files, listing),
+            "without_image": lost_images(files, listing),
         },
     )
 
 
-def lost_pictures(files: Sequence[Path], listing: Listing) -> int | None:
+def lost_images(files: Sequence[Path], listing: Listing) -> int | None:
     """Count the rows without an image; None if a file cannot be read, which `check` reports."""
     try:
         return sum(
-            isinstance(record, Record) and record.picture is None
+            isinstance(record, Record) and record.image is None
             for record in _records(files, listing)
         )
     except DataError:
@@ -193,10 +193,10 @@ def _records(files: Sequence[Path], listing: Listing) -> Iterator[Record | DataE
 
 
 def _media(record: Record) -> Media:
-    if isinstance(record.picture, Path):
-        return image(record.picture)
-    assert record.picture is not None, "rows without a picture are left out"
-    return image_bytes(record.picture, f"of record {record.id!r}")
+    if isinstance(record.image, Path):
+        return open_image(record.image)
+    assert record.image is not None, "rows without an image are left out"
+    return image_bytes(record.image, f"of record {record.id!r}")
 
 
 def _media_or_lost(record: Record) -> Media:
@@ -210,7 +210,7 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
     for record in _records(files, listing):
         if isinstance(record, DataError):
             raise record
-        if record.picture is None:
+        if record.image is None:
             continue
         media = _media_or_lost(record)
         yield Sample(
@@ -222,7 +222,7 @@ def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
                 forms=(AnswerForm.COUNT,),
             ),
             target=Target(answer=Answer(count=record.count, points=record.points)),
-            group=media.id,  # a picture may be asked about under several labels
+            group=media.id,  # an image may be asked about under several labels
             categories={"count": str(record.count)},
         )
 
@@ -232,7 +232,7 @@ def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
         for record in _records(files, listing):
             if isinstance(record, DataError):
                 yield Problem(str(files[0].parent), str(record))
-            elif record.picture is not None:
+            elif record.image is not None:
                 try:
                     _media(record)
                 except DataError as error:
@@ -255,11 +255,11 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Accuracy, MAE and mean squared error of calculate_counting.py (VisionReasoner, a455092)."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.count is not None
-    truth, said = sample.target.answer.count, said_count(prediction.answer)
+    ground_truth, said = sample.target.answer.count, said_count(prediction.answer)
     return {
-        "accuracy": Mean(exact(truth, said)),
-        "MAE": Mean(absolute_error(truth, said)),
-        "MSE": Mean(squared_error(truth, said)),
+        "accuracy": Mean(exact(ground_truth, said)),
+        "MAE": Mean(absolute_error(ground_truth, said)),
+        "MSE": Mean(squared_error(ground_truth, said)),
     }
 
 

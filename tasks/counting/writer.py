@@ -2,7 +2,7 @@
 
 Six tables, as the hub has them: VisionReasoner's copies of PixMo-Count (validation, test) and of
 CountBench, CountBenchQA, the older CountBench with captions, and PixMo-Count's own table for
-training, whose pictures lie in files named by their SHA-256.
+training, whose images lie in files named by their SHA-256.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Image: TypeAlias = dict[str, bytes | str]
-"""A picture inside a table: its file's bytes and its name."""
+"""An image inside a table: its file's bytes and its name."""
 
 PART = "-00000-of-00001.parquet"
 ADDRESS = "https://shapes.invalid"  # a domain that can never exist: nothing is to be fetched
@@ -35,35 +35,35 @@ REASONER_COPIES: tuple[tuple[str, str, Split], ...] = (
 
 
 def write(world: World, root: Path) -> None:
-    """Write the six tables below `root/counting`, and the pictures of the training table."""
+    """Write the six tables below `root/counting`, and the images of the training table."""
     folder = root / "counting"
     for name, family, split in REASONER_COPIES:
         rows = [_reasoner_row(example, _image(example)) for example in world.of(family, split)]
         _write_table(folder / name, "test", rows, _reasoner_schema())
     examples = [(example, _image(example)) for example in world.of("countbench", "test")]
-    rows = [_question_row(example, picture) for example, picture in examples]
+    rows = [_question_row(example, image) for example, image in examples]
     _write_table(folder / "CountBenchQA", "test", rows, _question_schema())
-    rows = [_caption_row(example, picture) for example, picture in examples]
+    rows = [_caption_row(example, image) for example, image in examples]
     _write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], _caption_schema())
     _write_training(world.of("count", "train"), folder / "pixmo-count")
 
 
 def _write_training(examples: Sequence[Example], folder: Path) -> None:
-    pictures = folder / "images"
-    pictures.mkdir(parents=True)
+    images = folder / "images"
+    images.mkdir(parents=True)
     rows = []
     for example in examples:
         data = encode_png(render(example.scene))
         row = _training_row(example, hashlib.sha256(data).hexdigest())
-        (pictures / row["image_sha256"]).write_bytes(data)
+        (images / row["image_sha256"]).write_bytes(data)
         rows.append(row)
     _write_table(folder, "train", rows, _training_schema())
 
 
-def _reasoner_row(example: Example, picture: Image) -> dict[str, Any]:
+def _reasoner_row(example: Example, image: Image) -> dict[str, Any]:
     scene, question = example.scene, example.questions[0]
     return {
-        "image": picture,
+        "image": image,
         "text": question.text,
         "image_id": str(scene.index),
         "ann_id": str(scene.index),
@@ -73,22 +73,22 @@ def _reasoner_row(example: Example, picture: Image) -> dict[str, Any]:
     }
 
 
-def _question_row(example: Example, picture: Image) -> dict[str, Any]:
+def _question_row(example: Example, image: Image) -> dict[str, Any]:
     question = example.questions[0]
     return {
-        "image": picture,
+        "image": image,
         "text": _caption(example),
         "question": f"How many {question.label} are there in the image?",
         "number": question.count,
     }
 
 
-def _caption_row(example: Example, picture: Image) -> dict[str, Any]:
+def _caption_row(example: Example, image: Image) -> dict[str, Any]:
     return {
         "image_url": _address(example),
         "text": _caption(example),
         "number": example.questions[0].count,
-        "image": picture,
+        "image": image,
     }
 
 

@@ -21,14 +21,14 @@ from harness.task import Ceiling, Protocol
 from harness.types import Answer, Box, Prediction, Sample
 
 
-def _truth(sample: Sample) -> Answer:
+def _ground_truth(sample: Sample) -> Answer:
     assert sample.target is not None
     return sample.target.answer
 
 
 def _masks(sample: Sample, answer: Answer | None) -> tuple[Rle, Rle]:
     """Return the true and the predicted mask; the latter is empty where there is none."""
-    masks = _truth(sample).masks
+    masks = _ground_truth(sample).masks
     assert masks is not None
     if answer is None or answer.masks is None:
         return masks[0], Rle.empty(masks[0].height, masks[0].width)
@@ -43,12 +43,12 @@ def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
 def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
     """Return the contribution of a sample, counted in 480 × 480 or in the image's own pixels."""
     assert sample.target is not None
-    truth, said = _masks(sample, answer)
+    ground_truth, said = _masks(sample, answer)
     if square:
-        truth, said = sample.target.extra["square"], rela_resize(said)
+        ground_truth, said = sample.target.extra["square"], rela_resize(said)
     return rela_credit(
-        overlap(truth, said),
-        no_target=_truth(sample).no_target,
+        overlap(ground_truth, said),
+        no_target=_ground_truth(sample).no_target,
         said_no_target=answer is not None and answer.no_target,
     )
 
@@ -62,7 +62,7 @@ def score_rela(
     every number: it says neither that there is a target nor that there is none.
     """
     (sample,), (prediction,) = unit, predictions
-    answer, nothing = prediction.answer, _truth(sample).no_target
+    answer, nothing = prediction.answer, _ground_truth(sample).no_target
     said_nothing = answer is not None and answer.no_target
     credit = _rela(sample, answer, square=square)
     right = answer is not None and said_nothing == nothing
@@ -120,16 +120,16 @@ def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
     Boxes without scores all count. A failed sample is wrong in every number.
     """
     (sample,), (prediction,) = unit, predictions
-    truth, answer = _truth(sample), prediction.answer
+    ground_truth, answer = _ground_truth(sample), prediction.answer
     said = () if answer is None or answer.no_target else answer.boxes or ()
     scores = (answer.box_scores if answer else None) or (1.0,) * len(said)
     counted = confident(said, scores[: len(said)])
-    f1 = 0.0 if answer is None else grec_f1(truth.boxes or (), counted)
-    right = answer is not None and (not counted) == truth.no_target
+    f1 = 0.0 if answer is None else grec_f1(ground_truth.boxes or (), counted)
+    right = answer is not None and (not counted) == ground_truth.no_target
     return {
         "F1_score": Mean(float(f1 >= 1.0)),
         "F1": Mean(f1),
-        **_accuracies(no_target=truth.no_target, right=right),
+        **_accuracies(no_target=ground_truth.no_target, right=right),
     }
 
 
@@ -138,15 +138,15 @@ def answerable(samples: Iterable[Sample]) -> float:
     empty.
     """
     found = [
-        truth.no_target or bool(truth.masks and truth.masks[0].area)
-        for truth in map(_truth, samples)
+        ground_truth.no_target or bool(ground_truth.masks and ground_truth.masks[0].area)
+        for ground_truth in map(_ground_truth, samples)
     ]
     return sum(found) / max(len(found), 1)
 
 
 def on_the_square(samples: Iterable[Sample]) -> float:
-    """The gIoU of true masks in the pictures' own pixels, on ReLA's square."""
-    found = [_rela(sample, _truth(sample), square=True).iou for sample in samples]
+    """The gIoU of true masks in the images' own pixels, on ReLA's square."""
+    found = [_rela(sample, _ground_truth(sample), square=True).iou for sample in samples]
     return sum(found) / max(len(found), 1)
 
 
@@ -164,7 +164,7 @@ RELA = Protocol(
     ceiling=Ceiling(
         value=on_the_square,
         tolerance=1e-12,
-        why="truth is drawn on 480 × 480, and masks of the picture's own pixels are brought there",
+        why="ground truth is drawn on 480 × 480, and masks of the image's size are brought there",
     ),
     metrics=(
         *MASK_METRICS,
@@ -184,7 +184,7 @@ PROTOCOLS = {
         name="res/rela_pixels",
         score=partial(score_rela, square=False),
         ceiling=CEILING,
-        about="ReLA's numbers, counted in each picture's own pixels",
+        about="ReLA's numbers, counted in each image's own pixels",
     ),
     "res/visionreasoner-nonobj": Protocol(
         name="res/visionreasoner-nonobj",

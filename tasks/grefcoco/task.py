@@ -20,7 +20,7 @@ from harness.media import Media
 from harness.metrics.generalised import SIDE, rela_polygon, rela_resize
 from harness.task import Problem, Protocol, Task, choose
 from harness.tasks.grefcoco.scoring import BOXED, PROTOCOLS
-from harness.tasks.refer.annotations import Picture, Thing, union
+from harness.tasks.refer.annotations import ImageInfo, Thing, union
 from harness.tasks.refer.referents import Listing, Referent, find_referents
 from harness.tasks.refer.source import asked_sample, media_of, problems
 from harness.types import Answer, AnswerForm, Sample
@@ -95,22 +95,24 @@ def _number(referent: Referent) -> str:
 def _resolved(
     listing: Listing, referent: Referent, protocol: str
 ) -> tuple[Media, Answer, Rle | None]:
-    """The picture, the truth, and the true mask on ReLA's square where the protocol needs it."""
-    picture = listing.instances.picture(referent.image_id, referent.where)
+    """The image, the ground truth, and the true mask on ReLA's square where the protocol
+    needs it.
+    """
+    image = listing.instances.image(referent.image_id, referent.where)
     things = [listing.instances.thing(number, referent.where) for number in referent.things]
     for thing in things:
-        if thing.image_id != picture.id:
+        if thing.image_id != image.id:
             raise DataError(
                 f"{referent.where}: 'ann_id' {thing.id}",
                 found=str(thing.image_id),
-                expected=f"an object of picture {picture.id}",
+                expected=f"an object of image {image.id}",
             )
-    answer = truth(things, picture, protocol, referent.where)
-    square = square_mask(things, picture) if protocol == "res/rela" else None
-    return media_of(picture, listing.pictures), answer, square
+    answer = ground_truth(things, image, protocol, referent.where)
+    square = square_mask(things, image) if protocol == "res/rela" else None
+    return media_of(image, listing.images), answer, square
 
 
-def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> Answer:
+def ground_truth(things: list[Thing], image: ImageInfo, protocol: str, where: str) -> Answer:
     """All objects' boxes, or their masks and the union; NO_TARGET where there is none.
 
     A crowd has no mask, as in gRefCOCO's own reader.
@@ -122,10 +124,10 @@ def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> A
     boxes = tuple(thing.box for thing in things)
     if protocol == "rec/grec":
         return Answer(boxes=boxes, no_target=nothing)
-    masks = [union(thing.parts(picture)) for thing in things if not thing.crowd]
+    masks = [union(thing.parts(image)) for thing in things if not thing.crowd]
     if things and not masks:
         raise DataError(f"{where}: 'ann_id'", expected="an object that is no crowd", found="none")
-    mask = union(masks) if masks else Rle.empty(picture.height, picture.width)
+    mask = union(masks) if masks else Rle.empty(image.height, image.width)
     return Answer(
         masks=(mask,),
         instances=tuple((one,) for one in masks),
@@ -134,7 +136,7 @@ def truth(things: list[Thing], picture: Picture, protocol: str, where: str) -> A
     )
 
 
-def square_mask(things: Iterable[Thing], picture: Picture) -> Rle:
+def square_mask(things: Iterable[Thing], image: ImageInfo) -> Rle:
     """The union of objects on ReLA's square; crowds are left out.
 
     ReLA reads polygons alone; an object that is a run-length is resized.
@@ -143,9 +145,9 @@ def square_mask(things: Iterable[Thing], picture: Picture) -> Rle:
     for thing in (one for one in things if not one.crowd):
         pieces = thing.plain["segmentation"]
         if isinstance(pieces, dict) or any(isinstance(piece, dict) for piece in pieces):
-            parts += map(rela_resize, thing.parts(picture))
+            parts += map(rela_resize, thing.parts(image))
         else:
-            scaled = [rela_polygon(piece, picture.width, picture.height) for piece in pieces]
+            scaled = [rela_polygon(piece, image.width, image.height) for piece in pieces]
             drawn = coco.frPyObjects(scaled, SIDE, SIDE) if scaled else []
             parts += [Rle(SIDE, SIDE, one["counts"].decode("ascii")) for one in drawn]
     return union(parts) if parts else Rle.empty(SIDE, SIDE)

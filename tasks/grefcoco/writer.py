@@ -14,7 +14,7 @@ from harness.tasks.refer.world import (
     mentions,
     number_of,
     thing_number,
-    write_pictures,
+    write_images,
 )
 from harness.tasks.refer.writer import GAME, Mentions, sentence, write_json
 from harness.world.draws import Draws
@@ -29,14 +29,14 @@ NOTHING_EVERY = 4
 
 
 def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None:
-    """Write `root/refer_seg/grefcoco` and its pictures; referents are JSON, as officially."""
+    """Write `root/refer_seg/grefcoco` and its images; referents are JSON, as officially."""
     place = root / "refer_seg"
     splits = {
         split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", several=True)))
         for split, part in parts.items()
     }
     scenes = {one.scene.id: one.scene for several in splits.values() for one in several}
-    write_pictures(list(scenes.values()), place / "images/mscoco/images/train2014", named=file_name)
+    write_images(list(scenes.values()), place / "images/mscoco/images/train2014", named=file_name)
     folder = place / "grefcoco"
     folder.mkdir()
     write_json(folder / "instances.json", instances(list(scenes.values()), named=file_name))

@@ -39,6 +39,6 @@ def jitbench(
         mapping=known,
         kind="segmentation",
         form=AnswerForm.MASK_TRACK,
-        truth=masks_target,
+        ground_truth=masks_target,
     )
     return build(source, split=split, protocol=scoring)

@@ -13,21 +13,21 @@ from harness.types import Prediction, Sample
 
 
 def fitted(sample: Sample, prediction: Prediction) -> Prediction:
-    """The prediction at the size of the truth, which SAM may have made on a smaller picture.
+    """The prediction at the size of the ground truth, which SAM may have made on a smaller image.
 
-    A truth is never resized; a prediction is by the nearest pixel, as LLM-Seg does it.
+    A ground truth is never resized; a prediction is by the nearest pixel, as LLM-Seg does it.
     """
     assert sample.target is not None and sample.target.answer.masks is not None
-    truth, answer = sample.target.answer.masks[0], prediction.answer
-    if answer is None or answer.masks is None or answer.masks[0].size == truth.size:
+    ground_truth, answer = sample.target.answer.masks[0], prediction.answer
+    if answer is None or answer.masks is None or answer.masks[0].size == ground_truth.size:
         return prediction
-    mask = nearest_resize(answer.masks[0], height=truth.height, width=truth.width)
+    mask = nearest_resize(answer.masks[0], height=ground_truth.height, width=ground_truth.width)
     assert isinstance(mask, Rle)
     return replace(prediction, answer=replace(answer, masks=(mask,)))
 
 
 def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """LISA's scores of a prediction at the size of the truth."""
+    """LISA's scores of a prediction at the size of the ground truth."""
     (sample,), (prediction,) = unit, predictions
     return REASON_SEG["seg/lisa"].score([sample], [fitted(sample, prediction)])
 
@@ -35,21 +35,21 @@ def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
 def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """GIoU, cIoU and ncIoU of LLM-Seg's finetune_llmseg.py (65147a9).
 
-    A failed sample counts as an empty mask with IoU 0, also where the truth is empty.
+    A failed sample counts as an empty mask with IoU 0, also where the ground truth is empty.
     """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.masks is not None
-    truth = sample.target.answer.masks[0]
+    ground_truth = sample.target.answer.masks[0]
     answer = prediction.answer
-    empty = Rle.empty(truth.height, truth.width)
+    empty = Rle.empty(ground_truth.height, ground_truth.width)
     said = answer.masks[0] if answer and answer.masks else empty
-    resized = nearest_resize(said, height=truth.height, width=truth.width)
-    counts = overlap(truth, said if said.size == truth.size else resized)
+    resized = nearest_resize(said, height=ground_truth.height, width=ground_truth.width)
+    counts = overlap(ground_truth, said if said.size == ground_truth.size else resized)
     iou = 0.0 if prediction.failure else float(llmseg_iou(*counts))
     return {
         "gIoU": Mean(iou),
         "cIoU": Ratio(*counts),
-        "ncIoU": Ratio(*normalised_overlap(truth, said)),
+        "ncIoU": Ratio(*normalised_overlap(ground_truth, said)),
     }
 
 
@@ -57,7 +57,7 @@ PROTOCOLS = {
     "seg/lisa": replace(
         REASON_SEG["seg/lisa"],
         score=score_lisa,
-        about="LISA's validation, of a prediction at the size of the truth",
+        about="LISA's validation, of a prediction at the size of the ground truth",
     ),
     "seg/llmseg": Protocol(
         name="seg/llmseg",

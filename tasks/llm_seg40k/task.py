@@ -1,12 +1,12 @@
 """LLM-Seg40K (Wang and Ke, 2024): questions and answers by a language model, masks by SAM.
 
-One JSON file a split, by the names of pictures:
+One JSON file a split, by the names of images:
 
     {"000000123456.jpg": {"from_dataset": "coco", "qa_pairs": [
         {"question": "What could I sit on?", "answer": "The wooden chair.",
          "rle_seg": {"size": [480, 640], "counts": "…"}}]}}
 
-In place of `rle_seg` an entry may have `segmentation_path`, a grey picture of the mask.
+In place of `rle_seg` an entry may have `segmentation_path`, a grey image of the mask.
 """
 
 from collections.abc import Iterator
@@ -45,25 +45,25 @@ def llm_seg40k(
     scoring: Protocol = choose("protocol", PROTOCOLS, protocol)
     root = folder(data / "llm_seg40k", fix=FIX)
     path = root / "LLMSeg-40K" / f"{split}.json"
-    pictures = JsonFile(file(path, expected="a split's annotations", fix=FIX))
+    images = JsonFile(file(path, expected="a split's annotations", fix=FIX))
     phrases = Phrases(
-        files=(path,), read=partial(_phrases, root, pictures), tolerance=SHAPE_TOLERANCE
+        files=(path,), read=partial(_phrases, root, images), tolerance=SHAPE_TOLERANCE
     )
     return segmentation_task(phrases, "llm_seg40k", protocol=scoring, split=split)
 
 
-def _phrases(root: Path, pictures: JsonFile) -> Iterator[Phrase | DataError]:
-    for entry in pictures.entries():
+def _phrases(root: Path, images: JsonFile) -> Iterator[Phrase | DataError]:
+    for entry in images.entries():
         try:
-            yield from _of_picture(root, entry)
+            yield from _of_image(root, entry)
         except DataError as error:
             yield error
 
 
-def _of_picture(root: Path, entry: Entry) -> Iterator[Phrase]:
-    """The questions about one picture; ids are `name/number of the question`."""
+def _of_image(root: Path, entry: Entry) -> Iterator[Phrase]:
+    """The questions about one image; ids are `name/number of the question`."""
     name = str(entry.key)
-    where = f"{entry.path}, picture {name!r}"
+    where = f"{entry.path}, image {name!r}"
     plain = entry.parse()
     source = field(plain, "from_dataset", str, where)
     if source not in FOLDERS:
@@ -73,7 +73,7 @@ def _of_picture(root: Path, entry: Entry) -> Iterator[Phrase]:
         yield Phrase(
             id=f"{name}/{number}",
             text=field(pair, "question", str, place).strip(),
-            picture=inside(root / FOLDERS[source], name),
+            image=inside(root / FOLDERS[source], name),
             mask=read_mask(pair, place, root),
             references=(field(pair, "answer", str, place),),
             group=name,
@@ -83,7 +83,7 @@ def _of_picture(root: Path, entry: Entry) -> Iterator[Phrase]:
 
 
 def read_mask(pair: Any, where: str, root: Path) -> Rle:
-    """The mask of a question: its run-length, or the picture that it names below `root`.
+    """The mask of a question: its run-length, or the image that it names below `root`.
 
     Raises:
         DataError: it has neither, or one that is damaged.

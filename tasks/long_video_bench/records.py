@@ -43,7 +43,7 @@ def files(place: Path, split: Split) -> tuple[Path, ...]:
 
 
 def read(paths: tuple[Path, ...], split: Split) -> Iterator[Question | DataError]:
-    """Every question in order, or why it cannot be read; without truth for `test`."""
+    """Every question in order, or why it cannot be read; without ground truth for `test`."""
     fields = FIELDS if split == "val" else replace(FIELDS, answer="")
     columns = fields.columns
     if paths[0].suffix == ".parquet":

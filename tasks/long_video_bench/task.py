@@ -28,7 +28,7 @@ from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import Asked, Videos, question_task, worded
 from harness.tasks.spatial.said import said
 from harness.tasks.spatial.videos import Shown
-from harness.tasks.video_qa.options import reply
+from harness.tasks.video_qa.options import response
 from harness.tasks.video_qa.subtitles import Line, interleaved, listed
 from harness.types import Prediction, Sample
 
@@ -52,7 +52,7 @@ def long_video_bench(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: `test` has no truth: evaluating it writes the file that the organisers take.
+        split: `test` has no ground truth: evaluating it writes the file that the organisers take.
         subtitles: `none`; `interleaved`: between the frames that `frames` chooses, as officially;
             `all`: all of them before the question.
         prompt: `question`: options apart; `official`: all of the official text, which asks for a
@@ -136,23 +136,24 @@ class Told:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`longvideobench_process_results`: an unreadable reply gets an option at random, from its id.
+    """`longvideobench_process_results`: an unreadable response gets an option at random, from its
+    id.
 
-    A prediction without a reply is wrong.
+    A prediction without a response is wrong.
     """
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     extra = sample.target.extra
-    anything, letter = reply(prediction, longvideobench_choice)
+    anything, letter = response(prediction, longvideobench_choice)
     if anything and letter is None:
         letter = seeded_choice(extra["id"], extra["letters"])
     return {"accuracy": Mean(float(letter == extra["letter"]))}
 
 
 def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Path) -> Path:
-    """The replies by id, as lmms-eval's `longvideobench_test_for_submission.json` has them."""
-    replies = {sample.id: said(prediction) or "" for sample, prediction in predicted}
-    write_json(folder / SUBMISSION, replies)
+    """The responses by id, as lmms-eval's `longvideobench_test_for_submission.json` has them."""
+    responses = {sample.id: said(prediction) or "" for sample, prediction in predicted}
+    write_json(folder / SUBMISSION, responses)
     return folder / SUBMISSION
 
 

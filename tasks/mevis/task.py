@@ -35,7 +35,7 @@ class Layout:
     place: Path
     videos: JsonIndex
     masks: TrackFile | None
-    """Run-lengths by annotation id; None where the truth is hidden."""
+    """Run-lengths by annotation id; None where the ground truth is hidden."""
 
     @property
     def meta(self) -> Path:
@@ -53,7 +53,7 @@ def mevis(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: `valid` has no truth: evaluating it writes the server's submission.zip.
+        split: `valid` has no ground truth: evaluating it writes the server's submission.zip.
         protocol: `rvos/mevis`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -126,7 +126,7 @@ def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tu
 
 
 def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
-    """The pictures of a video, in order."""
+    """The images of a video, in order."""
     frames = field(video, "frames", list, f"{place}/meta_expressions.json, video {name!r}")
     if not frames:
         raise DataError(
@@ -134,14 +134,14 @@ def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
             expected="at least one frame",
             found="none",
         )
-    pictures = inside(place / "JPEGImages", name)
-    return [inside(pictures, f"{frame}.jpg") for frame in frames]
+    images = inside(place / "JPEGImages", name)
+    return [inside(images, f"{frame}.jpg") for frame in frames]
 
 
 def _categories(expression: Mapping[str, Any]) -> dict[str, str]:
     objects = expression.get("anno_id")
     if not isinstance(objects, list):
-        return {}  # the truth is hidden
+        return {}  # the ground truth is hidden
     return {"objects": "several" if len(objects) > 1 else "one"}
 
 

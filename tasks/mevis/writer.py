@@ -1,6 +1,6 @@
 """Video scenes in the layout of MeViS: frames, expressions and run-lengths.
 
-`valid_u` carries the truth for scoring at home; `valid` tells only the expressions, as the
+`valid_u` carries the ground truth for scoring at home; `valid` tells only the expressions, as the
 organisers keep its masks.
 """
 
@@ -26,7 +26,7 @@ SPLIT_NAMES: Mapping[str, Split] = MappingProxyType(
 )
 """The world's split behind each of the benchmark's."""
 
-WITHOUT_TRUTH = frozenset({"valid"})
+WITHOUT_GROUND_TRUTH = frozenset({"valid"})
 
 
 def write(world: World, root: Path) -> None:
@@ -39,13 +39,13 @@ def write(world: World, root: Path) -> None:
         for number, example in enumerate(world.of("video", split)):
             scene = example.scene
             write_frames(scene, folder / "JPEGImages" / video_name(scene))
-            annotated = None if name in WITHOUT_TRUTH else len(masks)
+            annotated = None if name in WITHOUT_GROUND_TRUTH else len(masks)
             videos[video_name(scene)] = video_entry(example, number, first_annotation=annotated)
             if annotated is not None:
                 tracks = enumerate(mask_tracks(scene), start=annotated)
                 masks.update((str(anno_id), track) for anno_id, track in tracks)
         write_json(folder / "meta_expressions.json", {"videos": videos})
-        if name not in WITHOUT_TRUTH:
+        if name not in WITHOUT_GROUND_TRUTH:
             write_json(folder / "mask_dict.json", masks)
 
 

@@ -1,23 +1,23 @@
-"""Protocols that score the letter of an option: as official code reads replies, and strictly."""
+"""Protocols that score the letter of an option: as official code reads responses, and strictly."""
 
 from collections.abc import Callable, Sequence
 
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol, ScoreUnit
 from harness.tasks.spatial.said import read_by
-from harness.tasks.video_qa.options import reply, stated, strictly
+from harness.tasks.video_qa.options import response, stated, strictly
 from harness.types import Prediction, Sample
 
 ACCURACY = "share of questions answered with the right letter"
 
 
 def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
-    """A scorer by the letter that `read` takes from a reply; none, or no reply, is wrong."""
+    """A scorer by the letter that `read` takes from a response; none, or no response, is wrong."""
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         (sample,), (prediction,) = unit, predictions
-        assert sample.target is not None, "the truth is public"
-        _, letter = reply(prediction, read)
+        assert sample.target is not None, "the ground truth is public"
+        _, letter = response(prediction, read)
         return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
 
     return score
@@ -30,15 +30,16 @@ def letter_protocols(
     official: str,
     score: ScoreUnit | None = None,
     accuracy: str = ACCURACY,
-    strict: str = "only a letter that the reply states counts",
+    strict: str = "only a letter that the response states counts",
 ) -> dict[str, Protocol]:
-    """`NAME/official`, which scores the letter that `read` takes from a reply, and `NAME/strict`.
+    """`NAME/official`, which scores the letter that `read` takes from a response, and
+    `NAME/strict`.
 
-    A reply without a letter for its protocol has no answer: it counts as failed.
+    A response without a letter for its protocol has no answer: it counts as failed.
 
     Args:
         name: What both names begin with.
-        read: The letter that the benchmark's own script takes from a reply, or None.
+        read: The letter that the benchmark's own script takes from a response, or None.
         score: Gives `accuracy`, where none is not simply wrong.
         official: Whose scorer the first is, and what is particular about it.
         accuracy: What its accuracy is.

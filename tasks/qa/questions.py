@@ -75,7 +75,7 @@ class Fields:
         """Every field that is needed, with a word on its content."""
         found = dict.fromkeys(_names(self.id), "id")
         found |= dict.fromkeys(_names(self.media), "medium")
-        found |= {self.question: "question", self.answer: "truth", self.options: "options"}
+        found |= {self.question: "question", self.answer: "ground_truth", self.options: "options"}
         found |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
         return {name: what for name, what in found.items() if name}
 

@@ -171,7 +171,7 @@ def question_task(
         forms: The forms of answer that are asked for.
         split: The split's name.
         version: Raised when samples, question text or scoring change.
-        submission: What writes the organisers' file, where the truth is hidden.
+        submission: What writes the organisers' file, where the ground truth is hidden.
     """
     return Task(
         name=name,

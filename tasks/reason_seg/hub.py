@@ -74,7 +74,7 @@ def _samples(files: Sequence[Path]) -> Iterator[Sample]:
 
 
 def _check(files: Sequence[Path]) -> Iterator[Problem]:
-    """Read every row; the first that is wrong ends it, and a lost picture is named."""
+    """Read every row; the first that is wrong ends it, and a lost image is named."""
     try:
         for sample in _samples(files):
             if fault := sample.query.media[0].fault:

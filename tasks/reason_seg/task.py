@@ -18,7 +18,7 @@ from typing import Any, Literal
 from harness.errors import DataError, MediaError
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, image, lost
+from harness.media import Media, header_size, lost, open_image
 from harness.metrics.fill_poly import FillVersion
 from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at, visionreasoner_iou
 from harness.metrics.polygons import rasterise
@@ -47,7 +47,7 @@ def reason_seg(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: Which pictures.
+        split: Which images.
         protocol: `seg/lisa`, `seg/lisa@cv4.11`, `seg/visionreasoner` or `seg/segzero`; see the
             card.
         layout: LISA's files, or VisionReasoner's copy on the hub; `auto` takes the copy only where
@@ -58,14 +58,14 @@ def reason_seg(
         return copied_task(data / "reason_seg" / f"ReasonSeg_{split}", split, scoring, fix=FIX)
     place = folder(data / "reason_seg" / "ReasonSeg" / split, fix=FIX)
     # By whole file name, as the copies on the hub are ordered: `a-1.jpg` comes before `a.jpg`.
-    # An annotation without its picture is a sample as well: leaving it out would change the score.
-    annotated: dict[str, bool] = {}  # by the picture's name; of many thousands, so held once
+    # An annotation without its image is a sample as well: leaving it out would change the score.
+    annotated: dict[str, bool] = {}  # by the image's name; of many thousands, so held once
     with os.scandir(place) as entries:
         for entry in entries:
             stem, _, suffix = entry.name.rpartition(".")
             if stem and suffix in ("jpg", "json"):
-                picture = f"{stem}.jpg"
-                annotated[picture] = annotated.get(picture, False) or suffix == "json"
+                image = f"{stem}.jpg"
+                annotated[image] = annotated.get(image, False) or suffix == "json"
     stems = tuple(name.removesuffix(".jpg") for name in sorted(annotated))
     described = stems
     if not all(annotated.values()):
@@ -87,7 +87,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
     for stem in stems:
         text, is_sentence, shapes = read_annotation(place / f"{stem}.json")
         try:
-            media = image(place / f"{stem}.jpg")
+            media = open_image(place / f"{stem}.jpg")
         except MediaError as error:
             media = lost(error, size=_extent(shapes))
         yield Sample(
@@ -96,7 +96,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
                 id=query_id(stem), text=text[0].strip(), media=(media,), forms=(AnswerForm.MASK,)
             ),
             target=_target(shapes, media, protocol, str(place / f"{stem}.json")),
-            group=media.id,  # a picture may lie there twice, with two questions
+            group=media.id,  # an image may lie there twice, with two questions
             categories={"length": "long" if is_sentence else "short"},
         )
 
@@ -135,7 +135,7 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
 
 
 def _target(shapes: list[dict[str, Any]], media: Media, protocol: str, where: str) -> Target:
-    """The truth as the protocol's own copy of the data has it.
+    """The ground truth as the protocol's own copy of the data has it.
 
     The copies on the hub hold `mask.astype(bool)`: regions to ignore became foreground.
     """
@@ -155,16 +155,16 @@ def _target(shapes: list[dict[str, Any]], media: Media, protocol: str, where: st
 
 def _check(place: Path, stems: Sequence[str]) -> Iterator[Problem]:
     if not stems:
-        yield Problem(str(place), "holds no pictures and annotations, x.jpg and x.json")
+        yield Problem(str(place), "holds no images and annotations, x.jpg and x.json")
     for stem in stems:
-        picture, annotation = place / f"{stem}.jpg", place / f"{stem}.json"
+        image, annotation = place / f"{stem}.jpg", place / f"{stem}.json"
         if not annotation.is_file():
-            yield Problem(str(annotation), "is missing, though the picture is there")
-        if not picture.exists():
-            yield Problem(str(picture), "is missing, though its annotation is there")
+            yield Problem(str(annotation), "is missing, though the image is there")
+        if not image.exists():
+            yield Problem(str(image), "is missing, though its annotation is there")
             continue
         try:
-            width, height = header_size(picture)
+            width, height = header_size(image)
             if annotation.is_file():
                 _, _, shapes = read_annotation(annotation)
                 rasterise(shapes, height, width)
@@ -179,7 +179,7 @@ def _predicted(prediction: Prediction, like: Rle) -> Rle:
     return prediction.answer.masks[0]
 
 
-def _truth(sample: Sample) -> Rle:
+def _ground_truth(sample: Sample) -> Rle:
     assert sample.target is not None and sample.target.answer.masks is not None
     return sample.target.answer.masks[0]
 
@@ -187,14 +187,14 @@ def _truth(sample: Sample) -> Rle:
 def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """GIoU and cIoU as LISA's `validate` computes them (train_ds.py at 3cb2d43).
 
-    A failed sample counts as an empty mask with IoU 0, also where the truth is empty: no answer
-    is not the answer "nothing".
+    A failed sample counts as an empty mask with IoU 0, also where the ground truth is empty: no
+    answer is not the answer "nothing".
     """
     (sample,), (prediction,) = unit, predictions
-    truth = _truth(sample)
+    ground_truth = _ground_truth(sample)
     assert sample.target is not None
     ignore = sample.target.ignore[0] if sample.target.ignore else None
-    intersection, union = overlap(truth, _predicted(prediction, truth), ignore=ignore)
+    intersection, union = overlap(ground_truth, _predicted(prediction, ground_truth), ignore=ignore)
     iou = 0.0 if prediction.failure else float(lisa_iou(intersection, union))
     return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
 
@@ -205,10 +205,10 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
     Its copies of the data hold `mask.astype(bool)`, so that ignored pixels are foreground.
     """
     (sample,), (prediction,) = unit, predictions
-    truth = _truth(sample)
+    ground_truth = _ground_truth(sample)
     assert sample.target is not None
-    truth = truth.union(*(sample.target.ignore or ()))
-    intersection, union = overlap(truth, _predicted(prediction, truth))
+    ground_truth = ground_truth.union(*(sample.target.ignore or ()))
+    intersection, union = overlap(ground_truth, _predicted(prediction, ground_truth))
     iou = float(visionreasoner_iou(intersection, union))
     return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
 
@@ -216,8 +216,8 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
 def score_segzero(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """GIoU of Seg-Zero's evaluation.py and calculate_iou.py (42a3345).
 
-    Its `compute_iou` fails where truth and answer are both empty, and such a sample is left out of
-    every number. A failed sample stays in, with IoU 0. All else is VisionReasoner's.
+    Its `compute_iou` fails where ground truth and answer are both empty, and such a sample is left
+    out of every number. A failed sample stays in, with IoU 0. All else is VisionReasoner's.
     """
     scores = score_visionreasoner(unit, predictions)
     union = scores["cIoU"]
@@ -255,7 +255,7 @@ def _protocol(
 
 def with_target(samples: Iterable[Sample]) -> float:
     """Return the share of samples whose true mask is not empty; 0 of none."""
-    found = [_truth(sample).area > 0 for sample in samples]
+    found = [_ground_truth(sample).area > 0 for sample in samples]
     return sum(found) / max(len(found), 1)
 
 
@@ -285,7 +285,7 @@ PROTOCOLS = {
         Ceiling(
             value=with_target,
             tolerance=1e-12,
-            why="a sample whose truth is empty scores 0, whatever is predicted",
+            why="a sample whose ground truth is empty scores 0, whatever is predicted",
         ),
         "VisionReasoner's evaluation",
     ),

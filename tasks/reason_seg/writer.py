@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.masks import BoolArray
 from harness.metrics.polygons import rasterise
-from harness.tasks.refer.tables import picture, write_table
+from harness.tasks.refer.tables import image, write_table
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
 from harness.world.outlines import outlines
@@ -57,7 +57,7 @@ def _copy(example: Example, split: Split) -> dict[str, Any]:
     name = f"{split}_{scene.index:05d}"
     painted = rasterise(plain["shapes"], scene.height, scene.width)
     return {
-        "image": picture(scene, f"{name}.png"),
+        "image": image(scene, f"{name}.png"),
         "text": plain["text"][0],
         "mask": (painted > 0).tolist(),
         "image_id": name,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from harness.metrics.unsupervised import proposals, soft_argmax, unsupervised_scores
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.rvos.scoring import by_expressions, half_sum, shown, truth_of
+from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, half_sum, shown
 from harness.types import Prediction, Sample
 
 FOUR = "rvos/davis_unsup_4anno"
@@ -42,7 +42,7 @@ def _confidence(sample: Sample, prediction: Prediction) -> NDArray[np.float32]:
     answer = prediction.answer
     if answer is not None and answer.soft_masks is not None and not answer.no_target:
         return np.stack([mask.to_array() for mask in answer.soft_masks])
-    return _pixels(shown(answer, truth_of(sample))).astype(np.float32)
+    return _pixels(shown(answer, ground_truth_of(sample))).astype(np.float32)
 
 
 def _pixels(track: Sequence[object]) -> NDArray[np.bool_]:

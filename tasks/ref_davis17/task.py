@@ -88,7 +88,7 @@ def _labels(layout: Layout, name: str, video: Any) -> list[Path]:
     return frame_paths(place, _frames(layout, name, video), suffix=".png")
 
 
-def _pictures(layout: Layout, name: str, video: Any) -> list[Path]:
+def _images(layout: Layout, name: str, video: Any) -> list[Path]:
     place = inside(layout.place / "JPEGImages", name)
     return frame_paths(place, _frames(layout, name, video))
 
@@ -96,8 +96,8 @@ def _pictures(layout: Layout, name: str, video: Any) -> list[Path]:
 def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         labels = _labels(layout, name, video)
-        media = film(_pictures(layout, name, video), size=partial(first_size_of, labels))
-        truth = truth_of_video(labels, media)
+        media = film(_images(layout, name, video), size=partial(first_size_of, labels))
+        ground_truth = ground_truth_of_video(labels, media)
         frames = tuple(_frames(layout, name, video))
         asked = by_annotator(video, f"{layout.meta}, video {name!r}")
         for annotator, expressions in enumerate(asked):
@@ -108,7 +108,7 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
                     expression,
                     media,
                     frames,
-                    truth,
+                    ground_truth,
                     annotator,
                     together,
                     f"{layout.meta}, video {name!r}, expression {number!r}",
@@ -121,14 +121,14 @@ def _sample(
     expression: Any,
     media: Media,
     frames: tuple[str, ...],
-    truth: "VideoTruth",
+    ground_truth: "VideoGroundTruth",
     annotator: int,
     together: bool,
     where: str,
 ) -> Sample:
     sample_id = f"{name}/{number}"
     text = field(expression, "exp", str, where)
-    masks = truth.of(expression, where)
+    masks = ground_truth.of(expression, where)
     return Sample(
         id=sample_id,
         query=Query(
@@ -140,8 +140,8 @@ def _sample(
         ),
         target=Target(
             answer=Answer(masks=masks, instances=(masks,)),
-            ignore=truth.void,
-            extra={"objects": truth.objects},
+            ignore=ground_truth.void,
+            extra={"objects": ground_truth.objects},
         ),
         unit=f"{name}, annotator {annotator + 1}" if together else sample_id,
         group=name,
@@ -180,7 +180,7 @@ def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
 
 
 @dataclass(frozen=True, slots=True)
-class VideoTruth:
+class VideoGroundTruth:
     """Ground truth of a video's annotations."""
 
     tracks: Mapping[int, tuple[Rle, ...]]
@@ -205,7 +205,7 @@ class VideoTruth:
         return self.tracks.get(int(number), empty)
 
 
-def truth_of_video(paths: Sequence[Path], media: Media) -> VideoTruth:
+def ground_truth_of_video(paths: Sequence[Path], media: Media) -> VideoGroundTruth:
     """Read a video's annotations.
 
     Raises:
@@ -218,7 +218,7 @@ def truth_of_video(paths: Sequence[Path], media: Media) -> VideoTruth:
     width, height = media.size
     empty = (Rle.empty(height, width),) * len(paths)
     objects = tuple(every.get(number, empty) for number in range(1, count + 1))
-    return VideoTruth(every, objects, void or empty)
+    return VideoGroundTruth(every, objects, void or empty)
 
 
 def _check(layout: Layout) -> Iterator[Problem]:
@@ -226,24 +226,24 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 
 def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
-    """Every expression; the annotations are decoded, the pictures are not."""
-    pictures, labels = _pictures(layout, name, video), _labels(layout, name, video)
-    gone = [*missing(pictures), *missing(labels)]
+    """Every expression; the annotations are decoded, the images are not."""
+    images, labels = _images(layout, name, video), _labels(layout, name, video)
+    gone = [*missing(images), *missing(labels)]
     yield from gone
     if gone:
         return
-    if problem := uneven(pictures):
+    if problem := uneven(images):
         yield problem
         return
-    media = film(pictures, size=partial(first_size_of, labels))
-    truth = truth_of_video(labels, media)
+    media = film(images, size=partial(first_size_of, labels))
+    ground_truth = ground_truth_of_video(labels, media)
     where = f"{layout.meta}, video {name!r}"
     for said in by_annotator(video, where):
         for number, expression in said:
             named = f"{where}, expression {number!r}"
             try:
                 field(expression, "exp", str, named)
-                shown = any(mask.area for mask in truth.of(expression, named))
+                shown = any(mask.area for mask in ground_truth.of(expression, named))
             except DataError as error:
                 yield Problem(str(layout.meta), str(error))
                 continue

@@ -33,7 +33,7 @@ LARGEST = 3  # objects of one video
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/ref_davis17`: two splits with their truth."""
+    """Write `root/ref_davis17`: two splits with their ground truth."""
     folder = root / "ref_davis17"
     for name, split in SPLIT_NAMES.items():
         videos: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Videos of each split: the organisers' valid without test, and parts of train.
 
-The organisers keep the truth of all but `train`. To score at home, `train` is cut in two by the
-videos' names, so that a part of the download is cut alike.
+The organisers keep the ground truth of all but `train`. To score at home, `train` is cut in two by
+the videos' names, so that a part of the download is cut alike.
 """
 
 import hashlib

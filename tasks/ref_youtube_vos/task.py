@@ -51,7 +51,7 @@ class Layout:
     """The JSON files that it is read from; the first names videos and expressions."""
     videos: Mapping[str, Any]
     objects: JsonIndex | None
-    """Entries of `meta.json` by video; None where the truth is hidden."""
+    """Entries of `meta.json` by video; None where the ground truth is hidden."""
 
     @property
     def meta(self) -> Path:
@@ -67,7 +67,7 @@ def ref_youtube_vos(
     Args:
         data: The folder that holds one folder a benchmark.
         split: `train_dev` is one video of `train` in ten, `train_fit` the others; `valid` has no
-            truth: evaluating it writes the server's submission.zip.
+            ground_truth: evaluating it writes the server's submission.zip.
         protocol: `rvos/mevis`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -167,7 +167,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
 def _objects(layout: Layout, name: str) -> list[int]:
     """The numbers of a video's objects."""
     where = f"{layout.place / 'meta.json'}, video {name!r}"
-    assert layout.objects is not None, "the split has its truth"
+    assert layout.objects is not None, "the split has its ground truth"
     numbers = field(field(layout.objects, name, dict, where), "objects", dict, where)
     for number in numbers:
         if not (number.isascii() and number.isdecimal() and 0 < int(number) < 256):
@@ -204,7 +204,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 
 def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
-    """Every expression; the annotations are decoded, the pictures are not."""
+    """Every expression; the annotations are decoded, the images are not."""
     paths = _paths(layout, name, video, "JPEGImages", ".jpg")
     gone = list(missing(paths))
     if layout.objects is not None:

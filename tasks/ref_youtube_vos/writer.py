@@ -29,7 +29,7 @@ TEST = 1  # the salt of names of test
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/ref_youtube_vos`: train with its truth, valid and test without."""
+    """Write `root/ref_youtube_vos`: train with its ground truth, valid and test without."""
     folder = root / "ref_youtube_vos"
     named = [
         (_of_train(example.scene), example)
@@ -47,13 +47,15 @@ def write(world: World, root: Path) -> None:
         )
     objects = {name: objects_entry(example.scene) for name, example in named}
     write_json(folder / "train" / "meta.json", {"videos": objects})
-    _write_expressions(folder, "train", {name: video_entry(one, truth=True) for name, one in named})
+    _write_expressions(
+        folder, "train", {name: video_entry(one, ground_truth=True) for name, one in named}
+    )
     hidden = {video_name(one.scene, digits=DIGITS): one for one in world.of("video", "test")}
     for name, example in hidden.items():
         write_some(example.scene, folder / "valid" / "JPEGImages" / name)
-    valid = {name: video_entry(one, truth=False) for name, one in hidden.items()}
+    valid = {name: video_entry(one, ground_truth=False) for name, one in hidden.items()}
     test = {
-        video_name(one.scene, digits=DIGITS, salt=TEST): video_entry(one, truth=False)
+        video_name(one.scene, digits=DIGITS, salt=TEST): video_entry(one, ground_truth=False)
         for one in hidden.values()
     }
     _write_expressions(folder, "valid", {**valid, **test})
@@ -69,12 +71,12 @@ def _write_expressions(folder: Path, part: str, videos: Mapping[str, Any]) -> No
     write_json(path, {"videos": dict(videos)})
 
 
-def video_entry(example: Example, *, truth: bool) -> dict[str, Any]:
+def video_entry(example: Example, *, ground_truth: bool) -> dict[str, Any]:
     """The entry of one video: expressions that mean one object, which the number `obj_id` has."""
     meant = single(example)
     return {
         "expressions": {
-            str(place): {"exp": text, **({"obj_id": str(index + 1)} if truth else {})}
+            str(place): {"exp": text, **({"obj_id": str(index + 1)} if ground_truth else {})}
             for place, (text, index) in enumerate(meant)
         },
         "frames": [frame_name(frame) for frame in some_frames(example.scene)],

@@ -11,7 +11,7 @@ KINDS = (attributes, relations, superlatives)
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/refer_seg/refcoco`, its pictures, and its copies of `val` and `testA`."""
+    """Write `root/refer_seg/refcoco`, its images, and its copies of `val` and `testA`."""
     write_refer(
         world,
         root,

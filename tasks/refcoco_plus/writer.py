@@ -9,7 +9,7 @@ from harness.world.shapes import World
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/refer_seg/refcoco+`, its pictures, and its copies of `val` and `testA`."""
+    """Write `root/refer_seg/refcoco+`, its images, and its copies of `val` and `testA`."""
     write_refer(
         world,
         root,

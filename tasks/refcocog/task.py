@@ -28,7 +28,7 @@ def refcocog(
         split: Which expressions; `google` has no `test`.
         protocol: One of the card's; those of `rec/` ask for boxes.
         answer: `box` turns a protocol of `res/` into the one of `rec/`.
-        split_by: Who divided the data: UMD's splits share no picture, and are the usual ones.
+        split_by: Who divided the data: UMD's splits share no image, and are the usual ones.
         layout: `refer`, `visionreasoner` or `lmms`; `auto` takes the first that is there.
     """
     return refer(

@@ -9,7 +9,7 @@ from harness.world.shapes import World
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/refer_seg/refcocog`, its pictures, and its copies of `val` and `test`."""
+    """Write `root/refer_seg/refcocog`, its images, and its copies of `val` and `test`."""
     google = {split: part for split, part in PLAIN.items() if split != "test"}
     write_refer(
         world,

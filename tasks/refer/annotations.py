@@ -20,8 +20,8 @@ from harness.types import Box
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture's entry."""
+class ImageInfo:
+    """An image's entry."""
 
     id: int
     file_name: str
@@ -75,18 +75,18 @@ class Thing:
             raise DataError(f"{self.where}: 'area'", expected="a number ≥ 0", found=repr(area)[:40])
         return float(area)
 
-    def parts(self, picture: Picture) -> list[Rle]:
+    def parts(self, image: ImageInfo) -> list[Rle]:
         """Return its polygons or run-lengths as masks of the image, in the order of the file.
 
-        Rasterised by COCO's own code, which clips them to the picture. None at all is one empty
+        Rasterised by COCO's own code, which clips them to the image. None at all is one empty
         mask.
 
         Raises:
             DataError: it is no segmentation, a polygon has fewer than three corners, a number that
-                is not finite, or lies further out than the picture is large; or a run-length is not
-                of the picture's size.
+                is not finite, or lies further out than the image is large; or a run-length is not
+                of the image's size.
         """
-        check_size(picture.height, picture.width, f"{self.where}: size of picture {picture.id}")
+        check_size(image.height, image.width, f"{self.where}: size of image {image.id}")
         plain = self.plain.get("segmentation")
         pieces = [plain] if isinstance(plain, dict) else plain
         if not isinstance(pieces, list):
@@ -96,29 +96,29 @@ class Thing:
                 found=repr(plain)[:60],
             )
         if not pieces:
-            return [Rle.empty(picture.height, picture.width)]
-        return [self._part(piece, f"part {number}", picture) for number, piece in enumerate(pieces)]
+            return [Rle.empty(image.height, image.width)]
+        return [self._part(piece, f"part {number}", image) for number, piece in enumerate(pieces)]
 
-    def _part(self, piece: Any, what: str, picture: Picture) -> Rle:
+    def _part(self, piece: Any, what: str, image: ImageInfo) -> Rle:
         where = f"{self.where}: 'segmentation', {what}"
         if isinstance(piece, dict):
             mask = Rle.from_json(piece, where)
-            if mask.size != (picture.width, picture.height):
+            if mask.size != (image.width, image.height):
                 raise DataError(
                     where,
-                    expected=f"{picture.width} × {picture.height} pixels",
+                    expected=f"{image.width} × {image.height} pixels",
                     found=f"{mask.width} × {mask.height}",
                 )
             return mask
-        check_polygon(piece, picture, where)
-        (encoded,) = coco.frPyObjects([piece], picture.height, picture.width)
-        return Rle(picture.height, picture.width, encoded["counts"].decode("ascii"))
+        check_polygon(piece, image, where)
+        (encoded,) = coco.frPyObjects([piece], image.height, image.width)
+        return Rle(image.height, image.width, encoded["counts"].decode("ascii"))
 
 
-def check_polygon(piece: Any, picture: Picture, where: str) -> None:
-    """Raise DataError unless `piece` is [x, y, x, y, x, y, …] within reach of the picture.
+def check_polygon(piece: Any, image: ImageInfo, where: str) -> None:
+    """Raise DataError unless `piece` is [x, y, x, y, x, y, …] within reach of the image.
 
-    COCO's code walks along every edge in whole pixels, in the picture or not, and reads a list of
+    COCO's code walks along every edge in whole pixels, in the image or not, and reads a list of
     four numbers as a box.
     """
     if not isinstance(piece, list) or len(piece) < 6 or len(piece) % 2:
@@ -127,7 +127,7 @@ def check_polygon(piece: Any, picture: Picture, where: str) -> None:
             expected="[x, y, …] of at least three corners",
             found=f"{len(piece)} numbers" if isinstance(piece, list) else repr(piece)[:40],
         )
-    for start, side in ((0, picture.width), (1, picture.height)):
+    for start, side in ((0, image.width), (1, image.height)):
         for value in piece[start::2]:
             if not _finite(value) or not -side <= value <= 2 * side:
                 raise DataError(
@@ -151,8 +151,8 @@ class Instances:
     path: Path
 
     @cached_property
-    def pictures(self) -> JsonIndex:
-        """The pictures' entries, by their numbers as text."""
+    def images(self) -> JsonIndex:
+        """The images' entries, by their numbers as text."""
         return JsonIndex(JsonFile(self.path, ("images",)), by="id")
 
     @cached_property
@@ -176,22 +176,22 @@ class Instances:
         Raises:
             DataError: the file is missing, cut or not in COCO's layout, or a number occurs twice.
         """
-        self.pictures.walk()
+        self.images.walk()
         self.things.walk()
         _ = self.categories
 
-    def picture(self, number: int, where: str) -> Picture:
+    def image(self, number: int, where: str) -> ImageInfo:
         """Return the image with this number, or raise a DataError that names `where`."""
-        plain = _known(self.pictures, number, f"{where}: 'image_id'", f"pictures of {self.path}")
-        place = f"{self.path}, picture {number}"
-        picture = Picture(
+        plain = _known(self.images, number, f"{where}: 'image_id'", f"images of {self.path}")
+        place = f"{self.path}, image {number}"
+        image = ImageInfo(
             number,
             field(plain, "file_name", str, place),
             field(plain, "width", int, place),
             field(plain, "height", int, place),
         )
-        check_size(picture.height, picture.width, place)
-        return picture
+        check_size(image.height, image.width, place)
+        return image
 
     def thing(self, number: int, where: str) -> Thing:
         """Return the object with this number, or raise a DataError that names `where`."""

@@ -4,7 +4,7 @@
      y2], "image_id": "581857", "ann_id": "1719310", "img_height": 428, "img_width": 640}
 
 `bbox` is edges in pixels; ReasonSeg's copies have none. All copies name their only split `test`.
-Masks are read from Arrow's own memory, a row at a time: as Python lists, a large picture would take
+Masks are read from Arrow's own memory, a row at a time: as Python lists, a large image would take
 gigabytes.
 """
 
@@ -23,9 +23,9 @@ from harness.media import Media, image_bytes, lost
 from harness.types import Box
 
 COLUMNS = {
-    "image": "picture",
+    "image": "image",
     "text": "question",
-    "image_id": "picture's number",
+    "image_id": "image's number",
     "ann_id": "object's",
     "img_height": "size",
     "img_width": "size",
@@ -34,7 +34,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One row, checked but for its picture."""
+    """One row, checked but for its image."""
 
     image_id: str
     ann_id: str
@@ -110,7 +110,7 @@ def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
     if not isinstance(encoded, bytes) or not isinstance(row["text"], str):
         raise DataError(
             f"{where}: 'image' and 'text'",
-            expected="a picture's bytes and text",
+            expected="an image's bytes and text",
             found="something else",
         )
     return Copy(

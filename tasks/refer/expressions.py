@@ -8,7 +8,7 @@ from harness.errors import DataError
 from harness.media import Media
 from harness.metrics.referring import referring_mask
 from harness.task import Problem
-from harness.tasks.refer.annotations import Picture, Thing, union
+from harness.tasks.refer.annotations import ImageInfo, Thing, union
 from harness.tasks.refer.referents import Listing, Referent, asked, find_referents
 from harness.tasks.refer.source import Source, asked_sample, media_of, problems
 from harness.types import Answer, AnswerForm, Sample
@@ -32,8 +32,8 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
     instances = listing.instances
     form = AnswerForm.BOXES if protocol.startswith("rec/") else AnswerForm.MASK
     for referent in listing.of(split):
-        thing, picture = _resolved(listing, referent)
-        media, answer = media_of(picture, listing.pictures), truth(thing, picture, protocol)
+        thing, image = _resolved(listing, referent)
+        media, answer = media_of(image, listing.images), ground_truth(thing, image, protocol)
         category = instances.categories.get(thing.category_id)
         for sentence in asked(referent, first_only=protocol.endswith("/instance")):
             yield asked_sample(
@@ -42,13 +42,13 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
                 media,
                 form=form,
                 answer=answer,
-                group=picture.file_name,
+                group=image.file_name,
                 categories={"category": category} if category else None,
             )
 
 
-def _resolved(listing: Listing, referent: Referent) -> tuple[Thing, Picture]:
-    """The one object and the picture that a referent points to."""
+def _resolved(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
+    """The one object and the image that a referent points to."""
     if len(referent.things) != 1:
         raise DataError(
             f"{referent.where}: 'ann_id'", expected="one object", found=str(len(referent.things))
@@ -57,14 +57,14 @@ def _resolved(listing: Listing, referent: Referent) -> tuple[Thing, Picture]:
     if thing.image_id != referent.image_id:
         raise DataError(
             f"{referent.where}: 'image_id' {referent.image_id}",
-            expected=f"{thing.image_id}, the picture of annotation {thing.id}",
+            expected=f"{thing.image_id}, the image of annotation {thing.id}",
             found=str(referent.image_id),
         )
-    return thing, listing.instances.picture(referent.image_id, referent.where)
+    return thing, listing.instances.image(referent.image_id, referent.where)
 
 
-def truth(thing: Thing, picture: Picture, protocol: str) -> Answer:
-    """The truth as a protocol has it.
+def ground_truth(thing: Thing, image: ImageInfo, protocol: str) -> Answer:
+    """The ground truth as a protocol has it.
 
     `res/expression` follows LISA, to whose histogram a pixel in two polygons is neither foreground
     nor background; the others take the union. Whatever its polygons, it is one instance, unless it
@@ -72,7 +72,7 @@ def truth(thing: Thing, picture: Picture, protocol: str) -> Answer:
     """
     if protocol.startswith("rec/"):
         return Answer(boxes=(thing.box,))
-    parts = thing.parts(picture)
+    parts = thing.parts(image)
     compat = protocol == "res/expression"
     masks = (referring_mask(parts, form="compat") if compat else union(parts),)
     boxes = (thing.box,) if protocol == "res/instance" else None
@@ -81,9 +81,9 @@ def truth(thing: Thing, picture: Picture, protocol: str) -> Answer:
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
     def look(referent: Referent) -> tuple[Media]:
-        thing, picture = _resolved(listing, referent)
-        truth(thing, picture, protocol)
-        return (media_of(picture, listing.pictures),)
+        thing, image = _resolved(listing, referent)
+        ground_truth(thing, image, protocol)
+        return (media_of(image, listing.images),)
 
     try:
         listing.instances.walk()

@@ -14,7 +14,7 @@ from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import Source, asked_sample
 from harness.types import Answer, AnswerForm, Box, Sample
 
-LMMS = {"question_id": "id", "image": "picture", "answer": "expressions", "bbox": "box"}
+LMMS = {"question_id": "id", "image": "image", "answer": "expressions", "bbox": "box"}
 
 
 def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
@@ -39,13 +39,13 @@ def _copied(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
             copy.text,
             media,
             form=AnswerForm.BOXES if boxes_only else AnswerForm.MASK,
-            answer=_truth(copy, needs_box=needs_box),
+            answer=_ground_truth(copy, needs_box=needs_box),
             group=media.id,
         )
         seen[copy.ann_id] += 1
 
 
-def _truth(copy: Copy, *, needs_box: bool) -> Answer:
+def _ground_truth(copy: Copy, *, needs_box: bool) -> Answer:
     if needs_box and len(copy.boxes) != 1:
         raise DataError(f"{copy.where}: 'bbox'", expected="one box", found=str(len(copy.boxes)))
     masks = None if copy.mask is None else (copy.mask,)
@@ -107,7 +107,7 @@ def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
 def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
     encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
     if not isinstance(encoded, bytes):
-        raise DataError(f"{where}: 'image'", expected="a picture's bytes", found=repr(encoded)[:40])
+        raise DataError(f"{where}: 'image'", expected="an image's bytes", found=repr(encoded)[:40])
     try:
         return image_bytes(encoded, f"of {where}")
     except MediaError as error:
@@ -115,7 +115,7 @@ def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
 
 
 def _check(folder: Path, samples: Any) -> Iterator[Problem]:
-    """Read every row; the first that is wrong ends it, and a lost picture is named."""
+    """Read every row; the first that is wrong ends it, and a lost image is named."""
     try:
         for sample in samples():
             if fault := sample.query.media[0].fault:

@@ -1,7 +1,7 @@
 """The stack machine that executes a pickle, restricted to plain data on its stack.
 
-Of protocols 0 to 5 it knows what builds lists, tuples, dictionaries, texts, bytes, numbers, truth
-values and None.
+Of protocols 0 to 5 it knows what builds lists, tuples, dictionaries, texts, bytes, numbers, ground
+truth values and None.
 """
 
 import math

@@ -23,7 +23,7 @@ from harness.tasks.refer.plain_pickle import read_plain_pickle
 NOTHING = -1
 """Number of an object in place of "no object"."""
 BLOCK = 1024  # numbers
-PICTURES = ("images/mscoco/images/train2014", "images/train2014")
+IMAGES = ("images/mscoco/images/train2014", "images/train2014")
 """Folders of images below the data root: as in LISA and refer, and as in gRefCOCO."""
 
 
@@ -67,9 +67,9 @@ class Listing:
         return Instances(self.path.parent / "instances.json")
 
     @cached_property
-    def pictures(self) -> Path:
+    def images(self) -> Path:
         """Folder of the images; the first of the known ones if none exists yet."""
-        places = [self.root / place for place in PICTURES]
+        places = [self.root / place for place in IMAGES]
         return next((place for place in places if place.is_dir()), places[0])
 
     def of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:

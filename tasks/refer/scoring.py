@@ -69,7 +69,7 @@ PROTOCOLS = {
     "res/expression-strict": replace(
         EXPRESSION,
         name="res/expression-strict",
-        about="every expression; the truth is the union of an object's polygons",
+        about="every expression; the ground truth is the union of an object's polygons",
     ),
     "res/instance": replace(
         REASON_SEG["seg/visionreasoner"],

@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import inside
-from harness.media import Media, image, lost
+from harness.media import Media, lost, open_image
 from harness.task import Problem
-from harness.tasks.refer.annotations import Picture
+from harness.tasks.refer.annotations import ImageInfo
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 
@@ -22,20 +22,20 @@ class Source:
     check: Callable[[], Iterable[Problem]]
 
 
-def media_of(picture: Picture, folder: Path) -> Media:
+def media_of(image: ImageInfo, folder: Path) -> Media:
     """Return an image of an annotation file, or a stand-in if it cannot be read.
 
     Raises:
         DataError: its name leaves the folder, or it is not of the annotated size.
     """
-    path, size = inside(folder, picture.file_name), (picture.width, picture.height)
+    path, size = inside(folder, image.file_name), (image.width, image.height)
     try:
-        media = image(path)
+        media = open_image(path)
     except MediaError as error:
         return lost(error, size=size)
     if media.size != size:
         raise DataError(
-            f"picture {path}",
+            f"image {path}",
             expected=f"{size[0]} × {size[1]} pixels, as annotated",
             found=f"{media.size[0]} × {media.size[1]}",
         )
@@ -53,7 +53,7 @@ def asked_sample(
     categories: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> Sample:
-    """One question about one picture."""
+    """One question about one image."""
     return Sample(
         id=id,
         query=Query(id=query_id(id), text=text, media=(media,), forms=(form,)),

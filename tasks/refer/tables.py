@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def picture(scene: Scene, name: str) -> dict[str, Any]:
-    """A picture as a cell of a table: its file's bytes and its name."""
+def image(scene: Scene, name: str) -> dict[str, Any]:
+    """An image as a cell of a table: its file's bytes and its name."""
     return {"bytes": encode_png(render(scene)), "path": name}
 
 

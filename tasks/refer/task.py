@@ -30,7 +30,8 @@ SERVED: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "lmms": ("rec/expression",),
     }
 )
-"""The protocols that each layout has the truth for, in the order in which layouts are looked for.
+"""The protocols that each layout has the ground truth for, in the order in which layouts are looked
+for.
 
 The copies on the hub hold masks that are already joined, so that LISA's reading is lost."""
 
@@ -62,7 +63,7 @@ def refer(
     """One sample an expression, or an object where the protocol ends with `instance`.
 
     Raises:
-        UsageError: there is no such protocol, or the layout does not have its truth.
+        UsageError: there is no such protocol, or the layout does not have its ground truth.
         DataError: the layout's files are not there.
     """
     name = BOXED.get(protocol, protocol) if answer == "box" else protocol
@@ -73,7 +74,7 @@ def refer(
     if name not in SERVED[found]:
         raise UsageError(
             f"layout={found}",
-            expected=f"a layout with the truth of {name}",
+            expected=f"a layout with the ground truth of {name}",
             found=f"one for {', '.join(SERVED[found])}",
         )
     source = _open(found, places[found], split, split_by=split_by, name=name, fix=_fix(benchmark))
@@ -112,7 +113,7 @@ def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict
 
 
 def _found(places: Mapping[str, Path], protocol: str) -> str:
-    """The first layout that is there and has the protocol's truth; refer's if none is."""
+    """The first layout that is there and has the protocol's ground truth; refer's if none is."""
     there = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
     return next(there, "refer")
 

@@ -26,15 +26,15 @@ FIRST: Mapping[tuple[str, Split], int] = MappingProxyType(
         ("count", "test"): 400_000,
     }
 )
-"""The number of the first picture of each family and split that is used."""
-PER_PICTURE = 100  # numbers of objects a picture
+"""The number of the first image of each family and split that is used."""
+PER_IMAGE = 100  # numbers of objects an image
 
 Part = tuple[str, Split]
 """A family of scenes and its split."""
 
 
 def number_of(scene: Scene) -> int:
-    """The picture's number."""
+    """The image's number."""
     return FIRST[scene.family, scene.split] + scene.index
 
 
@@ -45,7 +45,7 @@ def file_name(scene: Scene, *, year: str = "train2014") -> str:
 
 def thing_number(scene: Scene, index: int) -> int:
     """The number of one thing of a scene."""
-    return number_of(scene) * PER_PICTURE + index
+    return number_of(scene) * PER_IMAGE + index
 
 
 def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def edges(mask: BoolArray) -> tuple[int, int, int, int]:
     return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
 
 
-def write_pictures(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scene], str]) -> None:
+def write_images(scenes: Sequence[Scene], folder: Path, *, named: Callable[[Scene], str]) -> None:
     """Draw the scenes, except those that another benchmark has drawn before."""
     folder.mkdir(parents=True, exist_ok=True)
     for scene in scenes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.tasks.refer.pickle_writer import dumps
-from harness.tasks.refer.tables import picture, write_table
+from harness.tasks.refer.tables import image, write_table
 from harness.tasks.refer.task import Benchmark
 from harness.tasks.refer.world import (
     Mention,
@@ -19,7 +19,7 @@ from harness.tasks.refer.world import (
     mentions,
     number_of,
     thing_number,
-    write_pictures,
+    write_images,
 )
 from harness.world.language import Generator
 from harness.world.raster import visible_masks
@@ -91,7 +91,7 @@ def write_refer(
         for part in splits.values()
     }
     scenes = list({one.scene.id: one.scene for part in made.values() for one in part}.values())
-    write_pictures(scenes, place / "images/mscoco/images/train2014", named=file_name)
+    write_images(scenes, place / "images/mscoco/images/train2014", named=file_name)
     folder = place / benchmark.folder
     folder.mkdir()
     write_json(folder / "instances.json", instances(scenes, named=file_name))
@@ -157,7 +157,7 @@ def _copy_row(one: Mention, text: str) -> dict[str, Any]:
     scene, (thing,) = one.scene, one.things
     mask = visible_masks(scene)[thing]
     return {
-        "image": picture(scene, file_name(scene)),
+        "image": image(scene, file_name(scene)),
         "text": text,
         "mask": mask.tolist(),
         "bbox": list(map(float, edges(mask))),
@@ -173,7 +173,7 @@ def _lmms_row(one: Mention, number: int) -> dict[str, Any]:
     x1, y1, x2, y2 = edges(visible_masks(scene)[thing])
     return {
         "question_id": str(number),
-        "image": picture(scene, file_name(scene)),
+        "image": image(scene, file_name(scene)),
         "question": REQUEST,
         "answer": list(one.texts),
         "segmentation": [],

@@ -7,7 +7,7 @@ from typing import Any
 from harness.metrics.revos import Form, in_percent, revos_scores
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.rvos.scoring import half_sum, shown, truth_of
+from harness.tasks.rvos.scoring import ground_truth_of, half_sum, shown
 from harness.types import Prediction, Sample
 
 TYPES = ("referring", "reasoning", "hallucination")
@@ -35,7 +35,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
     if prediction.answer is None:
         return {f"{name} {kind}": Mean(0.0) for name in NAMES}
     assert sample.target is not None
-    predicted = shown(prediction.answer, truth_of(sample))
+    predicted = shown(prediction.answer, ground_truth_of(sample))
     extra = sample.target.extra
     found = revos_scores(extra["objects"], predicted, extra["foreground"], form=form)
     return {

@@ -94,10 +94,10 @@ def revos(
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         film = _film(layout, name, video)
-        truth = Truth(layout, name, video, film)
+        ground_truth = GroundTruth(layout, name, video, film)
         frames = tuple(video["frames"])
-        for number, expression in field(video, "expressions", dict, truth.where).items():
-            where = f"{truth.where}, expression {number!r}"
+        for number, expression in field(video, "expressions", dict, ground_truth.where).items():
+            where = f"{ground_truth.where}, expression {number!r}"
             text = field(expression, "exp", str, where)
             sample_id = f"{name}/{number}"
             yield Sample(
@@ -109,7 +109,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                     media=(film,),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
-                target=truth.target(expression, where),
+                target=ground_truth.target(expression, where),
                 group=name,
                 categories=_categories(expression, where),
                 frames=frames,
@@ -142,7 +142,7 @@ def _categories(expression: Mapping[str, Any], where: str) -> dict[str, str]:
     return {"type": TYPES[kind], "objects": number}
 
 
-class Truth:
+class GroundTruth:
     """The masks of one video's objects, each read when it is first needed."""
 
     def __init__(self, layout: Layout, name: str, video: Any, film: Media) -> None:
@@ -236,13 +236,13 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     if problem := uneven(paths):
         yield problem
         return
-    truth = Truth(layout, name, video, _film(layout, name, video))
-    for number, expression in field(video, "expressions", dict, truth.where).items():
-        where = f"{truth.where}, expression {number!r}"
+    ground_truth = GroundTruth(layout, name, video, _film(layout, name, video))
+    for number, expression in field(video, "expressions", dict, ground_truth.where).items():
+        where = f"{ground_truth.where}, expression {number!r}"
         try:
             field(expression, "exp", str, where)
             said = _categories(expression, where)
-            truth.target(expression, where)
+            ground_truth.target(expression, where)
         except DataError as error:
             yield Problem(str(layout.meta), str(error))
             continue

@@ -1,4 +1,4 @@
-"""Annotations as pictures of object numbers: a PNG a frame, whose value is the object's id."""
+"""Annotations as images of object numbers: a PNG a frame, whose value is the object's id."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -28,19 +28,19 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
         what: What it is, for messages.
 
     Raises:
-        DataError: it is missing, damaged, or a picture of colours.
+        DataError: it is missing, damaged, or an image of colours.
     """
     try:
-        with opened(path) as file, Image.open(file, formats=("PNG",)) as picture:
-            check_size(picture.height, picture.width, f"{what} {path}")
-            if picture.mode not in ("P", "L"):
+        with opened(path) as file, Image.open(file, formats=("PNG",)) as image:
+            check_size(image.height, image.width, f"{what} {path}")
+            if image.mode not in ("P", "L"):
                 raise DataError(
                     f"{what} {path}",
                     expected="a palette, or grey values of 8 bits",
-                    found=f"a picture of mode {picture.mode}",
+                    found=f"an image of mode {image.mode}",
                     fix="Its values are the objects' numbers: write it without converting colours.",
                 )
-            return np.array(picture, dtype=np.uint8)
+            return np.array(image, dtype=np.uint8)
     except FileNotFoundError as error:
         raise DataError(f"{what} {path}", expected="a file", found="none") from error
     except MaskError as error:
@@ -51,7 +51,7 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
             f"{what} {path}",
             expected="a complete PNG",
             found=found,
-            fix="Fetch the file again; a cut picture is never scored.",
+            fix="Fetch the file again; a cut image is never scored.",
         ) from error
 
 
@@ -63,7 +63,7 @@ def sized_labels(path: Path, size: tuple[int, int], *, what: str = "annotation")
         raise DataError(
             f"{what} {path}",
             found=f"{width} × {height}",
-            expected=f"{size[0]} × {size[1]} pixels, as the picture has",
+            expected=f"{size[0]} × {size[1]} pixels, as the image has",
         )
     return labels
 

@@ -32,17 +32,17 @@ def png_tree(
 ) -> Iterator[Prediction]:
     """The prediction for each sample, whose id is `video/expression`, in the order of the samples.
 
-    A picture is a frame's by its name, as official scorers open it. Palette and grey pictures are
+    An image is a frame's by its name, as official scorers open it. Palette and grey images are
     read; whatever is not 0 is foreground. Grey with several values besides 0 could be a confidence
     and is refused. A sample without a folder is a failure.
 
     Args:
         root: The folder of the videos, or one that holds it as `Annotations`.
         samples: What was asked.
-        allow_extra: Pass over pictures that belong to no sample or frame, instead of refusing.
+        allow_extra: Pass over images that belong to no sample or frame, instead of refusing.
 
     Raises:
-        DataError: there is no folder for any sample, or one for none; pictures are missing,
+        DataError: there is no folder for any sample, or one for none; images are missing,
             called otherwise than the frames, damaged, of another size, or in colours. The folder
             or file is named.
     """
@@ -60,7 +60,7 @@ def png_tree(
         found += 1
         masks = tuple(
             Rle.from_array(labels > 0)
-            for labels in _pictures(folder, sample, allow_extra, several=False)
+            for labels in _images(folder, sample, allow_extra, several=False)
         )
         yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
     if not found:
@@ -76,7 +76,7 @@ def png_tree(
 def label_tree(
     root: Path, samples: Iterable[Sample], *, allow_extra: bool = False
 ) -> Iterator[Prediction]:
-    """Predictions for Ref-DAVIS17 from pictures of object numbers, as ReferFormer writes them.
+    """Predictions for Ref-DAVIS17 from images of object numbers, as ReferFormer writes them.
 
     `root/anno_<a>/<video>/<frame>.png` holds, for annotator a from 0, the number k in the pixels of
     the annotator's k-th expression of the video, from 1. Samples come as the task gives them:
@@ -127,7 +127,7 @@ def _video_and_annotator(sample: Sample) -> tuple[str, int]:
 
 
 def _numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
-    for labels in _pictures(folder, unit[0], allow_extra):
+    for labels in _images(folder, unit[0], allow_extra):
         if (most := int(labels.max())) > len(unit):
             raise DataError(
                 f"predictions {folder}",
@@ -137,10 +137,10 @@ def _numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterat
         yield labels
 
 
-def _pictures(
+def _images(
     folder: Path, sample: Sample, allow_extra: bool, *, several: bool = True
 ) -> Iterator[Labels]:
-    """The values of the frames' pictures, in the order of the frames; of grey `several` or one."""
+    """The values of the frames' images, in the order of the frames; of grey `several` or one."""
     if not sample.frames:
         raise DataError(
             f"predictions {folder}",
@@ -154,7 +154,7 @@ def _pictures(
     if gone or (others and not allow_extra):
         raise DataError(
             f"predictions {folder}",
-            expected=f"{len(paths)} pictures, called as the frames are: {_some(paths)}",
+            expected=f"{len(paths)} images, called as the frames are: {_some(paths)}",
             found=f"too many: {_some(others)}; missing: {_some(gone)}",
             fix="Write each mask under its frame's name; no frame is told by its place.",
         )
@@ -166,13 +166,13 @@ def _pictures(
 
 
 def _refuse_several(path: Path, labels: Labels) -> None:
-    """Raise DataError if a grey picture has more than one value besides 0."""
+    """Raise DataError if a grey image has more than one value besides 0."""
     most = labels.max()
     other = labels[(labels != 0) & (labels != most)]
     if not other.size:
         return
-    with opened(path) as file, Image.open(file) as picture:
-        grey = picture.mode == "L"
+    with opened(path) as file, Image.open(file) as image:
+        grey = image.mode == "L"
     if grey:
         raise DataError(
             f"prediction {path}",
@@ -196,7 +196,7 @@ def _lacking(sample: Sample, folder: Path, place: Path) -> Prediction:
 
 
 def _refuse_extra(place: Path, seen: set[Path]) -> None:
-    """Raise DataError if a folder holds pictures of no sample."""
+    """Raise DataError if a folder holds images of no sample."""
     extra = sorted({path.parent for path in place.rglob("*.png")} - seen)
     if extra:
         raise DataError(

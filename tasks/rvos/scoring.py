@@ -11,7 +11,7 @@ from harness.task import Ceiling, Protocol
 from harness.types import Answer, Prediction, Sample
 
 
-def truth_of(sample: Sample) -> tuple[Rle, ...]:
+def ground_truth_of(sample: Sample) -> tuple[Rle, ...]:
     """The true masks of a sample, one a frame."""
     assert sample.target is not None and sample.target.answer.masks is not None
     return sample.target.answer.masks
@@ -33,11 +33,11 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     (sample,), (prediction,) = unit, predictions
     if prediction.answer is None:
         return {"J": Mean(0.0), "F": Mean(0.0)}
-    truth = truth_of(sample)
-    predicted = shown(prediction.answer, truth)
+    ground_truth = ground_truth_of(sample)
+    predicted = shown(prediction.answer, ground_truth)
     return {
-        "J": Mean(float(region_similarity(truth, predicted).mean())),
-        "F": Mean(float(boundary_f_measure(truth, predicted).mean())),
+        "J": Mean(float(region_similarity(ground_truth, predicted).mean())),
+        "F": Mean(float(boundary_f_measure(ground_truth, predicted).mean())),
     }
 
 

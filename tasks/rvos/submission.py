@@ -27,7 +27,7 @@ def write_submission(
     """Write submission.zip with every listed frame of every expression.
 
     A failed sample is written as empty masks: the server needs every file. It may score more than
-    0 there, in frames where the truth is empty as well.
+    0 there, in frames where the ground truth is empty as well.
 
     Args:
         videos: Entries with `frames`, by the video's name.

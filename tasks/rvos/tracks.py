@@ -17,9 +17,9 @@ def object_track(
     Args:
         masks: A list of run-lengths by annotation id.
         annotation: The object's id, text or a whole number.
-        size: (width, height) of the video's pictures.
+        size: (width, height) of the video's images.
         frames: How many there are.
-        where: The file, and whose truth it is, for messages.
+        where: The file, and whose ground truth it is, for messages.
 
     Raises:
         DataError: there is none of this id, or its masks are not those of the video.
@@ -42,11 +42,11 @@ def _named(items: Iterable[Any], what: str) -> Iterator[tuple[Any, str]]:
 
 
 def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:
-    """`mask` if it has the picture's (width, height); a DataError that names it if not."""
+    """`mask` if it has the image's (width, height); a DataError that names it if not."""
     if mask.size != size:
         raise DataError(
             where,
-            expected=f"{size[0]} × {size[1]} pixels, as the picture has",
+            expected=f"{size[0]} × {size[1]} pixels, as the image has",
             found=f"{mask.width} × {mask.height}",
         )
     return mask

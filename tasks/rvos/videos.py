@@ -38,7 +38,7 @@ def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media
     """Open the frames as media, or a stand-in if one of them is missing.
 
     Args:
-        paths: One picture a frame.
+        paths: One image a frame.
         size: Gives (width, height) from elsewhere if no frame can be read.
     """
     try:
@@ -49,14 +49,14 @@ def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
-    """Raise MediaError for the first picture that is not there."""
+    """Raise MediaError for the first image that is not there."""
     for path in paths:
         if not path.is_file():
-            raise MediaError(f"picture {path}", expected="a file", found="none")
+            raise MediaError(f"image {path}", expected="a file", found="none")
 
 
 def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
-    """(width, height) of the first picture that can be read; None if none can."""
+    """(width, height) of the first image that can be read; None if none can."""
     for path in paths:
         with suppress(DataError):
             return header_size(path)

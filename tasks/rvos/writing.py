@@ -84,8 +84,8 @@ def write_some(scene: Scene, folder: Path) -> None:
         return
     folder.mkdir(parents=True)
     for frame in some_frames(scene):
-        picture = Image.fromarray(render(scene, frame))
-        picture.save(folder / f"{frame_name(frame)}.jpg", "JPEG", quality=QUALITY)
+        image = Image.fromarray(render(scene, frame))
+        image.save(folder / f"{frame_name(frame)}.jpg", "JPEG", quality=QUALITY)
 
 
 def write_labels(

@@ -72,10 +72,10 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Areas and mean IoU of one question; a failure shares nothing, and has IoU 0."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.box_track is not None
-    truth = sample.target.answer.box_track
-    said = said_track(prediction, len(truth))
-    overlap = track_overlap(truth, said)
-    mean = 0.0 if prediction.failure else float(track_ious(truth, said).mean())
+    ground_truth = sample.target.answer.box_track
+    said = said_track(prediction, len(ground_truth))
+    overlap = track_overlap(ground_truth, said)
+    mean = 0.0 if prediction.failure else float(track_ious(ground_truth, said).mean())
     return {"cIoU": Ratio(overlap.intersection, overlap.union), "gIoU": Mean(mean)}
 
 

@@ -59,8 +59,8 @@ class Mapping:
         words = self.tasks.get(task, (task,))
         return self.annotations.replace("{task}", str(words[0]))
 
-    def picture(self, video: str, frame: str) -> str:
-        """The picture of a frame, relative to the benchmark's folder."""
+    def image(self, video: str, frame: str) -> str:
+        """The image of a frame, relative to the benchmark's folder."""
         return self.frames.replace("{video}", video).replace("{frame}", frame)
 
 

@@ -12,13 +12,13 @@ from harness.errors import DataError, MaskError, ParseError
 from harness.files import opened
 from harness.layout import JsonFile, inside
 from harness.masks import Rle
-from harness.replies import finite_numbers, unique
+from harness.responses import finite_numbers, unique
 from harness.tasks.rvos.tracks import sized
 from harness.tasks.rvtbench.mapping import Mapping
 from harness.types import Box
 
 MAX_LINE = 2**28  # bytes
-PICTURES = (".jpg", ".jpeg", ".png")
+IMAGES = (".jpg", ".jpeg", ".png")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _listed(path: Path, mapping: Mapping) -> Iterator[tuple[Any, str]]:
 
 
 def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
-    """The names of a record's frames, and their pictures."""
+    """The names of a record's frames, and their images."""
     video, mapping = record.text("video"), record.mapping
     if mapping.fields.get("frames"):
         names = record.get("frames", list)
@@ -136,11 +136,11 @@ def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
         if len(set(names)) < len(names):
             raise record.error("frames", "each frame once", "one twice")
     else:
-        place = inside(root, mapping.picture(video, "x")).parent
-        names = sorted(path.stem for path in place.glob("*") if path.suffix.lower() in PICTURES)
+        place = inside(root, mapping.image(video, "x")).parent
+        names = sorted(path.stem for path in place.glob("*") if path.suffix.lower() in IMAGES)
         if not names:
-            raise record.error("video", f"pictures in {place}", "none")
-    return names, [inside(root, mapping.picture(video, name)) for name in names]
+            raise record.error("video", f"images in {place}", "none")
+    return names, [inside(root, mapping.image(video, name)) for name in names]
 
 
 def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tuple[Rle, ...]:

@@ -33,8 +33,8 @@ class Film:
     media: Media
 
 
-TruthOf = Callable[[Record, Film], Target]
-"""Reads a record's truth, or raises DataError."""
+GroundTruthOf = Callable[[Record, Film], Target]
+"""Reads a record's ground truth, or raises DataError."""
 
 OptionsOf = Callable[[Record], tuple[str, ...]]
 
@@ -55,7 +55,7 @@ class Source:
     kind: str
     """Key of the task in the mapping's [tasks]."""
     form: AnswerForm
-    truth: TruthOf
+    ground_truth: GroundTruthOf
     options: OptionsOf = no_options
 
 
@@ -128,7 +128,7 @@ def _sample(source: Source, record: Record, film: Film) -> Sample:
             forms=(source.form,),
             options=source.options(record),
         ),
-        target=source.truth(record, film),
+        target=source.ground_truth(record, film),
         group=record.text("video"),
         categories={
             "level": level,
@@ -160,11 +160,11 @@ def _check(source: Source) -> Iterator[Problem]:
 def _check_record(
     source: Source, record: Record, films: Films, videos: set[tuple[Path, ...]]
 ) -> Iterator[Problem]:
-    _, pictures = frames_of(record, source.root)
-    gone = list(missing(pictures))
-    if tuple(pictures) not in videos:
-        videos.add(tuple(pictures))
+    _, images = frames_of(record, source.root)
+    gone = list(missing(images))
+    if tuple(images) not in videos:
+        videos.add(tuple(images))
         yield from gone
-        if not gone and (problem := uneven(pictures)):
+        if not gone and (problem := uneven(images)):
             yield problem
     _sample(source, record, films.of(record))

@@ -21,7 +21,7 @@ from harness.world.scene import COMBINATIONS, Combination, Scene, Thing
 from harness.world.shapes import World
 
 Kind: TypeAlias = Literal["segmentation", "grounding", "vqa", "summary"]
-Truth: TypeAlias = dict[str, Any]
+GroundTruth: TypeAlias = dict[str, Any]
 
 CATEGORIES = ("semantic", "spatial", "temporal")
 OPTIONS = 4
@@ -53,7 +53,7 @@ def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]
             level = 1 + number % levels
             category = CATEGORIES[(number + number // levels) % len(CATEGORIES)]
             video = video_name(example.scene)
-            query, truth = ASKED[kind](example.scene, question)
+            query, ground_truth = ASKED[kind](example.scene, question)
             yield {
                 "id": f"{video}_L{level}_{category}_{number:04d}",
                 "task": kind,
@@ -62,12 +62,12 @@ def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]
                 "video": video,
                 "frames": [frame_name(frame) for frame in some_frames(example.scene)],
                 "query": query,
-                **truth,
+                **ground_truth,
             }
             number += 1
 
 
-def _masks(scene: Scene, question: Question) -> tuple[str, Truth]:
+def _masks(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     masks = zip(some_frames(scene), _meant(scene, question), strict=True)
     rles = [
         {"frame": frame_name(frame), "rle": Rle.from_array(mask).to_json()}
@@ -77,7 +77,7 @@ def _masks(scene: Scene, question: Question) -> tuple[str, Truth]:
     return question.text, {"gt": {"masks": rles}}
 
 
-def _boxes(scene: Scene, question: Question) -> tuple[str, Truth]:
+def _boxes(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     boxes = {}
     for frame, mask in zip(some_frames(scene), _meant(scene, question), strict=True):
         rows, columns = (np.flatnonzero(mask.any(axis=axis)).tolist() for axis in (1, 0))
@@ -90,7 +90,7 @@ def _meant(scene: Scene, question: Question) -> Sequence[Any]:
     return joint_masks(scene, question.referents, some_frames(scene))
 
 
-def _answer(scene: Scene, question: Question) -> tuple[str, Truth]:
+def _answer(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     """Return the text's referents in words, with three wrong options."""
     right = _listed([described(scene.things[index]) for index in question.referents])
     draws = Draws(scene.seed, scene.id, "rvtbench", question.text)
@@ -101,7 +101,7 @@ def _answer(scene: Scene, question: Question) -> tuple[str, Truth]:
     return query, {"options": options, "gt": {"text": right, "choice": letter}}
 
 
-def _summary(scene: Scene, question: Question) -> tuple[str, Truth]:
+def _summary(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     meant = set(question.referents)
     told = _listed(
         [
@@ -123,7 +123,7 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-ASKED: dict[Kind, Callable[[Scene, Question], tuple[str, Truth]]] = {
+ASKED: dict[Kind, Callable[[Scene, Question], tuple[str, GroundTruth]]] = {
     "segmentation": _masks,
     "grounding": _boxes,
     "vqa": _answer,

@@ -37,6 +37,6 @@ def rvtbench_grounding(
         mapping=known,
         kind="grounding",
         form=AnswerForm.BOX_TRACK,
-        truth=boxes_target,
+        ground_truth=boxes_target,
     )
     return build(source, split=split, protocol=scoring)

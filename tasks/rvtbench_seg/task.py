@@ -37,6 +37,6 @@ def rvtbench_seg(
         mapping=known,
         kind="segmentation",
         form=AnswerForm.MASK_TRACK,
-        truth=masks_target,
+        ground_truth=masks_target,
     )
     return build(source, split=split, protocol=scoring)

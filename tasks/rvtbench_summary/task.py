@@ -38,6 +38,6 @@ def rvtbench_summary(
         mapping=known,
         kind="summary",
         form=AnswerForm.TEXT,
-        truth=text_target,
+        ground_truth=text_target,
     )
     return build(source, split=split, protocol=scoring)

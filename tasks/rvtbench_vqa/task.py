@@ -39,7 +39,7 @@ def rvtbench_vqa(
             mapping=known,
             kind="vqa",
             form=AnswerForm.CHOICE,
-            truth=choice_target,
+            ground_truth=choice_target,
             options=options_of,
         )
     else:
@@ -49,6 +49,6 @@ def rvtbench_vqa(
             mapping=known,
             kind="vqa",
             form=AnswerForm.TEXT,
-            truth=text_target,
+            ground_truth=text_target,
         )
     return build(source, split=split, protocol=scoring)

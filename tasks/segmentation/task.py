@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.errors import DataError, MediaError
 from harness.masks import Rle
-from harness.media import Media, decode_image, image, lost
+from harness.media import Media, decode_image, lost, open_image
 from harness.task import Problem, Protocol, Task
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -20,7 +20,7 @@ class Phrase:
 
     id: str
     text: str
-    picture: Path
+    image: Path
     mask: Rle
     where: str
     """Place of the phrase in its file, for messages."""
@@ -30,7 +30,7 @@ class Phrase:
     """Group for the clusters of statistics; by default the image's content."""
     categories: Mapping[str, str] = field(default_factory=dict)
     references: tuple[str, ...] = ()
-    """Further texts that belong to the truth."""
+    """Further texts that belong to the ground truth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Phrases:
         """One sample a phrase.
 
         Raises:
-            DataError: a phrase cannot be read, or its mask is not one of its picture.
+            DataError: a phrase cannot be read, or its mask is not one of its image.
         """
         for phrase in self.read():
             if isinstance(phrase, DataError):
@@ -57,7 +57,7 @@ class Phrases:
             yield self._sample(phrase)
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the phrases and the pictures' headers."""
+        """Everything that is wrong with the phrases and the images' headers."""
         listed = str(self.files[0])
         try:
             for phrase in self.read():
@@ -71,7 +71,7 @@ class Phrases:
     def _problems(self, phrase: Phrase, listed: str) -> Iterator[Problem]:
         try:
             if fault := self._media(phrase).fault:
-                yield Problem(str(phrase.picture), fault)
+                yield Problem(str(phrase.image), fault)
         except DataError as error:
             yield Problem(listed, str(error))
 
@@ -95,7 +95,7 @@ class Phrases:
         """Open the image, or a stand-in if it is missing or damaged."""
         mask = phrase.mask
         try:
-            media = image(phrase.picture)
+            media = open_image(phrase.image)
         except MediaError as error:
             return lost(error, size=mask.size)
         width, height = media.size
@@ -106,14 +106,14 @@ class Phrases:
             wanted = "the shape" if self.tolerance else "the size"
             raise DataError(
                 f"{phrase.where}: mask",
-                expected=f"{wanted} of its picture, {width} × {height}",
+                expected=f"{wanted} of its image, {width} × {height}",
                 found=f"{mask.width} × {mask.height}",
             )
         return media
 
 
 def painted(path: Path) -> Rle:
-    """The pixels of a picture of a mask that are not black.
+    """The pixels of an image of a mask that are not black.
 
     Raises:
         MediaError: it is missing or damaged.

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from harness.errors import DataError, MediaError
 from harness.files import opened
 from harness.layout import field, inside
-from harness.media import Media, frame_files, header_size, image, lost
-from harness.replies import unique
+from harness.media import Media, frame_files, header_size, lost, open_image
+from harness.responses import unique
 from harness.task import Problem
 
 QUESTIONS = "questions.jsonl"
@@ -100,12 +100,12 @@ def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
 def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
     """Open an image, or a video of one frame a second; a stand-in if it is missing.
 
-    `size` is what the truth is measured in, for the latter.
+    `size` is what the ground truth is measured in, for the latter.
     """
     try:
         for path in files[1:]:
             header_size(path)  # `frame_files` looks at the first one only
-        return image(files[0]) if len(files) == 1 else frame_files(files)
+        return open_image(files[0]) if len(files) == 1 else frame_files(files)
     except MediaError as error:
         return lost(error, size=size, frames=len(files))
 

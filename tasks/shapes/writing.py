@@ -1,4 +1,4 @@
-"""Writing the world's own layout: pictures once a scene, questions as JSON lines."""
+"""Writing the world's own layout: images once a scene, questions as JSON lines."""
 
 import json
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from harness.world.raster import render
 from harness.world.scene import Scene
 
 
-def write_pictures(scene: Scene, place: Path) -> list[str]:
+def write_images(scene: Scene, place: Path) -> list[str]:
     """Write a still or the frames of a video below `place`; returns their names there."""
-    stem = f"pictures/{scene.family}_{scene.index:05d}"
+    stem = f"images/{scene.family}_{scene.index:05d}"
     still = scene.frames == 1
     names = [f"{stem}.jpg"] if still else [f"{stem}/{k:05d}.jpg" for k in range(scene.frames)]
     (place / names[0]).parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
 """shapes_qa: questions about existence, place, size, number and events in a generated world.
 
-One question a line of `questions.jsonl`; pictures lie beside it. A video is its frames, one a
+One question a line of `questions.jsonl`; images lie beside it. A video is its frames, one a
 second; a question without options asks for a number.
 
-    {"id": "qa_00000_0", "frames": ["pictures/qa_00000.jpg"],
+    {"id": "qa_00000_0", "frames": ["images/qa_00000.jpg"],
      "question": "What colour is the star?",
      "options": ["red", "blue", "white", "green"], "answer": "blue", "kind": "colour",
      "level": "easy", "family": "qa", "unit": ""}
@@ -79,7 +79,7 @@ def shapes_qa(
         data: The folder that holds one folder a benchmark.
         split: Which scenes; those of `train` never show a combination that is held out.
         part: All questions, those with options, those for numbers, those with options that ask
-            for sides, depth, ways and order (`RELATIONS`), or those about one picture or videos.
+            for sides, depth, ways and order (`RELATIONS`), or those about one image or videos.
         protocol: `qa/exact`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
@@ -132,7 +132,7 @@ def _record(place: Path, line: bytes, where: str) -> Record:
     plain = records.parse(line, where)
     names = records.listed(plain, "frames", where)
     if not names:
-        raise DataError(f"{where}: 'frames'", expected="at least one picture", found="none")
+        raise DataError(f"{where}: 'frames'", expected="at least one image", found="none")
     options = tuple(records.listed(plain, "options", where))
     return Record(
         id=plain["id"],
@@ -191,13 +191,13 @@ def said_number(answer: Answer | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def is_within(said: float | None, truth: float) -> bool:
+def is_within(said: float | None, ground_truth: float) -> bool:
     """Return True if a number differs by at most a tenth of the true one.
 
     >>> [is_within(said, 20) for said in (18, 22, 22.1, None)]
     [True, True, False, False]
     """
-    return said is not None and 100 * abs(said - truth) <= WITHIN * abs(truth)
+    return said is not None and 100 * abs(said - ground_truth) <= WITHIN * abs(ground_truth)
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -207,18 +207,18 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None
-    truth = sample.target.answer
-    if truth.choice is not None:
+    ground_truth = sample.target.answer
+    if ground_truth.choice is not None:
         said = prediction.answer.choice if prediction.answer else None
-        right = float(said is not None and said.strip().upper() == truth.choice)
+        right = float(said is not None and said.strip().upper() == ground_truth.choice)
         return {"accuracy": Mean(right), "choice_accuracy": Mean(right)}
-    assert truth.number is not None
+    assert ground_truth.number is not None
     number = said_number(prediction.answer)
-    right = float(is_within(number, truth.number))
+    right = float(is_within(number, ground_truth.number))
     return {
         "accuracy": Mean(right),
         "number_within_10": Mean(right),
-        "MRA": Mean(mean_relative_accuracy(number, truth.number)),
+        "MRA": Mean(mean_relative_accuracy(number, ground_truth.number)),
     }
 
 

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.shapes.writing import write_pictures, write_questions
+from harness.tasks.shapes.writing import write_images, write_questions
 from harness.world.qa import QA
 from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
 
 PERCENT = ("width", "height", "distance", "path")
-"""Kinds whose numbers are percent of the picture's side; the others are counts."""
+"""Kinds whose numbers are percent of the image's side; the others are counts."""
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/shapes_qa/{train,val,test}`: questions.jsonl and pictures."""
+    """Write `root/shapes_qa/{train,val,test}`: questions.jsonl and images."""
     for split in SPLITS:
         place = root / "shapes_qa" / split
         write_questions(place, _questions(world, split, place))
@@ -38,7 +38,7 @@ def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, An
             asked = example.quizzes[:number]
             number -= len(asked)
             if asked:
-                names = write_pictures(example.scene, place)
+                names = write_images(example.scene, place)
                 yield from (record(example, names, k, qa) for k, qa in enumerate(asked))
 
 

@@ -39,7 +39,7 @@ def said_boxes(answer: Answer | None) -> tuple[Box, ...]:
     return piece_boxes(answer.masks[0]) if answer.masks else ()
 
 
-def found(truth: Sequence[Box], said: Sequence[Box]) -> int:
+def found(ground_truth: Sequence[Box], said: Sequence[Box]) -> int:
     """Return the number of true boxes that can be found at most, each by its own box with an IoU ≥
     0.5.
 
@@ -47,7 +47,7 @@ def found(truth: Sequence[Box], said: Sequence[Box]) -> int:
     >>> found([here, there], [here, here, Box(20, 0, 30, 5)]), found([here, here], [here])
     (2, 1)
     """
-    hits = (box_iou(said, truth) >= HIT).astype(np.int64)
+    hits = (box_iou(said, ground_truth) >= HIT).astype(np.int64)
     return int(match(hits).bits.sum())
 
 
@@ -58,18 +58,18 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None
-    truth = sample.target.answer
-    assert truth.masks is not None and truth.boxes is not None
+    ground_truth = sample.target.answer
+    assert ground_truth.masks is not None and ground_truth.boxes is not None
     answer = prediction.answer
     mask = answer.masks[0] if answer and answer.masks and not answer.no_target else None
-    nothing = Rle.empty(truth.masks[0].height, truth.masks[0].width)
-    intersection, union = overlap(truth.masks[0], mask or nothing)
+    nothing = Rle.empty(ground_truth.masks[0].height, ground_truth.masks[0].width)
+    intersection, union = overlap(ground_truth.masks[0], mask or nothing)
     boxes = said_boxes(answer)
-    hits = found(truth.boxes, boxes)
+    hits = found(ground_truth.boxes, boxes)
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(lisa_iou(intersection, union)),
         "cIoU": Ratio(intersection, union),
-        "box_f1@0.5": Mean(2 * hits / (len(truth.boxes) + len(boxes))),
+        "box_f1@0.5": Mean(2 * hits / (len(ground_truth.boxes) + len(boxes))),
     }
     if sample.categories["asks"] == "single":
         scores["box_accuracy@0.5"] = Mean(float(hits == len(boxes) == 1))

@@ -1,9 +1,9 @@
 """shapes_referring: a mask in a generated image for the object that a text describes or implies.
 
-One question a line of `questions.jsonl`; pictures lie beside it. Every thing that is meant has a
+One question a line of `questions.jsonl`; images lie beside it. Every thing that is meant has a
 box (right and bottom exclusive) and a run-length of what is visible of it.
 
-    {"id": "referring_00000_0", "picture": "pictures/referring_00000.jpg",
+    {"id": "referring_00000_0", "image": "images/referring_00000.jpg",
      "question": "Which shape has five points?", "kind": "riddle", "level": "easy",
      "asks": "reasoning", "boxes": [[12, 30, 47, 64]],
      "masks": [{"size": [168, 168], "counts": "…"}]}
@@ -19,7 +19,7 @@ from harness.errors import DataError, ParseError
 from harness.layout import field, folder
 from harness.masks import Rle
 from harness.media import Media
-from harness.replies import finite_numbers
+from harness.responses import finite_numbers
 from harness.task import Problem, Task, choose
 from harness.tasks.shapes import records
 from harness.tasks.shapes_referring.scoring import PROTOCOLS
@@ -39,7 +39,7 @@ class Record:
     """One line, checked."""
 
     id: str
-    picture: Path
+    image: Path
     question: str
     boxes: tuple[Box, ...]
     masks: tuple[Rle, ...]
@@ -81,14 +81,14 @@ def _samples(place: Path, asks: Asks) -> Iterator[Sample]:
         record = _record(place, line, where)
         if asks not in ("all", record.categories["asks"]):
             continue
-        picture = records.media([record.picture], size=record.masks[0].size)
-        _check_size(record, picture, where)
+        image = records.media([record.image], size=record.masks[0].size)
+        _check_size(record, image, where)
         yield Sample(
             id=record.id,
             query=Query(
                 id=query_id(record.id),
                 text=record.question,
-                media=(picture,),
+                media=(image,),
                 forms=(AnswerForm.MASK,),
             ),
             target=Target(
@@ -98,7 +98,7 @@ def _samples(place: Path, asks: Asks) -> Iterator[Sample]:
                     boxes=record.boxes,
                 )
             ),
-            group="/".join(record.picture.parts[-3:]),
+            group="/".join(record.image.parts[-3:]),
             categories=record.categories,
         )
 
@@ -125,7 +125,7 @@ def _record(place: Path, line: bytes, where: str) -> Record:
         raise DataError(f"{where}: 'masks'", expected="masks of one size", found="several")
     return Record(
         id=plain["id"],
-        picture=records.paths(place, [records.words(plain, "picture", where)])[0],
+        image=records.paths(place, [records.words(plain, "image", where)])[0],
         question=records.words(plain, "question", where),
         boxes=boxes,
         masks=masks,
@@ -143,11 +143,11 @@ def _box(value: Any, where: str) -> Box:
     return box
 
 
-def _check_size(record: Record, picture: Media, where: str) -> None:
-    if record.masks[0].size != picture.size:
+def _check_size(record: Record, image: Media, where: str) -> None:
+    if record.masks[0].size != image.size:
         raise DataError(
             f"{where}: 'masks'",
-            expected=f"the picture's {picture.size} pixels",
+            expected=f"the image's {image.size} pixels",
             found=str(record.masks[0].size),
         )
 
@@ -160,9 +160,9 @@ def _check(place: Path) -> Iterator[Problem]:
             empty = False
             try:
                 record = _record(place, line, where)
-                problems = list(records.unreadable([record.picture]))
+                problems = list(records.unreadable([record.image]))
                 if not problems:
-                    _check_size(record, records.media([record.picture]), where)
+                    _check_size(record, records.media([record.image]), where)
             except DataError as error:
                 yield Problem(path, str(error))
             else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from harness.masks import BoolArray, Rle
-from harness.tasks.shapes.writing import write_pictures, write_questions
+from harness.tasks.shapes.writing import write_images, write_questions
 from harness.world.questions import asks
 from harness.world.raster import visible_masks
 from harness.world.scene import SPLITS, Split
@@ -15,7 +15,7 @@ from harness.world.shapes import Example, World
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/shapes_referring/{train,val,test}`: questions.jsonl and pictures."""
+    """Write `root/shapes_referring/{train,val,test}`: questions.jsonl and images."""
     for split in SPLITS:
         place = root / "shapes_referring" / split
         write_questions(place, _questions(world, split, place))
@@ -23,11 +23,11 @@ def write(world: World, root: Path) -> None:
 
 def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
     for example in world.of("referring", split):
-        (picture,) = write_pictures(example.scene, place)
-        yield from records(example, picture)
+        (image,) = write_images(example.scene, place)
+        yield from records(example, image)
 
 
-def records(example: Example, picture: str) -> Iterator[dict[str, Any]]:
+def records(example: Example, image: str) -> Iterator[dict[str, Any]]:
     """Yield the lines of one scene: a question with boxes and visible pixels of its referents."""
     scene = example.scene
     masks = visible_masks(scene)
@@ -35,7 +35,7 @@ def records(example: Example, picture: str) -> Iterator[dict[str, Any]]:
         meant = [masks[index] for index in question.referents]
         yield {
             "id": f"{scene.family}_{scene.index:05d}_{place}",
-            "picture": picture,
+            "image": image,
             "question": question.text,
             "kind": question.kind,
             "level": scene.level,

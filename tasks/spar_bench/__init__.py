@@ -1,1 +1,1 @@
-"""SPAR-Bench: twenty spatial tasks in one picture or several views."""
+"""SPAR-Bench: twenty spatial tasks in one image or several views."""

@@ -16,7 +16,7 @@ from harness.types import Answer
 COLUMNS = {
     "id": "number",
     "task": "one of twenty",
-    "image": "pictures",
+    "image": "images",
     "question": "question with its options",
     "answer": "letter, number or change of view",
 }
@@ -46,7 +46,7 @@ def _question(place: Path, row: Mapping[str, Any], where: str) -> Question:
     return Question(
         id=str(row["id"]),
         text=text(row, "question", where),
-        media=_pictures(row["image"], where, place),
+        media=_images(row["image"], where, place),
         answer=_answer(task, said, where),
         categories={"task": task, "level": level}
         | {name: value if isinstance(value, str) else "" for name, value in others.items()},
@@ -65,7 +65,7 @@ def _answer(task: str, said: str, where: str) -> Answer:
     return Answer(choice=said.upper())
 
 
-def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
+def _images(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
     """Return each image's bytes, or its file below the folder where the table has none."""
     entries = value if isinstance(value, list) else [value]
     found: list[bytes | Path] = []
@@ -79,9 +79,9 @@ def _pictures(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
         else:
             raise DataError(
                 f"{where}: 'image'",
-                expected="bytes or a path for each picture",
+                expected="bytes or a path for each image",
                 found=repr(entry)[:60],
             )
     if not found:
-        raise DataError(f"{where}: 'image'", expected="at least one picture", found="none")
+        raise DataError(f"{where}: 'image'", expected="at least one image", found="none")
     return tuple(found)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from harness.errors import DataError, MediaError
 from harness.layout import folder
-from harness.media import Media, image, image_bytes, lost
+from harness.media import Media, image_bytes, lost, open_image
 from harness.metrics import spar
 from harness.scores import Mean, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
@@ -41,7 +41,7 @@ def spar_bench(
     protocol: str = "spar/official",
     prompt: Prompt = "question",
 ) -> Task:
-    """One sample a question; statistics cluster by its first picture.
+    """One sample a question; statistics cluster by its first image.
 
     Args:
         data: The folder that holds one folder a benchmark.
@@ -77,16 +77,14 @@ def spar_bench(
 
 def _open(question: Question) -> tuple[Media, ...]:
     """Open a question's images, from the table or beside it."""
-    return tuple(
-        _media(picture, question) for picture in question.media if not isinstance(picture, str)
-    )
+    return tuple(_media(image, question) for image in question.media if not isinstance(image, str))
 
 
-def _media(picture: bytes | Path, question: Question) -> Media:
+def _media(image: bytes | Path, question: Question) -> Media:
     try:
-        if isinstance(picture, Path):
-            return image(picture)
-        return image_bytes(picture, f"of question {question.id!r}")
+        if isinstance(image, Path):
+            return open_image(image)
+        return image_bytes(image, f"of question {question.id!r}")
     except MediaError as error:
         return lost(error, size=(1, 1))
 
@@ -108,41 +106,41 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:
     """Return the task, the true answer as it is in the file, and the model's answer."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     extra = sample.target.extra
     return extra["task"], extra["answer"], said(prediction)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`sparbench_process_results`, by which an empty reply to a choice is right."""
-    task, truth, text = _one(unit, predictions)
+    """`sparbench_process_results`, by which an empty response to a choice is right."""
+    task, ground_truth, text = _one(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
-        value = spar.number_score(text, float(truth), task=task)
+        value = spar.number_score(text, float(ground_truth), task=task)
     elif task == spar.VIEW_CHANGE:
-        value = spar.view_change_score(text, truth)
+        value = spar.view_change_score(text, ground_truth)
     else:
-        value = spar.choice_score(text, truth)
+        value = spar.choice_score(text, ground_truth)
     return {task: Mean(value)}
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Score only what the response states; errors are relative to the ground truth."""
-    task, truth, text = _one(unit, predictions)
+    task, ground_truth, text = _one(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
-        value = spar.strict_number_score(text, float(truth))
+        value = spar.strict_number_score(text, float(ground_truth))
     elif task == spar.VIEW_CHANGE:
-        value = spar.strict_view_change_score(text, truth)
+        value = spar.strict_view_change_score(text, ground_truth)
     else:
-        value = spar.strict_choice_score(text, truth)
+        value = spar.strict_choice_score(text, ground_truth)
     return {task: Mean(value)}
 
 
 def _task_of(sample: Sample) -> str:
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     return str(sample.target.extra["task"])
 
 
@@ -168,7 +166,7 @@ OFFICIAL = Protocol(
     metrics=METRICS,
     headline="overall",
     ceiling=Ceiling(value=1.0),
-    about="sparbench/utils.py with its defects: an empty reply to a choice is right",
+    about="sparbench/utils.py with its defects: an empty response to a choice is right",
 )
 PROTOCOLS = {
     "spar/official": OFFICIAL,
@@ -177,6 +175,6 @@ PROTOCOLS = {
         name="spar/strict",
         score=score_strict,
         reads=read_by(lambda sample, text: spar.read_strict(text, task=_task_of(sample))),
-        about="only a stated letter or the only number counts; errors relative to the truth",
+        about="only a stated letter or the only number counts; errors relative to the ground truth",
     ),
 }

@@ -1,8 +1,8 @@
 """Images of the generated world in SPAR-Bench's layout, the full and the tiny one.
 
 Several views are the first, the middle and the last frame of a video. Depth is a thing's place in
-the order from the viewer; a change of view is what would move the picture as a thing moved. All
-backgrounds are plain: a table of twenty tasks holds many pictures.
+the order from the viewer; a change of view is what would move the image as a thing moved. All
+backgrounds are plain: a table of twenty tasks holds many images.
 """
 
 from collections.abc import Callable

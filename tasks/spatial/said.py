@@ -1,13 +1,13 @@
 """Text of a model's answer, in the form that a benchmark's scorer takes.
 
-Official scorers read replies, harness keeps what a model's own parser made of them as well. A
-protocol that repeats an official scorer reads the reply; one that was never made (a file of plain
-answers, a perfect answer) is written in the shortest form that says the same.
+Official scorers read responses, harness keeps what a model's own parser made of them as well. A
+protocol that repeats an official scorer reads the response; one that was never made (a file of
+plain answers, a perfect answer) is written in the shortest form that says the same.
 """
 
 from collections.abc import Callable
 
-from harness.replies import tagged
+from harness.responses import tagged
 from harness.task import Reads
 from harness.types import Answer, Prediction, Sample
 
@@ -15,23 +15,24 @@ from harness.types import Answer, Prediction, Sample
 def said(prediction: Prediction) -> str | None:
     """Return the last response of a prediction that counts; None if there is none.
 
-    What stands in `<answer>…</answer>`, else what follows `</think>`, else the whole reply, with
-    its blanks: some scorers mind them. A reply that the model's parser could not read counts too.
+    What stands in `<answer>…</answer>`, else what follows `</think>`, else the whole response, with
+    its blanks: some scorers mind them. A response that the model's parser could not read counts
+    too.
 
     >>> from harness.types import Answer
     >>> told = ("<think>A or B?</think><answer> B. </answer>",)
-    >>> said(Prediction(query_id="q", answer=Answer(choice="B"), replies=told))
+    >>> said(Prediction(query_id="q", answer=Answer(choice="B"), responses=told))
     'B.'
     >>> said(Prediction(query_id="q", answer=Answer(number=1e-5)))
     '0.00001'
     """
-    if prediction.replies:
-        reply = prediction.replies[-1]
-        answer = tagged(reply, "answer")
+    if prediction.responses:
+        response = prediction.responses[-1]
+        answer = tagged(response, "answer")
         if answer is not None:
             return answer
-        _, thought, rest = reply.rpartition("</think>")
-        return rest.strip() if thought else reply
+        _, thought, rest = response.rpartition("</think>")
+        return rest.strip() if thought else response
     return None if prediction.answer is None else written(prediction.answer)
 
 

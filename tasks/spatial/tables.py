@@ -8,7 +8,7 @@ from typing import Any
 from harness.errors import DataError
 from harness.files import opened, read_text, refuse_other
 from harness.layout import JsonFile, rows
-from harness.replies import unique
+from harness.responses import unique
 
 MAX_LINE = 2**24  # bytes of one record
 

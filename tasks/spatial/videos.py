@@ -13,7 +13,7 @@ from harness.media import Frame, Media, frame_files, lost
 from harness.spec import Spec
 from harness.video import video_file
 
-PICTURES = frozenset({".jpg", ".jpeg", ".png"})
+IMAGES = frozenset({".jpg", ".jpeg", ".png"})
 
 Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
 """Numbers of frames, by the seconds of all."""
@@ -72,18 +72,18 @@ def open_video(path: Path, choose: Choose | None) -> Media:
     """A video's chosen frames, or all; reads no more than its header.
 
     Args:
-        path: A file, or a folder of pictures, one a second in the order of their names.
+        path: A file, or a folder of images, one a second in the order of their names.
         choose: Which frames the medium consists of, by their times.
 
     Raises:
-        MediaError: it is no video, or a folder without a picture.
+        MediaError: it is no video, or a folder without an image.
     """
     if not path.is_dir():
         return video_file(path, choose=choose)
-    pictures = sorted(file for file in path.iterdir() if file.suffix.lower() in PICTURES)
-    if not pictures:
-        raise MediaError(f"video {path}", expected="pictures, one a second", found="none")
-    whole = frame_files(pictures, frames_per_second=1.0)
+    images = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES)
+    if not images:
+        raise MediaError(f"video {path}", expected="images, one a second", found="none")
+    whole = frame_files(images, frames_per_second=1.0)
     return whole if choose is None else _part(whole, tuple(choose(whole.times())))
 
 
@@ -97,7 +97,7 @@ def video_or_lost(
 ) -> Media:
     """Open the video, or a stand-in if it is missing or damaged.
 
-    `size` and `frames` are what truth is compared in, where that is known.
+    `size` and `frames` are what ground truth is compared in, where that is known.
     """
     return open_or_lost(lambda: find(folders, name), choose, size=size, frames=frames)
 

@@ -128,7 +128,7 @@ def _numeric_text(question: Question, media: Media) -> str:
 
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     return sample.target, prediction
 
 
@@ -142,7 +142,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Right only if the reply states one letter, and that is the right one."""
+    """Right only if the response states one letter, and that is the right one."""
     target, prediction = _one(unit, predictions)
     letter = stated(unit[0], said(prediction) or "")
     return {"accuracy": Mean(float(letter == target.answer.choice))}
@@ -151,12 +151,12 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
     target, prediction = _one(unit, predictions)
-    truth = target.answer.number
-    assert truth is not None, "numeric samples have a number"
+    ground_truth = target.answer.number
+    assert ground_truth is not None, "numeric samples have a number"
     told = None if prediction.answer is None else prediction.answer.number
     return {
-        "MRA": Mean(mean_relative_accuracy(told, truth)),
-        "relative accuracy": Mean(relative_accuracy(told, truth)),
+        "MRA": Mean(mean_relative_accuracy(told, ground_truth)),
+        "relative accuracy": Mean(relative_accuracy(told, ground_truth)),
     }
 
 
@@ -178,7 +178,7 @@ PROTOCOLS = {
         metrics=ACCURACY,
         headline="accuracy",
         ceiling=Ceiling(value=1.0),
-        about="only a letter that the reply states counts",
+        about="only a letter that the response states counts",
     ),
     "sti/numeric": Protocol(
         name="sti/numeric",

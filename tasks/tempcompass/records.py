@@ -12,8 +12,8 @@ from harness.metrics.tempcompass import ASPECTS
 
 Format = Literal["multi-choice", "yes_no", "caption_matching", "captioning"]
 FORMATS: tuple[Format, ...] = ("multi-choice", "yes_no", "caption_matching", "captioning")
-COLUMNS = {"video_id": "file", "question": "question", "answer": "truth", "dim": "aspect"}
-JUDGED = {"mc_question": "question for the judge", "mc_answer": "its truth"}
+COLUMNS = {"video_id": "file", "question": "question", "answer": "ground_truth", "dim": "aspect"}
+JUDGED = {"mc_question": "question for the judge", "mc_answer": "its ground truth"}
 
 
 @dataclass(frozen=True, slots=True)

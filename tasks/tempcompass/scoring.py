@@ -133,7 +133,7 @@ class Scoring:
 
 
 def _record(sample: Sample) -> Record:
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     record: Record = sample.target.extra["record"]
     return record
 
@@ -146,7 +146,7 @@ RULES = Protocol(
     headline="avg",
     beside=(tempcompass.MATCH_RATE.name,),
     ceiling=Ceiling(value=1.0),
-    about="eval_*.py with --disable_llm: hand-made rules; a reply that none of them fits is wrong",
+    about="eval_*.py with --disable_llm: hand-made rules; a response that none fits is wrong",
 )
 PROTOCOLS = {
     "tempcompass/rules": RULES,

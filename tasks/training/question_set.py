@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import inside
-from harness.media import Media, image, lost
+from harness.media import Media, lost, open_image
 from harness.task import Problem
 from harness.tasks.spatial.videos import Shown, find, video_or_lost
 from harness.tasks.training.chosen import Sampled, at_places
@@ -42,7 +42,7 @@ class QuestionSet:
     name: str
     path: Path
     root: Path
-    """The folder that the paths of pictures and videos are below."""
+    """The folder that the paths of images and videos are below."""
     shown: Shown
     sampled: Sampled
     wanted: Callable[[Question], bool] = _all
@@ -97,12 +97,12 @@ class QuestionSet:
         if question.video:
             return video_or_lost((self.root,), question.path, self.shown.choose)
         try:
-            return image(inside(self.root, question.path))
+            return open_image(inside(self.root, question.path))
         except MediaError as error:
             return lost(error, size=(1, 1))
 
     def check(self) -> Iterator[Problem]:
-        """Malformed records, and pictures and videos that are not there."""
+        """Malformed records, and images and videos that are not there."""
         looked_at: set[str] = set()
         try:
             for question in read_questions(self.path):

@@ -23,7 +23,7 @@ def record(question: QA, number: int, *, path: str, video: bool, source: str) ->
 
 
 def free_form(number: int, text: str, answer: str, *, path: str, source: str) -> dict[str, Any]:
-    """One record that is answered in a word, about a picture."""
+    """One record that is answered in a word, about an image."""
     return {
         "problem_id": number,
         "problem": text,

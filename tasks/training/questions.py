@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, ParseError
 from harness.files import read_text
 from harness.layout import field
-from harness.replies import loads_strict, tagged, unique
+from harness.responses import loads_strict, tagged, unique
 from harness.tasks.spatial.tables import records, text
 from harness.tasks.video_qa.options import texts
 from harness.types import Answer, AnswerForm, Box, Box3D

@@ -1,7 +1,7 @@
 """Scores of answers to training questions: for curves, never for boards.
 
-`train/objects` is for sets whose truth is a list of boxes, `train/answers` for questions with an
-option, a number, a text or a box. Both are ours; no benchmark is scored by them.
+`train/objects` is for sets whose ground truth is a list of boxes, `train/answers` for questions
+with an option, a number, a text or a box. Both are ours; no benchmark is scored by them.
 """
 
 import math
@@ -21,7 +21,7 @@ MIN_IOU = 0.5
 
 
 def found_objects(
-    truth: Sequence[Box], said: Sequence[Box], *, inclusive: bool = False
+    ground_truth: Sequence[Box], said: Sequence[Box], *, inclusive: bool = False
 ) -> tuple[float, float]:
     """(share of objects found, mean IoU) of the best one-to-one assignment.
 
@@ -29,19 +29,19 @@ def found_objects(
     an IoU above 0.5. Nothing said where nothing is meant is 1 and 1.
 
     Args:
-        truth: True boxes.
+        ground_truth: True boxes.
         said: Predicted ones.
         inclusive: Whether right and bottom are a box's last pixels, as in the 840 × 840 tables.
 
     >>> found_objects([Box(0, 0, 10, 10)], [Box(0, 0, 10, 10), Box(50, 50, 60, 60)])
     (0.5, 0.5)
     """
-    most = max(len(truth), len(said))
+    most = max(len(ground_truth), len(said))
     if not most:
         return 1.0, 1.0
-    if not truth or not said:
+    if not ground_truth or not said:
         return 0.0, 0.0
-    ious = (box_iou_inclusive if inclusive else box_iou)(truth, said)
+    ious = (box_iou_inclusive if inclusive else box_iou)(ground_truth, said)
     rows, columns = linear_sum_assignment(-ious)
     pairs = ious[rows, columns]
     return float((pairs > MIN_IOU).sum() / most), float(pairs.sum() / most)
@@ -50,7 +50,7 @@ def found_objects(
 def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Share of objects found and mean IoU; a failure scores 0 and 0."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "training truth is public"
+    assert sample.target is not None, "training ground truth is public"
     if prediction.answer is None:
         return {"found@0.5": Mean(0.0), "mIoU": Mean(0.0)}
     found, iou = found_objects(
@@ -59,26 +59,28 @@ def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
     return {"found@0.5": Mean(found), "mIoU": Mean(iou)}
 
 
-def value(truth: Answer, said: Answer | None) -> tuple[str, float]:
+def value(ground_truth: Answer, said: Answer | None) -> tuple[str, float]:
     """Return (kind of answer that the question asks for, score from 0 to 1).
 
     A letter is right or wrong; a number scores `max(0, 1 - |p - y| / |y|)`; a text is compared
     word for word without regard to case and blanks; boxes score their mean IoU.
     """
-    if truth.choice is not None:
+    if ground_truth.choice is not None:
         letter = (said.choice if said else None) or ""
-        return "choice", float(letter.strip().upper() == truth.choice)
-    if truth.number is not None:
-        return "number", relative_accuracy(_number(said), truth.number)
-    if truth.boxes_3d is not None:
+        return "choice", float(letter.strip().upper() == ground_truth.choice)
+    if ground_truth.number is not None:
+        return "number", relative_accuracy(_number(said), ground_truth.number)
+    if ground_truth.boxes_3d is not None:
         boxes = (said.boxes_3d if said else None) or ()
-        same = len(boxes) == len(truth.boxes_3d) and bool(boxes)
-        return "box_3d", float(np.diag(box_iou_3d(truth.boxes_3d, boxes)).mean()) if same else 0.0
-    if truth.boxes is not None:
+        same = len(boxes) == len(ground_truth.boxes_3d) and bool(boxes)
+        return "box_3d", float(
+            np.diag(box_iou_3d(ground_truth.boxes_3d, boxes)).mean()
+        ) if same else 0.0
+    if ground_truth.boxes is not None:
         boxes_2d = (said.boxes if said else None) or ()
-        return "box", found_objects(truth.boxes, boxes_2d)[1]
+        return "box", found_objects(ground_truth.boxes, boxes_2d)[1]
     text = (said.text if said else None) or ""
-    return "text", float(_plain(text) == _plain(truth.text or ""))
+    return "text", float(_plain(text) == _plain(ground_truth.text or ""))
 
 
 def _number(said: Answer | None) -> float | None:
@@ -95,7 +97,7 @@ def _plain(text: str) -> str:
 def score_answers(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`value` over all questions, and over those of each kind of answer."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "training truth is public"
+    assert sample.target is not None, "training ground truth is public"
     kind, right = value(sample.target.answer, prediction.answer)
     return {"score": Mean(right), kind: Mean(right)}
 

@@ -31,14 +31,14 @@ COLUMNS = {
 
 
 def scenes(world: World) -> list[Scene]:
-    """`size` stills of `train`, before a plain background: their large pictures pack well."""
+    """`size` stills of `train`, before a plain background: their large images pack well."""
     chosen = world.scenes("still", "train")[: world.size]
     return [
         replace(scene, background=Background("plain", scene.background.seed)) for scene in chosen
     ]
 
 
-def picture(scene: Scene, name: str) -> dict[str, Any]:
+def image(scene: Scene, name: str) -> dict[str, Any]:
     """The scene squashed to 840 × 840, each pixel the nearest of the scene's, as a table's cell.
 
     The official tables were made by area interpolation; nearest pixels keep the file small.

@@ -3,9 +3,9 @@
     {"id": "refcocog_161801_162109", "problem": "'man in red' and 'the dog'", "solution": "[…]",
      "image": {"bytes": …}, "img_height": 427, "img_width": 640}
 
-Pictures were squashed to 840 × 840 (the aspect is not kept) when the tables were made, and all
-numbers of a solution are pixels of that picture: box sides are the first and the *last* row and
-column of the mask. `img_height` and `img_width` are those of the picture before.
+Images were squashed to 840 × 840 (the aspect is not kept) when the tables were made, and all
+numbers of a solution are pixels of that image: box sides are the first and the *last* row and
+column of the mask. `img_height` and `img_width` are those of the image before.
 """
 
 from collections import Counter
@@ -28,14 +28,14 @@ COLUMNS = {
     "id": "name of the sample",
     "problem": "what is asked for",
     "solution": "the objects",
-    "image": "picture of 840 × 840",
+    "image": "image of 840 × 840",
 }
 OPTIONAL = {"img_height": "height before", "img_width": "width before"}
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The truth of a row."""
+    """The ground truth of a row."""
 
     answer: Answer
     """Box in pixels of the 840 × 840 image, right and bottom *inclusive* as in the table: official
@@ -50,7 +50,7 @@ Parse = Callable[[str, str], Solution]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row, checked but for its picture."""
+    """One row, checked but for its image."""
 
     id: str
     problem: str
@@ -125,10 +125,10 @@ def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]
 
 
 def _row(plain: Mapping[str, Any], where: str, parse: Parse) -> Row:
-    picture = plain["image"]
-    encoded = picture.get("bytes") if isinstance(picture, dict) else None
+    image = plain["image"]
+    encoded = image.get("bytes") if isinstance(image, dict) else None
     if not isinstance(encoded, bytes) or not encoded:
-        raise DataError(f"{where}: 'image'", expected="the bytes of a picture", found="none")
+        raise DataError(f"{where}: 'image'", expected="the bytes of an image", found="none")
     return Row(
         id=text(plain, "id", where),
         problem=text(plain, "problem", where).strip(),
@@ -198,7 +198,7 @@ def whole(numbers: Any, count: int, where: str) -> list[int]:
 def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
     """A box of the table, as a box of ours and as plain numbers; they are the same four.
 
-    Rewards compare replies with these very numbers, so right and bottom stay what they are: the
+    Rewards compare responses with these very numbers, so right and bottom stay what they are: the
     last column and row, one less than elsewhere here.
 
     Raises:

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import ParseError
-from harness.replies import nesting
+from harness.responses import nesting
 from harness.types import Box
 
 FENCED = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
 MAX_DEPTH = 64
-MAX_REPLY = 20_000
+MAX_RESPONSE = 20_000
 """Characters that are looked at: a search for fences takes time with its square."""
 
 
-def boxes_in(reply: str) -> Mapping[str, Any]:
-    r"""Boxes by the text of their second, of a reply that holds them as JSON; none if it does not.
+def boxes_in(response: str) -> Mapping[str, Any]:
+    r"""Boxes by the text of their second, of a response that holds them as JSON; none if it does
+    not.
 
     Equal to `extract_bounding_boxes` in `inference_demo.py` (V-STaR, commit 1894682), whose lists
     without seconds find no box in its scorer either; here they are none.
@@ -26,7 +27,7 @@ def boxes_in(reply: str) -> Mapping[str, Any]:
     >>> boxes_in("{'3.0': [1, 2, 3, 4]}"), boxes_in("nowhere")
     ({'3.0': [1, 2, 3, 4]}, {})
     """
-    found = _json_in(reply[:MAX_REPLY])
+    found = _json_in(response[:MAX_RESPONSE])
     if found is None:
         return {}
     try:
@@ -40,16 +41,16 @@ def boxes_in(reply: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _json_in(reply: str) -> str | None:
+def _json_in(response: str) -> str | None:
     """The JSON in a fence, else from the first bracket to the last of its kind."""
-    fenced = FENCED.search(reply) if "```json" in reply else None
+    fenced = FENCED.search(response) if "```json" in response else None
     if fenced:
         return fenced[1].strip().replace("'", '"')
-    starts = [(place, pair) for pair in ("[]", "{}") if (place := reply.find(pair[0])) >= 0]
+    starts = [(place, pair) for pair in ("[]", "{}") if (place := response.find(pair[0])) >= 0]
     for start, pair in sorted(starts):
-        end = reply.rfind(pair[1])
+        end = response.rfind(pair[1])
         if end > start:
-            return reply[start : end + 1].replace("'", '"')
+            return response[start : end + 1].replace("'", '"')
     return None
 
 
@@ -76,7 +77,7 @@ def _closed(text: str) -> str:
 
 
 def written(boxes: Sequence[tuple[float, Box]]) -> str:
-    """The reply that gives boxes by their second, in the official form."""
+    """The response that gives boxes by their second, in the official form."""
     return json.dumps({str(time): list(box) for time, box in boxes})
 
 

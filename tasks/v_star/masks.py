@@ -5,7 +5,7 @@ from harness.types import Box
 
 
 def filled(box: Box | None, size: tuple[int, int]) -> Rle:
-    """The pixels inside a box, sides rounded and cut to a picture of (width, height)."""
+    """The pixels inside a box, sides rounded and cut to an image of (width, height)."""
     width, height = size
     if box is None:
         return Rle.empty(height, width)

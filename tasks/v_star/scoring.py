@@ -69,13 +69,13 @@ class Scoring:
 
     def _when(self, sample: Sample, prediction: Prediction) -> float:
         assert sample.target is not None
-        truth: Interval = sample.target.extra["interval"]
+        ground_truth: Interval = sample.target.extra["interval"]
         told = None if prediction.answer is None else prediction.answer.interval
         if self.reading == "strict":
-            return temporal_iou(truth, told)
+            return temporal_iou(ground_truth, told)
         if told is None and (text := said(prediction)) is not None:
             told = vstar.interval_in(text)
-        return temporal_iou_of_hull(truth, told)
+        return temporal_iou_of_hull(ground_truth, told)
 
     def _where(self, sample: Sample, prediction: Prediction) -> Any:
         assert sample.target is not None
@@ -107,7 +107,7 @@ class _Nobody:
 
     name = "nobody"
 
-    def judge(self, rubric: str, question: str, answer: str, truth: str) -> Any:
+    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Any:
         """Never called."""
         raise unjudged(rubric)
 

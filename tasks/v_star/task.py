@@ -68,8 +68,8 @@ def v_star(
         protocol: `vstar/official` or `vstar/strict`.
         prompt: `question`: what the official texts tell, without the form of the answer;
             `official`: those texts.
-        where: `track`: a box a second; `text`: the official reply, boxes by their second as JSON,
-            in pixels of the original video.
+        where: `track`: a box a second; `text`: the official response, boxes by their second as
+            JSON, in pixels of the original video.
         rubric: By what a judge grades the answer to "what": a rubric's name, or a TOML file.
     """
     assert find_rubric(rubric).graded(), "else it raises"
@@ -139,7 +139,7 @@ def _media(record: Record, files: Files, videos: Path) -> Media:
 
 
 def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
-    answer, form = _truth(record, step, media, source.where)
+    answer, form = _ground_truth(record, step, media, source.where)
     return Sample(
         id=f"{record.id}/{step}",
         query=Query(
@@ -163,7 +163,9 @@ def _sample(record: Record, step: str, media: Media, source: Source) -> Sample:
     )
 
 
-def _truth(record: Record, step: str, media: Media, where: Where) -> tuple[Answer, AnswerForm]:
+def _ground_truth(
+    record: Record, step: str, media: Media, where: Where
+) -> tuple[Answer, AnswerForm]:
     if step == "what":
         return Answer(text=record.answer), AnswerForm.TEXT
     if step in ("when", "when2"):

@@ -26,7 +26,7 @@ from harness.tasks.qa.task import Asked, Videos, question_task, worded
 from harness.tasks.spatial.prompts import templates
 from harness.tasks.spatial.videos import Shown, open_video
 from harness.tasks.video_mme.records import SUFFIXES, files, read, subtitle_path
-from harness.tasks.video_qa.options import reply
+from harness.tasks.video_qa.options import response
 from harness.tasks.video_qa.subtitles import at_frames, spoken, srt
 from harness.types import Prediction, Sample
 
@@ -155,10 +155,10 @@ class Told:
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`eval_your_results.py`: an unreadable reply counts nowhere; a missing one is wrong."""
+    """`eval_your_results.py`: an unreadable response counts nowhere; a missing one is wrong."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the truth is public"
-    anything, letter = reply(prediction, video_mme_choice)
+    assert sample.target is not None, "the ground truth is public"
+    anything, letter = response(prediction, video_mme_choice)
     counted = float(letter is not None or not anything)
     return {"accuracy": Ratio(float(letter == sample.target.extra["letter"]), counted)}
 
@@ -167,7 +167,7 @@ PROTOCOLS = letter_protocols(
     "videomme",
     video_mme_choice,
     score=score_official,
-    accuracy=f"{ACCURACY}, of those with a readable reply",
-    official="eval_your_results.py: the first of A to D counts; unreadable replies are left out",
-    strict="only a letter that the reply states counts, and every question",
+    accuracy=f"{ACCURACY}, of those with a readable response",
+    official="eval_your_results.py: the first of A to D counts; unreadable responses are left out",
+    strict="only a letter that the response states counts, and every question",
 )

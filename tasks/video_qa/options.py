@@ -46,20 +46,20 @@ def lettered(options: Sequence[str]) -> list[str]:
 
 
 def strictly(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Accuracy of the letter that a reply states; none, or no answer at all, is wrong."""
+    """Accuracy of the letter that a response states; none, or no answer at all, is wrong."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     letter = stated(sample, said(prediction) or "")
     return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
 
 
 def stated(sample: Sample, text: str) -> str | None:
     """The letter of one of a question's options that a text states, or None."""
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     return strict_choice(text, letters=sample.target.extra["letters"])
 
 
-def reply(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:
+def response(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:
     """Return True if there is an answer, and the letter that an official reader takes from it."""
     text = said(prediction)
     return text is not None, None if text is None else read(text)

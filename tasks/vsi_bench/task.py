@@ -115,7 +115,7 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
 
 def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     return sample.target, prediction
 
 
@@ -142,7 +142,7 @@ def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """The letter that the reply states, or the only number in it."""
+    """The letter that the response states, or the only number in it."""
     target, prediction = _one(unit, predictions)
     text, number = said(prediction) or "", target.answer.number
     if number is None:
@@ -174,21 +174,21 @@ def reads_strict(sample: Sample, text: str) -> object:
 
 def _asked(sample: Sample) -> tuple[str, bool]:
     """Return a question's letters, and True if it asks for a number."""
-    assert sample.target is not None, "the truth is public"
+    assert sample.target is not None, "the ground truth is public"
     return sample.target.extra["letters"], sample.target.answer.number is not None
 
 
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
     target, prediction = _one(unit, predictions)
-    truth = target.answer.number
-    assert truth is not None, "numeric samples have a number"
+    ground_truth = target.answer.number
+    assert ground_truth is not None, "numeric samples have a number"
     told = None if prediction.answer is None else prediction.answer.number
-    accuracy = Mean(mean_relative_accuracy(told, truth))
+    accuracy = Mean(mean_relative_accuracy(told, ground_truth))
     return {
         target.extra["type"]: accuracy,
         "MRA": accuracy,
-        "relative accuracy": Mean(relative_accuracy(told, truth)),
+        "relative accuracy": Mean(relative_accuracy(told, ground_truth)),
     }
 
 
@@ -221,14 +221,14 @@ PROTOCOLS = {
         name="vsi/lmms2026",
         score=score_lmms2026,
         reads=read_by(reads_lmms2026),
-        about="lmms-eval since 2026: a number is found anywhere in the reply",
+        about="lmms-eval since 2026: a number is found anywhere in the response",
     ),
     "vsi/strict": replace(
         OFFICIAL,
         name="vsi/strict",
         score=score_strict,
         reads=read_by(reads_strict),
-        about="only a letter that the reply states, or the only number in it, counts",
+        about="only a letter that the response states, or the only number in it, counts",
     ),
     "vsi/numeric": NUMERIC,
 }

@@ -202,7 +202,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path, capsys: Any) -> Harn
 
 @pytest.fixture
 def bench(shapes: Path, tmp_path: Path) -> Callable[[str], Path]:
-    """Copies a benchmark of the generated world; gives its folder with the pictures."""
+    """Copies a benchmark of the generated world; gives its folder with the images."""
 
     def copied(name: str) -> Path:
         pattern = RESTING[name]

@@ -350,7 +350,7 @@ def test_a_damaged_adapter_is_refused(harness, adapted, damage):
 
 @case(
     108,
-    "a tokenizer without the tokens that stand for pictures",
+    "a tokenizer without the tokens that stand for images",
     "refused; names the token",
     code=4,
 )

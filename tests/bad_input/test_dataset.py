@@ -63,7 +63,7 @@ def test_a_cut_file_of_all_annotations_is_refused(harness, mevis, name):
     harness.eval().says(str(mevis / name), "at byte", f"of {len(whole) // 2}", "fetch it again")
 
 
-@case(2, "pictures or annotations that are missing", "refused; all of them are listed", code=3)
+@case(2, "images or annotations that are missing", "refused; all of them are listed", code=3)
 def test_all_missing_files_are_listed(harness, reason_seg):
     (reason_seg / "val_00001.jpg").unlink()
     (reason_seg / "val_00002.json").unlink()
@@ -74,12 +74,12 @@ def test_all_missing_files_are_listed(harness, reason_seg):
 
 @case(
     2,
-    "missing pictures, with `--allow-missing`",
+    "missing images, with `--allow-missing`",
     "their samples are failures of the "
     "infrastructure, counted in every score; a note lists the files",
     code=0,
 )
-@pytest.mark.parametrize("damage", ["missing", "no picture"])
+@pytest.mark.parametrize("damage", ["missing", "no image"])
 def test_allowed_gaps_are_failed_samples(harness, reason_seg, damage):
     whole = harness.eval(out="whole").task("reason_seg")
     for stem in ("val_00001", "val_00002"):
@@ -111,7 +111,7 @@ def test_a_video_that_is_not_whole_fails_all_its_samples(harness, mevis, keep):
 
 @case(
     2,
-    "missing pictures, when predictions are scored",
+    "missing images, when predictions are scored",
     "refused: the sample is never dropped",
     code=3,
 )
@@ -122,12 +122,12 @@ def test_scoring_refuses_a_benchmark_that_is_not_whole(harness, reason_seg):
 
 @case(
     3,
-    "a picture that is cut after its header",
+    "an image that is cut after its header",
     "never decoded in part: a failed sample, counted and named",
     code=0,
 )
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_a_cut_picture_is_a_failed_sample(harness, reason_seg, share):
+def test_a_cut_image_is_a_failed_sample(harness, reason_seg, share):
     path = reason_seg / "val_00001.jpg"
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
@@ -152,7 +152,7 @@ def bomb(width, height):
 
 @case(
     4,
-    "a picture whose header says 100 000 × 100 000",
+    "an image whose header says 100 000 × 100 000",
     "refused by its header; nothing is decoded",
     code=3,
 )
@@ -172,10 +172,10 @@ def test_a_mask_in_colours_is_refused(harness, shapes):
     place = harness.folder / "data" / "ref_davis17"
     shutil.copytree(shapes / "ref_davis17", place)
     path = min((place / "valid" / "Annotations").rglob("*.png"))
-    with Image.open(path) as picture:
-        colours = picture.convert("RGB")
+    with Image.open(path) as image:
+        colours = image.convert("RGB")
     colours.save(path)
-    harness.eval().says(str(path), "a picture of mode RGB", "without converting colours")
+    harness.eval().says(str(path), "an image of mode RGB", "without converting colours")
 
 
 @case(
@@ -185,18 +185,18 @@ def test_a_mask_in_colours_is_refused(harness, shapes):
     code=0,
 )
 @pytest.mark.parametrize("kind", ["exif", "CMYK", "L", "16 bits", "RGBA", "P"])
-def test_unusual_pictures_are_converted_in_one_way(harness, reason_seg, kind):
+def test_unusual_images_are_converted_in_one_way(harness, reason_seg, kind):
     path = reason_seg / "val_00001.jpg"
-    picture = Image.open(path)
+    image = Image.open(path)
     if kind == "exif":
         exif = Image.Exif()
         exif[0x112] = 6  # a quarter turn
-        picture.save(path, "JPEG", exif=exif)
+        image.save(path, "JPEG", exif=exif)
     elif kind == "16 bits":
-        grey = np.asarray(picture.convert("L")).astype(np.uint16) * 257
+        grey = np.asarray(image.convert("L")).astype(np.uint16) * 257
         Image.fromarray(grey).save(path, "PNG")
     else:
-        picture.convert(kind).save(path, "JPEG" if kind in ("CMYK", "L") else "PNG")
+        image.convert(kind).save(path, "JPEG" if kind in ("CMYK", "L") else "PNG")
     few = only(harness, "val_00001")
     found = harness.eval("--subset", few, model="saliency(segmenter=box)").task("reason_seg")
     assert (found["n_total"], found["n_failed"]) == (1, 0)
@@ -208,7 +208,7 @@ def test_a_mask_of_another_size_than_its_frame_is_refused(harness, mevis, edit):
         first_mask(masks).update(size=[10, 20], counts=[200])
 
     edit(mevis / "mask_dict.json", shrink)
-    harness.eval().says("mask_dict.json", "annotation", "frame", "as the picture has", "20 × 10")
+    harness.eval().says("mask_dict.json", "annotation", "frame", "as the image has", "20 × 10")
 
 
 def first_mask(masks):
@@ -323,14 +323,14 @@ def test_a_video_that_is_listed_twice_is_refused(harness, mevis):
     code=0,
 )
 @pytest.mark.parametrize(("protocol", "right"), [("seg/lisa", 1.0), ("seg/visionreasoner", 0.0)])
-def test_an_empty_truth_follows_the_protocol(harness, reason_seg, protocol, right):
+def test_an_empty_ground_truth_follows_the_protocol(harness, reason_seg, protocol, right):
     (reason_seg / "val_00001.json").write_text(json.dumps(annotation(shapes=[])))
     rows = [{"id": "val_00001", "no_target": True}]
     task = f"reason_seg(protocol={protocol})"
     found = harness.score(rows, "--subset", only(harness, "val_00001"), tasks=task)
     assert found.task("reason_seg")["metrics"]["gIoU"] == pytest.approx(right, abs=1e-4)
     failed = harness.score(
-        [{"id": "val_00001", "reply": "none"}],
+        [{"id": "val_00001", "response": "none"}],
         "--model",
         "qwen_vl(backend=stored,segmenter=box)",
         "--subset",
@@ -387,7 +387,7 @@ def test_a_name_that_leaves_its_folder_is_refused(harness, mevis, edit, name, wh
 
 
 @case(14, "`../` in a table's column of file names", "refused; names the file and the row", code=3)
-def test_a_picture_outside_its_folder_is_refused(harness, shapes, bench, counting):
+def test_an_image_outside_its_folder_is_refused(harness, shapes, bench, counting):
     place = counting.parent / "pixmo-count"
     schema = pa.schema(
         [
@@ -451,10 +451,10 @@ def test_an_extension_type_with_a_pickle_is_plain_data(harness, counting):
     "refused: only raster formats are opened, so that no file reaches Ghostscript",
     code=3,
 )
-def test_a_picture_that_is_a_program_is_refused(harness, reason_seg):
+def test_an_image_that_is_a_program_is_refused(harness, reason_seg):
     page = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 100 100\n%%EndComments\nshowpage\n%%EOF\n"
     (reason_seg / "val_00001.jpg").write_text(page)
-    harness.eval().says("val_00001", "PNG or JPEG", "not a picture")
+    harness.eval().says("val_00001", "PNG or JPEG", "not an image")
 
 
 @case(
@@ -565,7 +565,7 @@ def test_a_damaged_table_is_refused(harness, counting, damage):
 
 @case(
     45,
-    "rows without a question or a number, or with a damaged picture",
+    "rows without a question or a number, or with a damaged image",
     "refused; names the row and the column",
     code=3,
 )
@@ -587,15 +587,15 @@ def test_a_malformed_row_is_refused(harness, counting, field, value):
 
 @case(
     45,
-    "rows that lost their picture",
+    "rows that lost their image",
     "left out, as in the published lists; how many is in the run's record",
     code=0,
 )
-def test_rows_without_a_picture_are_left_out_and_recorded(harness, counting):
+def test_rows_without_an_image_are_left_out_and_recorded(harness, counting):
     rewrite(counting, lambda rows: rows[1].update(image=None))
     assert harness.eval(tasks="counting").task("counting")["n_total"] == 7
     manifest = json.loads((harness.run / "manifest.json").read_text())
-    assert manifest["task"]["arguments"]["without_picture"] == 1
+    assert manifest["task"]["arguments"]["without_image"] == 1
 
 
 @case(46, "`--data` is the benchmark's own folder", "refused; says which folder is meant", code=2)
@@ -662,7 +662,7 @@ def test_blanks_and_accents_in_paths_are_fine(harness, reason_seg):
 
 @case(
     114,
-    "a FIFO, a socket or a device in the place of a picture, an annotation or a table",
+    "a FIFO, a socket or a device in the place of an image, an annotation or a table",
     "refused; names the file; it is never waited for",
     code=3,
 )

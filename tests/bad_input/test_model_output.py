@@ -7,7 +7,7 @@ import pytest
 
 from harness.errors import MaskError
 from harness.masks import Rle, SoftMask
-from harness.replies import MAX_TEXT
+from harness.responses import MAX_TEXT
 
 case = pytest.mark.case
 ITEM = '{"bbox_2d": [10, 20, 300, 400], "point_2d": [100, 100]}'
@@ -20,12 +20,12 @@ def said(answer):
 
 @pytest.fixture
 def read(harness, counting):
-    """Scores one reply; gives the prediction that the record holds, and the failures."""
+    """Scores one response; gives the prediction that the record holds, and the failures."""
 
-    def reading(reply, *, tasks="counting"):
+    def reading(response, *, tasks="counting"):
         begin = time.perf_counter()
         done = harness.score(
-            [{"id": "0", "reply": reply}],
+            [{"id": "0", "response": response}],
             "--model",
             READER,
             "--out",
@@ -41,17 +41,17 @@ def read(harness, counting):
     return reading
 
 
-def is_failure(read, reply, words):
-    prediction, failures = read(reply)
+def is_failure(read, response, words):
+    prediction, failures = read(response)
     assert failures == 1 and "answer" not in prediction
     kind, message = prediction["failure"]
     assert kind == "parse" and words in message
 
 
-@case(17, "an empty reply", "a failed sample (parse): scored as wrong, counted", code=0)
-@pytest.mark.parametrize("reply", ["", " \n\t", "\0"])
-def test_an_empty_reply_is_a_failure(read, reply):
-    is_failure(read, reply, "expected <answer>…</answer>")
+@case(17, "an empty response", "a failed sample (parse): scored as wrong, counted", code=0)
+@pytest.mark.parametrize("response", ["", " \n\t", "\0"])
+def test_an_empty_response_is_a_failure(read, response):
+    is_failure(read, response, "expected <answer>…</answer>")
 
 
 @case(
@@ -61,7 +61,7 @@ def test_an_empty_reply_is_a_failure(read, reply):
     code=0,
 )
 @pytest.mark.parametrize(
-    ("reply", "words"),
+    ("response", "words"),
     [
         ("I see three.", "expected <answer>"),
         (f"[{ITEM}]", "expected <answer>"),
@@ -71,8 +71,8 @@ def test_an_empty_reply_is_a_failure(read, reply):
         ("<execute>print(1)</execute>", "expected <answer>"),
     ],
 )
-def test_an_answer_without_its_tags_is_a_failure(read, reply, words):
-    is_failure(read, reply, words)
+def test_an_answer_without_its_tags_is_a_failure(read, response, words):
+    is_failure(read, response, words)
 
 
 @case(18, "two `<answer>` tags", "the first counts", code=0)
@@ -83,7 +83,7 @@ def test_of_two_answers_the_first_counts(read):
 
 @case(
     19,
-    "NaN, Infinity, keys twice or text behind JSON in a reply",
+    "NaN, Infinity, keys twice or text behind JSON in a response",
     "a failed sample; the message says which",
     code=0,
 )
@@ -102,13 +102,13 @@ def test_of_two_answers_the_first_counts(read):
         ("[5]", "object 1"),
     ],
 )
-def test_a_reply_is_read_strictly(read, answer, words):
+def test_a_response_is_read_strictly(read, answer, words):
     is_failure(read, said(answer), words)
 
 
 @case(
     20,
-    "a box with x2 < x1, of three numbers, of text or of truth values",
+    "a box with x2 < x1, of three numbers, of text or of ground truth values",
     "a failed sample; edges are never swapped",
     code=0,
 )
@@ -141,7 +141,7 @@ def test_a_box_outside_is_clipped(read, box):
     assert 0 <= left < right <= 4000 and 0 <= top < bottom <= 4000
 
 
-@case(21, "100 000 boxes in a reply", "the first 120 count, and a note says so", code=0)
+@case(21, "100 000 boxes in a response", "the first 120 count, and a note says so", code=0)
 def test_boxes_beyond_the_limit_are_noted(read):
     prediction, _ = read(said("[" + ", ".join([ITEM] * 500) + "]"))
     assert prediction["answer"]["count"] == 120
@@ -152,12 +152,12 @@ def test_boxes_beyond_the_limit_are_noted(read):
 
 @case(
     21,
-    "a reply of 10 MB",
+    "a response of 10 MB",
     "cut after 200 000 characters for reading and for the record, which says so",
     code=0,
 )
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         "a" * 10**7,
         "<answer>" + " " * 10**7,
@@ -166,15 +166,15 @@ def test_boxes_beyond_the_limit_are_noted(read):
         "```json" * 10**6,
     ],
 )
-def test_a_huge_reply_is_cut(read, reply):
-    prediction, failures = read(reply)
-    assert failures == 1 and len(prediction["replies"][0]) < MAX_TEXT + 100
-    assert prediction["replies"][0].endswith("characters cut]")
+def test_a_huge_response_is_cut(read, response):
+    prediction, failures = read(response)
+    assert failures == 1 and len(prediction["responses"][0]) < MAX_TEXT + 100
+    assert prediction["responses"][0].endswith("characters cut]")
 
 
 @case(
     22,
-    "10⁵ digits or 10⁵ levels of nesting in a reply",
+    "10⁵ digits or 10⁵ levels of nesting in a response",
     "a failed sample, found before parsing",
     code=0,
 )
@@ -248,56 +248,56 @@ def toy():
 
 @case(
     26,
-    "lone surrogates, NUL and bytes that are no UTF-8 in a reply",
+    "lone surrogates, NUL and bytes that are no UTF-8 in a response",
     "replaced in the record; read as they are replaced",
     code=0,
 )
 def test_text_that_is_no_unicode_is_replaced(read, harness):
     prediction, failures = read("a\ud800\0b" + said(f"[{ITEM}]"))
     assert failures == 0 and prediction["answer"]["count"] == 1
-    assert prediction["replies"][0].startswith("a?\ufffdb<think>")
+    assert prediction["responses"][0].startswith("a?\ufffdb<think>")
     for path in harness.run.iterdir():
         path.read_bytes().decode("utf-8")
 
 
-@case(64, "a reply that names a frame which the video does not have", "a failed sample", code=0)
+@case(64, "a response that names a frame which the video does not have", "a failed sample", code=0)
 def test_a_frame_that_is_not_there_is_a_failure(harness, mevis):
     videos = json.loads((mevis / "meta_expressions.json").read_text())["videos"]
     (video,) = list(videos)[:1]
-    rows = [{"id": f"{video}/0", "reply": "<frame>99</frame>" + said(f"[{ITEM}]")}]
+    rows = [{"id": f"{video}/0", "response": "<frame>99</frame>" + said(f"[{ITEM}]")}]
     found = harness.score(rows, "--model", READER, "--out", harness.folder / "runs")
     assert found.task("mevis")["failures"]["parse"] == 1
     shown = harness("explain", harness.run, f"{video}/0", "--json").json
     assert "expected 0 to 7, found 99" in shown["failure"]
 
 
-@case(65, "two replies for one question, or none", "a failed sample", code=0)
-@pytest.mark.parametrize("reply", [[], ["a", "b"]])
-def test_a_reply_a_form_is_needed(read, reply):
-    is_failure(read, reply, f"expected 1 replies, found {len(reply)}")
+@case(65, "two responses for one question, or none", "a failed sample", code=0)
+@pytest.mark.parametrize("response", [[], ["a", "b"]])
+def test_a_response_a_form_is_needed(read, response):
+    is_failure(read, response, f"expected 1 responses, found {len(response)}")
 
 
-@case(66, "stored replies that lack a sample", "a failure of the infrastructure", code=0)
-def test_a_stored_reply_that_is_missing_is_no_fault_of_the_model(harness, reason_seg):
+@case(66, "stored responses that lack a sample", "a failure of the infrastructure", code=0)
+def test_a_stored_response_that_is_missing_is_no_fault_of_the_model(harness, reason_seg):
     path = harness.folder / "stored.jsonl"
-    path.write_text(json.dumps({"id": "val_00000", "reply": said(f"[{ITEM}]")}))
+    path.write_text(json.dumps({"id": "val_00000", "response": said(f"[{ITEM}]")}))
     model = f"qwen_vl(backend=stored(file={path}),segmenter=box)"
     found = harness.eval(model=model).task("reason_seg")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 7
 
 
-@case(66, "a damaged file of stored replies", "refused; names the line", code=3)
+@case(66, "a damaged file of stored responses", "refused; names the line", code=3)
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("{", "line 1"),
-        ('{"id": 5, "reply": "x"}', "line 1"),
-        ('{"id": "a", "reply": 5}', "line 1"),
-        ('{"id": "a", "reply": "x"}\n{"id": "a", "reply": "y"}', "line 2"),
+        ('{"id": 5, "response": "x"}', "line 1"),
+        ('{"id": "a", "response": 5}', "line 1"),
+        ('{"id": "a", "response": "x"}\n{"id": "a", "response": "y"}', "line 2"),
         ("[" * 10**5, "line 1"),
     ],
 )
-def test_a_damaged_file_of_replies_is_refused(harness, reason_seg, text, words):
+def test_a_damaged_file_of_responses_is_refused(harness, reason_seg, text, words):
     path = harness.folder / "stored.jsonl"
     path.write_text(text)
     harness.eval(model=f"qwen_vl(backend=stored(file={path}))").says(str(path), words)

@@ -18,14 +18,14 @@ case = pytest.mark.case
 
 @pytest.fixture
 def wide(reason_seg):
-    """(id, width, height) of a picture that is not square."""
+    """(id, width, height) of an image that is not square."""
     from PIL import Image
 
     for path in sorted(reason_seg.glob("*.jpg")):
         width, height = Image.open(path).size
         if width != height:
             return path.stem, width, height
-    raise AssertionError("the world has pictures that are not square")
+    raise AssertionError("the world has images that are not square")
 
 
 def full(height, width):
@@ -44,12 +44,12 @@ def test_a_mask_a_frame_is_needed(harness, mevis, count):
 
 @case(
     25,
-    "pictures of masks whose names are not the frames'",
+    "images of masks whose names are not the frames'",
     "refused; names what is missing and what is too much",
     code=3,
 )
 @pytest.mark.parametrize("pattern", ["{}.png", "{:05}.jpg", "{:04}.png"])
-def test_a_picture_is_a_frame_by_its_name(harness, mevis, pattern):
+def test_an_image_is_a_frame_by_its_name(harness, mevis, pattern):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
     folder = harness.folder / "tree" / video / "0"
     folder.mkdir(parents=True)
@@ -175,14 +175,14 @@ def test_predictions_for_another_split_are_refused(harness, reason_seg):
 def test_turned_masks_are_told_apart(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(width, height)]}])
-    done.says(f"[{height}, {width}], as the picture is", f"[{width}, {height}]", "[height, width]")
+    done.says(f"[{height}, {width}], as the image is", f"[{width}, {height}]", "[height, width]")
 
 
 @case(52, "masks at another scale", "refused; never resized", code=3)
 def test_masks_at_another_scale_are_refused(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(height // 2, width // 2)]}])
-    done.says("line 1", "as the picture is", "never resized")
+    done.says("line 1", "as the image is", "never resized")
 
 
 @case(
@@ -371,36 +371,36 @@ def test_a_sample_without_a_line_fails(harness, counting):
         ("counting", {"id": "0"}, "exactly one of"),
         ("counting", {"id": "0", "box_scores": [1], "boxes": 5}, "box_scores"),
         ("counting", {"id": "0", "box_scores": [1], "boxes": [[1, 2, 3, 4]] * 2}, "box_scores"),
-        ("counting", {"id": "0", "reply": 5}, "text or a list of texts"),
+        ("counting", {"id": "0", "response": 5}, "text or a list of texts"),
     ],
 )
 def test_a_row_must_fit_its_question(harness, bench, task, row, words):
     bench(task)
-    more = ["--model", "qwen_vl(backend=stored)"] if "reply" in row else []
+    more = ["--model", "qwen_vl(backend=stored)"] if "response" in row else []
     harness.score([row], *more, tasks=task).says("line 1", words)
 
 
-@case(61, "replies without a model that reads them", "refused; names one that does", code=2)
+@case(61, "responses without a model that reads them", "refused; names one that does", code=2)
 @pytest.mark.parametrize("model", [[], ["--model", "random"]])
-def test_replies_need_a_reader(harness, counting, model):
-    rows = [{"id": "0", "reply": "3"}]
+def test_responses_need_a_reader(harness, counting, model):
+    rows = [{"id": "0", "response": "3"}]
     harness.score(rows, *model, tasks="counting").says("qwen_vl(backend=stored)")
 
 
 @case(
     62,
-    "predictions for a split whose truth is hidden",
+    "predictions for a split whose ground truth is hidden",
     "refused; says what writes the server's file",
     code=3,
 )
-def test_hidden_truth_cannot_be_scored(harness, shapes):
+def test_hidden_ground_truth_cannot_be_scored(harness, shapes):
     (video,) = list(videos_of(shapes))[:1]
     path = harness.folder / "said.jsonl"
     path.write_text(json.dumps({"id": f"{video}/0", "no_target": True}))
     done = harness(
         "score", "--tasks", "mevis(split=valid)", "--data", shapes, "--predictions", path, "--json"
     )
-    done.says("truth to score against", "the organisers keep it", "harness eval")
+    done.says("ground truth to score against", "the organisers keep it", "harness eval")
 
 
 def videos_of(root):

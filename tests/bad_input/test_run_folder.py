@@ -226,7 +226,7 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
 
 @case(
     81,
-    "results, scores or a reply in the journal that were changed after the run was finished",
+    "results, scores or a response in the journal that were changed after the run was finished",
     "boards and the gate name the file; `harness score RUN` ends with 1; an evaluation replaces "
     "numbers only with `--rescore`",
     code=5,
@@ -236,7 +236,7 @@ def test_a_file_that_was_changed_is_named(harness, finished, name):
     path = finished / name
     if name == "samples.0.1.jsonl":
         records = [parse_line(raw) for raw in path.read_bytes().splitlines(keepends=True)]
-        records[-1]["prediction"]["replies"] = ["I changed my mind"]
+        records[-1]["prediction"]["responses"] = ["I changed my mind"]
         path.write_bytes(b"".join(map(line, records)))
     else:
         shown = path.read_bytes()
@@ -444,11 +444,11 @@ def test_a_moved_data_root_is_said(harness, finished):
 
 @case(
     119,
-    "going on after a picture changed that was answered for, at the same length and time",
-    "refused; names the picture; `--restart` begins anew",
+    "going on after an image changed that was answered for, at the same length and time",
+    "refused; names the image; `--restart` begins anew",
     code=5,
 )
-def test_a_changed_picture_is_not_mixed_in(harness, reason_seg):
+def test_a_changed_image_is_not_mixed_in(harness, reason_seg):
     first = harness.eval(code=0).task("reason_seg")
     path = reason_seg / "val_00001.jpg"
     whole, status = path.read_bytes(), path.stat()

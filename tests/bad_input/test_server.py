@@ -31,27 +31,28 @@ class Right(Scripted):
 
     coordinates: str = "normalized_1000"
 
-    def _reply(self, request):
-        reply = super()._reply(request)
-        edges = [int(reply.text[at : at + 2], 16) for at in range(1, 7)]
+    def _response(self, request):
+        response = super()._response(request)
+        edges = [int(response.text[at : at + 2], 16) for at in range(1, 7)]
         seen = [
             {"bbox_2d": [edge, edge, edge + 420, edge + 420], "point_2d": [edge + 9, edge + 9]}
-            for edge in edges[: 1 + int(reply.text[0], 16) % 6]
+            for edge in edges[: 1 + int(response.text[0], 16) % 6]
         ]
-        text = f"<think>{reply.text}</think><answer>{json.dumps(seen)}</answer>"
-        return replace(reply, text=text)
+        text = f"<think>{response.text}</think><answer>{json.dumps(seen)}</answer>"
+        return replace(response, text=text)
 
 
 @dataclass(frozen=True)
 class Alike(Right):
     """Says to everybody what the first one was told."""
 
-    def _reply(self, request):
-        return super()._reply(contract.requests()["first"])
+    def _response(self, request):
+        return super()._response(contract.requests()["first"])
 
 
-def check_replies(folder, data):
-    """Raise AssertionError unless each sample that did not fail has the reply to its own request.
+def check_responses(folder, data):
+    """Raise AssertionError unless each sample that did not fail has the response to its own
+    request.
 
     What the network says to a request is asked anew, without a server.
     """
@@ -62,9 +63,9 @@ def check_replies(folder, data):
         if sample.query.id in run.journal.places:
             made = run.prediction(sample.id)
             if made.failure is None:
-                (reply,) = Right().generate(model.requests(sample.query))
-                assert made.replies == (reply.text,), "not the reply to this request"
-                heard.append(reply.text)
+                (response,) = Right().generate(model.requests(sample.query))
+                assert made.responses == (response.text,), "not the response to this request"
+                heard.append(response.text)
     assert len(set(heard)) == len(heard), "the requests differ too little"
 
 
@@ -72,7 +73,7 @@ def check_replies(folder, data):
 def ask(harness, counting):
     """Evaluates a network behind a server that does these things, on two samples in turn.
 
-    Each sample that does not fail must have the network's reply to its own question and picture.
+    Each sample that does not fail must have the network's response to its own question and image.
     """
 
     def asked(faults, *, out="runs", url="", network=None, **settings):
@@ -94,7 +95,7 @@ def ask(harness, counting):
             assert not list((harness.folder / out).rglob("results.json"))
         else:
             (manifest,) = (harness.folder / out).rglob("manifest.json")
-            check_replies(manifest.parent, harness.folder / "data")
+            check_responses(manifest.parent, harness.folder / "data")
         return done
 
     return asked
@@ -156,12 +157,12 @@ def test_a_server_that_is_not_there_is_missing(ask):
 
 @case(
     111,
-    "an empty reply of a server, or one of 10 MB",
+    "an empty response of a server, or one of 10 MB",
     "a failed sample (parse), cut in the record",
     code=0,
 )
 @pytest.mark.parametrize("fault", ["empty", "null", "huge"])
-def test_an_empty_or_huge_reply_is_the_models_failure(harness, ask, fault):
+def test_an_empty_or_huge_response_is_the_models_failure(harness, ask, fault):
     found = ask([fault]).task("counting")
     assert found["failures"]["parse"] == found["n_failed"] == 1
     assert sum(path.stat().st_size for path in harness.run.rglob("*") if path.is_file()) < 2**20
@@ -193,13 +194,13 @@ def test_what_no_request_survives_ends_the_run(ask, fault):
 
 @case(
     113,
-    "a server whose reply does not depend on the request",
+    "a server whose response does not depend on the request",
     "not a thing that harness can know: its own tests tell such a server apart",
     code=0,
 )
 @pytest.mark.parametrize("ignored", ["text", "media", "system", "prefix", "limit", "stop"])
 def test_a_server_that_does_not_look_is_told_apart(ask, ignored):
-    with pytest.raises(AssertionError, match="not the reply to this request"):
+    with pytest.raises(AssertionError, match="not the response to this request"):
         ask([], network=Alike())
     asked = contract.requests()
     with serving(Scripted(ignores=frozenset({ignored}))) as served:
@@ -230,7 +231,7 @@ def letters(text):
 
 @case(
     120,
-    "a server that says the key in its reply or an error, whole, apart or spelled out",
+    "a server that says the key in its response or an error, whole, apart or spelled out",
     "taken out before it is journalled or shown: `***`",
     code=0,
 )
@@ -239,11 +240,11 @@ def test_a_key_that_a_server_says_is_kept_nowhere(harness, ask, monkeypatch, spe
     monkeypatch.setenv("TESTS_KEY", KEY)
     said = SPELLED[spelled]
     message = {"role": "assistant", "content": f"<think>{said}</think><answer>[]</answer>"}
-    reply = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
+    response = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
     refusal = json.dumps({"error": {"message": said}})
-    faults = [None, {"status": 200, "body": reply}, {"status": 400, "body": refusal}]
+    faults = [None, {"status": 200, "body": response}, {"status": 400, "body": refusal}]
     del faults[0]
-    monkeypatch.setattr(sys.modules[__name__], "check_replies", lambda *_: None)
+    monkeypatch.setattr(sys.modules[__name__], "check_responses", lambda *_: None)
     done = ask(faults, key_variable="TESTS_KEY")
     kept = "".join(path.read_text() for path in harness.run.rglob("*") if path.is_file())
     for text in (kept, done.out, done.err):

@@ -243,11 +243,11 @@ def test_foreign_questions_are_refused(harness, video):
 
 @case(
     105,
-    "another evaluation's file with two replies to one question",
+    "another evaluation's file with two responses to one question",
     "refused; names both places",
     code=3,
 )
-def test_two_replies_to_a_question_are_refused(harness, video):
+def test_two_responses_to_a_question_are_refused(harness, video):
     path = result_file(harness, (3, {"question_id": "001-1", "response": "B"}))
     scored(harness, path).says("001-1", "another one")
 

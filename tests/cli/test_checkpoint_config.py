@@ -220,12 +220,12 @@ def test_the_innermost_checkpoint_counts_as_it_does_for_backends(folder, tmp_pat
     written(tmp_path / "other" / FILE, config_of("dr2seg(canvas=56)"))
     inner, other = f"transformers(checkpoint={folder})", f"checkpoint={tmp_path / 'other'}"
     for given in (
-        f"backend=altered(pictures=grey,chat={inner})",
+        f"backend=altered(images=grey,chat={inner})",
         f"{other},backend={inner}",
         f"backend=altered({other},chat={inner})",
     ):
         assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
-    given = f"{other},backend=altered(pictures=grey)"
+    given = f"{other},backend=altered(images=grey)"
     assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},canvas=56)"
 
 
@@ -294,22 +294,24 @@ def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
     assert "characters cut" in line and len(line) < 2 * SHOWN
 
 
-REPLIES = (
+RESPONSES = (
     ("val_00000", "17, 20, 99, 110"),
     ("val_00001", "60, 30, 150, 92"),
     ("val_00002", "10, 5, 120, 81"),
 )
 
 
-def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
-    """Evaluated, replayed and scored, the same replies have the same score: boxes on 168 x 168."""
+def test_stored_responses_are_read_as_they_were_asked(folder, tmp_path, capsys):
+    """Evaluated, replayed and scored, the same responses have the same score: boxes on 168
+    x 168.
+    """
     file = tmp_path / "said.jsonl"
     file.write_text(
         "".join(
             json.dumps(
                 {
                     "id": name,
-                    "reply": (
+                    "response": (
                         "<think>x</think><description>y</description>"
                         f'<answer>[{{"bbox_2d": [{box}], '
                         '"point_2d": [60, 60]}]</answer>'
@@ -317,7 +319,7 @@ def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
                 }
             )
             + "\n"
-            for name, box in REPLIES
+            for name, box in RESPONSES
         )
     )
     more = "segmenter=box,propagator=still"
@@ -357,7 +359,7 @@ def test_stored_replies_are_read_as_they_were_asked(folder, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["read_as_recorded"] is True
 
 
-def test_verify_reads_replies_as_they_were_asked(folder, monkeypatch, capsys):
+def test_verify_reads_responses_as_they_were_asked(folder, monkeypatch, capsys):
     readers = []
     monkeypatch.setattr(
         "harness.cli.verify.verify_task", lambda task, reader: readers.append(reader) or []

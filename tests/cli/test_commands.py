@@ -251,15 +251,15 @@ def test_verify_reaches_every_ceiling(command, shapes):
     shown = command.json("verify", "--tasks", "reason_seg,mevis,counting", "--data", shapes)
     assert shown["passed"]
     ways = {(one["name"], one["way"]) for one in shown["verdicts"]}
-    assert ways == {(name, way) for name in FORMS for way in ("answers", "replies")}
+    assert ways == {(name, way) for name in FORMS for way in ("answers", "responses")}
 
 
-def test_verify_reaches_every_ceiling_on_real_pictures(command, real):
+def test_verify_reaches_every_ceiling_on_real_images(command, real):
     assert command.json("verify", "--tasks", "reason_seg,mevis", "--data", real)["passed"]
 
 
-def test_replies_of_a_file_are_read_by_the_model_that_is_named(command, shapes):
-    sample = '{"id": "val_00000", "reply": "<think>x</think><answer>%s</answer>"}\n'
+def test_responses_of_a_file_are_read_by_the_model_that_is_named(command, shapes):
+    sample = '{"id": "val_00000", "response": "<think>x</think><answer>%s</answer>"}\n'
     box = '[{\\"bbox_2d\\": [10, 100, 200, 210], \\"point_2d\\": [30, 110]}]'
     (command.folder / "p.jsonl").write_text(sample % box)
     arguments = ("score", "--tasks", "reason_seg", "--data", shapes, "--predictions", "p.jsonl")
@@ -281,7 +281,7 @@ def test_explain_tells_everything_about_a_sample(command, evaluated):
     (run,) = (evaluated / "saliency").glob("reason_seg*")
     done = command("explain", run, "val_00001", "--image", "x.png")
     assert done.returncode == 0, done.stderr
-    for word in ("question", "answer", "truth", "score", "saliency"):
+    for word in ("question", "answer", "ground_truth", "score", "saliency"):
         assert word in done.stdout
     assert (command.folder / "x.png").read_bytes().startswith(b"\x89PNG")
     missing = command("explain", run, "val_99999")

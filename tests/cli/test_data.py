@@ -11,7 +11,7 @@ from harness.card import Card
 from harness.cli.data import duplicates
 from harness.cli.main import main
 from harness.errors import DataError
-from harness.media import image
+from harness.media import open_image
 from harness.types import AnswerForm, Query, Sample, query_id
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -135,7 +135,7 @@ def test_tasks_are_listed_with_forms_headline_protocol_and_count(command):
     assert any(line.startswith("?: not published") for line in lines)
 
 
-def test_pictures_of_one_content_under_two_names_are_told(tmp_path):
+def test_images_of_one_content_under_two_names_are_told(tmp_path):
     import numpy as np
     from PIL import Image
 
@@ -143,7 +143,9 @@ def test_pictures_of_one_content_under_two_names_are_told(tmp_path):
     for name, shade in (("a", 1), ("b", 1), ("c", 2), ("d", 1)):
         path = tmp_path / f"{name}.png"
         Image.fromarray(np.full((5, 5, 3), shade, np.uint8)).save(path)
-        query = Query(id=query_id(name), text="?", media=(image(path),), forms=(AnswerForm.MASK,))
+        query = Query(
+            id=query_id(name), text="?", media=(open_image(path),), forms=(AnswerForm.MASK,)
+        )
         samples.append(Sample(id=name, query=query, target=None))
     assert duplicates(samples) == [["a", "b", "d"]]
     assert duplicates([*samples[:1] * 3, samples[2]]) == []
@@ -155,7 +157,9 @@ def test_info_tells_sizes_licence_categories_and_an_example(capsys):
         assert main(["data", "info", task, "--data", str(root), "--json"]) == 0
         (one,) = json.loads(capsys.readouterr().out)
         assert one["samples"] == 3 and one["bytes"] > 1000 and one["licence"] and one["splits"]
-        assert one["categories"] and one["answers"] and one["example"]["truth"] and one["hub"]
+        assert (
+            one["categories"] and one["answers"] and one["example"]["ground_truth"] and one["hub"]
+        )
 
 
 # Named subsets

@@ -26,9 +26,9 @@ def mevis():
 
 
 @pytest.fixture(scope="module")
-def replies(mevis, tmp_path_factory):
+def responses(mevis, tmp_path_factory):
     """What a network says to every request of videoseg_r1 about these videos."""
-    path = tmp_path_factory.mktemp("replies") / "said.jsonl"
+    path = tmp_path_factory.mktemp("responses") / "said.jsonl"
     rows = []
     for sample in mevis:
         (media,) = sample.query.media
@@ -37,7 +37,9 @@ def replies(mevis, tmp_path_factory):
         rows += [(f"{key}:segment:0:{vote}", part) for vote in range(VOTES)]
         rows += [(f"{key}:frame:0:{vote}", '{"percent": 100}') for vote in range(VOTES)]
         rows.append((key, ANSWER))
-    path.write_text("".join(json.dumps({"key": key, "reply": said}) + "\n" for key, said in rows))
+    path.write_text(
+        "".join(json.dumps({"key": key, "response": said}) + "\n" for key, said in rows)
+    )
     return path
 
 
@@ -64,10 +66,10 @@ def explained(tmp_path, capsys):
         assert code == 0
         (manifest,) = out.rglob("manifest.json")
         capsys.readouterr()
-        picture = tmp_path / "look.png"
-        code = main(["explain", str(manifest.parent), sample.id, "--image", str(picture), "--json"])
+        image = tmp_path / "look.png"
+        code = main(["explain", str(manifest.parent), sample.id, "--image", str(image), "--json"])
         assert code == 0
-        return json.loads(capsys.readouterr().out), np.asarray(Image.open(picture))
+        return json.loads(capsys.readouterr().out), np.asarray(Image.open(image))
 
     return told
 
@@ -76,11 +78,13 @@ def perception(backend):
     return f"videoseg_r1(segmenter=box,propagator=still,backend={backend})"
 
 
-def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(explained, mevis, replies):
+def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(
+    explained, mevis, responses
+):
     sample = mevis[0]
     assert sample.query.forms == (AnswerForm.MASK_TRACK,)
     times = sample.query.media[0].times()
-    shown, _ = explained(perception(f"stored(file={replies})"), sample)
+    shown, _ = explained(perception(f"stored(file={responses})"), sample)
     assert [key for key in shown if key.startswith("prompt")] == [
         "prompt 1 to 5",
         "prompt 6 to 10",
@@ -89,7 +93,7 @@ def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(explaine
     assert "In which stretch of the video" in shown["prompt 1 to 5"]
     assert f"from {times[2]:.1f} s to {times[3]:.1f} s" in shown["prompt 6 to 10"]
     assert shown["prompt 11"].startswith(
-        f"The first picture is the target frame, at {times[3]:.1f} s"
+        f"The first image is the target frame, at {times[3]:.1f} s"
     )
     assert shown["response 11"] == ANSWER and shown["parse"][0]["frame"] == 3
     target, *beside = shown["shown 11"].split("; ")
@@ -98,34 +102,34 @@ def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(explaine
     assert beside[-1].startswith("frame 2 "), "the key segment's, after the references"
 
 
-def test_media_that_are_not_the_samples_own_are_named_and_not_drawn(explained, mevis, replies):
-    shown, picture = explained(
-        perception(f"altered(pictures=grey,chat=stored(file={replies}))"), mevis[0]
+def test_media_that_are_not_the_samples_own_are_named_and_not_drawn(explained, mevis, responses):
+    shown, image = explained(
+        perception(f"altered(images=grey,chat=stored(file={responses}))"), mevis[0]
     )
     assert "of another medium, grey/" in shown["shown 11"]
-    assert shown["prompt 11"].startswith("The first picture is the target frame")
+    assert shown["prompt 11"].startswith("The first image is the target frame")
     height = sample_height(mevis[0])
-    assert picture.shape[0] == 2 * (height + 8)  # truth and prediction, and no third row
+    assert image.shape[0] == 2 * (height + 8)  # ground truth and prediction, and no third row
 
 
 def sample_height(sample):
     return sample.query.media[0].size[1]
 
 
-PICTURES = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
+IMAGES = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
 
 
 @pytest.fixture(scope="module")
-def pictures():
-    return list(samples_of(plugins.build("tasks", "reason_seg", PICTURES)))
+def images():
+    return list(samples_of(plugins.build("tasks", "reason_seg", IMAGES)))
 
 
 @pytest.fixture
-def of_picture(tmp_path, capsys, pictures):
-    """What is told of a run in which a network said `reply` to every question about pictures."""
+def of_image(tmp_path, capsys, images):
+    """What is told of a run in which a network said `response` to every question about images."""
 
     def told(
-        reply,
+        response,
         *,
         model="qwen_vl(prompt=locate,segmenter=box,backend=stored(file={}))",
         between=lambda said: None,
@@ -135,7 +139,7 @@ def of_picture(tmp_path, capsys, pictures):
     ):
         said, out = tmp_path / "said.jsonl", tmp_path / "runs"
         said.write_text(
-            "".join(json.dumps({"id": one.id, "reply": reply}) + "\n" for one in pictures)
+            "".join(json.dumps({"id": one.id, "response": response}) + "\n" for one in images)
         )
         assert (
             main(
@@ -146,7 +150,7 @@ def of_picture(tmp_path, capsys, pictures):
                     "--tasks",
                     "reason_seg",
                     "--data",
-                    str(PICTURES),
+                    str(IMAGES),
                     "--out",
                     str(out),
                     "--quiet",
@@ -163,7 +167,7 @@ def of_picture(tmp_path, capsys, pictures):
                 [
                     "explain",
                     str(manifest.parent),
-                    pictures[number].id,
+                    images[number].id,
                     *more,
                     *(["--json"] if json_ else []),
                 ]
@@ -180,8 +184,8 @@ def fenced(box):
     return f'```json\n[{{"bbox_2d": {list(box)}, "label": "target"}},]\n```'
 
 
-def test_objects_are_told_as_they_were_parsed_in_pixels_of_the_image(explained, mevis, replies):
-    shown, _ = explained(perception(f"stored(file={replies})"), mevis[0])
+def test_objects_are_told_as_they_were_parsed_in_pixels_of_the_image(explained, mevis, responses):
+    shown, _ = explained(perception(f"stored(file={responses})"), mevis[0])
     (parsed,) = shown["parse"]
     assert (parsed["form"], parsed["frame"], parsed["think"], parsed["error"]) == (
         "mask_track",
@@ -198,45 +202,47 @@ def test_objects_are_told_as_they_were_parsed_in_pixels_of_the_image(explained, 
     assert len(one["positive"]) == len(one["negative"]) == 1
 
 
-def test_the_canvas_of_the_processors_own_rule_is_told_and_drawn(of_picture, pictures, tmp_path):
-    width, height = pictures[1].query.size
+def test_the_canvas_of_the_processors_own_rule_is_told_and_drawn(of_image, images, tmp_path):
+    width, height = images[1].query.size
     canvas = tuple(max(28, round(side / 28) * 28) for side in (width, height))
     assert canvas != (width, height), "the example has changed: this tests nothing"
-    shown = of_picture(fenced([10, 10, 60, 60]), image=tmp_path / "look.png", number=1)
+    shown = of_image(fenced([10, 10, 60, 60]), image=tmp_path / "look.png", number=1)
     assert shown["shown 1"] == (
         f"frame 0 at {canvas[0]} × {canvas[1]}, which the processor makes of {width} × {height}"
     )
-    picture = np.asarray(Image.open(tmp_path / "look.png"))
-    assert picture.shape[0] == 2 * (height + 8) + canvas[1] + 8
+    image = np.asarray(Image.open(tmp_path / "look.png"))
+    assert image.shape[0] == 2 * (height + 8) + canvas[1] + 8
 
 
-def test_repairs_that_a_response_needed_are_told(of_picture):
-    shown = of_picture(fenced([10, 10, 60, 60]))
+def test_repairs_that_a_response_needed_are_told(of_image):
+    shown = of_image(fenced([10, 10, 60, 60]))
     (part,) = shown["parse"]
     assert part["error"] is None and "trailing comma" in shown["notes"]
     assert part["objects"]
 
 
-def test_why_a_response_cannot_be_read_is_told(of_picture):
-    text = of_picture("I see nothing.", json_=False)
-    assert "cannot be read: reply: expected a JSON list, found 'I see nothing.'" in text
+def test_why_a_response_cannot_be_read_is_told(of_image):
+    text = of_image("I see nothing.", json_=False)
+    assert "cannot be read: response: expected a JSON list, found 'I see nothing.'" in text
 
 
-def test_masks_stand_beside_the_truths(of_picture, pictures):
-    shown = of_picture(fenced([10, 10, 60, 60]))
+def test_masks_stand_beside_the_ground_truths(of_image, images):
+    shown = of_image(fenced([10, 10, 60, 60]))
     table = shown["masks"]
-    truth = pictures[0].target.answer.masks[0].to_array()
-    assert table["size"] == [truth.shape[1], truth.shape[0]] and table["of_frames"] == 1
+    ground_truth = images[0].target.answer.masks[0].to_array()
+    assert (
+        table["size"] == [ground_truth.shape[1], ground_truth.shape[0]] and table["of_frames"] == 1
+    )
     (row,) = table["frames"]
-    assert row["truth"]["area"] == truth.sum() and row["prediction"]["pieces"] == 1
+    assert row["ground_truth"]["area"] == ground_truth.sum() and row["prediction"]["pieces"] == 1
     left, top, right, bottom = row["prediction"]["box"]
     assert row["prediction"]["area"] == (right - left) * (bottom - top)
-    said = np.zeros_like(truth)
+    said = np.zeros_like(ground_truth)
     said[top:bottom, left:right] = True
-    assert row["iou"] == pytest.approx((said & truth).sum() / (said | truth).sum())
+    assert row["iou"] == pytest.approx((said & ground_truth).sum() / (said | ground_truth).sum())
 
 
-def test_nothing_of_the_model_is_needed_to_explain_its_run(of_picture, monkeypatch):
+def test_nothing_of_the_model_is_needed_to_explain_its_run(of_image, monkeypatch):
     build = plugins.build
 
     def no_models(kind, *given, **named):
@@ -247,19 +253,19 @@ def test_nothing_of_the_model_is_needed_to_explain_its_run(of_picture, monkeypat
         file.unlink()
         monkeypatch.setattr(plugins, "build", no_models)
 
-    shown = of_picture(fenced([10, 10, 60, 60]), between=later)
+    shown = of_image(fenced([10, 10, 60, 60]), between=later)
     assert "Locate" in shown["prompt 1"] and shown["response 1"] == fenced([10, 10, 60, 60])
     assert shown["parse"][0]["objects"]
 
 
-def test_of_replies_from_a_file_no_request_is_known(of_picture):
+def test_of_responses_from_a_file_no_request_is_known(of_image):
     reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box)"
-    shown = of_picture(fenced([10, 10, 60, 60]), model=f"replay(file={{}},model={reader})")
+    shown = of_image(fenced([10, 10, 60, 60]), model=f"replay(file={{}},model={reader})")
     assert shown["prompt"].startswith("none in the record")
     assert shown["response 1"] == fenced([10, 10, 60, 60]) and shown["parse"][0]["objects"]
 
 
-def test_of_a_model_without_a_network_it_is_said_that_nothing_was_asked(of_picture):
-    text = of_picture("", model="whole_frame", json_=False)
+def test_of_a_model_without_a_network_it_is_said_that_nothing_was_asked(of_image):
+    text = of_image("", model="whole_frame", json_=False)
     assert "prompt     none in the record" in text and "response" not in text
     assert "IoU is of all pixels" in text and "frame 0: prediction " in text

@@ -29,9 +29,10 @@ def test_a_mask_is_told_by_area_box_and_pieces():
         "box": [0, 0, 25, 14],
         "pieces": 2,
     }
-    assert row["truth"]["pieces"] == 1 and row["iou"] == 0.5
+    assert row["ground_truth"]["pieces"] == 1 and row["iou"] == 0.5
     assert (
-        "2 pieces; truth 20 pixels (3.3 %), box [0, 0, 5, 4], 1 piece; IoU 0.500" in lines(table)[1]
+        "2 pieces; ground truth 20 pixels (3.3 %), box [0, 0, 5, 4], 1 piece; IoU 0.500"
+        in lines(table)[1]
     )
 
 
@@ -55,7 +56,7 @@ def test_what_is_not_there_or_empty_has_no_iou():
     (alone,) = compared(None, empty)["frames"]
     assert both["iou"] is None and alone["iou"] is None and alone["prediction"] is None
     assert "both empty" in lines(compared(empty, empty))[1]
-    assert "prediction not given; truth empty; IoU none" in lines(compared(None, empty))[1]
+    assert "prediction not given; ground truth empty; IoU none" in lines(compared(None, empty))[1]
 
 
 def test_masks_of_another_size_have_no_iou():

@@ -18,7 +18,7 @@ from harness.world.encode import encode_png
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
 EXAMPLE = TASKS / "long_video_bench" / "example"
-REPLIES = ("The best answer is {0}.", "({0}) it is", "I do not know")
+RESPONSES = ("The best answer is {0}.", "({0}) it is", "I do not know")
 
 
 def scored(capsys, path, *more, task="long_video_bench", root=EXAMPLE):
@@ -42,11 +42,11 @@ def scored(capsys, path, *more, task="long_video_bench", root=EXAMPLE):
 
 @pytest.fixture
 def told():
-    """(id, question, reply) of the example's three samples."""
+    """(id, question, response) of the example's three samples."""
     samples = build("tasks", "long_video_bench", EXAMPLE).samples()
     return [
         (one.id, one.query.text, text.format(one.target.extra["letter"]))
-        for one, text in zip(samples, REPLIES, strict=True)
+        for one, text in zip(samples, RESPONSES, strict=True)
     ]
 
 
@@ -54,7 +54,7 @@ def told():
 def ours(tmp_path, told):
     path = tmp_path / "ours.jsonl"
     path.write_text(
-        "".join(json.dumps({"id": name, "reply": text}) + "\n" for name, _, text in told)
+        "".join(json.dumps({"id": name, "response": text}) + "\n" for name, _, text in told)
     )
     return path
 
@@ -71,7 +71,7 @@ def test_lmms_evals_log_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     assert expected["n_total"] == 3 and expected["metrics"]["accuracy"] >= 2 / 3
 
 
-COUNTS = {  # of lmms-eval 0.7.3, whose tasks read replies in three ways
+COUNTS = {  # of lmms-eval 0.7.3, whose tasks read responses in three ways
     "countbench": {"3": 3, " 3\n": 3, "Three": 3, "none": 0, "3.": None, "3 dogs": None},
     "pixmo_count": {"3": 3, "There are 3.": 3, "3 or 4": 3, "three": None},
     "countbenchqa": {"3": 3, "three": None, "3 dogs": None},
@@ -83,14 +83,14 @@ def test_lmms_evals_logs_of_counts_are_read_as_its_tasks_read_them(capsys, tmp_p
     root = TASKS / "counting" / "example"
     samples = list(build("tasks", "counting", root).samples())
     path = tmp_path / f"20260101_samples_{log}.jsonl"
-    for reply, read in COUNTS[log].items():
+    for response, read in COUNTS[log].items():
         rows = [
             {
                 "doc_id": row,
                 "input": f"{one.query.text}\nAnswer with a single number.",
                 "target": str(one.target.answer.count),
                 "acc": 0.0,
-                "filtered_resps": reply,
+                "filtered_resps": response,
             }
             for row, one in enumerate(samples)
         ]
@@ -98,7 +98,7 @@ def test_lmms_evals_logs_of_counts_are_read_as_its_tasks_read_them(capsys, tmp_p
         found = scored(capsys, path, "--format", "lmms-eval", task="counting", root=root)
         right = sum(one.target.answer.count == read for one in samples) / len(samples)
         failed = len(samples) if read is None else 0
-        assert (found["metrics"]["accuracy"], found["n_failed"]) == (right, failed), reply
+        assert (found["metrics"]["accuracy"], found["n_failed"]) == (right, failed), response
 
 
 def test_vlmevalkits_table_scores_as_our_lines_do(capsys, tmp_path, told, ours):
@@ -136,7 +136,7 @@ def test_answers_in_words_are_scored_without_the_videos(capsys, tmp_path, ours):
     )
 
 
-def test_a_tree_of_pictures_scores_as_run_lengths_do(capsys, tmp_path, shapes):
+def test_a_tree_of_images_scores_as_run_lengths_do(capsys, tmp_path, shapes):
     task = build("tasks", "mevis", shapes)
     rows, tree = [], tmp_path / "tree"
     for number, sample in enumerate(task.samples()):

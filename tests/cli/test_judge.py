@@ -12,7 +12,7 @@ from harness.cli.main import main
 from harness.errors import ModelError
 from harness.judging import FOLDER
 from harness.judging import rubric as find_rubric
-from harness.model import ChatReply
+from harness.model import ChatResponse
 from harness.record import Run
 from harness.run.judging import remember
 from harness.tasks.tempcompass.task import tempcompass
@@ -32,7 +32,7 @@ class Grader:
     def __init__(self):
         self.asked = 0
 
-    def judge(self, rubric, question, answer, truth):
+    def judge(self, rubric, question, answer, ground_truth):
         self.asked += 1
         return find_rubric(rubric).verdict(str(len(answer) % 4))
 
@@ -248,7 +248,7 @@ def test_a_config_may_name_the_judge(capsys, example_of, grader, tmp_path, said)
 
 def test_a_judge_that_fails_while_scoring_ends_with_an_error(capsys, example_of, grader, said):
     def fails(*_):
-        raise ModelError("judge grader", expected="a reply", found="none")
+        raise ModelError("judge grader", expected="a response", found="none")
 
     grader.judge = fails
     error = run(
@@ -274,12 +274,12 @@ class ReadsOptions:
 
     def generate(self, requests):
         return [
-            ChatReply(text=self.reply(request.text), prompt_tokens=1, completion_tokens=1)
+            ChatResponse(text=self.response(request.text), prompt_tokens=1, completion_tokens=1)
             for request in requests
         ]
 
     @staticmethod
-    def reply(text):
+    def response(text):
         if "Description: " not in text:
             return "yes" if "yes or no" in text else "3"
         caption, _, asked = text.partition("Description: ")[2].partition("\n\nQuestion:\n")
@@ -366,11 +366,11 @@ def test_verdicts_that_choose_nothing_are_counted(
     capsys, monkeypatch, network, tmp_path, form, right, unread
 ):
     data, spec, samples, captions, lines = compass("captioning")
-    truth = {one.target.extra["record"].about for one in captions}
-    letters = {question: answer[0] for question, answer in truth}
+    ground_truth = {one.target.extra["record"].about for one in captions}
+    letters = {question: answer[0] for question, answer in ground_truth}
     monkeypatch.setattr(
         ReadsOptions,
-        "reply",
+        "response",
         staticmethod(
             lambda text: form.format(
                 next(letter for question, letter in letters.items() if question in text)

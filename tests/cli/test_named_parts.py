@@ -54,14 +54,14 @@ def test_a_network_that_harness_trained_has_a_name_of_its_own(kind, name, toy, t
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
-    """Stored replies to the pictures of reason_seg's example."""
+    """Stored responses to the images of reason_seg's example."""
     path = tmp_path_factory.mktemp("said") / "said.jsonl"
     with path.open("w") as file:
         for sample in samples_of(
             plugins.build("tasks", "reason_seg", TASKS / "reason_seg/example")
         ):
             answer = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
-            file.write(json.dumps({"key": sample.query.id, "reply": answer}) + "\n")
+            file.write(json.dumps({"key": sample.query.id, "response": answer}) + "\n")
     return path
 
 
@@ -107,8 +107,8 @@ def test_predictions_that_are_read_with_grabcut_say_so_too(tmp_path, capsys):
     root = TASKS / "reason_seg" / "example"
     with path.open("w") as file:
         for sample in samples_of(plugins.build("tasks", "reason_seg", root)):
-            reply = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
-            file.write(json.dumps({"id": sample.id, "reply": reply}) + "\n")
+            response = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
+            file.write(json.dumps({"id": sample.id, "response": response}) + "\n")
     assert (
         main(
             [

@@ -52,7 +52,7 @@ def test_what_is_declared_are_settings_and_parts_that_there_are(model):
 
 @pytest.mark.parametrize("model", METHODS)
 def test_the_papers_own_composition_has_no_deviation(model):
-    """What a paper has none of can never be as in it: videos with methods for pictures."""
+    """What a paper has none of can never be as in it: videos with methods for images."""
     known = [one for one in declared(model)[1] if one.paper and not one.tasks]
     defaults = inspect.signature(plugins.load("models", model)).parameters
     for form in AnswerForm:
@@ -125,7 +125,7 @@ def test_each_setting_that_is_not_the_papers_is_named(model, described, form, wa
     assert {one.setting: one.used for one in found} == wanted
 
 
-def test_the_reader_of_replies_that_exist_counts():
+def test_the_reader_of_responses_that_exist_counts():
     described = {"reader": {"segmenter": {"name": "grabcut"}}}
     text = "replay(file=a.jsonl,model=visionreasoner(backend=stored))"
     (found,) = deviations(text, described, [AnswerForm.MASK])

@@ -15,7 +15,7 @@ from PIL import Image
 
 from harness import overlay, plugins
 from harness.cli.main import main
-from harness.cli.rollouts import truth_on
+from harness.cli.rollouts import ground_truth_on
 from harness.errors import StoreError
 from harness.leaderboards.rollouts import MOST, groups_of
 from harness.masks import Rle
@@ -49,7 +49,7 @@ class Kept(Trainer):
         return {"steps": 1}
 
 
-def row(sample, place, text="a reply", **more):
+def row(sample, place, text="a response", **more):
     return {
         "task": "reason_seg",
         "sample": sample,
@@ -107,7 +107,7 @@ def page_of(folder, *more):
     return Elements((folder / "rollouts.html").read_text("utf-8"))
 
 
-def picture(uri):
+def image(uri):
     data = base64.b64decode(uri.removeprefix("data:image/jpeg;base64,"))
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).astype(int)
 
@@ -116,7 +116,7 @@ def near(shown, colour):
     return int((np.abs(shown - np.array(colour)).sum(axis=2) < 60).sum())
 
 
-def test_the_page_tells_everything_about_a_reply(trained, samples, capsys):
+def test_the_page_tells_everything_about_a_response(trained, samples, capsys):
     first, second, _ = samples
     folder = trained(
         [
@@ -133,7 +133,7 @@ def test_the_page_tells_everything_about_a_reply(trained, samples, capsys):
         samples[first].query.text,
         "one",
         "asked again",
-        "Reply, 1,234 tokens, cut off",
+        "Response, 1,234 tokens, cut off",
         "total",
         "2.500",
         "format",
@@ -142,7 +142,7 @@ def test_the_page_tells_everything_about_a_reply(trained, samples, capsys):
         "+0.750",
         "no tags",
         "three",
-        "truth: mask of",
+        "ground truth: mask of",
         "–",
     ):
         assert part in said, part
@@ -185,18 +185,18 @@ def test_boxes_are_drawn_where_they_were_kept(trained, samples):
     width, height = samples[first].query.size
     box = [0.5 * width, 0.5 * height, 0.9 * width, 0.9 * height]
     folder = trained([(1, row(first, 0)), (1, row(first, 1, boxes=[box]))])
-    without, with_box = (picture(one["src"]) for one in page_of(folder).of("img"))
-    assert near(without, overlay.TRUTH) > 20 and near(without, overlay.PREDICTION) == 0
+    without, with_box = (image(one["src"]) for one in page_of(folder).of("img"))
+    assert near(without, overlay.GROUND_TRUTH) > 20 and near(without, overlay.PREDICTION) == 0
     half_down, half_across = (side // 2 for side in with_box.shape[:2])
     drawn = with_box[half_down - 2 :, half_across - 2 :]
     assert near(drawn, overlay.PREDICTION) > 20
     assert near(with_box, overlay.PREDICTION) == near(drawn, overlay.PREDICTION)
 
 
-def test_the_truth_is_drawn_as_a_perfect_reply_would_name_it(samples):
+def test_the_ground_truth_is_drawn_as_a_perfect_response_would_name_it(samples):
     sample = next(iter(samples.values()))
     inside = sample.target.answer.masks[0].to_array()
-    boxes = truth_on(0, sample).boxes
+    boxes = ground_truth_on(0, sample).boxes
     covered = np.zeros_like(inside)
     for left, top, right, bottom in boxes:
         covered[int(top) : int(bottom), int(left) : int(right)] = True
@@ -211,7 +211,7 @@ def test_an_instance_in_two_parts_is_drawn_as_one(samples):
     mask[:8, :8] = mask[-8:, -8:] = True
     for known, boxes in ((((Rle.from_array(mask),),), 1), (None, 2)):
         answer = Answer(masks=(Rle.from_array(mask),), instances=known)
-        drawn = truth_on(0, replace(sample, target=Target(answer=answer))).boxes
+        drawn = ground_truth_on(0, replace(sample, target=Target(answer=answer))).boxes
         assert len(drawn) == boxes
         assert max(box.right for box in drawn) == width
 
@@ -225,7 +225,7 @@ def test_a_number_has_no_places_to_draw(samples):
         (AnswerForm.BOXES, Answer(boxes=(Box(1, 2, 3, 4),)), (Box(1, 2, 3, 4),)),
     ):
         made = replace(sample, query=replace(query, forms=(form,)), target=Target(answer=answer))
-        assert truth_on(0, made).boxes == boxes
+        assert ground_truth_on(0, made).boxes == boxes
 
 
 def test_groups_are_spread_over_the_steps_and_bounded(trained, samples, capsys):
@@ -238,7 +238,7 @@ def test_groups_are_spread_over_the_steps_and_bounded(trained, samples, capsys):
     assert len(page_of(folder).of("article")) == 24
 
 
-def test_a_crowded_group_and_a_long_reply_are_cut(trained, samples):
+def test_a_crowded_group_and_a_long_response_are_cut(trained, samples):
     first = next(iter(samples))
     folder = trained([(1, row(first, place, "x" * 50_000)) for place in range(MOST + 3)])
     page = page_of(folder)
@@ -255,13 +255,13 @@ def test_one_sample_may_be_asked_for(trained, samples, capsys):
     assert f"such as {first}" in capsys.readouterr().err
 
 
-def test_without_the_data_the_page_stands_without_pictures(trained, samples, tmp_path):
+def test_without_the_data_the_page_stands_without_images(trained, samples, tmp_path):
     shutil.copytree(DATA, tmp_path / "data")
     folder = trained([(1, row(next(iter(samples)), 0))], data=tmp_path / "data")
     shutil.rmtree(tmp_path / "data")
     page = page_of(folder)
-    assert not page.of("img") and "there are no pictures" in " ".join(page.said)
-    assert "a reply" in page.said
+    assert not page.of("img") and "there are no images" in " ".join(page.said)
+    assert "a response" in page.said
     assert page_of(folder, "--data", str(DATA)).of("img")
 
 

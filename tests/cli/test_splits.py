@@ -18,7 +18,7 @@ from harness.run.trained import (
     checkpoints,
     read_overlap,
     trained_by,
-    with_pictures,
+    with_images,
     write_samples,
 )
 from harness.spec import parse
@@ -31,7 +31,7 @@ DATA = REPOSITORY / "tasks" / "reason_seg" / "example"
 def rows():
     """What a training on all of reason_seg's example keeps."""
     task = plugins.build("tasks", parse("reason_seg"), DATA)
-    return list(with_pictures([Trained.of(task, sample) for sample in task.samples()], task))
+    return list(with_images([Trained.of(task, sample) for sample in task.samples()], task))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_board_marks_such_a_row_and_what_is_kept_of_it_too(evaluate, rows, t
         assert main(["board", "build", "--runs", str(place), "--out", str(board)]) == 0
         for name in ("board.md", "board.html"):
             text = (board / name).read_text("utf-8")
-            assert "saliency †" in text and "1 of 3 samples, and pictures of 1" in text
+            assert "saliency †" in text and "1 of 3 samples, and images of 1" in text
         (entry,) = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
         assert entry["trained_on"]["samples"] == 1
     capsys.readouterr()
@@ -93,11 +93,11 @@ def test_a_strict_split_is_refused_before_anything_is_predicted(evaluate, rows, 
 
 
 def test_a_clean_split_passes_and_is_recorded_as_clean(evaluate, rows, tmp_path, capsys):
-    others = [replace(one, task="other", pictures=("ab" * 32,)) for one in rows]
+    others = [replace(one, task="other", images=("ab" * 32,)) for one in rows]
     assert evaluate(others, "--strict-split", "--json") == 0
     said = capsys.readouterr()
     assert "trained on" not in said.err
-    assert json.loads(said.out)["tasks"]["reason_seg"]["trained_on"]["pictures"] == 0
+    assert json.loads(said.out)["tasks"]["reason_seg"]["trained_on"]["images"] == 0
     (folder,) = (path.parent for path in (tmp_path / "runs").rglob("results.json"))
     assert row(Run.open(folder)).trained_on is not None
     assert not row(Run.open(folder)).trained_on_some
@@ -110,10 +110,10 @@ def test_a_checkpoint_that_does_not_say_is_told_and_not_refused(evaluate, tmp_pa
     assert read_overlap(folder) is None and row(Run.open(folder)).trained_on is None
 
 
-def test_the_same_pictures_under_another_benchmarks_name_are_refused_too(evaluate, rows, capsys):
+def test_the_same_images_under_another_benchmarks_name_are_refused_too(evaluate, rows, capsys):
     elsewhere = [replace(one, task="other", id="x", group="y", question="") for one in rows[:2]]
     assert evaluate(elsewhere, "--strict-split") == 2
-    assert "2 more look like pictures that were" in capsys.readouterr().err
+    assert "2 more look like images that were" in capsys.readouterr().err
 
 
 def test_only_the_part_that_is_evaluated_counts(evaluate, rows, tmp_path, capsys):
@@ -163,9 +163,9 @@ def test_an_adapter_was_trained_on_what_its_training_was(tmp_path, rows):
     [
         {},
         [],
-        {"n_total": 3, "samples": 4, "pictures": 0, "examples": [], "alike": 0},
-        {"n_total": 3, "samples": "1", "pictures": 0, "examples": [], "alike": 0},
-        {"n_total": 3, "samples": 1, "pictures": 0, "examples": [], "more": 0},
+        {"n_total": 3, "samples": 4, "images": 0, "examples": [], "alike": 0},
+        {"n_total": 3, "samples": "1", "images": 0, "examples": [], "alike": 0},
+        {"n_total": 3, "samples": 1, "images": 0, "examples": [], "more": 0},
     ],
 )
 def test_a_flag_that_was_tampered_with_is_refused(tmp_path, plain):
@@ -175,8 +175,7 @@ def test_a_flag_that_was_tampered_with_is_refused(tmp_path, plain):
 
 
 def test_an_overlap_is_told_in_words():
-    assert str(Overlap(5, 0, 0, ())) == "no sample and no picture of it was trained on"
+    assert str(Overlap(5, 0, 0, ())) == "no sample and no image of it was trained on"
     assert str(Overlap(5, 1, 2, ("a",), 2)) == (
-        "1 of 5 samples, and pictures of 2, were trained on; 2 more look like pictures that were "
-        "(a, …)"
+        "1 of 5 samples, and images of 2, were trained on; 2 more look like images that were (a, …)"
     )

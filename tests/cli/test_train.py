@@ -196,7 +196,7 @@ class Grader:
     def __init__(self):
         self.asked = 0
 
-    def judge(self, rubric, question, answer, truth):
+    def judge(self, rubric, question, answer, ground_truth):
         self.asked += 1
         return find_rubric(rubric).verdict("3")
 

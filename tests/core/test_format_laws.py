@@ -78,7 +78,7 @@ def whole(path, plain):
 
 
 def jsonl(root, told, hidden):
-    return lines(root / "x.jsonl", [{"id": one.id, "reply": one.id} for one in told])
+    return lines(root / "x.jsonl", [{"id": one.id, "response": one.id} for one in told])
 
 
 def logged(number, one, hidden):
@@ -143,26 +143,26 @@ def tempcompass(root, told, hidden):
 def png_tree(root, told, hidden):
     for one in told:
         for frame in reversed(FRAMES):
-            picture(root / "tree" / one.id / f"{frame}.png", number(one, frame))
+            image(root / "tree" / one.id / f"{frame}.png", number(one, frame))
     return root / "tree"
 
 
 def label_tree(root, told, hidden):
-    for one in told:  # expressions of a video share its pictures
+    for one in told:  # expressions of a video share its images
         for frame in FRAMES:
             video = one.id.split("/")[0]
             path = root / "tree" / "anno_0" / video / f"{frame}.png"
-            picture(path, 1)
+            image(path, 1)
     return root / "tree"
 
 
 def mask_tree(root, told, hidden):
     for one in told:
-        picture(root / "tree" / f"{one.id}.png", number(one, FRAMES[0]))
+        image(root / "tree" / f"{one.id}.png", number(one, FRAMES[0]))
     return root / "tree"
 
 
-def picture(path, count):
+def image(path, count):
     labels = np.zeros((SIDE, SIDE), np.uint8)
     labels.flat[:count] = 1
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ def test_every_format_has_a_writer_here():
 
 
 def read(name, path):
-    """Replies by the id of their sample."""
+    """Responses by the id of their sample."""
     if name in TREES:
         asked = SAMPLES[:: len(ASKED)] if name == "label-tree" else SAMPLES
         if name == "mask-tree":
@@ -252,52 +252,54 @@ def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, s
             found = read(name, path)
         except DataError:
             found = {}
-        assert found.items() <= right(name).items(), "a reply was given to another question"
+        assert found.items() <= right(name).items(), "a response was given to another question"
         if not hidden & NEEDS[name]:
             assert found == right(name)
 
 
-def counts(*truths):
+def counts(*ground_truths):
     """Samples of a list whose ids are the numbers of its rows, all asked the same."""
-    for row, truth in enumerate(truths):
+    for row, ground_truth in enumerate(ground_truths):
         query = Query(
             id=query_id(str(row)),
             text="How many are there?",
             media=(VIDEO,),
             forms=(AnswerForm.COUNT,),
         )
-        yield Sample(id=str(row), query=query, target=Target(answer=Answer(count=truth)))
+        yield Sample(id=str(row), query=query, target=Target(answer=Answer(count=ground_truth)))
 
 
-TRUTHS = (2, 3, 3, 5, 2, 7)
+GROUND_TRUTHS = (2, 3, 3, 5, 2, 7)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(order=st.permutations(range(len(TRUTHS))), renumbered=st.booleans())
+@given(order=st.permutations(range(len(GROUND_TRUTHS))), renumbered=st.booleans())
 def test_logs_of_counts_score_the_same_or_are_refused(tmp_path_factory, order, renumbered):
     """Rows are believed where every row's question and count are those of the sample."""
-    samples = list(counts(*TRUTHS))
+    samples = list(counts(*GROUND_TRUTHS))
     rows = [
         {
             "doc_id": place if renumbered else row,
             "input": "Count. How many are there?\nA number.",
-            "target": str(TRUTHS[row]),
-            "filtered_resps": str(TRUTHS[row] + row % 2),
+            "target": str(GROUND_TRUTHS[row]),
+            "filtered_resps": str(GROUND_TRUTHS[row] + row % 2),
         }
         for place, row in enumerate(order)
     ]
     path = lines(tmp_path_factory.mktemp("law") / "x_samples_countbench.jsonl", rows)
     found = read_format("lmms-eval", path, samples)
-    said = {TRUTHS[int(name)]: [] for name in found.rows}
+    said = {GROUND_TRUTHS[int(name)]: [] for name in found.rows}
     for name, row in found.rows.items():
-        said[TRUTHS[int(name)]].append(int(row.value))
-    replied = {
-        truth: sorted(truth + row % 2 for row, one in enumerate(TRUTHS) if one == truth)
-        for truth in TRUTHS
+        said[GROUND_TRUTHS[int(name)]].append(int(row.value))
+    responded = {
+        ground_truth: sorted(
+            ground_truth + row % 2 for row, one in enumerate(GROUND_TRUTHS) if one == ground_truth
+        )
+        for ground_truth in GROUND_TRUTHS
     }
-    right = [sorted(said[truth]) == replied[truth] for truth in said]
-    assert all(right), "replies to one count are those of another"
-    in_order = all(TRUTHS[row] == TRUTHS[place] for place, row in enumerate(order))
+    right = [sorted(said[ground_truth]) == responded[ground_truth] for ground_truth in said]
+    assert all(right), "responses to one count are those of another"
+    in_order = all(GROUND_TRUTHS[row] == GROUND_TRUTHS[place] for place, row in enumerate(order))
     assert (not found.unmatched) == (in_order or not renumbered)
     if found.unmatched:
         assert set(said) <= {5, 7}, "a count that one sample has"

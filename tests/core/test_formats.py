@@ -18,7 +18,7 @@ from harness.formats import FORMATS, read_format
 from harness.media import pixels
 from harness.types import AnswerForm, Query, Sample, query_id
 
-PICTURE = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
+IMAGE = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
 QUESTIONS = {
     "001-1": "Which way does it move?",
     "001-2": "How many are there?",
@@ -31,7 +31,7 @@ def sample(name, text):
     query = Query(
         id=query_id(name),
         text=text,
-        media=(PICTURE,),
+        media=(IMAGE,),
         forms=(AnswerForm.CHOICE,),
         options=("a", "b"),
     )
@@ -50,10 +50,10 @@ def said(matched):
     return {name: row.value for name, row in matched.rows.items()}
 
 
-def lmms(number, reply, **more):
+def lmms(number, response, **more):
     return {
         "doc_id": number,
-        "filtered_resps": reply,
+        "filtered_resps": response,
         "target": "A",
         "input": f"Answer.\n{list(QUESTIONS.values())[number]}\nA. a\nB. b",
     } | more
@@ -78,9 +78,9 @@ def test_lmms_eval_by_the_id_in_a_metric_where_there_is_no_document(tmp_path):
 
 
 def test_lmms_eval_by_a_question_that_one_sample_is_asked(tmp_path):
-    path = lines(tmp_path / "x.jsonl", [lmms(k, f"reply {k}") for k in (3, 0)])
+    path = lines(tmp_path / "x.jsonl", [lmms(k, f"response {k}") for k in (3, 0)])
     found = read_format("lmms-eval", path, SAMPLES)
-    assert said(found) == {"002-2": "reply 3"}
+    assert said(found) == {"002-2": "response 3"}
     assert len(found.unmatched) == 1 and "fits 2 samples" in found.unmatched[0]
     shifted = [lmms(3, "A") | {"doc_id": 0}, lmms(0, "B") | {"doc_id": 99}]
     found = read_format("lmms-eval", lines(tmp_path / "y.jsonl", shifted), SAMPLES)
@@ -109,7 +109,7 @@ def test_what_is_told_apart_among_some_may_not_be_among_all(tmp_path):
     assert said(found) == {"001-2": "B"} and len(found.unmatched) == 1
 
 
-def test_the_raw_reply_counts_not_what_a_filter_left_of_it(tmp_path):
+def test_the_raw_response_counts_not_what_a_filter_left_of_it(tmp_path):
     rows = [lmms(0, "A", resps=[["The answer is A"]], doc={"id": "001-1"})]
     path = lines(tmp_path / "x.jsonl", rows)
     assert said(read_format("lmms-eval", path, SAMPLES)) == {"001-1": "The answer is A"}
@@ -129,13 +129,13 @@ def test_an_id_that_shows_another_question_is_not_taken(tmp_path):
     assert said(found) == {} and "record 1" in found.unmatched[0]
 
 
-def test_repeated_replies_count_once_and_are_named(tmp_path):
+def test_repeated_responses_count_once_and_are_named(tmp_path):
     rows = [lmms(0, "A", doc={"id": "001-1"})] * 3
     found = read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)
     assert said(found) == {"001-1": "A"} and found.repeated == ("001-1", "001-1")
 
 
-def test_two_different_replies_to_one_question_are_refused(tmp_path):
+def test_two_different_responses_to_one_question_are_refused(tmp_path):
     rows = [lmms(0, "A", doc={"id": "001-1"}), lmms(0, "B", doc={"id": "001-1"})]
     with pytest.raises(DataError, match=r"record 2.*'001-1'.*record 1"):
         read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)
@@ -333,7 +333,7 @@ def test_a_file_in_another_format_is_refused_by_name(tmp_path, name):
         read_format(name, path, SAMPLES)
 
 
-def test_half_a_character_in_a_reply_does_no_harm(tmp_path):
+def test_half_a_character_in_a_response_does_no_harm(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"doc": {"id": "001-1"}, "resps": ["A \\ud83d"]}\n')
     ((_, text),) = said(read_format("lmms-eval", path, SAMPLES)).items()

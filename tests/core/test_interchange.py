@@ -80,7 +80,7 @@ def test_an_answer_survives_json(answer):
 
 
 @given(answers, st.none() | st.lists(masks.map(lambda mask: (mask,)), max_size=3).map(tuple))
-def test_which_objects_the_truth_is_made_of_is_not_stored(answer, instances):
+def test_which_objects_the_ground_truth_is_made_of_is_not_stored(answer, instances):
     known = replace(answer, instances=instances)
     assert answer_to_json(known) == answer_to_json(answer)
     assert answer_from_json(answer_to_json(known)) == answer
@@ -125,7 +125,7 @@ parsed = st.builds(
     st.lists(parsed, max_size=2),
     text,
 )
-def test_a_prediction_survives_json(answer, calls, replies, parsed, message):
+def test_a_prediction_survives_json(answer, calls, responses, parsed, message):
     usage = Usage(prompt_tokens=1, completion_tokens=2, reasoning_tokens=3, frames=4)
     calls = (*calls, *calls[:1])  # a request that was sent before
     texts = [call.response for call in calls if call.response is not None]
@@ -133,9 +133,9 @@ def test_a_prediction_survives_json(answer, calls, replies, parsed, message):
         query_id="q",
         answer=answer,
         calls=calls,
-        replies=tuple(
+        responses=tuple(
             (texts or ["none"])[one % max(1, len(texts))] if isinstance(one, int) else one
-            for one in replies
+            for one in responses
         ),
         parsed=tuple(parsed),
         usage=usage,
@@ -147,7 +147,7 @@ def test_a_prediction_survives_json(answer, calls, replies, parsed, message):
 
 
 def test_text_that_no_encoding_can_say_is_stored_all_the_same():
-    said = Prediction(query_id="q", answer=Answer(text="\ud800"), replies=("\udfff",))
+    said = Prediction(query_id="q", answer=Answer(text="\ud800"), responses=("\udfff",))
     json.dumps(prediction_to_json(said), ensure_ascii=False).encode("utf-8")
 
 
@@ -265,6 +265,6 @@ def test_an_id_that_comes_twice_is_refused(tmp_path):
         list(read_rows(path))
 
 
-def test_a_reply_needs_somebody_to_read_it(tmp_path):
+def test_a_response_needs_somebody_to_read_it(tmp_path):
     with pytest.raises(UsageError, match="qwen_vl"):
-        row_to_prediction(row(tmp_path, reply="x"), query(AnswerForm.MASK))
+        row_to_prediction(row(tmp_path, response="x"), query(AnswerForm.MASK))

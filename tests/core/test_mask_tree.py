@@ -15,14 +15,14 @@ from harness.media import pixels
 from harness.types import AnswerForm, FailureKind, Query, Sample, query_id
 
 HEIGHT, WIDTH = 4, 6
-PICTURE = pixels([np.zeros((HEIGHT, WIDTH, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
+IMAGE = pixels([np.zeros((HEIGHT, WIDTH, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
 MASK = np.zeros((HEIGHT, WIDTH), bool)
 MASK[1:3, 2:5] = True
 RAMP = np.linspace(0, 1, HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
 
 
 def sample(name, form=AnswerForm.MASK):
-    query = Query(id=query_id(name), text="?", media=(PICTURE,), forms=(form,))
+    query = Query(id=query_id(name), text="?", media=(IMAGE,), forms=(form,))
     return Sample(id=name, query=query, target=None)
 
 
@@ -31,10 +31,10 @@ def saved(path, array, mode=None):
     if path.suffix == ".npy":
         np.save(path, array)
     else:
-        picture = Image.fromarray(array)
+        image = Image.fromarray(array)
         if mode:
-            picture = picture.convert(mode)
-        picture.save(path, "PNG")
+            image = image.convert(mode)
+        image.save(path, "PNG")
     return path
 
 

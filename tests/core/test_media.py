@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import MediaError
-from harness.media import CACHE, FrameCache, frame_files, image, image_bytes, pixels
+from harness.media import CACHE, FrameCache, frame_files, image_bytes, open_image, pixels
 
 GRADIENT = np.stack(np.meshgrid(np.arange(40), np.arange(30), indexing="xy"), axis=-1)
 COLOUR = np.concatenate([GRADIENT * 5, np.full((30, 40, 1), 77)], axis=-1).astype(np.uint8)
@@ -21,8 +21,8 @@ def save(path, array, **options):
     return path
 
 
-def test_a_picture_is_rgb_with_its_origin_at_the_top_left(tmp_path):
-    media = image(save(tmp_path / "x.png", COLOUR))
+def test_an_image_is_rgb_with_its_origin_at_the_top_left(tmp_path):
+    media = open_image(save(tmp_path / "x.png", COLOUR))
     assert media.size == (40, 30) and len(media) == 1 and not media.is_video
     np.testing.assert_array_equal(media.frame(0), COLOUR)
 
@@ -32,7 +32,7 @@ def test_orientation_tags_are_applied_to_size_and_pixels(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = save(tmp_path / "x.jpg", COLOUR, exif=exif, quality=95)
-    media = image(path)
+    media = open_image(path)
     assert media.size == ((40, 30) if orientation < 5 else (30, 40))
     assert media.frame(0).shape == (media.size[1], media.size[0], 3)
 
@@ -44,30 +44,32 @@ def test_turned_pixels_stand_where_cv2_puts_them(tmp_path):
     exif[0x0112] = 6
     path = save(tmp_path / "x.jpg", COLOUR, exif=exif, quality=95)
     official = cv2.imread(str(path))[:, :, ::-1]
-    assert np.abs(image(path).frame(0).astype(int) - official).max() <= 3
+    assert np.abs(open_image(path).frame(0).astype(int) - official).max() <= 3
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "CMYK", "P", "1"])
 def test_every_mode_becomes_rgb(tmp_path, mode):
     path = tmp_path / ("x.tif" if mode == "CMYK" else "x.png")
     Image.fromarray(COLOUR).convert(mode).save(path)
-    frame = image(path).frame(0)
+    frame = open_image(path).frame(0)
     assert frame.shape == (30, 40, 3) and frame.dtype == np.uint8
 
 
 def test_sixteen_bits_keep_their_high_byte(tmp_path):
     deep = (GRADIENT[:, :, 0] * 256 + 255).astype(np.uint16)
     Image.fromarray(deep).save(tmp_path / "x.png")
-    np.testing.assert_array_equal(image(tmp_path / "x.png").frame(0)[:, :, 0], GRADIENT[:, :, 0])
+    np.testing.assert_array_equal(
+        open_image(tmp_path / "x.png").frame(0)[:, :, 0], GRADIENT[:, :, 0]
+    )
 
 
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
-def test_a_cut_picture_is_never_decoded_in_part(tmp_path, suffix):
+def test_a_cut_image_is_never_decoded_in_part(tmp_path, suffix):
     noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3)).astype(np.uint8)
     path = save(tmp_path / f"x.{suffix}", noise)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(MediaError, match=str(path)):
-        image(path).frame(0)
+        open_image(path).frame(0)
 
 
 def bomb(width, height):
@@ -89,16 +91,16 @@ def bomb(width, height):
 def test_a_bomb_is_refused_by_its_header(tmp_path):
     (tmp_path / "x.png").write_bytes(bomb(100_000, 100_000))
     with pytest.raises(MediaError, match=r"x\.png size"):
-        image(tmp_path / "x.png")
+        open_image(tmp_path / "x.png")
 
 
-@pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n"])
-def test_what_is_no_picture_is_named(tmp_path, data):
+@pytest.mark.parametrize("data", [b"", b"not an image", b"\x89PNG\r\n\x1a\n"])
+def test_what_is_no_image_is_named(tmp_path, data):
     (tmp_path / "x.png").write_bytes(data)
     with pytest.raises(MediaError, match=r"x\.png"):
-        image(tmp_path / "x.png")
+        open_image(tmp_path / "x.png")
     with pytest.raises(MediaError, match="absent"):
-        image(tmp_path / "absent.png")
+        open_image(tmp_path / "absent.png")
 
 
 def test_a_video_is_its_frames_in_order(tmp_path):
@@ -118,12 +120,12 @@ def test_frames_of_another_size_are_an_error(tmp_path):
 
 def test_ids_follow_content_not_place(tmp_path):
     one, two = (save(tmp_path / name, COLOUR) for name in ("a.png", "b.png"))
-    assert image(one).id == image(two).id == image_bytes(one.read_bytes(), "x").id
-    assert image(save(tmp_path / "c.png", COLOUR + 1)).id != image(one).id
+    assert open_image(one).id == open_image(two).id == image_bytes(one.read_bytes(), "x").id
+    assert open_image(save(tmp_path / "c.png", COLOUR + 1)).id != open_image(one).id
 
 
 def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
-    media = image(save(tmp_path / "secret.png", COLOUR))
+    media = open_image(save(tmp_path / "secret.png", COLOUR))
     assert "secret" not in repr(media)
     public = {name for name in dir(media) if not name.startswith("_")}
     assert public == {
@@ -139,7 +141,7 @@ def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
 
 
 def test_handles_travel_between_processes(tmp_path):
-    media = pickle.loads(pickle.dumps(image(save(tmp_path / "x.png", COLOUR))))
+    media = pickle.loads(pickle.dumps(open_image(save(tmp_path / "x.png", COLOUR))))
     np.testing.assert_array_equal(media.frame(0), COLOUR)
     held = pixels([COLOUR], times=(0.0,), is_video=False, id="k")
     assert pickle.loads(pickle.dumps(held)).id == "k"
@@ -148,11 +150,11 @@ def test_handles_travel_between_processes(tmp_path):
 def test_the_cache_is_bounded_and_shared(tmp_path):
     path = save(tmp_path / "x.png", COLOUR)
     CACHE.clear()
-    assert image(path).frame(0) is image(path).frame(0)
-    assert not image(path).frame(0).flags.writeable
+    assert open_image(path).frame(0) is open_image(path).frame(0)
+    assert not open_image(path).frame(0).flags.writeable
     small = FrameCache(max_bytes=2 * COLOUR.nbytes)
     for k in range(10):
-        small.get(image(save(tmp_path / f"{k}.png", COLOUR))._load[0])
+        small.get(open_image(save(tmp_path / f"{k}.png", COLOUR))._load[0])
     assert small.held_bytes <= 2 * COLOUR.nbytes
 
 

@@ -42,7 +42,7 @@ CASES = [
 ]
 
 
-def picture(number, size=(WIDTH, HEIGHT)):
+def image(number, size=(WIDTH, HEIGHT)):
     """A bar that moves and a shade that changes: no two frames are alike."""
     drawn = np.zeros((size[1], size[0], 3), np.uint8)
     drawn[..., 0] = number * 4 % 256
@@ -70,7 +70,7 @@ def write(
         stream.options = {"threads": "1", **(options or {})}
         sound = container.add_stream("aac", rate=8000) if audio else None
         for number, stamp in enumerate(stamps):
-            frame = av.VideoFrame.from_ndarray(picture(number, size), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(image(number, size), format="rgb24")
             frame.pts, frame.time_base = stamp, clock
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
@@ -139,7 +139,7 @@ def test_a_variable_rate_keeps_its_times(tmp_path, suffix):
         np.testing.assert_array_equal(video.frame(number), inorder[number])
 
 
-def test_time_zero_is_where_the_file_begins_not_its_pictures(tmp_path):
+def test_time_zero_is_where_the_file_begins_not_its_images(tmp_path):
     path = write(tmp_path / "x.mkv", [500, 600, 700], audio=True)
     assert video_file(path).times() == pytest.approx((0.5, 0.6, 0.7), abs=0.03)
     silent = write(tmp_path / "silent.ts", [500, 600, 700])
@@ -173,7 +173,7 @@ def test_odd_sizes_stay_odd(tmp_path):
     path = write(tmp_path / "x.mp4", EVENLY[:4], size=(63, 47), pixels="yuv444p")
     video = video_file(path)
     assert video.size == (63, 47)
-    assert np.abs(video.frame(2).astype(int) - picture(2, (63, 47))).max() < 60
+    assert np.abs(video.frame(2).astype(int) - image(2, (63, 47))).max() < 60
 
 
 def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
@@ -202,7 +202,7 @@ def test_ids_follow_content_not_place(tmp_path, plain):
     assert video_file(write(tmp_path / "b.mp4", VARIABLE)).id != video_file(plain).id
 
 
-def test_a_video_is_hashed_as_a_picture_is(plain):
+def test_a_video_is_hashed_as_an_image_is(plain):
     from harness.media import _FilesDigest
 
     assert video_file(plain).id == _FilesDigest((plain,))()
@@ -299,7 +299,7 @@ def test_a_forked_process_opens_files_for_itself(plain):
 
 def test_tables_alone_list_the_frames_of_a_large_file(tmp_path, monkeypatch):
     noise = np.random.default_rng(0).integers(0, 255, (240, 320, 3)).astype(np.uint8)
-    monkeypatch.setitem(globals(), "picture", lambda number, size: np.roll(noise, number, 0))
+    monkeypatch.setitem(globals(), "image", lambda number, size: np.roll(noise, number, 0))
     path = write(tmp_path / "x.mp4", EVENLY[:20], size=(320, 240), options={"crf": "1"}, audio=True)
     packets = []
     with av.open(str(path)) as container:
@@ -405,7 +405,7 @@ def test_a_name_with_a_colon_is_a_file(tmp_path, plain, monkeypatch):
     assert video_file(Path("concat:a.mp4")).frame(9).shape == (HEIGHT, WIDTH, 3)
 
 
-def test_a_huge_picture_is_refused_before_it_is_kept(tmp_path, monkeypatch):
+def test_a_huge_image_is_refused_before_it_is_kept(tmp_path, monkeypatch):
     path = write(tmp_path / "x.mp4", EVENLY[:3])
     monkeypatch.setattr("harness.masks.MAX_PIXELS", 1000)
     with pytest.raises(MediaError, match=r"x\.mp4"):
@@ -474,7 +474,7 @@ def test_a_bound_that_is_none_is_refused(tmp_path, monkeypatch, bound):
 
 def test_a_damaged_frame_on_disk_counts_as_none(tmp_path):
     disk = DiskCache(tmp_path, 10**6)
-    disk.put("ab-0", picture(1))
+    disk.put("ab-0", image(1))
     (path,) = tmp_path.rglob("*.npy")
     for bad in (b"", path.read_bytes()[:90], pickle.dumps("code"), b"\x93NUMPY"):
         path.write_bytes(bad)
@@ -484,9 +484,9 @@ def test_a_damaged_frame_on_disk_counts_as_none(tmp_path):
 
 
 def test_the_disk_cache_is_bounded_and_keeps_what_was_used(tmp_path):
-    disk = DiskCache(tmp_path, max_bytes=20 * picture(0).nbytes)
+    disk = DiskCache(tmp_path, max_bytes=20 * image(0).nbytes)
     for number in range(200):
-        disk.put(f"ab-{number}", picture(number))
+        disk.put(f"ab-{number}", image(number))
     disk._bound()
     held = list(tmp_path.rglob("*.npy"))
     assert sum(path.stat().st_size for path in held) <= disk.max_bytes
@@ -496,7 +496,7 @@ def test_the_disk_cache_is_bounded_and_keeps_what_was_used(tmp_path):
 def test_a_disk_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
     disk = DiskCache(tmp_path / "file", 10**6)
-    disk.put("ab-0", picture(0))
+    disk.put("ab-0", image(0))
     assert disk.get("ab-0") is None
 
 

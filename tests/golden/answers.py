@@ -184,8 +184,10 @@ def spoilt(rng: np.random.Generator, text: str) -> str:
     return text
 
 
-def choice_replies(rng: np.random.Generator, count: int) -> list[str]:
-    """Replies to a question with options, half of them awkward on purpose, half of random words."""
+def choice_responses(rng: np.random.Generator, count: int) -> list[str]:
+    """Responses to a question with options, half of them awkward on purpose, half of random
+    words.
+    """
     found = []
     for _ in range(count):
         if rng.random() < 0.5:
@@ -198,14 +200,14 @@ def choice_replies(rng: np.random.Generator, count: int) -> list[str]:
     return [spoilt(rng, text) for text in found]
 
 
-def number_replies(rng: np.random.Generator, truth: float, count: int) -> list[str]:
-    """Replies to a question for a number: awkward ones, and some near the truth."""
+def number_responses(rng: np.random.Generator, ground_truth: float, count: int) -> list[str]:
+    """Responses to a question for a number: awkward ones, and some near the ground truth."""
     found = []
     for _ in range(count):
         if rng.random() < 0.45:
             found.append(NUMBERS[int(rng.integers(len(NUMBERS)))])
             continue
-        near = truth * float(rng.choice([1, 0.5, 0.55, 0.95, 1.05, 1.2, 1.45, 1.5, 1.51, 2]))
+        near = ground_truth * float(rng.choice([1, 0.5, 0.55, 0.95, 1.05, 1.2, 1.45, 1.5, 1.51, 2]))
         number = f"{near:g}" if rng.random() < 0.5 else repr(near + float(rng.normal(0, 0.1)))
         forms = ("{}", "{} m", "It is {}", "{}.", "from 2 to {}", "{}m", "{} of 10")
         found.append(str(rng.choice(forms)).format(number))
@@ -213,15 +215,18 @@ def number_replies(rng: np.random.Generator, truth: float, count: int) -> list[s
 
 
 def view_changes(rng: np.random.Generator) -> tuple[str, str]:
-    """A reply and a truth in SPAR-Bench's form, the reply sometimes in another."""
+    """A response and a ground truth in SPAR-Bench's form, the response sometimes in another."""
     names = [AXES[int(place)] for place in rng.permutation(len(AXES))[: rng.integers(1, 6)]]
-    truth = {name: float(rng.choice([0.5, 1.0, 2.0, 30.0, 45.0])) for name in names}
+    ground_truth = {name: float(rng.choice([0.5, 1.0, 2.0, 30.0, 45.0])) for name in names}
     said = {
-        name: value * float(rng.choice([1, 0.5, 0.9, 1.3, 2, 0])) for name, value in truth.items()
+        name: value * float(rng.choice([1, 0.5, 0.9, 1.3, 2, 0]))
+        for name, value in ground_truth.items()
     }
     if rng.random() < 0.3:
         said[AXES[int(rng.integers(10))]] = float(rng.integers(0, 5))
     joined = (", " if rng.random() < 0.2 else ",").join(f"{k}:{v:g}" for k, v in said.items())
     odd = ("", "move_right", "move_right:1 m", joined + ",", "move_up:nan", "move_up:inf", "a:b:c")
-    reply = str(rng.choice(odd)) if rng.random() < 0.25 else joined
-    return spoilt(rng, reply), ",".join(f"{name}:{value:g}" for name, value in truth.items())
+    response = str(rng.choice(odd)) if rng.random() < 0.25 else joined
+    return spoilt(rng, response), ",".join(
+        f"{name}:{value:g}" for name, value in ground_truth.items()
+    )

@@ -22,8 +22,8 @@ def comparisons() -> Iterator[Comparison]:
 def video_mme(m: Modules) -> Comparison:
     file = read("video_mme/choices.json")
     wrong = [
-        float((m.choices.video_mme_choice(reply) or "") != letter)
-        for _, reply, _, letter in file["cases"]
+        float((m.choices.video_mme_choice(response) or "") != letter)
+        for _, response, _, letter in file["cases"]
     ]
     return line("videomme/official: letters", "eval_your_results.py", file, wrong)
 
@@ -33,8 +33,8 @@ def video_mme_totals(m: Modules) -> Comparison:
     deviations = []
     for name, (correct, answered) in file["totals"].items():
         totals = Totals((Metric("accuracy"),))
-        for duration, reply, answer, _ in file["cases"]:
-            letter = m.choices.video_mme_choice(reply)
+        for duration, response, answer, _ in file["cases"]:
+            letter = m.choices.video_mme_choice(response)
             if name in ("all", duration):
                 totals.add({"accuracy": Ratio(letter == answer, letter is not None)})
         deviations.append(gap(totals.values()["accuracy"], correct / answered))
@@ -44,8 +44,8 @@ def video_mme_totals(m: Modules) -> Comparison:
 def longvideobench(m: Modules) -> Comparison:
     file = read("longvideobench/choices.json")
     wrong = [
-        float(m.choices.longvideobench_choice(reply) != letter)
-        for _, reply, _, _, letter in file["cases"]
+        float(m.choices.longvideobench_choice(response) != letter)
+        for _, response, _, _, letter in file["cases"]
     ]
     return line("lvb/lmms: letters", "longvideobench/utils.py", file, wrong)
 
@@ -54,8 +54,8 @@ def longvideobench_totals(m: Modules) -> Comparison:
     """The official accuracy is rounded to five places; so is ours here."""
     file = read("longvideobench/choices.json")
     totals = Totals((Metric("accuracy"),))
-    for name, reply, count, answer, _ in file["cases"]:
-        letter = m.choices.longvideobench_choice(reply)
+    for name, response, count, answer, _ in file["cases"]:
+        letter = m.choices.longvideobench_choice(response)
         letter = letter or m.choices.seeded_choice(name, "ABCDE"[:count])
         totals.add({"accuracy": Mean(letter == answer)})
     found = round(totals.values()["accuracy"] or 0.0, 5)
@@ -65,26 +65,30 @@ def longvideobench_totals(m: Modules) -> Comparison:
 
 def sti_bench(m: Modules) -> Comparison:
     file = read("sti_bench/choices.json")
-    wrong = [float(m.choices.sti_bench_choice(reply) != letter) for reply, letter in file["cases"]]
+    wrong = [
+        float(m.choices.sti_bench_choice(response) != letter) for response, letter in file["cases"]
+    ]
     return line("sti/official: letters", "opensource_test.py", file, wrong)
 
 
-def vsi_score(m: Modules, name: str, kind: str, reply: str, truth: str) -> float:
+def vsi_score(m: Modules, name: str, kind: str, response: str, ground_truth: str) -> float:
     """The score of a sample by `vsi/official` or `vsi/lmms2026`."""
     if kind in m.vsi.CHOICE_TYPES:
-        found = m.vsi.choice_score(reply, truth)
+        found = m.vsi.choice_score(response, ground_truth)
     elif name == "official":
-        found = m.vsi.number_score(reply, float(truth))
+        found = m.vsi.number_score(response, float(ground_truth))
     else:
-        found = m.numeric.mean_relative_accuracy(m.numeric.first_number(reply), float(truth))
+        found = m.numeric.mean_relative_accuracy(
+            m.numeric.first_number(response), float(ground_truth)
+        )
     return float(found)
 
 
 def vsi_samples(m: Modules, name: str) -> Comparison:
     file = read(f"vsi_bench/{name}.json")
     deviations = [
-        gap(vsi_score(m, name, kind, reply, truth), score)
-        for kind, reply, truth, score in file["cases"]
+        gap(vsi_score(m, name, kind, response, ground_truth), score)
+        for kind, response, ground_truth, score in file["cases"]
     ]
     return line(f"vsi/{name}: samples", "vsibench/utils.py", file, deviations)
 
@@ -92,15 +96,17 @@ def vsi_samples(m: Modules, name: str) -> Comparison:
 def vsi_totals(m: Modules, name: str) -> Comparison:
     file = read(f"vsi_bench/{name}.json")
     totals = Totals(m.vsi.METRICS)
-    for kind, reply, truth, _ in file["cases"]:
-        totals.add({kind: Mean(vsi_score(m, name, kind, reply, truth))})
+    for kind, response, ground_truth, _ in file["cases"]:
+        totals.add({kind: Mean(vsi_score(m, name, kind, response, ground_truth))})
     return line(f"vsi/{name}: averages", "vsibench/utils.py", file, averaged(totals, file))
 
 
 def vsi_numbers(m: Modules) -> Comparison:
     file = read("vsi_bench/numbers.json")
-    deviations = [gap(m.numeric.first_number(reply), number) for reply, number in file["cases"]]
-    return line("vsi/lmms2026: numbers in replies", "vsibench/utils.py", file, deviations)
+    deviations = [
+        gap(m.numeric.first_number(response), number) for response, number in file["cases"]
+    ]
+    return line("vsi/lmms2026: numbers in responses", "vsibench/utils.py", file, deviations)
 
 
 def averaged(totals: Totals, file: Any) -> list[float]:
@@ -109,14 +115,14 @@ def averaged(totals: Totals, file: Any) -> list[float]:
     return [gap(values[name], official) for name, official in file["totals"].items()]
 
 
-def spar_score(m: Modules, task: str, reply: str, answer: str) -> float:
+def spar_score(m: Modules, task: str, response: str, answer: str) -> float:
     """The score of a sample by `spar/official`."""
     if task == m.spar.VIEW_CHANGE:
-        found = m.spar.view_change_score(reply, answer)
+        found = m.spar.view_change_score(response, answer)
     elif task in m.spar.LEVELS["Low"]:
-        found = m.spar.number_score(reply, float(answer), task=task)
+        found = m.spar.number_score(response, float(answer), task=task)
     else:
-        found = m.spar.choice_score(reply, answer)
+        found = m.spar.choice_score(response, answer)
     return float(found)
 
 
@@ -129,8 +135,8 @@ def spar_samples(m: Modules) -> Comparison:
 def spar_totals(m: Modules) -> Comparison:
     file = read("spar/scores.json")
     totals = Totals(m.spar.METRICS)
-    for task, reply, answer, _ in file["cases"]:
-        totals.add({task: Mean(spar_score(m, task, reply, answer))})
+    for task, response, answer, _ in file["cases"]:
+        totals.add({task: Mean(spar_score(m, task, response, answer))})
     official = dict(file["totals"])
     official["Middle, as printed"] = official.pop("Middle")
     deviations = averaged(totals, {"totals": official})
@@ -138,14 +144,14 @@ def spar_totals(m: Modules) -> Comparison:
 
 
 def temp_compass_rating(m: Modules, name: str, case: list[Any]) -> bool | None:
-    """What the rules of a format say of a reply; a reply that is missing fits no rule."""
-    _, question, answer, reply, _ = case
-    if reply is None:
+    """What the rules of a format say of a response; a response that is missing fits no rule."""
+    _, question, answer, response, _ = case
+    if response is None:
         return None
     rule = {
-        "multi-choice": lambda: m.tempcompass.multiple_choice(reply, answer),
-        "yes_no": lambda: m.tempcompass.yes_no(reply, answer),
-        "caption_matching": lambda: m.tempcompass.caption_match(reply, question, answer),
+        "multi-choice": lambda: m.tempcompass.multiple_choice(response, answer),
+        "yes_no": lambda: m.tempcompass.yes_no(response, answer),
+        "caption_matching": lambda: m.tempcompass.caption_match(response, question, answer),
     }[name]
     return rule()  # type: ignore[no-any-return, no-untyped-call]
 

@@ -50,7 +50,7 @@ def davis() -> Iterator[Comparison]:
     worst = {"J": 0.0, "F": 0.0}
     functions = {"J": region_similarity_frame, "F": boundary_f_measure_frame}
     for case in file["cases"]:
-        masks = rle(case, "truth"), rle(case, "predicted")
+        masks = rle(case, "ground_truth"), rle(case, "predicted")
         for name, function in functions.items():
             found = function(*masks, void=rle(case, "void"))
             worst[name] = max(worst[name], gap(found, case[name]))
@@ -66,12 +66,12 @@ def mevis() -> Iterator[Comparison]:
     for case in file["cases"]:
         size = case["size"]
         objects = [[Rle(*size, counts) for counts in track] for track in case["objects"]]
-        truth = [first.union(*rest) for first, *rest in zip(*objects, strict=True)]
+        ground_truth = [first.union(*rest) for first, *rest in zip(*objects, strict=True)]
         said = [Rle(*size, counts) for counts in case["predicted"]]
         worst = max(
             worst,
-            gap(float(region_similarity(truth, said).mean()), case["J"]),
-            gap(float(boundary_f_measure(truth, said).mean()), case["F"]),
+            gap(float(region_similarity(ground_truth, said).mean()), case["J"]),
+            gap(float(boundary_f_measure(ground_truth, said).mean()), case["F"]),
         )
     yield Comparison("rvos/mevis", "MeViS eval_mevis.py", file["commit"], len(file["cases"]), worst)
 
@@ -100,7 +100,7 @@ def lisa() -> Iterator[Comparison]:
         totals = Totals((Metric("gIoU", epsilon=1e-5), Metric("cIoU", epsilon=1e-10)))
         for case in group["cases"]:
             shared, union = overlap(
-                rle(case, "truth"), rle(case, "predicted"), ignore=rle(case, "ignore")
+                rle(case, "ground_truth"), rle(case, "predicted"), ignore=rle(case, "ignore")
             )
             iou = lisa_iou(shared, union)
             sample = max(sample, gap(iou, case["iou"]))
@@ -122,7 +122,7 @@ def visionreasoner() -> Iterator[Comparison]:
     file = read("visionreasoner/overlap.json")
     totals = Totals((Metric("gIoU"), Metric("cIoU"), Metric("bbox_iou")))
     for case in file["cases"]:
-        shared, union = overlap(rle(case, "truth"), rle(case, "predicted"))
+        shared, union = overlap(rle(case, "ground_truth"), rle(case, "predicted"))
         totals.add(
             {
                 "gIoU": Mean(visionreasoner_iou(shared, union)),
@@ -148,8 +148,8 @@ def visionreasoner() -> Iterator[Comparison]:
         "count/exact", "VisionReasoner calculate_counting.py", counts["commit"], len(rows), worst
     )
     boxes = read("visionreasoner/boxes.json")
-    truth, said, expected = zip(*boxes["cases"], strict=True)
-    found = box_iou(truth, said)
+    ground_truth, said, expected = zip(*boxes["cases"], strict=True)
+    found = box_iou(ground_truth, said)
     worst = max(gap(float(found[k, k]), value) for k, value in enumerate(expected))
     yield Comparison(
         "box IoU, right and bottom exclusive",

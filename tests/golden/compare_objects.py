@@ -31,13 +31,13 @@ def labels(case: dict[str, Any], name: str) -> Any:
 
 def davis_objects(m: Modules, case: dict[str, Any]) -> tuple[Any, Any]:
     """Our J and F of a video's objects, as arrays and as run-lengths."""
-    truth, void = m.unsupervised.true_objects(labels(case, "truth"))
+    ground_truth, void = m.unsupervised.true_objects(labels(case, "ground_truth"))
     said = m.unsupervised.proposals(labels(case, "predicted"))
-    arrays = m.unsupervised.unsupervised_scores(truth, said, void)
+    arrays = m.unsupervised.unsupervised_scores(ground_truth, said, void)
     if len(said) > 8:  # a matrix of matches takes long enough once
         return arrays, arrays
     runs = m.unsupervised.unsupervised_scores(
-        [track(one) for one in truth], [track(one) for one in said], track(void)
+        [track(one) for one in ground_truth], [track(one) for one in said], track(void)
     )
     return arrays, runs
 
@@ -88,9 +88,9 @@ def visa_davis(m: Modules) -> Pairs:
     scores = []
     for case in file["cases"]:
         yield numbers[case["video"], case["expression"]], case["number"]
-        truth, said = (tracked(case, case[name]) for name in ("truth", "predicted"))
-        j = float(m.region.region_similarity(truth, said).mean())
-        f = float(m.boundary.boundary_f_measure(truth, said).mean())
+        ground_truth, said = (tracked(case, case[name]) for name in ("ground_truth", "predicted"))
+        j = float(m.region.region_similarity(ground_truth, said).mean())
+        f = float(m.boundary.boundary_f_measure(ground_truth, said).mean())
         yield from equal((j, f), (case["J"], case["F"]))
         scores.append({"J": Mean(j), "F": Mean(f)})
     found = totals((*map(Metric, "JF"), JF), scores)

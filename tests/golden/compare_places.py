@@ -22,7 +22,7 @@ def comparisons() -> Iterator[Comparison]:
 def vstar_parts(m: Modules, item: Any) -> tuple[int | None, list[float], list[Any]]:
     """Rating, temporal IoU and IoU of frames of an item, in both chains."""
     said = item["answer_vqa"].removeprefix("judge says: ").removesuffix("|")
-    truth = [
+    ground_truth = [
         (box["timestamp"], Box(box["xmin"], box["ymin"], box["xmax"], box["ymax"]))
         for box in item["bboxes"]
     ]
@@ -32,7 +32,7 @@ def vstar_parts(m: Modules, item: Any) -> tuple[int | None, list[float], list[An
         for name in ("answer_temporal", "answer_temporal_2")
     ]
     spatial = [
-        m.vstar.frame_ious(truth, item[name] or {})
+        m.vstar.frame_ious(ground_truth, item[name] or {})
         for name in ("answer_spatial", "answer_spatial_2")
     ]
     return m.vstar.read_rating(said), temporal, spatial
@@ -100,27 +100,33 @@ def vstar_totals(m: Modules) -> Comparison:
 def vstar_intervals(m: Modules) -> Comparison:
     file = read("vstar/intervals.json")
     deviations = [
-        gap(m.intervals.temporal_iou_of_hull(Interval(*truth), m.vstar.read_interval(answer)), iou)
-        for truth, answer, iou in file["cases"]
+        gap(
+            m.intervals.temporal_iou_of_hull(
+                Interval(*ground_truth), m.vstar.read_interval(answer)
+            ),
+            iou,
+        )
+        for ground_truth, answer, iou in file["cases"]
     ]
     return line("vstar/official: temporal IoU", "eval.py", file, deviations)
 
 
-def vstar_replies(m: Modules) -> Comparison:
+def vstar_responses(m: Modules) -> Comparison:
     file = read("vstar/intervals.json")
     wrong = [
-        float(list(m.vstar.interval_in(reply) or []) != found) for reply, found in file["replies"]
+        float(list(m.vstar.interval_in(response) or []) != found)
+        for response, found in file["responses"]
     ]
-    return line("vstar: times in replies", "inference_demo.py", file, wrong)
+    return line("vstar: times in responses", "inference_demo.py", file, wrong)
 
 
 def seg_zero(m: Modules) -> Comparison:
     file = read("segzero/matching.json")
     deviations = []
-    for truth, predicted, score in file["cases"]:
+    for ground_truth, predicted, score in file["cases"]:
         true, said = (
             m.matching.Objects([box for box, _ in rows], [point for _, point in rows])
-            for rows in (truth, predicted)
+            for rows in (ground_truth, predicted)
         )
         deviations.append(gap(m.matching.matching_score(true, said), score))
     return line("joint matching of boxes and points", "vision_reasoner.py", file, deviations)
@@ -141,9 +147,9 @@ def items_of(m: Modules, case: Any) -> list[Any]:
         m.detection.detection_item(
             item["image"],
             item["category"],
-            truth=[Box(*row[:4]) for row in item["truth"]],
-            areas=[row[4] for row in item["truth"]],
-            crowd=[row[5] for row in item["truth"]],
+            ground_truth=[Box(*row[:4]) for row in item["ground_truth"]],
+            areas=[row[4] for row in item["ground_truth"]],
+            crowd=[row[5] for row in item["ground_truth"]],
             predicted=[Box(*row[:4]) for row in item["predicted"]],
             scores=[row[4] for row in item["predicted"]],
         )
@@ -154,7 +160,7 @@ def items_of(m: Modules, case: Any) -> list[Any]:
 def area_scores(m: Modules) -> Comparison:
     file = read("visionreasoner/area_score.json")
     deviations = [
-        gap(m.detection.area_score(Box(*box), tuple(size), has_truth=known), score)
+        gap(m.detection.area_score(Box(*box), tuple(size), has_ground_truth=known), score)
         for box, size, known, score in file["cases"]
     ]
     return line("coco_ap_area_score: scores", "evaluation_coco.py", file, deviations)
@@ -164,7 +170,7 @@ CHECKS: dict[str, Check] = {
     "vstar": vstar_samples,
     "vstar totals": vstar_totals,
     "vstar intervals": vstar_intervals,
-    "vstar replies": vstar_replies,
+    "vstar responses": vstar_responses,
     "seg_zero": seg_zero,
     "coco": coco,
     "area scores": area_scores,

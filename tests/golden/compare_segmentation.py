@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.metrics import generalised, grec, normalised, overlap, referring
 from harness.scores import Mean, Metric, Ratio
 from harness.tasks.grefcoco.task import square_mask
-from harness.tasks.refer.annotations import Picture, Thing
+from harness.tasks.refer.annotations import ImageInfo, Thing
 from harness.types import Box
 
 OURS = SimpleNamespace(
@@ -27,10 +27,10 @@ LISA = Metric("gIoU", epsilon=1e-5), Metric("cIoU", epsilon=1e-10)
 
 def llmseg_samples(m: Modules) -> Pairs:
     for case in read("llmseg/masks.json")["cases"]:
-        truth, ignore = masks(case, "truth", "ignore")
+        ground_truth, ignore = masks(case, "ground_truth", "ignore")
         height, width = case["size"]
         said = mask(tuple(case["answer_size"]), case["predicted"])
-        for first, second, void in forms(truth, said, ignore):
+        for first, second, void in forms(ground_truth, said, ignore):
             if (said.height, said.width) != (height, width):
                 second = m.normalised.nearest_resize(second, height=height, width=width)
             counts = m.overlap.overlap(first, second, void)
@@ -46,9 +46,9 @@ def forms(*found: Rle | None) -> Iterator[list[Any]]:
 
 def llmseg_squares(m: Modules) -> Pairs:
     for case in read("llmseg/masks.json")["cases"][::3]:
-        truth, ignore = masks(case, "truth", "ignore")
+        ground_truth, ignore = masks(case, "ground_truth", "ignore")
         said = mask(tuple(case["answer_size"]), case["predicted"])
-        counts = m.normalised.normalised_overlap(truth, said, ignore)
+        counts = m.normalised.normalised_overlap(ground_truth, said, ignore)
         yield from equal(counts, (case["square_I"], case["square_U"]))
 
 
@@ -69,13 +69,13 @@ def llmseg_totals(m: Modules) -> Pairs:
 
 
 def expressions(m: Modules) -> Iterator[tuple[dict[str, Any], list[Any]]]:
-    """Each picture with the counts of its expressions."""
+    """Each image with the counts of its expressions."""
     for case in read("lisa/referring.json")["cases"]:
         size, counts = tuple(case["size"]), []
         for parts, said in zip(case["objects"], case["predicted"], strict=True):
             decoded = [mask(size, part) for part in parts]
-            truth = m.referring.referring_mask(decoded, form="compat")
-            counts.append(m.overlap.overlap(truth, mask(size, said)))
+            ground_truth = m.referring.referring_mask(decoded, form="compat")
+            counts.append(m.overlap.overlap(ground_truth, mask(size, said)))
         yield case, counts
 
 
@@ -98,7 +98,7 @@ def lisa_referring_totals(m: Modules) -> Pairs:
 def rela_samples(m: Modules) -> Pairs:
     for group in read("rela/samples.json")["groups"]:
         for case in group["cases"]:
-            for pair in forms(*masks(case, "truth", "predicted")):
+            for pair in forms(*masks(case, "ground_truth", "predicted")):
                 yield from equal(
                     rela_credit(m, case, *pair), (case[key] for key in ("iou", "I", "U"))
                 )
@@ -112,19 +112,22 @@ def rela_mapper(m: Modules) -> Pairs:
             Thing(id=1, image_id=1, category_id=1, crowd=bool(one["iscrowd"]), plain=one, where="")
             for one in case["objects"]
         ]
-        picture = Picture(id=1, file_name="", width=width, height=height)
-        truth = square_mask(things, picture)
-        yield from equal((truth.counts == case["truth"], 1, *truth.size), (True, *case["grid"]))
-        said = Rle.from_array(np.roll(truth.to_array(), 1 + number % 5, axis=number % 2))
+        image = ImageInfo(id=1, file_name="", width=width, height=height)
+        ground_truth = square_mask(things, image)
+        yield from equal(
+            (ground_truth.counts == case["ground_truth"], 1, *ground_truth.size),
+            (True, *case["grid"]),
+        )
+        said = Rle.from_array(np.roll(ground_truth.to_array(), 1 + number % 5, axis=number % 2))
         credit = m.generalised.rela_credit(
-            m.overlap.overlap(truth, said), no_target=not things, said_no_target=case["said"]
+            m.overlap.overlap(ground_truth, said), no_target=not things, said_no_target=case["said"]
         )
         yield from equal(credit, (case[key] for key in ("iou", "I", "U")))
 
 
-def rela_credit(m: Modules, case: dict[str, Any], truth: Any, said: Any) -> Any:
+def rela_credit(m: Modules, case: dict[str, Any], ground_truth: Any, said: Any) -> Any:
     """What a sample adds."""
-    counts = m.overlap.overlap(truth, said)
+    counts = m.overlap.overlap(ground_truth, said)
     return m.generalised.rela_credit(counts, no_target=case["none"], said_no_target=case["said"])
 
 
@@ -141,7 +144,7 @@ def rela_totals(m: Modules) -> Pairs:
 
 def rela_scores(m: Modules, case: dict[str, Any]) -> dict[str, Any]:
     """The statistics of a sample."""
-    credit = rela_credit(m, case, *masks(case, "truth", "predicted"))
+    credit = rela_credit(m, case, *masks(case, "ground_truth", "predicted"))
     scores = {"gIoU": Mean(credit.iou), "cIoU": Ratio(credit.intersection, credit.union)}
     if case["none"]:
         return {**scores, "N_acc": Ratio(case["said"], 1)}
@@ -163,12 +166,12 @@ def nonobject_samples(m: Modules) -> Pairs:
 
 def nonobject(m: Modules, case: dict[str, Any]) -> tuple[Any, bool]:
     """What a sample adds, and whether a box hits."""
-    truth, said = masks(case, "truth", "predicted")
+    ground_truth, said = masks(case, "ground_truth", "predicted")
     boxes = [Box(*sides) for sides in case["boxes"]]
     credit = m.generalised.nonobject_credit(
-        m.overlap.overlap(truth, said), no_target=truth.area == 0, boxes=len(boxes)
+        m.overlap.overlap(ground_truth, said), no_target=ground_truth.area == 0, boxes=len(boxes)
     )
-    true_box = Box(*case["box"]) if case["box"] else m.generalised.nonobject_box(truth)
+    true_box = Box(*case["box"]) if case["box"] else m.generalised.nonobject_box(ground_truth)
     return credit, m.generalised.nonobject_box_hit(true_box, boxes)
 
 
@@ -184,7 +187,7 @@ def nonobject_totals(m: Modules) -> Pairs:
                     "cIoU": Ratio(credit.intersection, credit.union),
                 }
             )
-            if masks(case, "truth")[0].area == 0:
+            if masks(case, "ground_truth")[0].area == 0:
                 scores[-1]["N-Acc"] = Ratio(not case["boxes"], 1)
         found = totals(map(Metric, group["totals"]), scores)
         yield from equal(found.values(), group["totals"].values())
@@ -193,13 +196,13 @@ def nonobject_totals(m: Modules) -> Pairs:
 def grec_pairs(m: Modules) -> Pairs:
     for case in read("grefcoco/boxes.json")["cases"]:
         if "giou" in case:
-            found = m.grec.generalised_box_iou(case["truth"], case["predicted"])
+            found = m.grec.generalised_box_iou(case["ground_truth"], case["predicted"])
             yield from equal(found.ravel().tolist(), np.ravel(case["giou"]).tolist())
 
 
 def grec_samples(m: Modules) -> Pairs:
     for case in read("grefcoco/boxes.json")["cases"]:
-        yield m.grec.grec_f1(case["truth"], confident(m, case)), case["f1"]
+        yield m.grec.grec_f1(case["ground_truth"], confident(m, case)), case["f1"]
 
 
 def confident(m: Modules, case: dict[str, Any]) -> Any:
@@ -211,8 +214,12 @@ def grec_totals(m: Modules) -> Pairs:
     file, scores = read("grefcoco/boxes.json"), []
     for case in file["cases"]:
         kept = confident(m, case)
-        accuracy = {"T_acc": Mean(bool(kept))} if case["truth"] else {"N_acc": Mean(not kept)}
-        scores.append({"F1_score": Mean(m.grec.grec_f1(case["truth"], kept) >= 1.0), **accuracy})
+        accuracy = (
+            {"T_acc": Mean(bool(kept))} if case["ground_truth"] else {"N_acc": Mean(not kept)}
+        )
+        scores.append(
+            {"F1_score": Mean(m.grec.grec_f1(case["ground_truth"], kept) >= 1.0), **accuracy}
+        )
     found = totals(map(Metric, file["totals"]), scores)
     yield from equal(found.values(), file["totals"].values())
 

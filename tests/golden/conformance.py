@@ -37,7 +37,7 @@ The libraries that the golden files were made with:
 | --- | --- | --- |"""
 DEPENDENCIES = (
     (
-        "ReasonSeg's truth (`seg/lisa`, `seg/visionreasoner`, `seg/segzero`)",
+        "ReasonSeg's ground truth (`seg/lisa`, `seg/visionreasoner`, `seg/segzero`)",
         "OpenCV: `fillPoly` changed in 4.11",
         "LISA's pin, 4.8.0.74, drawn by our own code; `seg/lisa@cv4.11` is the other",
     ),

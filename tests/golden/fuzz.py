@@ -119,7 +119,7 @@ FAMILIES = {
         ("V-STaR",),
         "make_places.v_star",
         "compare_places",
-        ("vstar", "vstar totals", "vstar intervals", "vstar replies"),
+        ("vstar", "vstar totals", "vstar intervals", "vstar responses"),
     ),
     "matching": Family(("Seg-Zero",), "make_places.seg_zero", "compare_places", ("seg_zero",)),
     "coco": Family((), "make_places.coco", "compare_places", ("coco",)),

@@ -29,7 +29,7 @@ from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 HERE = Path(__file__).resolve().parent
 COUNT = 5_000
-"""Replies in a round."""
+"""Responses in a round."""
 SAME = 1e-9
 
 
@@ -69,10 +69,10 @@ def local(folder: str, name: str) -> ModuleType:
 
 
 def beside(folder: str, name: str) -> ModuleType:
-    """A generator that imports `replies` from its own folder."""
+    """A generator that imports `responses` from its own folder."""
     import sys
 
-    sys.modules["replies"] = local(folder, "replies")
+    sys.modules["responses"] = local(folder, "responses")
     return local(folder, name)
 
 
@@ -93,8 +93,8 @@ def compared(what: str, rows: Iterable[tuple[Any, Any, Any]]) -> Finding:
 def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
     """VisionReasoner's three terms and Seg-Zero's five, soft and strict."""
     made = beside("visionreasoner_reward", "make_scores")
-    replies = made.cases.__globals__
-    replies["SEED"], replies["COUNT"] = seed, COUNT
+    responses = made.cases.__globals__
+    responses["SEED"], responses["COUNT"] = seed, COUNT
     place = official / "Seg-Zero"
     many = made.module(place, "vision_reasoner")
     both = {
@@ -104,33 +104,37 @@ def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
     cases = list(made.cases())
 
     def several() -> Iterator[tuple[Any, Any, Any]]:
-        for reply, meant, _, _ in cases:
+        for response, meant, _, _ in cases:
             items = [objects.Item(Box(*one["bbox_2d"]), Point(*one["point_2d"])) for one in meant]
-            truth = json.dumps(meant)
+            ground_truth = json.dumps(meant)
             ours = (
-                objects.thinking_format(reply) + objects.answer_format(reply),
-                objects.accuracy(reply, items).total,
-                objects.non_repeat(reply),
+                objects.thinking_format(response) + objects.answer_format(response),
+                objects.accuracy(response, items).total,
+                objects.non_repeat(response),
             )
             theirs = (
-                many.vision_reasoner_format_reward(reply),
-                many.vision_reasoner_accuracy_reward(reply, truth),
-                many.vision_reasoner_non_repeat_reward(reply),
+                many.vision_reasoner_format_reward(response),
+                many.vision_reasoner_accuracy_reward(response, ground_truth),
+                many.vision_reasoner_non_repeat_reward(response),
             )
-            yield [reply, meant], ours, tuple(map(float, theirs))
+            yield [response, meant], ours, tuple(map(float, theirs))
 
     def single(name: Any) -> Iterator[tuple[Any, Any, Any]]:
-        for _, _, reply, alone in cases:
+        for _, _, response, alone in cases:
             box, *points = alone
             meant = one_object.Meant(Box(*box), (Point(*points[0]), Point(*points[1])))
             ours = (
-                one_object.thinking_format(reply),
-                one_object.answer_format(reply, semantics=name),
-                one_object.box_iou(reply, meant, semantics=name),
-                one_object.box_l1(reply, meant, semantics=name),
-                one_object.points_l1(reply, meant, semantics=name),
+                one_object.thinking_format(response),
+                one_object.answer_format(response, semantics=name),
+                one_object.box_iou(response, meant, semantics=name),
+                one_object.box_l1(response, meant, semantics=name),
+                one_object.points_l1(response, meant, semantics=name),
             )
-            yield [reply, alone], ours, made.bits(both[name], reply, made.seg_truth(alone))
+            yield (
+                [response, alone],
+                ours,
+                made.bits(both[name], response, made.seg_ground_truth(alone)),
+            )
 
     yield compared("VisionReasoner's reward", several())
     for name in both:
@@ -139,18 +143,20 @@ def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
 
 def group(case: Mapping[str, str], extra: Mapping[str, Any]) -> Group:
     """One rollout of a question of a kind."""
-    kind, truth = case["kind"], case["truth"]
+    kind, ground_truth = case["kind"], case["ground_truth"]
     forms = {"multiple choice": (AnswerForm.CHOICE, "choice"), "OCR": (AnswerForm.TEXT, "text")}
     form, name = forms.get(kind, (AnswerForm.NUMBER, "number"))
-    answer = Answer(**{name: float(truth) if name == "number" else truth})  # type: ignore[arg-type]
-    picture = media.pixels([np.zeros((4, 4, 3), np.uint8)], times=[0], is_video=False, id="p")
+    answer = Answer(**{name: float(ground_truth) if name == "number" else ground_truth})  # type: ignore[arg-type]
+    image = media.pixels([np.zeros((4, 4, 3), np.uint8)], times=[0], is_video=False, id="p")
     return Group(
         sample=Sample(
             id="s",
-            query=Query(id="q", text="?", media=(picture,), forms=(form,)),
-            target=Target(answer=answer, extra={**extra, "problem_type": kind, "solution": truth}),
+            query=Query(id="q", text="?", media=(image,), forms=(form,)),
+            target=Target(
+                answer=answer, extra={**extra, "problem_type": kind, "solution": ground_truth}
+            ),
         ),
-        rollouts=(Rollout(text=case["reply"], tokens=1),),
+        rollouts=(Rollout(text=case["response"], tokens=1),),
         canvas=(4, 4),
         count_tokens=len,
     )
@@ -164,15 +170,17 @@ def answered(
     accuracy: Callable[..., float],
     **others: Any,
 ) -> Finding:
-    """Accuracy and format of replies to questions; a "nan" that is officially right is left out."""
+    """Accuracy and format of responses to questions; a "nan" that is officially right is
+    left out.
+    """
 
     def rows() -> Iterator[tuple[Any, Any, Any]]:
         for case in made.cases(seed, COUNT):
             shown = group(case, {"map": made.TRUE_MAP})
             with contextlib.redirect_stdout(io.StringIO()):
                 official = made.scored(space, case, **others)
-            ours = [accuracy(shown, shown.rollouts[0]), format_reward(case["reply"])]
-            if case["kind"] == "regression" and "nan" in case["reply"]:
+            ours = [accuracy(shown, shown.rollouts[0]), format_reward(case["response"])]
+            if case["kind"] == "regression" and "nan" in case["response"]:
                 official[0] = ours[0]  # documented: officially right whatever is true
             yield case, ours, official
 

@@ -156,13 +156,13 @@ def pairs(rng: np.random.Generator, rounds: int, large: int) -> Iterator[tuple[M
     """Every kind of mask in a small size, `rounds` times, then `large` tame ones in large sizes."""
     for turn in range(rounds):
         for place, kind in enumerate(KINDS):
-            truth = mask_of(kind, SMALL[(place * 5 + turn * 3) % len(SMALL)], rng)
-            yield truth, answer_to(truth, rng)
+            ground_truth = mask_of(kind, SMALL[(place * 5 + turn * 3) % len(SMALL)], rng)
+            yield ground_truth, answer_to(ground_truth, rng)
     for turn in range(large):
         kind = ("ellipse", "rectangle", "polygon", "corner", "two", "column")[turn % 6]
-        truth = mask_of(kind, LARGE[turn % len(LARGE)], rng)
+        ground_truth = mask_of(kind, LARGE[turn % len(LARGE)], rng)
         shift = (int(rng.integers(-15, 16)), int(rng.integers(-15, 16)))
-        yield truth, transformed(truth, shift=shift, grow=int(rng.integers(-3, 4)))
+        yield ground_truth, transformed(ground_truth, shift=shift, grow=int(rng.integers(-3, 4)))
 
 
 def ignored(mask: Mask, rng: np.random.Generator) -> Mask | None:
@@ -191,7 +191,7 @@ def shapes(rng: np.random.Generator, size: tuple[int, int]) -> list[dict[str, ob
 
 
 def polygon(rng: np.random.Generator, size: tuple[int, int]) -> list[list[float]]:
-    """Corners as annotation tools write them, some of them outside of the picture."""
+    """Corners as annotation tools write them, some of them outside of the image."""
     height, width = size
     corners = int(rng.choice([1, 2, 3, 4, 5, 9]))
     low, high = (0.0, 1.0) if rng.random() < 0.6 else (-0.5, 1.5)

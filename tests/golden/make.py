@@ -43,13 +43,13 @@ def davis(official: Path) -> None:
     metrics = module(official / "davis2017-evaluation/davis2017/metrics.py")
     rng = np.random.default_rng(SEED)
     cases = []
-    for truth, predicted in pairs(rng, 14, 120):
-        void = ignored(truth, rng)
+    for ground_truth, predicted in pairs(rng, 14, 120):
+        void = ignored(ground_truth, rng)
         cases.append(
             {
-                **encoded(truth=truth, predicted=predicted, void=void),
-                "J": float(metrics.db_eval_iou(truth, predicted, void)),
-                "F": float(metrics.db_eval_boundary(truth, predicted, void)),
+                **encoded(ground_truth=ground_truth, predicted=predicted, void=void),
+                "J": float(metrics.db_eval_iou(ground_truth, predicted, void)),
+                "F": float(metrics.db_eval_boundary(ground_truth, predicted, void)),
             }
         )
     radii = []
@@ -77,15 +77,15 @@ def davis_real(official: Path, real: Path) -> None:
         for frame in range(len(frames) - 2):
             for change in changes:
                 rest = {key: value for key, value in change.items() if key != "later"}
-                truth = frames[frame]
+                ground_truth = frames[frame]
                 predicted = transformed(frames[frame + change["later"]], **rest)
                 cases.append(
                     {
                         "track": track,
                         "frame": frame,
                         **change,
-                        "J": float(metrics.db_eval_iou(truth, predicted)),
-                        "F": float(metrics.db_eval_boundary(truth, predicted)),
+                        "J": float(metrics.db_eval_iou(ground_truth, predicted)),
+                        "F": float(metrics.db_eval_boundary(ground_truth, predicted)),
                     }
                 )
     write("davis2017/real.json", "davis2017-evaluation", "davis2017/metrics.py", cases=cases)
@@ -117,8 +117,8 @@ def mevis_video(number: int, tool: Any, folder: Path, rng: np.random.Generator) 
     ]
     for track in objects:
         track.extend(transformed(track[0], shift=(step, -2 * step)) for step in range(1, count))
-    truth = [np.any([track[frame] for track in objects], axis=0) for frame in range(count)]
-    predicted = [answer_to(mask, rng) for mask in truth]
+    ground_truth = [np.any([track[frame] for track in objects], axis=0) for frame in range(count)]
+    predicted = [answer_to(mask, rng) for mask in ground_truth]
     names, ids = [f"{frame:05d}" for frame in range(count)], []
     for track in objects:
         ids.append(len(tool.mask_dict))
@@ -146,7 +146,10 @@ def lisa_overlap(official: Path) -> None:
         ReduceOp=types.SimpleNamespace(SUM=None), all_reduce=lambda *_, **__: None
     )
     rng = np.random.default_rng(SEED + 2)
-    found = [(truth, answer, ignored(truth, rng)) for truth, answer in pairs(rng, 18, 20)]
+    found = [
+        (ground_truth, answer, ignored(ground_truth, rng))
+        for ground_truth, answer in pairs(rng, 18, 20)
+    ]
     found += [(mask, mask, None) for mask, _ in pairs(rng, 2, 0)]
     groups = []
     for start in range(0, len(found), 80):
@@ -177,8 +180,13 @@ def lisa_overlap(official: Path) -> None:
         queries = [{"images": blank, "images_clip": blank, "case": case} for case in group]
         giou, ciou = function(queries, LisaModel(), 0, None, args)
         cases = [
-            {**encoded(truth=truth, predicted=answer, ignore=ignore), "I": i, "U": u, "iou": iou}
-            for (truth, answer, ignore), i, u, iou in zip(
+            {
+                **encoded(ground_truth=ground_truth, predicted=answer, ignore=ignore),
+                "I": i,
+                "U": u,
+                "iou": iou,
+            }
+            for (ground_truth, answer, ignore), i, u, iou in zip(
                 group, seen["Intersec"], seen["Union"], seen["gIoU"], strict=True
             )
         ]
@@ -195,19 +203,27 @@ def visionreasoner(official: Path) -> None:
         {"np": np},
     )
     rng = np.random.default_rng(SEED + 4)
-    cases, results, truths = [], [], []
-    for number, (truth, answer) in enumerate(pairs(rng, 18, 20)):
+    cases, results, ground_truths = [], [], []
+    for number, (ground_truth, answer) in enumerate(pairs(rng, 18, 20)):
         true_box, boxes = box(rng), [box(rng) for _ in range(number % 4)]
         if number % 5 == 0:  # an IoU of exactly one half, which is no hit
             true_box, boxes = [0, 0, 10, 10], [[0, 0, 10, 5]]
         elif number % 5 == 1:
             boxes = [*boxes, [side + 1 for side in true_box]]
         results.append({"thinking": "", "bboxes": boxes, "masks": answer})
-        truths.append({"image_id": number, "ann_id": number, "mask": truth, "bbox": true_box})
-        cases.append({**encoded(truth=truth, predicted=answer), "box": true_box, "boxes": boxes})
+        ground_truths.append(
+            {"image_id": number, "ann_id": number, "mask": ground_truth, "bbox": true_box}
+        )
+        cases.append(
+            {
+                **encoded(ground_truth=ground_truth, predicted=answer),
+                "box": true_box,
+                "boxes": boxes,
+            }
+        )
     rows: list[dict[str, Any]] = []
     model = types.SimpleNamespace(segment_objects_batch=lambda *_: results)
-    functions["process_batch"](model, None, None, truths, rows, True)
+    functions["process_batch"](model, None, None, ground_truths, rows, True)
     inside = summary(place / "calculate_iou_with_bbox.py", rows)
     for case, row, item in zip(cases, rows, inside["all_ious"], strict=True):
         case |= {"I": row["intersection"], "U": row["union"], "iou": float(item["iou"])}
@@ -259,9 +275,9 @@ def seg_zero(official: Path) -> None:
     rng = np.random.default_rng(SEED + 5)
     cases = []
     for number in range(60):
-        truth, said = ([box(rng) for _ in range(1 + number % top)] for top in (4, 5))
-        ious = batch_iou(np.array(truth), np.array(said))
-        cases.append({"truth": truth, "predicted": said, "iou": ious.tolist()})
+        ground_truth, said = ([box(rng) for _ in range(1 + number % top)] for top in (4, 5))
+        ious = batch_iou(np.array(ground_truth), np.array(said))
+        cases.append({"ground_truth": ground_truth, "predicted": said, "iou": ious.tolist()})
     write("visionreasoner/boxes_inclusive.json", "Seg-Zero", source, cases=cases)
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from answers import CAPTIONS, OPTIONS, choice_replies, number_replies, spoilt, view_changes
+from answers import CAPTIONS, OPTIONS, choice_responses, number_responses, spoilt, view_changes
 from checkouts import Silent, inside, parts, watching, whole, write
 
 from harness.metrics import choices, spar, vsi
@@ -33,13 +33,13 @@ def video_mme(official: Path) -> None:
     """Letters, and numerator and denominator for each duration and for all."""
     module = whole(official / "parse_answer/eval_your_results.py")
     rng = np.random.default_rng(SEED)
-    replies = choice_replies(rng, 900)
+    responses = choice_responses(rng, 900)
     rows, results = [], []
-    for place, reply in enumerate(replies):
+    for place, response in enumerate(responses):
         duration, answer = ("short", "medium", "long")[place // 300], "ABCD"[rng.integers(4)]
-        rows.append([duration, reply, answer, module.extract_characters_regex(reply)])
+        rows.append([duration, response, answer, module.extract_characters_regex(response)])
         task = str(rng.choice(module.TASK_CATEGORIES))
-        question = {"task_type": task, "answer": answer, "response": reply}
+        question = {"task_type": task, "answer": answer, "response": response}
         results.append(
             {
                 "duration": duration,
@@ -60,7 +60,7 @@ def video_mme(official: Path) -> None:
     write(
         "video_mme/choices.json",
         "parse_answer",
-        "eval_your_results.py: [duration, reply, answer, letter], [correct, answered]",
+        "eval_your_results.py: [duration, response, answer, letter], [correct, answered]",
         totals=totals,
         cases=rows,
     )
@@ -93,7 +93,7 @@ def longvideobench(official: Path) -> None:
     )
     rng = np.random.default_rng(SEED + 1)
     rows, results = [], []
-    for place, reply in enumerate(choice_replies(rng, 500)):
+    for place, response in enumerate(choice_responses(rng, 500)):
         asked["id"], count = f"video_{place}", int(rng.integers(2, 6))
         right = int(rng.integers(count))
         doc = {
@@ -103,15 +103,15 @@ def longvideobench(official: Path) -> None:
             "correct_choice": right,
         }
         doc |= {f"option{i}": "x" if i < count else "N/A" for i in range(5)}
-        result = functions["longvideobench_process_results"](doc, [reply])["lvb_acc"]
+        result = functions["longvideobench_process_results"](doc, [response])["lvb_acc"]
         results.append(result)
         letter = None if asked["id"] in drawn else result["parsed_pred"]
-        rows.append([asked["id"], reply, count, result["answer"], letter])
+        rows.append([asked["id"], response, count, result["answer"], letter])
     accuracy = functions["longvideobench_aggregate_results"](results)
     write(
         "longvideobench/choices.json",
         "lmms-eval",
-        "tasks/longvideobench/utils.py: [id, reply, options, answer, letter or null for a draw]",
+        "tasks/longvideobench/utils.py: [id, response, options, answer, letter or null for a draw]",
         accuracy=accuracy,
         cases=rows,
     )
@@ -130,14 +130,14 @@ def sti_bench(official: Path) -> None:
     rule = eval(ast.unparse(rules[0]))
     rng = np.random.default_rng(SEED + 2)
     rows = []
-    for reply in choice_replies(rng, 500):
-        said = functions["extract_answer"](reply) or reply.strip()
+    for response in choice_responses(rng, 500):
+        said = functions["extract_answer"](response) or response.strip()
         letters = [x for x in "ABCDE" if said and rule({"model_out": said, "ans": x})]
-        rows.append([reply, letters[0] if letters else None])
+        rows.append([response, letters[0] if letters else None])
     write(
         "sti_bench/choices.json",
         "STI-Bench",
-        "opensource_test.py: [reply, answer that it meets]",
+        "opensource_test.py: [response, answer that it meets]",
         cases=rows,
     )
 
@@ -154,15 +154,17 @@ def vsi_bench(official: Path) -> None:
             doc: dict[str, Any] = {"question_type": kind}
             if kind in vsi.CHOICE_TYPES:
                 doc["ground_truth"] = "ABCD"[rng.integers(4)]
-                reply = choice_replies(rng, 1)[0] if place % 3 else f"{doc['ground_truth']}. it"
+                response = (
+                    choice_responses(rng, 1)[0] if place % 3 else f"{doc['ground_truth']}. it"
+                )
             else:
-                truth = float(rng.choice([1, 2, 3, 7, 0.4, 1.6, 12.5, 36.0]))
-                doc["ground_truth"] = f"{truth:g}"
-                reply = number_replies(rng, truth, 1)[0]
-            module.vsibench_process_results(doc, [reply])
+                ground_truth = float(rng.choice([1, 2, 3, 7, 0.4, 1.6, 12.5, 36.0]))
+                doc["ground_truth"] = f"{ground_truth:g}"
+                response = number_responses(rng, ground_truth, 1)[0]
+            module.vsibench_process_results(doc, [response])
             score = doc["accuracy" if kind in vsi.CHOICE_TYPES else "MRA:.5:.95:.05"]
             docs.append(doc)
-            rows.append([kind, reply, doc["ground_truth"], float(score)])
+            rows.append([kind, response, doc["ground_truth"], float(score)])
         if name == "official":
             with watching("vsibench_aggregate_results") as seen:
                 module.vsibench_aggregate_results(docs)
@@ -176,26 +178,28 @@ def vsi_bench(official: Path) -> None:
         write(
             f"vsi_bench/{name}.json",
             tool,
-            "tasks/vsibench/utils.py: [type, reply, truth, score]",
+            "tasks/vsibench/utils.py: [type, response, ground truth, score]",
             totals=totals,
             cases=rows,
         )
 
 
 def vsi_numbers(official: Path) -> None:
-    """The numbers that lmms-eval finds in replies."""
+    """The numbers that lmms-eval finds in responses."""
     module = whole(official / "lmms-eval/lmms_eval/tasks/vsibench/utils.py")
     rng = np.random.default_rng(SEED + 13)
     words = [*module._NUMBER_WORDS, "and", "and", "a", "of", "-", ",", "7", "0.5", "hundred"]
-    replies = number_replies(rng, 3.0, 150)
+    responses = number_responses(rng, 3.0, 150)
     for _ in range(150):
         chosen = [words[int(place)] for place in rng.integers(len(words), size=rng.integers(1, 8))]
-        replies.append(" ".join(chosen))
-    rows = [[reply, module.extract_number(reply)] for reply in replies if len(reply) < 500]
+        responses.append(" ".join(chosen))
+    rows = [
+        [response, module.extract_number(response)] for response in responses if len(response) < 500
+    ]
     write(
         "vsi_bench/numbers.json",
         "lmms-eval",
-        "tasks/vsibench/utils.py: [reply, number]",
+        "tasks/vsibench/utils.py: [response, number]",
         cases=rows,
     )
 
@@ -208,20 +212,20 @@ def spar_bench(official: Path) -> None:
     for place in range(1000):
         task = spar.TASKS[place % len(spar.TASKS)]
         if task == spar.VIEW_CHANGE:
-            reply, answer = view_changes(rng)
+            response, answer = view_changes(rng)
         elif task in spar.LEVELS["Low"]:
-            truth = float(rng.choice([0, 1, 1.5, 2.4, 3, 0.6, 8]))
-            reply, answer = number_replies(rng, truth, 1)[0], f"{truth:g}"
+            ground_truth = float(rng.choice([0, 1, 1.5, 2.4, 3, 0.6, 8]))
+            response, answer = number_responses(rng, ground_truth, 1)[0], f"{ground_truth:g}"
         else:
             answer = "ABCD"[rng.integers(4)]
-            reply = (
-                choice_replies(rng, 1)[0] if place % 3 else rng.choice(["", answer, answer + "."])
+            response = (
+                choice_responses(rng, 1)[0] if place % 3 else rng.choice(["", answer, answer + "."])
             )
         doc: dict[str, Any] = {"task": task, "answer": answer}
-        module.sparbench_process_results(doc, [str(reply)])
+        module.sparbench_process_results(doc, [str(response)])
         score = next(doc[key] for key in ("accuracy", "MRA:.5:.95:.05", "vci_metric") if key in doc)
         docs.append(doc)
-        rows.append([task, str(reply), answer, float(score)])
+        rows.append([task, str(response), answer, float(score)])
     with watching("sparbench_aggregate_results") as seen:
         module.sparbench_aggregate_results(docs)
     totals = {
@@ -231,7 +235,7 @@ def spar_bench(official: Path) -> None:
     write(
         "spar/scores.json",
         "spar",
-        "tasks/sparbench/utils.py: [task, reply, answer, score]",
+        "tasks/sparbench/utils.py: [task, response, answer, score]",
         totals=totals,
         cases=rows,
     )
@@ -274,8 +278,8 @@ def temp_compass(official: Path) -> None:
             for aspect in (*kinds, "order"):
                 cases = [make(rng) for _ in range(20)]
                 predictions[video][aspect] = [
-                    {"question": question, "answer": answer, "prediction": reply}
-                    for question, answer, reply in cases
+                    {"question": question, "answer": answer, "prediction": response}
+                    for question, answer, response in cases
                 ]
         raw = json.loads(json.dumps(predictions))
         results: dict[str, Any] = {}
@@ -300,7 +304,7 @@ def temp_compass(official: Path) -> None:
         write(
             f"tempcompass/{name}.json",
             "TempCompass",
-            f"eval_{name}.py --disable_llm: [aspect, question, answer, reply, rating or null]",
+            f"eval_{name}.py --disable_llm: [aspect, question, answer, response, rating or null]",
             totals=seen[0]["result_asp"],
             cases=rows,
         )
@@ -329,15 +333,15 @@ def temp_compass(official: Path) -> None:
     )
 
 
-def picked(rng: np.random.Generator, replies: list[str | None]) -> str | None:
-    """One of the replies, perhaps spoilt."""
-    reply = replies[int(rng.integers(len(replies)))]
-    return None if reply is None else spoilt(rng, reply)
+def picked(rng: np.random.Generator, responses: list[str | None]) -> str | None:
+    """One of the responses, perhaps spoilt."""
+    response = responses[int(rng.integers(len(responses)))]
+    return None if response is None else spoilt(rng, response)
 
 
 def multiple_choice_case(rng: np.random.Generator) -> tuple[str, str, Any]:
     answer = str(rng.choice(OPTIONS))
-    replies = [
+    responses = [
         answer,
         answer[0],
         f"{answer[0]}.",
@@ -353,12 +357,12 @@ def multiple_choice_case(rng: np.random.Generator) -> tuple[str, str, Any]:
         "A: no",
         "(A)",
     ]
-    return "Which?\n" + "\n".join(OPTIONS), answer, picked(rng, replies)
+    return "Which?\n" + "\n".join(OPTIONS), answer, picked(rng, responses)
 
 
 def yes_no_case(rng: np.random.Generator) -> tuple[str, str, Any]:
     answer = str(rng.choice(["yes", "no"]))
-    replies = [
+    responses = [
         "yes",
         "No.",
         "YES</s>",
@@ -370,7 +374,7 @@ def yes_no_case(rng: np.random.Generator) -> tuple[str, str, Any]:
         "Yesterday",
         "maybe no",
     ]
-    return "Is it?", answer, picked(rng, replies)
+    return "Is it?", answer, picked(rng, responses)
 
 
 def caption_case(rng: np.random.Generator) -> tuple[str, str, Any]:
@@ -382,7 +386,7 @@ def caption_case(rng: np.random.Generator) -> tuple[str, str, Any]:
         for name, place in zip(names, (first, second), strict=True)
     ]
     answer = str(rng.choice(options))
-    replies = [
+    responses = [
         *options,
         *(option.split(": ")[1] for option in options),
         *names,
@@ -396,7 +400,7 @@ def caption_case(rng: np.random.Generator) -> tuple[str, str, Any]:
         f"{options[0]}</s>",
         f"{names[1]}) {options[1].split(': ')[1]}",
     ]
-    return "\n".join([head, *options]), answer, picked(rng, replies)
+    return "\n".join([head, *options]), answer, picked(rng, responses)
 
 
 def main(official: Path) -> None:

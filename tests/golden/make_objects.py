@@ -43,29 +43,33 @@ def label_track(rng: np.random.Generator, size: tuple[int, int], count: int, top
 
 
 def unsupervised_case(rng: np.random.Generator, number: int) -> tuple[Any, Any]:
-    """Labels of the truth, with void pixels, and of a prediction with its objects renumbered."""
+    """Labels of the ground truth, with void pixels, and of a prediction with its objects
+    renumbered.
+    """
     size, count = SIZES[number % 4], 1 + number % 4
-    truth = label_track(rng, size, count, 1 + number % 4)
+    ground_truth = label_track(rng, size, count, 1 + number % 4)
     if number % 5 == 1 and count > 1:
-        truth[1:][truth[1:] == 0] = truth.max() + 1  # an object that the first frame lacks
+        ground_truth[1:][ground_truth[1:] == 0] = (
+            ground_truth.max() + 1
+        )  # an object that the first frame lacks
     if number % 7 == 0:
-        predicted = np.zeros_like(truth)
+        predicted = np.zeros_like(ground_truth)
     elif number % 7 == 1:
         predicted = label_track(rng, size, count, 20)
     else:
         order = rng.permutation(7).astype(np.uint8) + 1
         order[0] = order[0] if number % 3 else 0
-        predicted = np.roll(order[truth % 7], 1, axis=2)
+        predicted = np.roll(order[ground_truth % 7], 1, axis=2)
         predicted[predicted == order[0]] = 0
         if number % 9 == 3:  # fewer than there are
-            predicted = (truth == 1).astype(np.uint8)
+            predicted = (ground_truth == 1).astype(np.uint8)
         elif number % 9 == 5:  # one that the first frame lacks
             predicted[predicted == predicted.max()] = 9
             predicted[0][predicted[0] == 9] = 0
-    truth[0, 0, 0] = max(1, number % 4)  # the first frame must have an object
+    ground_truth[0, 0, 0] = max(1, number % 4)  # the first frame must have an object
     if number % 3:
-        truth[:, : size[0] // 4, size[1] // 2 :] = 255
-    return truth, predicted
+        ground_truth[:, : size[0] // 4, size[1] // 2 :] = 255
+    return ground_truth, predicted
 
 
 def numbered(labels: Any) -> list[dict[str, str]]:
@@ -76,7 +80,7 @@ def numbered(labels: Any) -> list[dict[str, str]]:
 
 
 def save_davis(folder: Path, name: str, labels: Any) -> None:
-    """Frames as pictures whose values are the labels."""
+    """Frames as images whose values are the labels."""
     place = folder / name
     place.mkdir(parents=True)
     for frame, label in enumerate(labels):
@@ -96,16 +100,16 @@ def davis(official: Path) -> None:
         (root / "ImageSets/2017").mkdir(parents=True)
         (root / "ImageSets/2017/val.txt").write_text("\n".join(names) + "\n")
         for number, name in enumerate(names):
-            truth, predicted = unsupervised_case(rng, number)
-            save_davis(root / "Annotations_unsupervised/480p", name, truth)
-            save_davis(root / "JPEGImages/480p", name, truth)
+            ground_truth, predicted = unsupervised_case(rng, number)
+            save_davis(root / "Annotations_unsupervised/480p", name, ground_truth)
+            save_davis(root / "JPEGImages/480p", name, ground_truth)
             for path in (root / "JPEGImages/480p" / name).iterdir():
                 path.rename(path.with_suffix(".jpg"))  # only counted
             save_davis(found, name, predicted)
             cases.append(
                 {
-                    "size": list(truth.shape[1:]),
-                    "truth": numbered(truth),
+                    "size": list(ground_truth.shape[1:]),
+                    "ground_truth": numbered(ground_truth),
                     "predicted": numbered(predicted),
                 }
             )
@@ -182,7 +186,7 @@ def revos_world(rng: np.random.Generator) -> dict[str, Any]:
                 "type_id": (number + place) % 3,
                 "anno_id": chosen,
             }
-            frames = revos_truth(world, chosen, size, count)
+            frames = revos_ground_truth(world, chosen, size, count)
             world["predicted"][f"{name}_{place}"] = [answer_to(frame, rng) for frame in frames]
         world["videos"][name] = {
             "height": size[0],
@@ -193,7 +197,9 @@ def revos_world(rng: np.random.Generator) -> dict[str, Any]:
     return world
 
 
-def revos_truth(world: dict[str, Any], ids: list[int], size: tuple[int, int], count: int) -> Any:
+def revos_ground_truth(
+    world: dict[str, Any], ids: list[int], size: tuple[int, int], count: int
+) -> Any:
     """The union of some objects in each frame."""
     union = np.zeros((count, *size), dtype=np.bool_)
     for number in ids:
@@ -266,7 +272,7 @@ def revos(official: Path) -> None:
 
 
 def revos_visa(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
-    """VISA's worker, on pictures of 0 and 255."""
+    """VISA's worker, on images of 0 and 255."""
     metrics = module(folder / "tools/metrics.py")
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place:
@@ -346,21 +352,23 @@ def visa_davis(official: Path) -> None:
         for name, video in names["exp_dict"].items():
             for key, exp in video["expressions"].items():
                 (number,) = exp["anno_id"]
-                truth = [mask_of("ellipse", (15, 20), rng) for _ in range(2)]
-                names["mask_dict"][str(number)] = [Rle.from_array(mask).to_json() for mask in truth]
+                ground_truth = [mask_of("ellipse", (15, 20), rng) for _ in range(2)]
+                names["mask_dict"][str(number)] = [
+                    Rle.from_array(mask).to_json() for mask in ground_truth
+                ]
                 cases.append(
                     {
                         "size": [15, 20],
                         "video": name,
                         "expression": key,
                         "number": number,
-                        "truth": [rle(mask) for mask in truth],
+                        "ground_truth": [rle(mask) for mask in ground_truth],
                         "predicted": [],
                     }
                 )
                 target = Path(place, "found", name, key)
                 target.mkdir(parents=True)
-                for frame, mask in zip(video["frames"], truth, strict=True):
+                for frame, mask in zip(video["frames"], ground_truth, strict=True):
                     answer = answer_to(mask, rng)
                     cases[-1]["predicted"].append(rle(answer))
                     cv2.imwrite(str(target / f"{frame}.png"), answer.astype(np.uint8) * 255)

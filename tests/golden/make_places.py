@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from answers import number_replies
+from answers import number_responses
 from checkouts import inside, parts, watching, write
 from places import boxes_of, corpus, interval_answers, objects_of, vstar_items
 from scipy.optimize import linear_sum_assignment
@@ -32,7 +32,7 @@ SEED = 20250102
 
 
 class Judge:
-    """A tokenizer and a network in one, that replies what stands in its question's answer."""
+    """A tokenizer and a network in one, that responses what stands in its question's answer."""
 
     device = "cpu"
     input_ids: tuple[tuple[int, ...], ...] = ((),)
@@ -61,7 +61,7 @@ class _Inputs(dict[str, str]):
 
 
 def v_star(official: Path) -> None:
-    """Every sample's numbers and the statistics that are printed; the readers of replies."""
+    """Every sample's numbers and the statistics that are printed; the readers of responses."""
     judge = Judge()
     names = [
         "tmpl",
@@ -120,16 +120,18 @@ def v_star(official: Path) -> None:
     )
     times = []
     for answer in interval_answers(rng, 300):
-        truth = sorted(float(value) for value in rng.integers(0, 20, 2))
-        times.append([truth, answer, float(functions["calculate_temporal_iou"](truth, answer))])
+        ground_truth = sorted(float(value) for value in rng.integers(0, 20, 2))
+        times.append(
+            [ground_truth, answer, float(functions["calculate_temporal_iou"](ground_truth, answer))]
+        )
     reading = parts(official / "V-STaR/inference_demo.py", ["extract_timestamps"], re=re)
-    texts = [*number_replies(rng, 4.5, 100), "from 3 to 7.5 s", "1 2 3", "3.-4", "a1 2"]
-    replies = [[text, reading["extract_timestamps"](text)] for text in texts]
+    texts = [*number_responses(rng, 4.5, 100), "from 3 to 7.5 s", "1 2 3", "3.-4", "a1 2"]
+    responses = [[text, reading["extract_timestamps"](text)] for text in texts]
     write(
         "vstar/intervals.json",
         "V-STaR",
-        "eval.py: [truth, answer, IoU]; inference_demo.py: [reply, found]",
-        replies=replies,
+        "eval.py: [ground truth, answer, IoU]; inference_demo.py: [response, found]",
+        responses=responses,
         cases=times,
     )
 
@@ -153,13 +155,13 @@ def seg_zero(official: Path) -> None:
     )["vision_reasoner_accuracy_reward"]
     rng = np.random.default_rng(SEED + 10)
     rows = []
-    for truth, predicted in objects_of(rng, 400):
+    for ground_truth, predicted in objects_of(rng, 400):
         said, true = (
             json.dumps([{"bbox_2d": box, "point_2d": point} for box, point in objects])
-            for objects in (predicted, truth)
+            for objects in (predicted, ground_truth)
         )
         score = float(reward(f"<think>t</think><answer>{said}</answer>", true))
-        rows.append([truth, predicted, score])
+        rows.append([ground_truth, predicted, score])
     write(
         "segzero/matching.json",
         "Seg-Zero",
@@ -176,19 +178,21 @@ def coco() -> None:
     rng = np.random.default_rng(SEED + 11)
     cases = []
     for turn in range(24):
-        items = corpus(rng, pictures=1 + turn, crowd=turn % 2 == 1, ties=turn % 3 == 0)
-        truth = COCO()
-        truth.dataset = {"images": [], "annotations": [], "categories": []}
+        items = corpus(rng, images=1 + turn, crowd=turn % 2 == 1, ties=turn % 3 == 0)
+        ground_truth = COCO()
+        ground_truth.dataset = {"images": [], "annotations": [], "categories": []}
         results = []
         for item in items:
             place = {"image_id": item["image"], "category_id": item["category"]}
-            truth.dataset["images"].append({"id": item["image"], "width": 640, "height": 480})
-            truth.dataset["categories"].append({"id": item["category"], "name": "x"})
-            for left, top, right, bottom, area, crowd in item["truth"]:
-                truth.dataset["annotations"].append(
+            ground_truth.dataset["images"].append(
+                {"id": item["image"], "width": 640, "height": 480}
+            )
+            ground_truth.dataset["categories"].append({"id": item["category"], "name": "x"})
+            for left, top, right, bottom, area, crowd in item["ground_truth"]:
+                ground_truth.dataset["annotations"].append(
                     {
                         **place,
-                        "id": len(truth.dataset["annotations"]) + 1,
+                        "id": len(ground_truth.dataset["annotations"]) + 1,
                         "area": area,
                         "bbox": [left, top, right - left, bottom - top],
                         "iscrowd": crowd,
@@ -198,8 +202,8 @@ def coco() -> None:
                 box = [left, top, right - left, bottom - top]
                 results.append({**place, "bbox": box, "score": score})
         with contextlib.redirect_stdout(io.StringIO()):
-            truth.createIndex()
-            evaluator = COCOeval(truth, truth.loadRes(results), "bbox")
+            ground_truth.createIndex()
+            evaluator = COCOeval(ground_truth, ground_truth.loadRes(results), "bbox")
             evaluator.evaluate()
             evaluator.accumulate()
             evaluator.summarize()
@@ -208,7 +212,7 @@ def coco() -> None:
     write(
         "pycocotools/detection.json",
         "pycocotools",
-        f"COCOeval bbox: items of one picture and category, and {detection.STATISTICS}",
+        f"COCOeval bbox: items of one image and category, and {detection.STATISTICS}",
         cases=cases,
     )
 
@@ -243,7 +247,7 @@ def vision_reasoner(official: Path) -> None:
     write(
         "visionreasoner/area_score.json",
         "VisionReasoner",
-        "evaluation/evaluation_coco.py: [box, size, has truth, score]",
+        "evaluation/evaluation_coco.py: [box, size, has ground truth, score]",
         cases=rows,
     )
 

@@ -58,7 +58,7 @@ def nasty(rng: np.random.Generator, size: tuple[int, int]) -> list[list[int]]:
 
 
 def drawings() -> Iterator[tuple[tuple[int, int], list[dict[str, Any]]]]:
-    """Sizes and labelled shapes: several a picture with fractions, then nasty ones alone."""
+    """Sizes and labelled shapes: several an image with fractions, then nasty ones alone."""
     rng = np.random.default_rng(SEED + 3)
     for number in range(180):
         size = SIZES[number % len(SIZES)]

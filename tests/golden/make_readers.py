@@ -90,7 +90,7 @@ def lisa_reader(official: Path) -> Callable[[Path, str], dict[str, dict[str, Any
 
     def read(root: Path, split: str) -> dict[str, dict[str, Any]]:
         dataset = dataset_class(str(root), None, None, f"ReasonSeg|{split}")
-        dataset.preprocess = lambda picture: picture
+        dataset.preprocess = lambda image: image
         found = {}
         for index in range(len(dataset)):
             inside, _ = with_locals(dataset.__getitem__, index)
@@ -152,7 +152,7 @@ def reason_seg(official: Path, root: Path) -> dict[str, Any]:
 
 
 def mevis(official: Path, root: Path) -> dict[str, Any]:
-    """Every expression of each split: as the loader has it, with the truth of the scorer."""
+    """Every expression of each split: as the loader has it, with the ground truth of the scorer."""
     sys.modules["metrics"] = types.SimpleNamespace(  # type: ignore[assignment]
         db_eval_iou=lambda *_: np.zeros(1), db_eval_boundary=lambda *_: np.zeros(1)
     )
@@ -179,23 +179,23 @@ def mevis(official: Path, root: Path) -> dict[str, Any]:
                 "frames": [Path(name).stem for name in record["file_names"]],
             }
             if (folder / "mask_dict.json").is_file():
-                row["truth"] = mevis_truth(scorer, folder, row)
+                row["ground_truth"] = mevis_ground_truth(scorer, folder, row)
             rows.append(row)
         splits[folder.name] = rows
     return splits
 
 
-def mevis_truth(scorer: Any, folder: Path, row: dict[str, Any]) -> list[Any]:
+def mevis_ground_truth(scorer: Any, folder: Path, row: dict[str, Any]) -> list[Any]:
     """[frames, height, width, digest] of the track that the scorer compares with."""
     video, expression = row["id"].split("/")
     scorer.exp_dict = json.loads((folder / "meta_expressions.json").read_text("utf-8"))["videos"]
     scorer.mask_dict = json.loads((folder / "mask_dict.json").read_text("utf-8"))
-    picture = cv2.imread(str(folder / "JPEGImages" / video / f"{row['frames'][0]}.jpg"))
+    image = cv2.imread(str(folder / "JPEGImages" / video / f"{row['frames'][0]}.jpg"))
     with tempfile.TemporaryDirectory() as predictions:
         place = Path(predictions, video, expression)
         place.mkdir(parents=True)
         for name in {"00000", *row["frames"]}:
-            cv2.imwrite(str(place / f"{name}.png"), np.zeros(picture.shape[:2], np.uint8))
+            cv2.imwrite(str(place / f"{name}.png"), np.zeros(image.shape[:2], np.uint8))
         queue = Queue([(video, expression)])
         inside, _ = with_locals(scorer.eval_queue, queue, 0, {}, predictions)
     track = inside["gt_masks"].astype(np.bool_)
@@ -212,21 +212,21 @@ def counting(root: Path) -> dict[str, Any]:
 
 
 def counting_rows(folder: Path, split: str) -> Iterator[dict[str, Any]]:
-    """One list's rows; the picture as a digest of its RGB pixels, None where it is lost."""
+    """One list's rows; the image as a digest of its RGB pixels, None where it is lost."""
     from datasets import load_dataset
 
     with tempfile.TemporaryDirectory() as cache:
         rows = load_dataset(str(folder), split=split, cache_dir=cache)
         for number, row in enumerate(rows):
-            picture = row.get("image")
+            image = row.get("image")
             if "image_sha256" in row:
-                picture = Image.open(folder / "images" / row["image_sha256"])
+                image = Image.open(folder / "images" / row["image_sha256"])
             found = {
                 key: next((row[name] for name in names if name in row), None)
                 for key, names in COLUMNS.items()
             }
             found["id"] = str(number) if found["id"] is None else found["id"]
-            pixels = None if picture is None else np.asarray(picture.convert("RGB"))
+            pixels = None if image is None else np.asarray(image.convert("RGB"))
             found["pixels"] = None if pixels is None else [*pixels.shape[:2], digest(pixels)]
             yield {key: value for key, value in found.items() if value is not None}
 

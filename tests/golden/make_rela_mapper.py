@@ -88,7 +88,7 @@ def main(official: Path) -> None:
     cases = []
     evaluator.reset()
     with tempfile.TemporaryDirectory() as place:
-        path = str(Path(place, "picture.png"))
+        path = str(Path(place, "image.png"))
         for number in range(30):
             height, width = SIZES[number % len(SIZES)]
             Image.new("RGB", (width, height)).save(path)
@@ -134,7 +134,7 @@ def main(official: Path) -> None:
                     "size": [height, width],
                     "objects": meant,
                     "grid": list(merged.shape),
-                    "truth": rle(square),
+                    "ground_truth": rle(square),
                     "said": said,
                 }
             )

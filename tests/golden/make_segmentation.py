@@ -72,13 +72,13 @@ class Answers:
         return answer
 
 
-def llmseg_item(truth: Any, predicted: Any) -> dict[str, Any]:
+def llmseg_item(ground_truth: Any, predicted: Any) -> dict[str, Any]:
     """An input of LLMSeg's validation, whose only segment is the prediction."""
     return {
         "origin_segs_list": [predicted[:, :, None].astype(np.uint8)],
         "answer": {
             "pred_iou": [np.array([[0.9]])],
-            "gt_masks": [torch.tensor(truth[None].astype(np.uint8))],
+            "gt_masks": [torch.tensor(ground_truth[None].astype(np.uint8))],
         },
     }
 
@@ -87,12 +87,14 @@ def llmseg(official: Path) -> None:
     """IoU, gIoU and cIoU, with predictions of other sizes, and ncIoU on squares of 1024."""
     rng = np.random.default_rng(SEED)
     cases, plain, square = [], [], []
-    for number, (truth, answer) in enumerate(pairs(rng, 12, 8)):
-        ignore = ignored(truth, rng)
+    for number, (ground_truth, answer) in enumerate(pairs(rng, 12, 8)):
+        ignore = ignored(ground_truth, rng)
         if number % 2:
             size = (int(rng.integers(1, 200)), int(rng.integers(1, 200)))
             answer = answer_to(mask_of("ellipse", size, rng), rng)
-        labels = np.where(ignore if ignore is not None else False, 255, truth).astype(np.uint8)
+        labels = np.where(ignore if ignore is not None else False, 255, ground_truth).astype(
+            np.uint8
+        )
         plain.append(llmseg_item(labels, answer))
         resized = [
             torch.nn.functional.interpolate(
@@ -103,7 +105,7 @@ def llmseg(official: Path) -> None:
         square.append(llmseg_item(*resized))
         cases.append(
             {
-                **encoded(truth=truth, ignore=ignore),
+                **encoded(ground_truth=ground_truth, ignore=ignore),
                 "answer_size": list(answer.shape),
                 "predicted": rle(answer),
             }
@@ -132,7 +134,7 @@ def llmseg(official: Path) -> None:
 
 
 def referring(official: Path) -> None:
-    """LISA on RefCOCO: several expressions a picture, polygons of one object that overlap."""
+    """LISA on RefCOCO: several expressions an image, polygons of one object that overlap."""
     rng = np.random.default_rng(SEED + 1)
     cases, items = [], []
     for number in range(80):
@@ -173,7 +175,7 @@ def referring(official: Path) -> None:
         "lisa/referring.json",
         "LISA",
         "train_ds.py validate",
-        "sums of counts and mean IoU of a picture's expressions, gIoU and cIoU of all",
+        "sums of counts and mean IoU of an image's expressions, gIoU and cIoU of all",
         gIoU=giou,
         cIoU=ciou,
         cases=cases,
@@ -181,17 +183,24 @@ def referring(official: Path) -> None:
 
 
 def gres_sample(rng: np.random.Generator, number: int) -> tuple[Any, Any, bool, bool]:
-    """(truth, answer, no target, said so): every cell, with empty and other masks in each."""
+    """(ground truth, answer, no target, said so): every cell, with empty and other masks in
+    each.
+    """
     size = SIZES[number % 4]
     kind = "empty" if number % 5 == 0 else str(rng.choice(["ellipse", "two", "polygon"]))
-    truth = mask_of(kind, size, rng)
+    ground_truth = mask_of(kind, size, rng)
     if number % 3 == 0:
-        answer = transformed(truth, shift=(int(rng.integers(-1, 2)), 0))
+        answer = transformed(ground_truth, shift=(int(rng.integers(-1, 2)), 0))
     else:
-        answer = answer_to(truth, rng)
+        answer = answer_to(ground_truth, rng)
     if number % 11 == 0:
         answer = mask_of("rectangle", size, rng)
-    return truth, answer, number % 5 == 0, bool(rng.random() < (0.6 if number % 5 == 0 else 0.2))
+    return (
+        ground_truth,
+        answer,
+        number % 5 == 0,
+        bool(rng.random() < (0.6 if number % 5 == 0 else 0.2)),
+    )
 
 
 def rela(official: Path) -> None:
@@ -215,7 +224,7 @@ def rela(official: Path) -> None:
         evaluator.reset()
         cases = []
         for number in range(size):
-            truth, answer, none, said = gres_sample(rng, number + (size == 20))
+            ground_truth, answer, none, said = gres_sample(rng, number + (size == 20))
             none = none and size != 20  # the last group has no sample without target
             evaluator.process(
                 [
@@ -223,7 +232,7 @@ def rela(official: Path) -> None:
                         "image_id": number,
                         "source": "grefcoco",
                         "sentence": {"raw": ""},
-                        "gt_mask_merged": torch.tensor(truth.astype(np.uint8)),
+                        "gt_mask_merged": torch.tensor(ground_truth.astype(np.uint8)),
                         "empty": none,
                     }
                 ],
@@ -234,7 +243,9 @@ def rela(official: Path) -> None:
                     }
                 ],
             )
-            cases.append({**encoded(truth=truth, predicted=answer), "none": none, "said": said})
+            cases.append(
+                {**encoded(ground_truth=ground_truth, predicted=answer), "none": none, "said": said}
+            )
         inside, results = with_locals(evaluator.evaluate)
         for case, row in zip(cases, inside["results_dict"], strict=True):
             case |= {"I": row["I"], "U": row["U"], "iou": row["cIoU"]}
@@ -257,26 +268,32 @@ def nonobject(official: Path) -> None:
     rng = np.random.default_rng(SEED + 3)
     groups = []
     for has_box in (False, True):
-        cases, results, truths = [], [], []
+        cases, results, ground_truths = [], [], []
         for number in range(160):
-            truth, answer, _, _ = gres_sample(rng, number)
+            ground_truth, answer, _, _ = gres_sample(rng, number)
             boxes = [box(rng) for _ in range(int(rng.integers(0, 4)))]
-            found = functions["get_bbox"](truth)
+            found = functions["get_bbox"](ground_truth)
             if found and number % 2:
                 left, top, right, bottom = found
                 middle = (top + bottom) // 2
                 boxes = [[left, top, right, middle], [left, middle, right, bottom]]
-            if number % 10 < 5 and not truth.any():
+            if number % 10 < 5 and not ground_truth.any():
                 boxes = []
             true_box = box(rng) if has_box else None
             results.append({"thinking": "a b", "bboxes": boxes, "masks": answer})
-            truths.append({"image_id": 0, "ann_id": 0, "mask": truth, "bbox": true_box})
+            ground_truths.append(
+                {"image_id": 0, "ann_id": 0, "mask": ground_truth, "bbox": true_box}
+            )
             cases.append(
-                {**encoded(truth=truth, predicted=answer), "box": true_box, "boxes": boxes}
+                {
+                    **encoded(ground_truth=ground_truth, predicted=answer),
+                    "box": true_box,
+                    "boxes": boxes,
+                }
             )
         rows: list[dict[str, Any]] = []
         model = types.SimpleNamespace(segment_objects_batch=lambda *_, found=results: found)
-        functions["process_batch"](model, None, None, truths, rows, has_box)
+        functions["process_batch"](model, None, None, ground_truths, rows, has_box)
         inside = summary(place / "calculate_iou_with_bbox_nonobj.py", rows)
         for case, row, item in zip(cases, rows, inside["all_ious"], strict=True):
             case |= {
@@ -306,7 +323,7 @@ class Annotations:
         self.imgs = {number: {} for number in range(len(targets))}
 
     def getAnnIds(self, *, imgIds: int) -> int:  # noqa: N803
-        """One id for all annotations of a picture."""
+        """One id for all annotations of an image."""
         return imgIds
 
     def loadImgs(self, number: int) -> list[dict[str, Any]]:
@@ -334,26 +351,28 @@ def torchvision_box_area() -> Any:
 
 
 def grec_boxes(rng: np.random.Generator, number: int) -> tuple[Any, Any, Any]:
-    """(truth, predicted, scores): nested, shifted, equal and half boxes; scores around 0.7."""
-    truth = []
+    """(ground truth, predicted, scores): nested, shifted, equal and half boxes; scores
+    around 0.7.
+    """
+    ground_truth = []
     for _ in range(0 if number % 6 == 0 else int(rng.integers(1, 6))):
         left, top, right, bottom = box(rng)
-        truth.append([left, top, right + 3, bottom + 3])
+        ground_truth.append([left, top, right + 3, bottom + 3])
     predicted = []
-    for corners in truth:
+    for corners in ground_truth:
         for _ in range(int(rng.integers(0, 3))):
             shift = rng.integers(-3, 4, 4) if rng.random() < 0.7 else np.zeros(4)
             moved = np.asarray(corners) + shift
             moved[2:] = np.maximum(moved[2:], moved[:2])
             predicted.append([round(float(side), 2) for side in moved])
-    if truth and number % 4 == 0:  # exactly one half
-        left, top, right, _ = truth[0]
-        truth[0] = [left, top, right, top + 8]
+    if ground_truth and number % 4 == 0:  # exactly one half
+        left, top, right, _ = ground_truth[0]
+        ground_truth[0] = [left, top, right, top + 8]
         predicted.append([left, top, right, top + 4])
     predicted += [box(rng) for _ in range(int(rng.integers(0, 3)))]
     choices = [0.699, 0.7, 0.70001, 0.71, 0.9, 0.95, 0.3, 0.9]
     scores = [float(score) for score in rng.choice(choices, len(predicted))]
-    return truth, predicted, scores
+    return ground_truth, predicted, scores
 
 
 def grec(official: Path) -> None:
@@ -378,14 +397,14 @@ def grec(official: Path) -> None:
     )["RefExpEvaluator"]
     rng = np.random.default_rng(SEED + 4)
     cases = [
-        dict(zip(("truth", "predicted", "scores"), grec_boxes(rng, number), strict=True))
+        dict(zip(("ground_truth", "predicted", "scores"), grec_boxes(rng, number), strict=True))
         for number in range(400)
     ]
     dummy = {"scores": torch.tensor([0.1]), "boxes": torch.tensor([[0.0, 0.0, 1.0, 1.0]])}
 
     def evaluate(samples: list[dict[str, Any]]) -> tuple[dict[str, Any], Any]:
-        # As in MDETR, which always predicts, each picture also has a box that is not confident.
-        found = evaluator(Annotations([one["truth"] for one in samples]), ("bbox",))
+        # As in MDETR, which always predicts, each image also has a box that is not confident.
+        found = evaluator(Annotations([one["ground_truth"] for one in samples]), ("bbox",))
         found.update(
             {
                 number: {
@@ -399,14 +418,15 @@ def grec(official: Path) -> None:
         )
         return with_locals(found.summarize)
 
-    none: dict[str, Any] = {"truth": [], "predicted": [], "scores": []}
-    both = [none, {**none, "truth": [[0, 0, 4, 4]]}]
+    none: dict[str, Any] = {"ground_truth": [], "predicted": [], "scores": []}
+    both = [none, {**none, "ground_truth": [[0, 0, 4, 4]]}]
     for case in cases:  # a set needs samples of both kinds, or the official code divides by 0
         case["f1"] = float(evaluate([*both, case])[0]["F_1"])
     for case in cases:
-        if case["truth"] and case["predicted"]:
+        if case["ground_truth"] and case["predicted"]:
             said, true = (
-                torch.tensor(case[name], dtype=torch.float32) for name in ("predicted", "truth")
+                torch.tensor(case[name], dtype=torch.float32)
+                for name in ("predicted", "ground_truth")
             )
             case["giou"] = boxes["generalized_box_iou"](true, said).tolist()
             if not np.isfinite(case["giou"]).all():  # two boxes without area

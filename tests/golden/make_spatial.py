@@ -5,7 +5,7 @@
 FOLDER holds checkouts named `STI-Bench`, `thinking-in-space`, `spar` and `V-STaR` at the commits
 that `checkouts.py` lists; their code is imported or compiled from there, without what it imports,
 and none of it is kept here. What it reads are the examples that are committed beside the tasks:
-questions as they are put to a model, the files that they show, and scores of replies from a seed.
+questions as they are put to a model, the files that they show, and scores of responses from a seed.
 The tools need pandas, which harness does not.
 """
 
@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from answers import choice_replies, number_replies, view_changes
+from answers import choice_responses, number_responses, view_changes
 from checkouts import Silent, inside, parts, watching, whole, write
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
 SEED = 20250103
-ROUNDS = 8  # replies a question
+ROUNDS = 8  # responses a question
 KEYS = (
     "VQA_score",
     "temporal_IoU",
@@ -56,7 +56,7 @@ def nested(path: Path, names: tuple[str, ...], **namespace: Any) -> dict[str, An
 
 
 def sti_bench(official: Path) -> None:
-    """The prompt of every row (its empty letters left out), its scene, and letters of replies."""
+    """The prompt of every row (its empty letters left out), its scene, and letters of responses."""
     path = official / "STI-Bench/opensource_test.py"
     reading = parts(path, ["extract_answer", "ANSWER_PATTERNS", "scene_type"], re=re)
     key = parts(official / "STI-Bench/openai_test.py", ["make_key"], Dict=dict)["make_key"]
@@ -68,10 +68,10 @@ def sti_bench(official: Path) -> None:
         asked = nested(path, ("cand_str", "(ts, te)", "prompt_txt"), entry=entry)
         scene = reading["scene_type"](entry["Video"])
         questions.append([key(entry), asked["prompt_txt"], entry["Video"], scene])
-        for reply in choice_replies(rng, ROUNDS):
-            said = reading["extract_answer"](reply) or reply.strip()
+        for response in choice_responses(rng, ROUNDS):
+            said = reading["extract_answer"](response) or response.strip()
             right = bool(said) and said[-1] in "ABCDE" and said[-1] == entry["Answer"]
-            cases.append([key(entry), reply, right])
+            cases.append([key(entry), response, right])
             correct.append([entry["Task"], scene, right])
     frame = pd.DataFrame(correct, columns=["Task", "scene", "correct"])
     totals = {
@@ -82,7 +82,7 @@ def sti_bench(official: Path) -> None:
     write(
         "readers/sti_bench.json",
         "STI-Bench",
-        "opensource_test.py: [id, prompt, video, scene]; [id, reply, correct]; empty is wrong",
+        "opensource_test.py: [id, prompt, video, scene]; [id, response, correct]; empty is wrong",
         totals=totals,
         questions=questions,
         cases=cases,
@@ -90,7 +90,7 @@ def sti_bench(official: Path) -> None:
 
 
 def vsi_bench(official: Path) -> None:
-    """Prompt and video of every document, and scores of replies."""
+    """Prompt and video of every document, and scores of responses."""
     module = whole(official / "thinking-in-space/lmms_eval/tasks/vsibench/utils.py")
     rng = np.random.default_rng(SEED + 1)
     lines = (example("vsi_bench") / "test.jsonl").read_text("utf-8").splitlines()
@@ -101,11 +101,11 @@ def vsi_bench(official: Path) -> None:
             (video,) = module.vsibench_doc_to_visual(doc)
             prompt = module.vsibench_doc_to_text(doc, {})
             questions.append([str(doc["id"]), prompt, str(Path(video))])
-            for reply in _replies(rng, doc["ground_truth"], doc["options"] is None):
+            for response in _responses(rng, doc["ground_truth"], doc["options"] is None):
                 told = dict(doc)
-                module.vsibench_process_results(told, [reply])
+                module.vsibench_process_results(told, [response])
                 name = "MRA:.5:.95:.05" if doc["options"] is None else "accuracy"
-                cases.append([str(doc["id"]), reply, float(told[name])])
+                cases.append([str(doc["id"]), response, float(told[name])])
                 docs.append(told)
     with watching("vsibench_aggregate_results") as seen:
         module.vsibench_aggregate_results(docs)
@@ -116,21 +116,21 @@ def vsi_bench(official: Path) -> None:
     write(
         "readers/vsi_bench.json",
         "thinking-in-space",
-        "tasks/vsibench/utils.py: [id, prompt, video]; [id, reply, score]",
+        "tasks/vsibench/utils.py: [id, prompt, video]; [id, response, score]",
         totals=totals,
         questions=questions,
         cases=cases,
     )
 
 
-def _replies(rng: np.random.Generator, truth: str, numeric: bool) -> list[str]:
+def _responses(rng: np.random.Generator, ground_truth: str, numeric: bool) -> list[str]:
     if numeric:
-        return number_replies(rng, float(truth), ROUNDS)
-    return [f"{truth}. it", truth, *choice_replies(rng, ROUNDS - 2)]
+        return number_responses(rng, float(ground_truth), ROUNDS)
+    return [f"{ground_truth}. it", ground_truth, *choice_responses(rng, ROUNDS - 2)]
 
 
 def spar_bench(official: Path) -> None:
-    """Prompt and pictures of every row, and scores of replies."""
+    """Prompt and images of every row, and scores of responses."""
     module = whole(official / "spar/lmms-eval/lmms_eval/tasks/sparbench/utils.py")
     rng = np.random.default_rng(SEED + 2)
     questions, cases, docs = [], [], []
@@ -142,11 +142,11 @@ def spar_bench(official: Path) -> None:
         ]
         prompt = module.sparbench_doc_to_text(doc, {})
         questions.append([str(doc["id"]), prompt, shown])
-        for reply in _spar_replies(rng, doc):
+        for response in _spar_responses(rng, doc):
             told = dict(doc)
-            module.sparbench_process_results(told, [reply])
+            module.sparbench_process_results(told, [response])
             name = next(key for key in ("accuracy", "MRA:.5:.95:.05", "vci_metric") if key in told)
-            cases.append([str(doc["id"]), reply, float(told[name])])
+            cases.append([str(doc["id"]), response, float(told[name])])
             docs.append(told)
     with watching("sparbench_aggregate_results") as seen:
         module.sparbench_aggregate_results(docs)
@@ -157,21 +157,21 @@ def spar_bench(official: Path) -> None:
     write(
         "readers/spar_bench.json",
         "spar",
-        "tasks/sparbench/utils.py: [id, prompt, digests of pictures]; [id, reply, score]",
+        "tasks/sparbench/utils.py: [id, prompt, digests of images]; [id, response, score]",
         totals=totals,
         questions=questions,
         cases=cases,
     )
 
 
-def _spar_replies(rng: np.random.Generator, doc: dict[str, Any]) -> list[str]:
+def _spar_responses(rng: np.random.Generator, doc: dict[str, Any]) -> list[str]:
     if doc["task"] == "view_change_infer":
         return ["", doc["answer"], *(view_changes(rng)[0] for _ in range(ROUNDS - 2))]
-    return ["", *_replies(rng, doc["answer"], doc["task"].startswith(("depth", "distance_p")))]
+    return ["", *_responses(rng, doc["answer"], doc["task"].startswith(("depth", "distance_p")))]
 
 
 def v_star(official: Path) -> None:
-    """The five prompts of every item, and what replies to them score."""
+    """The five prompts of every item, and what responses to them score."""
     demo = official / "V-STaR/inference_demo.py"
     asked: list[str] = []
 
@@ -238,13 +238,18 @@ def v_star(official: Path) -> None:
         scored = json.loads(written.read_text())
     overall = {key: value for key, value in seen[0].items() if isinstance(value, float)}
     cases = [
-        [one["vid"], one["replies"], one["rating"], {key: done[key] for key in KEYS if key in done}]
+        [
+            one["vid"],
+            one["responses"],
+            one["rating"],
+            {key: done[key] for key in KEYS if key in done},
+        ]
         for one, done in zip(told, scored, strict=True)
     ]
     write(
         "readers/v_star.json",
         "V-STaR",
-        "inference_demo.py: [vid, prompts]; eval.py: [vid, replies, rating, scores]",
+        "inference_demo.py: [vid, prompts]; eval.py: [vid, responses, rating, scores]",
         totals=overall,
         questions=questions,
         cases=cases,
@@ -254,18 +259,18 @@ def v_star(official: Path) -> None:
 def _told(
     rng: np.random.Generator, item: dict[str, Any], reading: dict[str, Any]
 ) -> dict[str, Any]:
-    """An item with answers, read from replies as the official demo reads them."""
+    """An item with answers, read from responses as the official demo reads them."""
     start, end = item["timestamps"]
     what = ["", item["answer"], "no idea", "a red one"][rng.integers(4)]
-    when = [_time_reply(rng, start, end) for _ in range(2)]
-    where = [_box_reply(rng, item["bboxes"]) for _ in range(2)]
-    spatial = [reading["extract_bounding_boxes"](reply, item, 1, 1) for reply in where]
-    temporal = [reading["extract_timestamps"](reply) for reply in when]
+    when = [_time_response(rng, start, end) for _ in range(2)]
+    where = [_box_response(rng, item["bboxes"]) for _ in range(2)]
+    spatial = [reading["extract_bounding_boxes"](response, item, 1, 1) for response in where]
+    temporal = [reading["extract_timestamps"](response) for response in when]
     return {
         **item,
         "answer_vqa": what,
         "rating": 3 if what == item["answer"] else int(rng.integers(-1, 4)),
-        "replies": [what, when[0], where[0], where[1], when[1]],
+        "responses": [what, when[0], where[0], where[1], when[1]],
         "answer_temporal": temporal[0],
         "answer_temporal_2": temporal[1],
         "answer_spatial": spatial[0],
@@ -273,13 +278,13 @@ def _told(
     }
 
 
-def _time_reply(rng: np.random.Generator, start: float, end: float) -> str:
+def _time_response(rng: np.random.Generator, start: float, end: float) -> str:
     first, last = start + float(rng.integers(-1, 3)), end + float(rng.integers(-2, 2))
     forms = ("From {} to {} seconds.", "{}s - {}s", "<{}, {}>", "at {}, not after {} or 3", "never")
     return str(rng.choice(forms)).format(abs(first), abs(last))
 
 
-def _box_reply(rng: np.random.Generator, boxes: list[dict[str, Any]]) -> str:
+def _box_response(rng: np.random.Generator, boxes: list[dict[str, Any]]) -> str:
     """Boxes near the true ones, in one of the forms that models write."""
     near = {
         box["timestamp"]: [

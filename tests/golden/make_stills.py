@@ -1,4 +1,4 @@
-"""Write the golden files of still pictures: what official readers make of the same folders.
+"""Write the golden files of still images: what official readers make of the same folders.
 
     python tests/golden/make_stills.py --official FOLDER
 
@@ -104,7 +104,7 @@ def odd() -> dict[str, Any]:
         [[3.2, 1.7, 25.6, 2.2, 14.9, 18.4]],
         [{"size": [20, 30], "counts": runs["counts"].decode()}],
         [],
-        [box(20, 10, 45, 35)],  # reaches out of the picture
+        [box(20, 10, 45, 35)],  # reaches out of the image
         [box(1, 1, 5, 5), box(1, 1, 5, 5), box(3, 3, 8, 8)],
     ]
     said = ["  The LEFT one ", "it", "diagonal", "nothing", "corner", "Three  Pieces"]
@@ -158,8 +158,8 @@ def write_odd(root: Path) -> None:
     (root / "refcoco/refs(unc).p").write_bytes(pickle.dumps(plain["refs"], protocol=0))
     (root / "refcoco/instances.json").write_text(json.dumps(plain["instances"]))
     for entry in plain["instances"]["images"]:
-        picture = Image.new("RGB", (entry["width"], entry["height"]))
-        picture.save(root / "images/mscoco/images/train2014" / entry["file_name"])
+        image = Image.new("RGB", (entry["width"], entry["height"]))
+        image.save(root / "images/mscoco/images/train2014" / entry["file_name"])
 
 
 def lisa(official: Path, root: Path, dataset: str, split_by: str, split: str) -> list[Any]:
@@ -181,7 +181,7 @@ def lisa(official: Path, root: Path, dataset: str, split_by: str, split: str) ->
     )
     api = refer(str(root), dataset, split_by)
     reader = dataset_class(str(root), None, None, f"{dataset}|{split_by}|{split}")
-    reader.preprocess = lambda picture: picture
+    reader.preprocess = lambda image: image
     rows = []
     for index in range(len(reader)):
         inside, _ = with_locals(reader.__getitem__, index)
@@ -224,7 +224,7 @@ def grefcoco(official: Path, root: Path, split: str) -> list[Any]:
 
 
 def llm_seg(official: Path, root: Path, split: str) -> list[Any]:
-    """Every question as LLM-Seg's two readers have it: by run-length, and by picture."""
+    """Every question as LLM-Seg's two readers have it: by run-length, and by image."""
     torch = MagicMock()
     torch.utils.data.Dataset = object
     names = {
@@ -265,15 +265,15 @@ def llm_seg(official: Path, root: Path, split: str) -> list[Any]:
     )
     with chdir(place):
         drawn = drawn_class(**given)
-        pictures = {}
+        images = {}
         for index in range(len(drawn.samples)):
-            drawn.preprocess = lambda picture: picture
+            drawn.preprocess = lambda image: image
             inside, _ = with_locals(drawn.__getitem__, index)
-            pictures[inside["image_path"]] = digest(inside["masks_np"] > 0)
+            images[inside["image_path"]] = digest(inside["masks_np"] > 0)
     rows = []
     for sample in by_runs.samples:
         mask = coco.decode(sample["rle_seg"]) > 0
-        by_runs.preprocess = lambda picture: picture
+        by_runs.preprocess = lambda image: image
         inside, _ = with_locals(by_runs.__getitem__, by_runs.samples.index(sample))
         assert np.array_equal(inside["masks_np"], mask)
         rows.append(
@@ -284,7 +284,7 @@ def llm_seg(official: Path, root: Path, split: str) -> list[Any]:
                 "source": sample["from_dataset"],
                 "size": list(mask.shape),
                 "runs": digest(mask),
-                "drawn": pictures[sample["image_path"]],
+                "drawn": images[sample["image_path"]],
             }
         )
     return rows
@@ -296,13 +296,13 @@ def copies(folder: Path) -> Iterator[dict[str, Any]]:
 
     with tempfile.TemporaryDirectory() as cache:
         for row in load_dataset(str(folder), split="test", cache_dir=cache):
-            picture = np.asarray(row["image"].convert("RGB"))
+            image = np.asarray(row["image"].convert("RGB"))
             mask = np.array(row["mask"]) if "mask" in row else None
             yield {
                 "id": row["ann_id"],
                 "image": row["image_id"],
                 "text": row["text"],
-                "pixels": digest(picture),
+                "pixels": digest(image),
                 "size": [row["img_height"], row["img_width"]],
                 **({} if mask is None else {"mask": digest(mask)}),
                 **({"box": row["bbox"]} if "bbox" in row else {}),
@@ -337,8 +337,8 @@ def coco_ap(official: Path, root: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
         Path(folder, "output_0.json").write_text(json.dumps(outputs))
         function = compiled(script, ["calculate_metrics"], names)["calculate_metrics"]
-        truth = str(place / "annotations/instances_val2017.json")
-        inside, _ = with_locals(function, folder, truth)
+        ground_truth = str(place / "annotations/instances_val2017.json")
+        inside, _ = with_locals(function, folder, ground_truth)
     return {"said": said, "stats": list(map(float, inside["coco_eval"].stats))}
 
 

@@ -48,12 +48,12 @@ WRITERS = {
 VIDEOS, TESTED = 507, 305
 
 
-def predicted(truth: Any, number: int) -> Any:
+def predicted(ground_truth: Any, number: int) -> Any:
     """A wrong answer to the `number`-th question: moved, sometimes with more or with an empty end.
 
     Takes and returns a boolean array of frames × height × width.
     """
-    said = np.roll(truth, (1 + number % 3, 2 + number % 4), axis=(1, 2))
+    said = np.roll(ground_truth, (1 + number % 3, 2 + number % 4), axis=(1, 2))
     if number % 3 == 0:
         said[:, :6, :6] = True
     if number % 5 == 4:
@@ -62,7 +62,7 @@ def predicted(truth: Any, number: int) -> Any:
 
 
 def published_valid() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Files of `valid` and `test` with as many videos as the organisers', without pictures."""
+    """Files of `valid` and `test` with as many videos as the organisers', without images."""
     videos = {
         f"v{number:03d}": {
             "expressions": {str(one): {"exp": f"Thing  {one}"} for one in range(1 + number % 3)},
@@ -91,7 +91,7 @@ def quiet(function: Any, *arguments: Any) -> Any:
 
 
 def write_tree(place: Path, frames: list[str], masks: Any) -> None:
-    """Pictures of 0 and 255, as VISA writes them."""
+    """Images of 0 and 255, as VISA writes them."""
     place.mkdir(parents=True)
     for frame, mask in zip(frames, masks, strict=True):
         cv2.imwrite(str(place / f"{frame}.png"), mask.astype(np.uint8) * 255)
@@ -131,7 +131,7 @@ def visa_loader(official: Path, name: str) -> Any:
 
 
 def revos(official: Path, root: Path) -> dict[str, Any]:
-    """Every expression of both splits: as VISA's data set has it, with truth and scores."""
+    """Every expression of both splits: as VISA's data set has it, with ground truth and scores."""
     torch = MagicMock()
     torch.utils.data.Dataset = object
     load = visa_loader(official, "load_mevis_json")["load_mevis_json"]
@@ -167,7 +167,7 @@ def revos(official: Path, root: Path) -> dict[str, Any]:
 
 
 def revos_row(scorer: Any, record: dict[str, Any], number: int) -> dict[str, Any]:
-    """One expression, its truth by the scorer, and the scores of a wrong answer."""
+    """One expression, its ground truth by the scorer, and the scores of a wrong answer."""
     video, expression = record["video_name"], record["exp_id"]
     entry = scorer.exp_dict[video]
     shape = (len(entry["frames"]), entry["height"], entry["width"])
@@ -185,7 +185,7 @@ def revos_row(scorer: Any, record: dict[str, Any], number: int) -> dict[str, Any
         "text": record["sentence"],
         "frames": [Path(name).stem for name in record["file_names"]],
         "type": entry["expressions"][expression]["type_id"],
-        "truth": track(seen["gt_masks"]),
+        "ground_truth": track(seen["gt_masks"]),
         "foreground": track(seen["foreground_masks"]),
         "scores": [float(one) for one in scores[f"{video}_{expression}"]],
     }
@@ -215,7 +215,7 @@ def referformer_rows(official: Path, name: str, part: Path, meta: Path) -> Itera
         },
     )
 
-    def unchanged(pictures: Any, target: Any) -> Any:
+    def unchanged(images: Any, target: Any) -> Any:
         """As it is, and taken whether the frame shows the object or not."""
         return [torch.zeros(1)], {**target, "valid": torch.ones(1)}
 
@@ -245,7 +245,9 @@ def ref_youtube_vos(official: Path, root: Path) -> dict[str, Any]:
     folder = root / "ref_youtube_vos"
     meta = folder / "meta_expressions/train/meta_expressions.json"
     rows = referformer_rows(official, "ytvos", folder / "train", meta)
-    return {"train": [{"id": row["id"], "truth": track(row.pop("masks")), **row} for row in rows]}
+    return {
+        "train": [{"id": row["id"], "ground_truth": track(row.pop("masks")), **row} for row in rows]
+    }
 
 
 def valid_of_visa(official: Path) -> dict[str, Any]:
@@ -280,7 +282,7 @@ def ref_davis17(official: Path, root: Path) -> dict[str, Any]:
                 {
                     "id": row["id"],
                     "visa": by_visa[row["id"]],
-                    "truth": track(row.pop("masks")),
+                    "ground_truth": track(row.pop("masks")),
                     **row,
                 }
                 for row in rows
@@ -345,8 +347,8 @@ def by_davis(official: Path, part: Path, meta: Path, said: Any, annotator: int) 
             background = np.full((1, *scores.shape[1:]), 0.1, np.float32)
             labels = np.argmax(np.concatenate([background, scores]), axis=0).astype(np.uint8)
             (place / "said" / video).mkdir(parents=True)
-            for frame, picture in zip(entry["frames"], labels, strict=True):
-                Image.fromarray(picture).save(place / "said" / video / f"{frame}.png")
+            for frame, image in zip(entry["frames"], labels, strict=True):
+                Image.fromarray(image).save(place / "said" / video / f"{frame}.png")
         evaluation = DAVISEvaluation(str(place / "DAVIS"), "unsupervised", "val")
         found = quiet(evaluation.evaluate, str(place / "said"))
     return {

@@ -116,8 +116,8 @@ class LisaModel:
     def __call__(self, *, case: Sequence[Any], **_: Any) -> dict[str, Any]:
         import torch
 
-        truth, answer, ignore = case
-        labels = truth.astype(np.int64)
+        ground_truth, answer, ignore = case
+        labels = ground_truth.astype(np.int64)
         if ignore is not None:
             labels[ignore] = 255
         logits = np.where(answer, 1.5, -1.5)[None]

@@ -143,12 +143,12 @@ def objects_of(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
         ([one] * 2, [one] * 130),
     ]
     while len(cases) < count:
-        truth = [
+        ground_truth = [
             ([int(side) for side in box], [int(box[0]) + 20, int(box[1]) + 20])
             for box in boxes_of(rng, int(rng.integers(1, 7)))
         ]
         said = []
-        for box, point in truth:
+        for box, point in ground_truth:
             reach = float(rng.choice([0, 4, 12, 40]))
             near = moved(rng, [float(side) for side in box], reach)
             whole = rng.random() < 0.7
@@ -162,16 +162,16 @@ def objects_of(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
             int(place) for place in rng.permutation(len(said))[: rng.integers(1, len(said) + 1)]
         ]
         predicted = [said[place] for place in order]
-        cases.append((truth, predicted + predicted[:1] if rng.random() < 0.2 else predicted))
+        cases.append((ground_truth, predicted + predicted[:1] if rng.random() < 0.2 else predicted))
     return cases[:count]
 
 
-def corpus(rng: np.random.Generator, *, pictures: int, crowd: bool, ties: bool) -> list[Any]:
-    """Items of detections: a picture and a category each, numbered so that order matters."""
+def corpus(rng: np.random.Generator, *, images: int, crowd: bool, ties: bool) -> list[Any]:
+    """Items of detections: an image and a category each, numbered so that order matters."""
     items = []
-    for picture in range(1, pictures + 1):
+    for image in range(1, images + 1):
         for category in range(1, 4):
-            truth, predicted = [], []
+            ground_truth, predicted = [], []
             for _ in range(int(rng.integers(0, 4))):
                 left, top = (float(side) for side in rng.integers(0, 300, 2))
                 box = [
@@ -181,14 +181,19 @@ def corpus(rng: np.random.Generator, *, pictures: int, crowd: bool, ties: bool) 
                     top + float(rng.integers(4, 150)),
                 ]
                 area = (box[2] - box[0]) * (box[3] - box[1])
-                truth.append([*box, round(area * 0.8, 2), int(crowd and rng.random() < 0.2)])
+                ground_truth.append([*box, round(area * 0.8, 2), int(crowd and rng.random() < 0.2)])
                 for _ in range(int(rng.integers(0, 4))):
                     score = round(float(rng.random()), 1 if ties else 6)
                     predicted.append([*moved(rng, box, 6), score])
-            wrong = boxes_of(rng, int(rng.integers(0, 2 if picture % 5 else 60)))
+            wrong = boxes_of(rng, int(rng.integers(0, 2 if image % 5 else 60)))
             predicted += [[*box, round(float(rng.random()) / 2, 1 if ties else 6)] for box in wrong]
             items.append(
-                {"image": picture * 7, "category": category, "truth": truth, "predicted": predicted}
+                {
+                    "image": image * 7,
+                    "category": category,
+                    "ground_truth": ground_truth,
+                    "predicted": predicted,
+                }
             )
     if not any(item["predicted"] for item in items):
         items[0]["predicted"].append([0.0, 0.0, 9.0, 9.0, 0.5])

@@ -48,7 +48,7 @@ def iou(a, b):
 
 
 def place(index, frame=0):
-    """Centre and radius of the disc of a picture or frame."""
+    """Centre and radius of the disc of an image or frame."""
     generator = np.random.default_rng(index)
     x, y, radius = generator.integers((20, 18, 8), (76, 54, 17))
     return int(x) + 3 * frame, int(y), int(radius)
@@ -56,29 +56,29 @@ def place(index, frame=0):
 
 def draw(path, index, frame=0):
     ground = np.linspace(225, 175, HEIGHT)[:, None, None] + np.array([0, 3, 8])
-    picture = np.broadcast_to(ground, (HEIGHT, WIDTH, 3)).astype(np.uint8).copy()
-    picture[disc(*place(index, frame))] = list(COLOURS.values())[index % 3]
-    picture[50:60, 4:18] = (90, 90, 90)
+    image = np.broadcast_to(ground, (HEIGHT, WIDTH, 3)).astype(np.uint8).copy()
+    image[disc(*place(index, frame))] = list(COLOURS.values())[index % 3]
+    image[50:60, 4:18] = (90, 90, 90)
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(picture).save(path)
+    Image.fromarray(image).save(path)
 
 
 def mask_task(root: Path) -> Task:
-    """Two questions a picture; gIoU, cIoU and an error that is better when lower."""
+    """Two questions an image; gIoU, cIoU and an error that is better when lower."""
     folder = root / "disc_seg"
     if not folder.is_dir():
-        raise DataError(f"folder {folder}", expected="pictures", found="none")
+        raise DataError(f"folder {folder}", expected="images", found="none")
 
     def samples():
         for index in range(20):
-            picture = media.image(folder / f"{index}.png")
+            image = media.open_image(folder / f"{index}.png")
             colour = list(COLOURS)[index % 3]
             for question in ("Which thing would roll?", f"the {colour} disc {HOSTILE}"):
                 name = f"{index}/{'roll' if 'roll' in question else 'disc'}"
                 yield Sample(
                     id=name,
                     query=Query(
-                        id=query_id(name), text=question, media=(picture,), forms=(AnswerForm.MASK,)
+                        id=query_id(name), text=question, media=(image,), forms=(AnswerForm.MASK,)
                     ),
                     target=Target(answer=Answer(masks=(Rle.from_array(disc(*place(index))),))),
                     group=str(index),
@@ -87,12 +87,14 @@ def mask_task(root: Path) -> Task:
 
     def score(members, predictions):
         (sample,), (prediction,) = members, predictions
-        truth = sample.target.answer.masks[0].to_array()
-        found = prediction.answer.masks[0].to_array() if prediction.answer else truth & False
+        ground_truth = sample.target.answer.masks[0].to_array()
+        found = prediction.answer.masks[0].to_array() if prediction.answer else ground_truth & False
         return {
-            "giou": Mean(iou(found, truth)),
-            "ciou": Ratio(float((found & truth).sum()), float((found | truth).sum())),
-            "area_error": Mean(abs(float(found.sum()) - float(truth.sum())) / truth.sum()),
+            "giou": Mean(iou(found, ground_truth)),
+            "ciou": Ratio(float((found & ground_truth).sum()), float((found | ground_truth).sum())),
+            "area_error": Mean(
+                abs(float(found.sum()) - float(ground_truth.sum())) / ground_truth.sum()
+            ),
         }
 
     return Task(
@@ -127,7 +129,7 @@ def video_task(root: Path) -> Task:
     def samples():
         for index in range(8):
             frames = [folder / str(index) / f"{frame}.png" for frame in range(9)]
-            truth = tuple(Rle.from_array(disc(*place(index, f))) for f in range(9))
+            ground_truth = tuple(Rle.from_array(disc(*place(index, f))) for f in range(9))
             yield Sample(
                 id=f"clip{index}",
                 query=Query(
@@ -136,16 +138,16 @@ def video_task(root: Path) -> Task:
                     media=(media.frame_files(frames),),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
-                target=Target(answer=Answer(masks=truth)),
+                target=Target(answer=Answer(masks=ground_truth)),
             )
 
     def score(members, predictions):
         (sample,), (prediction,) = members, predictions
-        truth = [mask.to_array() for mask in sample.target.answer.masks]
+        ground_truth = [mask.to_array() for mask in sample.target.answer.masks]
         if prediction.answer is None:
             return {"J": Mean(0.0), "F": Mean(0.0)}
         found = [mask.to_array() for mask in prediction.answer.masks]
-        mean = float(np.mean([iou(a, b) for a, b in zip(found, truth, strict=True)]))
+        mean = float(np.mean([iou(a, b) for a, b in zip(found, ground_truth, strict=True)]))
         return {"J": Mean(mean), "F": Mean(mean**0.5)}
 
     return Task(
@@ -253,7 +255,7 @@ def write_run(folder, task, *, model, predict, root, changes=None, subset=None):
 
 
 def guesses(
-    *, shift, failing=(), kind=FailureKind.PARSE, seed=0, reply="<answer>here it is</answer>"
+    *, shift, failing=(), kind=FailureKind.PARSE, seed=0, response="<answer>here it is</answer>"
 ):
     """A model that finds every disc about `shift` pixels beside where it is."""
     generator = np.random.default_rng(seed)
@@ -263,7 +265,7 @@ def guesses(
         if number in failing:
             return Prediction(
                 query_id=sample.query.id,
-                replies=(f"I cannot {HOSTILE}",),
+                responses=(f"I cannot {HOSTILE}",),
                 failure=Failure(kind, f"no JSON {HOSTILE}"),
             )
         masks = [
@@ -273,7 +275,7 @@ def guesses(
         return Prediction(
             query_id=sample.query.id,
             answer=Answer(masks=tuple(masks)),
-            replies=(reply,),
+            responses=(response,),
             usage=Usage(prompt_tokens=400, completion_tokens=60, reasoning_tokens=40, frames=1),
         )
 
@@ -300,7 +302,7 @@ def world(tmp_path_factory):
         for frame in range(9):
             draw(made.data / "disc_video" / str(index) / f"{frame}.png", index, frame)
     models = {
-        "steady": guesses(shift=1, reply=f"It rolls. {HOSTILE} </script>"),
+        "steady": guesses(shift=1, response=f"It rolls. {HOSTILE} </script>"),
         f"evil {HOSTILE}": guesses(shift=1.05, seed=1),
         "clumsy": guesses(shift=7, failing={3, 4, 11}, seed=2),
     }

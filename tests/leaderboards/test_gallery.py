@@ -9,7 +9,7 @@ from PIL import Image
 from harness import media, plugins
 from harness.leaderboards.board import build
 from harness.leaderboards.gallery import pick, unit_value
-from harness.leaderboards.pictures import FRAME_WIDTH, WIDTH, say, shrink, views
+from harness.leaderboards.images import FRAME_WIDTH, WIDTH, say, shrink, views
 from harness.masks import Rle, SoftMask
 from harness.record import Run, finish
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
@@ -40,7 +40,7 @@ def unit(name, value, *, group="", failed=0):
     )
 
 
-def picture(uri):
+def image(uri):
     header, _, data = uri.partition(",")
     assert header == "data:image/jpeg;base64"
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
@@ -117,7 +117,7 @@ def test_a_corpus_has_no_value_for_one_unit():
     assert unit_value((Metric("cider", corpus=len),), member) is None
 
 
-def test_the_gallery_shows_question_truth_reply_and_failure(world):
+def test_the_gallery_shows_question_ground_truth_response_and_failure(world):
     entry = build(world.runs).tables[0].entries[2]
     assert entry.row.model == "clumsy"
     assert [e.standing for e in entry.gallery.exhibits] == [
@@ -131,25 +131,25 @@ def test_the_gallery_shows_question_truth_reply_and_failure(world):
     worst = entry.gallery.exhibits[-2]
     assert worst.failure.startswith("parse: no JSON <script>")
     assert worst.answer == ""
-    assert worst.truth.startswith("mask of ")
-    assert worst.replies[0].startswith("I cannot")
+    assert worst.ground_truth.startswith("mask of ")
+    assert worst.responses[0].startswith("I cannot")
     assert worst.value == 0
     best = entry.gallery.exhibits[0]
     assert best.answer.startswith("mask of ")
     assert best.question
-    assert set(best.views) == {"picture", "truth", "prediction"}
+    assert set(best.views) == {"image", "ground_truth", "prediction"}
     assert not best.wide
     assert entry.gallery.note == ""
 
 
-def test_truth_and_prediction_are_drawn_in_their_colours(make_run):
+def test_ground_truth_and_prediction_are_drawn_in_their_colours(make_run):
     exhibit = build(make_run("a", shift=14)).tables[0].entries[0].gallery.exhibits[0]
-    plain, truth, prediction = (
-        picture(exhibit.views[name]).astype(int) for name in ("picture", "truth", "prediction")
+    plain, ground_truth, prediction = (
+        image(exhibit.views[name]).astype(int) for name in ("image", "ground_truth", "prediction")
     )
     assert plain.shape == (72, 96, 3)
-    assert np.abs(truth - plain).max() > 40
-    assert np.abs(prediction - truth).max() > 40
+    assert np.abs(ground_truth - plain).max() > 40
+    assert np.abs(prediction - ground_truth).max() > 40
     corner = (slice(0, 8), slice(0, 8))
     assert np.abs(prediction[corner] - plain[corner]).max() < 12  # no answer lies there
 
@@ -157,16 +157,16 @@ def test_truth_and_prediction_are_drawn_in_their_colours(make_run):
 def test_a_video_is_a_strip_of_at_most_six_frames(world):
     exhibit = build(world.runs).tables[1].entries[0].gallery.exhibits[0]
     assert exhibit.wide
-    assert picture(exhibit.views["truth"]).shape == (72, 6 * 96 + 5 * 3, 3)
-    assert exhibit.truth == "masks in 9 of 9 frames"
+    assert image(exhibit.views["ground_truth"]).shape == (72, 6 * 96 + 5 * 3, 3)
+    assert exhibit.ground_truth == "masks in 9 of 9 frames"
 
 
-def test_without_the_data_the_gallery_says_so_and_keeps_ids_and_replies(world, tmp_path):
+def test_without_the_data_the_gallery_says_so_and_keeps_ids_and_responses(world, tmp_path):
     entry = build(world.runs, data_root=tmp_path / "gone").tables[0].entries[0]
-    assert "no pictures" in entry.gallery.note
-    assert "expected pictures" in entry.gallery.note
+    assert "no images" in entry.gallery.note
+    assert "expected images" in entry.gallery.note
     assert entry.gallery.exhibits[0].sample
-    assert entry.gallery.exhibits[0].replies
+    assert entry.gallery.exhibits[0].responses
     assert entry.gallery.exhibits[0].views == {}
 
 
@@ -191,7 +191,7 @@ def test_samples_that_break_while_they_are_read_do_not_break_the_board(world, mo
     assert "KeyError" in build(world.runs).tables[0].entries[0].gallery.note
 
 
-def test_a_task_of_another_version_is_not_used_for_pictures(make_run):
+def test_a_task_of_another_version_is_not_used_for_images(make_run):
     folder = make_run(
         "a",
         changes={
@@ -209,7 +209,7 @@ def test_a_task_of_another_version_is_not_used_for_pictures(make_run):
     assert "version 1" in build(folder).tables[0].entries[0].gallery.note
 
 
-def test_a_damaged_picture_is_named_and_the_rest_is_shown(world, make_run, tmp_path):
+def test_a_damaged_image_is_named_and_the_rest_is_shown(world, make_run, tmp_path):
     import shutil
 
     folder = make_run("a")
@@ -217,7 +217,7 @@ def test_a_damaged_picture_is_named_and_the_rest_is_shown(world, make_run, tmp_p
     for path in (tmp_path / "data" / "disc_seg").glob("*.png"):
         path.write_bytes(path.read_bytes()[:200])
     gallery = build(folder, data_root=tmp_path / "data").tables[0].entries[0].gallery
-    assert "complete picture" in gallery.note
+    assert "complete image" in gallery.note
     assert gallery.exhibits[0].question
     assert gallery.exhibits[0].views == {}
 
@@ -229,7 +229,7 @@ def test_a_journal_that_is_gone_is_said(make_run):
     finish(folder, list(run.units()), run.results, journal=False)  # as in a copy that was kept
     gallery = build(folder).tables[0].entries[0].gallery
     assert "not in the journal" in gallery.note
-    assert gallery.exhibits[0].truth
+    assert gallery.exhibits[0].ground_truth
 
 
 def test_no_picks_give_no_gallery(world):
@@ -247,11 +247,11 @@ def grey(height, width):
     return np.full((height, width, 3), 128, dtype=np.uint8)
 
 
-def test_large_pictures_become_thumbnails_and_coordinates_follow():
+def test_large_images_become_thumbnails_and_coordinates_follow():
     made = sample([grey(520, 1040)], Answer(boxes=(Box(520, 0, 1040, 520),)))
-    truth = picture(views(made, None)["truth"]).astype(int)
-    assert truth.shape == (130, WIDTH, 3)
-    changed = np.abs(truth - 128).max(axis=2) > 30
+    ground_truth = image(views(made, None)["ground_truth"]).astype(int)
+    assert ground_truth.shape == (130, WIDTH, 3)
+    changed = np.abs(ground_truth - 128).max(axis=2) > 30
     assert changed[:, 128:132].any()
     assert not changed[:, :120].any()
 
@@ -259,21 +259,21 @@ def test_large_pictures_become_thumbnails_and_coordinates_follow():
 def test_points_tracks_and_soft_masks_are_drawn():
     frames = [grey(40, 400)] * 2
     track = Answer(box_track=(None, Box(0, 0, 400, 40)))
-    drawn = picture(views(sample(frames, track), None)["truth"]).astype(int)
+    drawn = image(views(sample(frames, track), None)["ground_truth"]).astype(int)
     changed = np.abs(drawn - 128).max(axis=2) > 30
     assert not changed[:, :FRAME_WIDTH].any()
     assert changed[:, FRAME_WIDTH + 3 :].any()
     point = Answer(points=(Point(200, 20),))
-    assert "truth" in views(sample([grey(40, 400)], point), None)
+    assert "ground_truth" in views(sample([grey(40, 400)], point), None)
     soft = SoftMask.from_array(np.eye(40, 400, dtype=np.float32))
     answered = Prediction(query_id="q", answer=Answer(soft_masks=(soft,)))
     assert "prediction" in views(sample([grey(40, 400)], None), answered)
 
 
-def test_words_have_only_the_plain_picture():
+def test_words_have_only_the_plain_image():
     made = sample([grey(40, 40)], Answer(choice="B"), forms=(AnswerForm.CHOICE,))
     answered = Prediction(query_id="q", answer=Answer(choice="A"))
-    assert set(views(made, answered)) == {"picture"}
+    assert set(views(made, answered)) == {"image"}
 
 
 def test_a_mask_of_one_pixel_stays_visible_in_a_thumbnail():
@@ -286,7 +286,7 @@ def test_a_mask_of_one_pixel_stays_visible_in_a_thumbnail():
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(masks=(Rle.full(2, 4),)), "mask of 100.0 % of the picture"),
+        (Answer(masks=(Rle.full(2, 4),)), "mask of 100.0 % of the image"),
         (Answer(masks=(Rle.empty(2, 4),)), "empty mask"),
         (Answer(masks=(Rle.empty(2, 4), Rle.full(2, 4))), "masks in 1 of 2 frames"),
         (Answer(boxes=(Box(0, 0, 1, 1),)), "1 box"),

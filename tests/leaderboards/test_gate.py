@@ -48,15 +48,15 @@ def test_a_large_loss_that_could_be_chance_passes(make_run, rescore):
     assert report.passed
 
 
-def few_pictures(units):
-    """Leave the two questions of five pictures."""
+def few_images(units):
+    """Leave the two questions of five images."""
     del units[10:]
 
 
 def test_of_few_groups_a_loss_in_all_fails_though_no_p_value_can_be_small(
     make_run, rewrite, rescore
 ):
-    five = [rewrite(make_run(name), few_pictures, n_total=10, n_scored=10) for name in "ab"]
+    five = [rewrite(make_run(name), few_images, n_total=10, n_scored=10) for name in "ab"]
     rescore(five[1], lambda i, value: value - 0.2 + i / 100)
     report = check(*five)
     assert report.verdicts[0].comparison.p_value == 2 / 2**5 > 0.05
@@ -67,7 +67,7 @@ def test_of_few_groups_a_loss_in_all_fails_though_no_p_value_can_be_small(
 
 
 def test_few_groups_that_differ_decide_nothing(make_run, rescore):
-    # Four of 40 answers lost in four of 20 pictures: p is 2 / 2⁴.
+    # Four of 40 answers lost in four of 20 images: p is 2 / 2⁴.
     worse = rescore(make_run("b"), lambda i, v: v - 0.9 if i in (0, 10, 20, 30) else v)
     report = check(make_run("a"), worse)
     comparison = report.verdicts[0].comparison
@@ -178,12 +178,12 @@ def test_many_lost_answers_fail_whatever_the_score_and_limit(make_run, rescore, 
         assert "40 → 32" in reason and f"{kind} 0 → 8" in reason and "0.2000" in reason
 
 
-def test_of_few_pictures_all_answers_lost_fail_though_no_p_value_can_be_small(
+def test_of_few_images_all_answers_lost_fail_though_no_p_value_can_be_small(
     make_run, rewrite, rescore
 ):
-    whole = rewrite(make_run("a"), few_pictures, n_total=10, n_scored=10)
+    whole = rewrite(make_run("a"), few_images, n_total=10, n_scored=10)
     none = rewrite(
-        make_run("b", failing=range(10)), few_pictures, n_total=10, n_scored=0, n_failed=10
+        make_run("b", failing=range(10)), few_images, n_total=10, n_scored=0, n_failed=10
     )
     verdict = check(rescore(whole, alike), rescore(none, alike)).verdicts[0]
     assert verdict.answers.p_value == 2 / 2**5
@@ -192,7 +192,7 @@ def test_of_few_pictures_all_answers_lost_fail_though_no_p_value_can_be_small(
 
 
 def test_answers_of_several_tasks_are_corrected_for_those_that_differ(make_run, rescore):
-    lost = {0, 5, 10, 15, 20, 25}  # in six pictures: p is 2 / 2⁶
+    lost = {0, 5, 10, 15, 20, 25}  # in six images: p is 2 / 2⁶
     before, after = make_run("a"), rescore(make_run("b", failing=lost), lambda _, v: v + 0.5)
     videos = [make_run("v", task="disc_video"), make_run("w", task="disc_video", failing={3})]
     same = check([before, videos[0]], [after, videos[0]])

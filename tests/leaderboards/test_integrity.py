@@ -29,10 +29,10 @@ def edit_scores(folder):
 
 
 def edit_journal(folder):
-    """Another reply, with a checksum of its line that is right."""
+    """Another response, with a checksum of its line that is right."""
     path = folder / "samples.0.1.jsonl"
     records = [journal.parse_line(raw) for raw in path.read_bytes().splitlines(keepends=True)]
-    records[3]["prediction"]["replies"] = ["something else"]
+    records[3]["prediction"]["responses"] = ["something else"]
     path.write_bytes(b"".join(map(journal.line, records)))
 
 

@@ -114,4 +114,4 @@ def test_a_model_that_answered_nothing_has_no_number_and_is_not_compared(make_ru
     (line,) = [line for line in markdown.render(board).split("\n") if line.startswith("| – | mute")]
     assert "0.000" not in line
     (table,) = build([make_run("c"), made[FailureKind.PARSE]]).tables
-    assert table.entries[-1].row.value == 0  # of replies that cannot be read, it is a score
+    assert table.entries[-1].row.value == 0  # of responses that cannot be read, it is a score

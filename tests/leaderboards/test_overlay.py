@@ -30,14 +30,14 @@ def box_mask(top, bottom, left, right, shape=(8, 10)):
 
 
 def test_a_tint_blends_inside_the_mask_only_and_copies():
-    picture = grey()
+    image = grey()
     mask = box_mask(2, 4, 3, 5)
-    drawn = tint(picture, mask, colour=RED, alpha=0.5)
+    drawn = tint(image, mask, colour=RED, alpha=0.5)
     assert drawn[3, 4].tolist() == [178, 50, 50]
     assert (drawn[~mask] == 100).all()
-    assert (picture == 100).all()
-    assert (tint(picture, mask, colour=RED, alpha=0) == picture).all()
-    assert (tint(picture, mask, colour=RED, alpha=1)[mask] == RED).all()
+    assert (image == 100).all()
+    assert (tint(image, mask, colour=RED, alpha=0) == image).all()
+    assert (tint(image, mask, colour=RED, alpha=1)[mask] == RED).all()
 
 
 def test_an_outline_is_the_rim_of_the_mask():
@@ -81,7 +81,7 @@ def test_a_rectangle_outside_is_not_drawn(box):
     assert (rectangle(grey(), box, colour=RED) == 100).all()
 
 
-def test_a_huge_rectangle_is_cut_at_the_picture():
+def test_a_huge_rectangle_is_cut_at_the_image():
     drawn = rectangle(grey(), (float("-inf"), -1e30, 1e30, float("inf")), colour=RED, width=1)
     assert (drawn[0] == RED).all()
     assert (drawn[4, 4] == 100).all()
@@ -102,12 +102,12 @@ def test_a_thumbnail_keeps_the_shape_and_is_never_enlarged():
 
 
 def test_a_thumbnail_averages():
-    picture = grey(10, 10, 0)
-    picture[:, ::2] = 200
-    assert (thumbnail(picture, width=5) == 100).all()
+    image = grey(10, 10, 0)
+    image[:, ::2] = 200
+    assert (thumbnail(image, width=5) == 100).all()
 
 
-def test_pictures_stand_side_by_side_on_their_background():
+def test_images_stand_side_by_side_on_their_background():
     row = side_by_side([grey(4, 3, 10), grey(6, 5, 20)], gap=2, background=RED)
     assert row.shape == (6, 10, 3)
     assert (row[:4, :3] == 10).all()

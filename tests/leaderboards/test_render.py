@@ -98,7 +98,7 @@ def test_no_text_becomes_markup(board):
     assert f"Board & {HOSTILE}" in shown  # the title
     assert f"evil {HOSTILE}" in shown  # a model's name
     assert f"disc {HOSTILE}" in shown  # a question
-    assert f"It rolls. {HOSTILE} </script>" in shown  # a reply
+    assert f"It rolls. {HOSTILE} </script>" in shown  # a response
     assert f"parse: no JSON {HOSTILE}" in shown  # a failure
 
 
@@ -184,15 +184,15 @@ def test_the_gallery_shows_every_view_once_a_switch(board):
     assert sum("checked" in a for a in switches) == 6
     labels = [a["for"] for tag, a in tags if tag == "label"]
     assert labels == [a["id"] for a in switches]
-    pictures = [a["class"].split() for tag, a in tags if tag == "img"]
-    for view in ("picture", "truth", "prediction"):
-        assert sum(f"of-{view}" in classes for classes in pictures) == 36
+    images = [a["class"].split() for tag, a in tags if tag == "img"]
+    for view in ("image", "ground_truth", "prediction"):
+        assert sum(f"of-{view}" in classes for classes in images) == 36
 
 
 def test_a_missing_benchmark_is_said_on_the_page(world, tmp_path):
     gone = build(world.runs, data_root=tmp_path / "gone")
     shown = "".join(read(page.render(gone)).text)
-    assert "The benchmark cannot be read here, so there are no pictures." in shown
+    assert "The benchmark cannot be read here, so there are no images." in shown
     assert "J&F cannot be computed from the scores again" in shown
 
 
@@ -206,7 +206,7 @@ def test_the_markdown_has_tables_of_one_width_and_no_live_html(board):
         assert len({line.count(" | ") for line in block.strip().split("\n")}) == 1
 
 
-def test_replies_with_broken_characters_are_written(make_run, tmp_path):
+def test_responses_with_broken_characters_are_written(make_run, tmp_path):
     folder = make_run("a", changes={"results": {"model": "half \\ud800 nul \x00"}})
     text = (folder / "results.json").read_bytes().replace(rb"\\ud800", rb"\ud800")
     (folder / "results.json").write_bytes(text)

@@ -52,13 +52,13 @@ def differ(what: str, place: int, found: Any, expected: Any) -> Iterator[str]:
 
 def davis_region(modules: Modules) -> Iterator[str]:
     for place, case in enumerate(golden("davis2017/pairs.json")["cases"]):
-        for masks in forms(case, "truth", "predicted", "void"):
+        for masks in forms(case, "ground_truth", "predicted", "void"):
             yield from differ("J", place, modules.region.region_similarity_frame(*masks), case["J"])
 
 
 def davis_boundary(modules: Modules) -> Iterator[str]:
     for place, case in enumerate(golden("davis2017/pairs.json")["cases"]):
-        for masks in forms(case, "truth", "predicted", "void"):
+        for masks in forms(case, "ground_truth", "predicted", "void"):
             found = modules.boundary.boundary_f_measure_frame(*masks)
             yield from differ("F", place, found, case["F"])
 
@@ -74,8 +74,8 @@ def mevis_tracks(modules: Modules) -> Iterator[str]:
         size = tuple(case["size"])
         predicted = [decoded(size, counts)[0] for counts in case["predicted"]]
         tracks = [[decoded(size, counts)[0] for counts in track] for track in case["objects"]]
-        truth = [first.union(*rest) for first, *rest in zip(*tracks, strict=True)]
-        for pair in ((truth, predicted), (stacked(truth), stacked(predicted))):
+        ground_truth = [first.union(*rest) for first, *rest in zip(*tracks, strict=True)]
+        for pair in ((ground_truth, predicted), (stacked(ground_truth), stacked(predicted))):
             region = modules.region.region_similarity(*pair)
             yield from differ("J", place, float(region.mean()), case["J"])
             outline = modules.boundary.boundary_f_measure(*pair)
@@ -89,7 +89,7 @@ def stacked(masks: list[Rle]) -> Any:
 def lisa_samples(modules: Modules) -> Iterator[str]:
     for group in golden("lisa/overlap.json")["groups"]:
         for place, case in enumerate(group["cases"]):
-            for masks in forms(case, "truth", "predicted", "ignore"):
+            for masks in forms(case, "ground_truth", "predicted", "ignore"):
                 counts = modules.overlap.overlap(*masks)
                 yield from differ("intersection", place, counts.intersection, case["I"])
                 yield from differ("union", place, counts.union, case["U"])
@@ -107,7 +107,7 @@ def lisa_polygons(modules: Modules) -> Iterator[str]:
 
 def visionreasoner_samples(modules: Modules) -> Iterator[str]:
     for place, case in enumerate(golden("visionreasoner/overlap.json")["cases"]):
-        for masks in forms(case, "truth", "predicted"):
+        for masks in forms(case, "ground_truth", "predicted"):
             counts = modules.overlap.overlap(*masks)
             yield from differ("intersection", place, counts.intersection, case["I"])
             yield from differ("union", place, counts.union, case["U"])
@@ -119,26 +119,26 @@ def visionreasoner_samples(modules: Modules) -> Iterator[str]:
 
 def boxes_exclusive(modules: Modules) -> Iterator[str]:
     cases = golden("visionreasoner/boxes.json")["cases"]
-    truth, predicted, expected = zip(*cases, strict=True)
-    found = modules.boxes.box_iou(truth, predicted)
+    ground_truth, predicted, expected = zip(*cases, strict=True)
+    found = modules.boxes.box_iou(ground_truth, predicted)
     for place, value in enumerate(expected):
         yield from differ("IoU", place, found[place, place], value)
 
 
 def boxes_inclusive(modules: Modules) -> Iterator[str]:
     for place, case in enumerate(golden("visionreasoner/boxes_inclusive.json")["cases"]):
-        found = modules.boxes.box_iou_inclusive(case["truth"], case["predicted"])
+        found = modules.boxes.box_iou_inclusive(case["ground_truth"], case["predicted"])
         if found.tolist() != case["iou"]:
             yield f"IoU {place}: {found.tolist()}, officially {case['iou']}"
 
 
 def counts(modules: Modules) -> Iterator[str]:
     for place, row in enumerate(golden("visionreasoner/counting.json")["cases"]):
-        truth, predicted, exact, absolute, squared = row
-        yield from differ("exact", place, modules.counting.exact(truth, predicted), exact)
-        found = modules.counting.absolute_error(truth, predicted)
+        ground_truth, predicted, exact, absolute, squared = row
+        yield from differ("exact", place, modules.counting.exact(ground_truth, predicted), exact)
+        found = modules.counting.absolute_error(ground_truth, predicted)
         yield from differ("absolute", place, found, absolute)
-        found = modules.counting.squared_error(truth, predicted)
+        found = modules.counting.squared_error(ground_truth, predicted)
         yield from differ("squared", place, found, squared)
 
 

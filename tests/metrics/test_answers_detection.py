@@ -25,11 +25,11 @@ def test_ap_does_not_depend_on_the_order_of_items(units, random):
         detection.detection_item(
             place,
             1,
-            truth=[box for box, _ in truth],
+            ground_truth=[box for box, _ in ground_truth],
             predicted=[box for box, _ in said],
             scores=[(score + place / 10) / 10 for _, score in said],
         )
-        for place, (truth, said) in enumerate(units)
+        for place, (ground_truth, said) in enumerate(units)
     ]
     found = detection.coco_statistics(items)
     assert detection.coco_statistics(random.sample(items, len(items))) == found
@@ -38,15 +38,15 @@ def test_ap_does_not_depend_on_the_order_of_items(units, random):
 
 def test_perfect_boxes_have_an_ap_of_one_less_two_roundings():
     box = Box(0, 0, 40, 40)
-    item = detection.detection_item("a", "x", truth=[box], predicted=[box], scores=[1.0])
+    item = detection.detection_item("a", "x", ground_truth=[box], predicted=[box], scores=[1.0])
     assert detection.coco_statistics([item])["AP"] == pytest.approx(1, abs=3e-16)
 
 
-def test_no_prediction_scores_zero_and_no_truth_minus_one():
+def test_no_prediction_scores_zero_and_no_ground_truth_minus_one():
     box = Box(0, 0, 40, 40)
-    missed = detection.detection_item("a", "x", truth=[box], predicted=[], scores=[])
-    wrong = detection.detection_item("a", "x", truth=[], predicted=[box], scores=[1.0])
-    neither = detection.detection_item("a", "x", truth=[], predicted=[], scores=[])
+    missed = detection.detection_item("a", "x", ground_truth=[box], predicted=[], scores=[])
+    wrong = detection.detection_item("a", "x", ground_truth=[], predicted=[box], scores=[1.0])
+    neither = detection.detection_item("a", "x", ground_truth=[], predicted=[], scores=[])
     assert detection.coco_statistics([missed])["AP"] == 0
     assert detection.coco_statistics([missed])["APs"] == -1
     assert detection.coco_statistics([wrong])["AP"] == -1
@@ -55,8 +55,8 @@ def test_no_prediction_scores_zero_and_no_truth_minus_one():
 
 def test_a_crowd_takes_several_boxes_and_a_true_box_one():
     box = Box(0, 0, 40, 40)
-    twice = {"truth": [box], "predicted": [box, box], "scores": [0.9, 0.8]}
-    one = detection.detection_item("a", "x", truth=[box], predicted=[box], scores=[0.1])
+    twice = {"ground_truth": [box], "predicted": [box, box], "scores": [0.9, 0.8]}
+    one = detection.detection_item("a", "x", ground_truth=[box], predicted=[box], scores=[0.1])
     strict = [one, detection.detection_item("b", "x", **twice)]
     crowd = [one, detection.detection_item("b", "x", **twice, crowd=[True])]
     assert detection.coco_statistics(crowd)["AP"] > detection.coco_statistics(strict)["AP"]
@@ -68,13 +68,15 @@ def test_a_faster_library_equals_pycocotools_to_the_last_bit(library):
     rng = np.random.default_rng(7)
     items = []
     for place in range(60):
-        truth = [Box(x, y, x + w, y + h) for x, y, w, h in rng.integers(5, 150, (4, 4)).tolist()]
-        said = [Box(*(side + int(rng.integers(-4, 5)) for side in box)) for box in truth * 3]
+        ground_truth = [
+            Box(x, y, x + w, y + h) for x, y, w, h in rng.integers(5, 150, (4, 4)).tolist()
+        ]
+        said = [Box(*(side + int(rng.integers(-4, 5)) for side in box)) for box in ground_truth * 3]
         items.append(
             detection.detection_item(
                 place // 3,
                 place % 3,
-                truth=truth,
+                ground_truth=ground_truth,
                 crowd=(rng.random(4) < 0.2).tolist(),
                 predicted=said,
                 scores=np.round(rng.random(12), 1 + place % 2).tolist(),
@@ -90,7 +92,7 @@ def test_a_library_that_is_absent_is_named_with_what_to_install(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(detection, "import_module", absent)
-    item = detection.detection_item("a", "x", truth=[], predicted=[], scores=[])
+    item = detection.detection_item("a", "x", ground_truth=[], predicted=[], scores=[])
     with pytest.raises(MissingDependency, match="pip install hotcoco"):
         detection.coco_statistics([item], library="hotcoco")
 
@@ -104,7 +106,7 @@ def test_a_corpus_metric_gives_ap_of_all_units():
     totals = Totals((Metric("AP", corpus=detection.average_precision()),))
     for place, scores in enumerate(([], [0.5], [0.25])):
         item = detection.detection_item(
-            place, "x", truth=[BOX], predicted=[BOX] * len(scores), scores=scores
+            place, "x", ground_truth=[BOX], predicted=[BOX] * len(scores), scores=scores
         )
         totals.add({"AP": Corpus((item,))})
     assert totals.values()["AP"] == pytest.approx(67 / 101)

@@ -62,7 +62,9 @@ def test_golden_files_hold_many_cases_name_their_source_and_are_small(name, case
 
 
 def test_golden_choices_cover_the_defects():
-    letters = {reply: letter for _, reply, _, letter in read("video_mme/choices.json")["cases"]}
+    letters = {
+        response: letter for _, response, _, letter in read("video_mme/choices.json")["cases"]
+    }
     assert letters["Because of the rain"] == "B"
     assert letters["A dog runs"] == "A"
     assert letters[""] == letters["none"] == ""
@@ -76,7 +78,7 @@ def test_golden_choices_cover_the_defects():
 
 def test_golden_scores_cover_the_defects():
     spar = read("spar/scores.json")["cases"]
-    assert sum(reply == "" and score == 1 for _, reply, _, score in spar) > 20
+    assert sum(response == "" and score == 1 for _, response, _, score in spar) > 20
     view = [score for task, _, _, score in spar if task == "view_change_infer"]
     assert len({*view}) > 10
     vsi = read("vsi_bench/official.json")["cases"]
@@ -95,7 +97,7 @@ def test_golden_matches_hold_the_known_answers_of_the_reward():
 
 def test_golden_detections_have_crowds_ties_and_more_boxes_than_count():
     cases = read("pycocotools/detection.json")["cases"]
-    crowds = sum(row[5] for case in cases for item in case["items"] for row in item["truth"])
+    crowds = sum(row[5] for case in cases for item in case["items"] for row in item["ground_truth"])
     assert crowds > 50
     assert any(-1 in case["stats"] for case in cases)
     scores = [row[4] for row in cases[21]["items"][0]["predicted"]]

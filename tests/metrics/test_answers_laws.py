@@ -1,4 +1,4 @@
-"""Laws that hold for any reply, number, interval, box and list of detections, and bad input."""
+"""Laws that hold for any response, number, interval, box and list of detections, and bad input."""
 
 import math
 
@@ -41,21 +41,21 @@ READERS = (
 
 
 @given(st.text(max_size=80))
-def test_no_text_makes_a_reader_fail(reply):
+def test_no_text_makes_a_reader_fail(response):
     for reader in READERS:
-        reader(reply)
-    tempcompass.multiple_choice(reply, "A. x")
-    tempcompass.yes_no(reply, "yes")
-    tempcompass.caption_match(reply, "?\nCaption A: x\nCaption B: y", "Caption A: x")
-    tempcompass.captioning(reply, "A. x")
+        reader(response)
+    tempcompass.multiple_choice(response, "A. x")
+    tempcompass.yes_no(response, "yes")
+    tempcompass.caption_match(response, "?\nCaption A: x\nCaption B: y", "Caption A: x")
+    tempcompass.captioning(response, "A. x")
     for task in spar.LEVELS["Low"]:
-        assert 0 <= spar.number_score(reply, 1.5, task=task) <= 1
-    assert 0 <= spar.view_change_score(reply, "move_up:1") <= 1
-    assert 0 <= spar.strict_view_change_score(reply, "move_up:1") <= 1
+        assert 0 <= spar.number_score(response, 1.5, task=task) <= 1
+    assert 0 <= spar.view_change_score(response, "move_up:1") <= 1
+    assert 0 <= spar.strict_view_change_score(response, "move_up:1") <= 1
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         "9" * 5000,
         "[" * 5000,
@@ -69,22 +69,22 @@ def test_no_text_makes_a_reader_fail(reply):
         "\ud800",
     ],
 )
-def test_a_hostile_reply_is_read_as_something_or_nothing(reply):
+def test_a_hostile_response_is_read_as_something_or_nothing(response):
     for reader in READERS:
-        reader(reply)
+        reader(response)
 
 
 @pytest.mark.parametrize("letter", "ABCD")
 def test_strict_and_official_readers_agree_on_a_bare_letter(letter):
     for form in ("{}", "{}.", "({})", "{}) it"):
-        reply = form.format(letter)
-        assert choices.strict_choice(reply) == choices.video_mme_choice(reply) == letter
+        response = form.format(letter)
+        assert choices.strict_choice(response) == choices.video_mme_choice(response) == letter
 
 
 @given(st.text(max_size=60))
-def test_a_strict_choice_is_a_letter_of_the_reply(reply):
-    found = choices.strict_choice(reply)
-    assert found is None or found in reply.upper()
+def test_a_strict_choice_is_a_letter_of_the_response(response):
+    found = choices.strict_choice(response)
+    assert found is None or found in response.upper()
 
 
 @given(st.text(max_size=20))
@@ -143,7 +143,7 @@ def words_of(number):
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, width=32))
-def test_a_reply_that_is_a_number_is_that_number(number):
+def test_a_response_that_is_a_number_is_that_number(number):
     assert numeric.only_number(f"about {number!r} m") == number
     assert vsi.leading_number(f"{number!r} m") == number
 
@@ -163,16 +163,16 @@ def test_temporal_iou_does_not_depend_on_when_the_clock_starts(first, second, sh
 
 @given(tracks)
 def test_track_scores_are_symmetric_bounded_and_perfect_for_themselves(pairs):
-    truth, said = zip(*pairs, strict=True)
-    assert track_ious(truth, said).tolist() == track_ious(said, truth).tolist()
-    assert 0 <= video_iou(truth, said) <= 1
-    assert video_iou(truth, said) <= track_ious(truth, said).mean() + 1e-12
-    shared, union = track_overlap(truth, said)
+    ground_truth, said = zip(*pairs, strict=True)
+    assert track_ious(ground_truth, said).tolist() == track_ious(said, ground_truth).tolist()
+    assert 0 <= video_iou(ground_truth, said) <= 1
+    assert video_iou(ground_truth, said) <= track_ious(ground_truth, said).mean() + 1e-12
+    shared, union = track_overlap(ground_truth, said)
     assert 0 <= shared <= union
-    same = track_overlap(truth, truth)
+    same = track_overlap(ground_truth, ground_truth)
     assert same.intersection == same.union
-    if all(box is None or (box.left < box.right and box.top < box.bottom) for box in truth):
-        assert video_iou(truth, truth) == 1
+    if all(box is None or (box.left < box.right and box.top < box.bottom) for box in ground_truth):
+        assert video_iou(ground_truth, ground_truth) == 1
 
 
 @given(tracks, st.randoms())
@@ -219,7 +219,9 @@ def test_the_matching_score_is_bounded_and_does_not_depend_on_any_order(first, s
     assert matching_score(true, mixed) == score
     found = match(pair_bits(true, said))
     assert len(found.bits) == min(len(first), len(second))
-    assert len({*found.predicted.tolist()}) == len({*found.truth.tolist()}) == len(found.bits)
+    assert (
+        len({*found.predicted.tolist()}) == len({*found.ground_truth.tolist()}) == len(found.bits)
+    )
 
 
 @given(objects)
@@ -253,10 +255,12 @@ BAD = {
     "text for points": lambda: points_in_boxes([("a", 0)], [BOX]),
     "objects": lambda: matching_score(Objects([BOX], []), Objects([BOX], [(0, 0)])),
     "chains": lambda: vstar.scores(3, [0.5], [np.zeros(1)]),
-    "scores of boxes": lambda: detection.detection_item(1, 1, truth=[], predicted=[BOX], scores=[]),
-    "score": lambda: detection.detection_item(1, 1, truth=[], predicted=[BOX], scores=[NAN]),
+    "scores of boxes": lambda: detection.detection_item(
+        1, 1, ground_truth=[], predicted=[BOX], scores=[]
+    ),
+    "score": lambda: detection.detection_item(1, 1, ground_truth=[], predicted=[BOX], scores=[NAN]),
     "twice": lambda: detection.coco_statistics(
-        [detection.detection_item(1, 1, truth=[], predicted=[], scores=[])] * 2
+        [detection.detection_item(1, 1, ground_truth=[], predicted=[], scores=[])] * 2
     ),
     "nothing": lambda: detection.coco_statistics([]),
 }
@@ -288,12 +292,12 @@ def test_derived_metrics_take_arrays_of_resamples():
         assert together == pytest.approx(alone)
 
 
-def test_video_mme_leaves_unreadable_replies_out_officially_and_counts_them_strictly():
+def test_video_mme_leaves_unreadable_responses_out_officially_and_counts_them_strictly():
     metrics = (Metric("official"), Metric("strict"))
     totals = Totals(metrics)
-    for reply, answer in (("B", "B"), ("none", "C"), ("Because", "B"), ("A. x", "D")):
-        letter = choices.video_mme_choice(reply)
-        strict = choices.strict_choice(reply)
+    for response, answer in (("B", "B"), ("none", "C"), ("Because", "B"), ("A. x", "D")):
+        letter = choices.video_mme_choice(response)
+        strict = choices.strict_choice(response)
         totals.add(
             {
                 "official": Ratio(letter == answer, letter is not None),

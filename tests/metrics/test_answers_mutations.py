@@ -52,7 +52,7 @@ ASKED = {
         "tempcompass captioning",
     ),
     "matching": ("seg_zero", "worked"),
-    "vstar": ("vstar", "vstar totals", "vstar intervals", "vstar replies", "worked"),
+    "vstar": ("vstar", "vstar totals", "vstar intervals", "vstar responses", "worked"),
     "detection": ("area scores", "worked", "coco"),
 }
 
@@ -83,8 +83,8 @@ MUTATIONS = {
         '"Best answer:", "Best option:"',
     ),
     "choices: phrase left": ("choices", '    "Answer:",\n', ""),
-    "choices: not stripped": ("choices", "last = reply.strip()[-1:]", "last = reply[-1:]"),
-    "choices: first character": ("choices", "reply.strip()[-1:]", "reply.strip()[:1]"),
+    "choices: not stripped": ("choices", "last = response.strip()[-1:]", "last = response[-1:]"),
+    "choices: first character": ("choices", "response.strip()[-1:]", "response.strip()[:1]"),
     "choices: last match": ("choices", "found = re.search(", "found = re.match("),
     "choices: case of forms": ("choices", "re.IGNORECASE | re.MULTILINE", "re.MULTILINE"),
     "choices: end of the text": ("choices", "re.IGNORECASE | re.MULTILINE", "re.IGNORECASE"),
@@ -102,25 +102,29 @@ MUTATIONS = {
     "MRA: nine thresholds": ("numeric", "np.linspace(0.5, 0.95, 10)", "np.linspace(0.5, 0.9, 9)"),
     "MRA: relative to the prediction": (
         "numeric",
-        "abs((predicted - truth) / truth)\n",
-        "abs((predicted - truth) / (predicted or 1))\n",
+        "abs((predicted - ground_truth) / ground_truth)\n",
+        "abs((predicted - ground_truth) / (predicted or 1))\n",
     ),
     "MRA: signed": (
         "numeric",
-        "else abs((predicted - truth) / truth)",
-        "else (predicted - truth) / truth",
+        "else abs((predicted - ground_truth) / ground_truth)",
+        "else (predicted - ground_truth) / ground_truth",
     ),
     "MRA: sum": ("numeric", "TOLERANCES) / len(TOLERANCES)", "TOLERANCES) / 1"),
-    "MRA: zero truth": ("numeric", "abs(predicted - truth) if truth == 0", "1.0 if truth == 0"),
+    "MRA: zero ground_truth": (
+        "numeric",
+        "abs(predicted - ground_truth) if ground_truth == 0",
+        "1.0 if ground_truth == 0",
+    ),
     "relative: not clamped": (
         "numeric",
-        "return max(0.0, 1 - abs(predicted - truth)",
-        "return (1 - abs(predicted - truth)",
+        "return max(0.0, 1 - abs(predicted - ground_truth)",
+        "return (1 - abs(predicted - ground_truth)",
     ),
     "relative: squared": (
         "numeric",
-        "abs(predicted - truth) / abs(truth))",
-        "abs(predicted - truth) ** 2 / abs(truth))",
+        "abs(predicted - ground_truth) / abs(ground_truth))",
+        "abs(predicted - ground_truth) ** 2 / abs(ground_truth))",
     ),
     "numbers: no sign": ("numeric", 'r"-?\\d+', 'r"\\d+'),
     "numbers: words first": ("numeric", "digits.start() < place", "digits.start() > place"),
@@ -139,13 +143,13 @@ MUTATIONS = {
     "only number: exponent": ("numeric", "(?<![\\w.^])", "(?<![\\w.])"),
     "interval: union for hull": (
         "intervals",
-        "hull = max(truth.end, predicted.end) - min(",
-        "hull = max(truth.end, predicted.end) - max(",
+        "hull = max(ground_truth.end, predicted.end) - min(",
+        "hull = max(ground_truth.end, predicted.end) - max(",
     ),
     "interval: one end": (
         "intervals",
-        "shared = max(0, min(truth.end, predicted.end)",
-        "shared = max(0, max(truth.end, predicted.end)",
+        "shared = max(0, min(ground_truth.end, predicted.end)",
+        "shared = max(0, max(ground_truth.end, predicted.end)",
     ),
     "interval: gap counts": ("intervals", "shared = max(0, min", "shared = abs(min"),
     "interval: sum for union": ("intervals", "predicted.start) - shared", "predicted.start)"),
@@ -181,12 +185,12 @@ MUTATIONS = {
     ),
     "boxes in space: negative": ("boxes3d", "np.maximum(0.0, high - low)", "(high - low)"),
     "boxes in space: sum": ("boxes3d", "_volume(second)[None] - shared", "_volume(second)[None]"),
-    "VSI: any blank": ("vsi", 'reply.split(" ")[0]', "(reply.split() or [''])[0]"),
+    "VSI: any blank": ("vsi", 'response.split(" ")[0]', "(response.split() or [''])[0]"),
     "VSI: full stop kept": ("vsi", '.rstrip(".").strip()', ".strip()"),
     "VSI: case": (
         "vsi",
-        "first_word(reply).lower() == truth.lower()",
-        "first_word(reply) == truth",
+        "first_word(response).lower() == ground_truth.lower()",
+        "first_word(response) == ground_truth",
     ),
     "VSI: direction thrice": (
         "vsi",
@@ -199,7 +203,7 @@ MUTATIONS = {
         "said in true or said[0] == true",
         "said == true or said[:1] == true",
     ),
-    "SPAR: substring of the reply": ("spar", "said in true or", "true in said or not said or"),
+    "SPAR: substring of the response": ("spar", "said in true or", "true in said or not said or"),
     "SPAR: first letter": ("spar", "or said[0] == true", ""),
     "SPAR: last number": ("spar", "float(numbers[0]) if", "float(numbers[-1]) if"),
     "SPAR: first of several views": ("spar", "float(numbers[-1]) if", "float(numbers[0]) if"),
@@ -228,7 +232,7 @@ MUTATIONS = {
     "TempCompass: letter only": ("tempcompass", 'said in ("A", "B", "C", "D") or', ""),
     "TempCompass: no": ("tempcompass", 'for word in ("yes", "no")', 'for word in ("yes",)'),
     "TempCompass: yes anywhere": ("tempcompass", "said.startswith(word)", "word in said"),
-    "TempCompass: case of yes": ("tempcompass", "cleaned(reply).lower()", "cleaned(reply)"),
+    "TempCompass: case of yes": ("tempcompass", "cleaned(response).lower()", "cleaned(response)"),
     "TempCompass: question as option": (
         "tempcompass",
         'question.split("\\n")[1:]',
@@ -263,7 +267,11 @@ MUTATIONS = {
     "V-STaR: numbers in words": ("vstar", 'r"\\b\\d+(?:\\.\\d+)?\\b"', 'r"\\d+(?:\\.\\d+)?"'),
     "V-STaR: rating of -1": ("vstar", "None if rating == -1 else rating", "rating"),
     "V-STaR: times as numbers": ("vstar", 'str if times == "text" else', ""),
-    "V-STaR: first box": ("vstar", "([truth], finite).max()", "([truth], finite)[0, 0]"),
+    "V-STaR: first box": (
+        "vstar",
+        "([ground_truth], finite).max()",
+        "([ground_truth], finite)[0, 0]",
+    ),
     "V-STaR: one bad box": (
         "vstar",
         "for box in boxes for side in box):",
@@ -288,7 +296,7 @@ MUTATIONS = {
     "V-STaR: LGM of the fraction": ("vstar", "rest = 1 - np.minimum", "rest = 0 + np.minimum"),
     "V-STaR: LGM not averaged": ("vstar", "_log_of_rest(where)) / 3", "_log_of_rest(where))"),
     "V-STaR: not clamped": ("vstar", "1 - 2**-53", "2 - 2**-52"),
-    "detection: corners of the truth": (
+    "detection: corners of the ground_truth": (
         "detection",
         "bottom - top] for left",
         "bottom] for left",
@@ -300,13 +308,13 @@ MUTATIONS = {
     ),
     "detection: area of the box": ("detection", '"area": area', '"area": 1'),
     "detection: no crowd": ("detection", '"iscrowd": crowd', '"iscrowd": 0'),
-    "detection: order of pictures": (
+    "detection: order of images": (
         "detection",
         "enumerate(sorted({item[key] for item in items}), 1)",
         "enumerate(sorted({item[key] for item in items})[::-1], 1)",
     ),
     "detection: ids from 0": ("detection", "len(annotations) + 1", "len(annotations)"),
-    "detection: area score of nothing": ("detection", "if has_truth else 0.0", ""),
+    "detection: area score of nothing": ("detection", "if has_ground_truth else 0.0", ""),
     "detection: area in pixels": ("detection", "area / (width * height)", "area"),
 }
 
@@ -353,7 +361,7 @@ def worked(m):
     yield m.vstar.read_rating("-1"), None
     yield round(m.vstar.logarithmic_geometric_mean(1.0, 1.0, 1.0), 6), 36.736801
     small = [
-        m.detection.detection_item(i, 1, truth=[a], predicted=[a], scores=[0.5], areas=[s])
+        m.detection.detection_item(i, 1, ground_truth=[a], predicted=[a], scores=[0.5], areas=[s])
         for i, s in enumerate((9, 5000, 99999))
     ]
     yield [round(m.detection.coco_statistics(small[:n])["APl"], 9) for n in (1, 2, 3)], [-1, -1, 1]

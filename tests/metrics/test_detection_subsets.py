@@ -13,34 +13,34 @@ from harness.statistics.jackknife import intervals
 from harness.types import Box
 
 
-def scene(picture, rng, *, categories=3):
-    """Items of one picture: crowds, small and large objects, several guesses each, or none."""
+def scene(image, rng, *, categories=3):
+    """Items of one image: crowds, small and large objects, several guesses each, or none."""
     for category in rng.permutation(categories)[: rng.integers(1, categories + 1)].tolist():
         corners = rng.integers(4, 180, (int(rng.integers(0, 4)), 4)).tolist()
-        truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
-        moves = rng.integers(-6, 7, (len(truth) * 2 * (picture % 4 > 0), 4)).tolist()
+        ground_truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
+        moves = rng.integers(-6, 7, (len(ground_truth) * 2 * (image % 4 > 0), 4)).tolist()
         said = [
             Box(*(side + step for side, step in zip(box, move, strict=True)))
-            for box, move in zip(truth * 2, moves, strict=False)
+            for box, move in zip(ground_truth * 2, moves, strict=False)
         ]
         said += [Box(3, 4, 40, 30)] * int(rng.integers(0, 2))
         yield detection_item(
-            picture,
+            image,
             category,
-            truth=truth,
+            ground_truth=ground_truth,
             predicted=said,
             scores=np.round(rng.random(len(said)), 1).tolist(),
-            crowd=(rng.random(len(truth)) < 0.2).tolist(),
+            crowd=(rng.random(len(ground_truth)) < 0.2).tolist(),
         )
 
 
 @pytest.fixture
 def blocks():
-    """Eight blocks of one or two pictures, one of them empty, one with a category of its own."""
+    """Eight blocks of one or two images, one of them empty, one with a category of its own."""
     rng = np.random.default_rng(5)
     made = [[*scene(2 * k, rng), *(scene(2 * k + 1, rng) if k % 2 else ())] for k in range(7)]
     box = Box(0, 0, 40, 40)
-    made[3].append(detection_item(7, "9", truth=[box], predicted=[box], scores=[0.5]))
+    made[3].append(detection_item(7, "9", ground_truth=[box], predicted=[box], scores=[0.5]))
     return [[{**item, "category": str(item["category"])} for item in block] for block in made] + [
         []
     ]
@@ -70,7 +70,7 @@ def test_a_subset_scores_as_it_does_alone(blocks, name):
 
 def test_without_any_box_every_subset_is_zero_or_minus_one():
     blocks = [
-        [detection_item(k, 1, truth=[Box(0, 0, 9, 9)][: k % 2], predicted=[], scores=[])]
+        [detection_item(k, 1, ground_truth=[Box(0, 0, 9, 9)][: k % 2], predicted=[], scores=[])]
         for k in range(4)
     ]
     assert average_precision().over(blocks, np.eye(4)) == [-1.0, 0.0, -1.0, 0.0]
@@ -113,6 +113,6 @@ def test_true_boxes_keep_the_width_and_height_of_the_annotation(bbox, height, re
     left, top, width, tall = bbox
     edges, said = (Box(left, top, left + width, top + side) for side in (tall, height))
     item = detection_item(
-        1, 1, truth=[edges], predicted=[said], scores=[0.9], sizes=[(width, tall)]
+        1, 1, ground_truth=[edges], predicted=[said], scores=[0.9], sizes=[(width, tall)]
     )
     assert average_precision("AP50")([item]) == pytest.approx(reached)

@@ -102,12 +102,12 @@ def test_memory_order_does_not_matter(pair):
 
 @given(masks(4))
 def test_a_track_is_scored_frame_by_frame(four):
-    truth, predicted = np.stack(four[:2]), np.stack(four[2:])
+    ground_truth, predicted = np.stack(four[:2]), np.stack(four[2:])
     for track, frame in (
         (region_similarity, region_similarity_frame),
         (boundary_f_measure, boundary_f_measure_frame),
     ):
-        found = track(truth, predicted)
+        found = track(ground_truth, predicted)
         assert found.dtype == np.float64
         assert found.tolist() == [frame(four[0], four[2]), frame(four[1], four[3])]
 
@@ -122,8 +122,10 @@ def test_scoring_changes_no_mask(pair):
 
 @given(masks(3))
 def test_ignored_pixels_could_as_well_be_wrong(three):
-    truth, predicted, ignore = three
-    assert overlap(truth, predicted, ignore) == overlap(truth | ignore, predicted & ~ignore, ignore)
+    ground_truth, predicted, ignore = three
+    assert overlap(ground_truth, predicted, ignore) == overlap(
+        ground_truth | ignore, predicted & ~ignore, ignore
+    )
 
 
 @given(masks(2), st.integers(0, 6))
@@ -168,18 +170,18 @@ def test_precision_of_no_samples_is_zero():
 
 
 @given(boxes, boxes)
-def test_iou_of_boxes_is_that_of_their_pixels(truth, predicted):
+def test_iou_of_boxes_is_that_of_their_pixels(ground_truth, predicted):
     def painted(box, rim):
         left, top, right, bottom = (side + 20 for side in box)
-        picture = np.zeros((80, 80), dtype=np.bool_)
-        picture[top : bottom + rim, left : right + rim] = True
-        return picture
+        image = np.zeros((80, 80), dtype=np.bool_)
+        image[top : bottom + rim, left : right + rim] = True
+        return image
 
     for rim, metric in ((0, box_iou), (1, box_iou_inclusive)):
-        found = metric(truth, predicted)
-        assert found.shape == (len(truth), len(predicted))
-        assert (found == metric(predicted, truth).T).all()
-        for row, first in enumerate(truth):
+        found = metric(ground_truth, predicted)
+        assert found.shape == (len(ground_truth), len(predicted))
+        assert (found == metric(predicted, ground_truth).T).all()
+        for row, first in enumerate(ground_truth):
             for column, second in enumerate(predicted):
                 counts = overlap(painted(first, rim), painted(second, rim))
                 assert found[row, column] == visionreasoner_iou(*counts)

@@ -32,15 +32,15 @@ MUTATIONS = {
         "pass",
     ),
     "outline: edge of the last row": ("bits", "padded[:, rows] = padded[:, rows - 1]", "pass"),
-    "outline: beyond the last row": ("bits", "pictures[:, rows:] = 0", "pass"),
+    "outline: beyond the last row": ("bits", "images[:, rows:] = 0", "pass"),
     "outline: beyond the last column": (
         "bits",
-        "pictures[:, :, columns // 64] &= np.uint64((1 << columns % 64) - 1)",
+        "images[:, :, columns // 64] &= np.uint64((1 << columns % 64) - 1)",
         "pass",
     ),
     "outline: words beyond the last column": (
         "bits",
-        "pictures[:, :, columns // 64 + 1 :] = 0",
+        "images[:, :, columns // 64 + 1 :] = 0",
         "pass",
     ),
     "outline: which column is the last": ("bits", "(1 << columns % 64) - 1", "1 << columns % 64"),
@@ -96,8 +96,8 @@ MUTATIONS = {
         "int(rows[-1]), height",
     ),
     "F: last row of the window": ("boundary", "-(-end // width)", "end // width"),
-    "F: start of the truth": ("boundary", "start = min(start, ", "start = max(start, "),
-    "F: end of the truth": ("boundary", " or other[other.argmax()]:", ":"),
+    "F: start of the ground_truth": ("boundary", "start = min(start, ", "start = max(start, "),
+    "F: end of the ground_truth": ("boundary", " or other[other.argmax()]:", ":"),
     "F: end of the prediction": ("boundary", "if tail[tail.argmax()] or other", "if other"),
     "F: empty masks": ("boundary", "else pixels.size", "else 0 * pixels.size - 1"),
     "F: background of run-lengths": ("boundary", "foreground[1::2]", "foreground[::2]"),
@@ -260,10 +260,22 @@ MUTATIONS = {
     "boxes: IoU at the threshold": ("boxes", "predicted) > threshold", "predicted) >= threshold"),
     "boxes: all for any": ("boxes", "> threshold).any()", "> threshold).all()"),
     "Acc: at the threshold": ("boxes", "values > threshold", "values >= threshold"),
-    "counts: at least": ("counting", "int(truth == predicted)", "int(truth >= predicted)"),
-    "counts: signed error": ("counting", "abs(truth - predicted)", "(truth - predicted)"),
-    "counts: sum": ("counting", "abs(truth - predicted)", "abs(truth + predicted)"),
-    "counts: no square": ("counting", "(truth - predicted) ** 2", "(truth - predicted) ** 4"),
+    "counts: at least": (
+        "counting",
+        "int(ground_truth == predicted)",
+        "int(ground_truth >= predicted)",
+    ),
+    "counts: signed error": (
+        "counting",
+        "abs(ground_truth - predicted)",
+        "(ground_truth - predicted)",
+    ),
+    "counts: sum": ("counting", "abs(ground_truth - predicted)", "abs(ground_truth + predicted)"),
+    "counts: no square": (
+        "counting",
+        "(ground_truth - predicted) ** 2",
+        "(ground_truth - predicted) ** 4",
+    ),
 }
 
 ASKED = {

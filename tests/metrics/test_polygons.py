@@ -39,7 +39,7 @@ def test_a_shape_without_a_label_is_refused_by_number(shape):
         rasterise([SQUARE, shape], 5, 5)
 
 
-def test_a_picture_without_pixels_is_refused():
+def test_an_image_without_pixels_is_refused():
     with pytest.raises(MaskError, match="size"):
         rasterise([SQUARE], 0, 5)
 

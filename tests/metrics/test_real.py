@@ -26,13 +26,16 @@ def test_j_and_f_of_real_masks_equal_the_official_ones_bit_for_bit(read_golden):
     assert len(cases) >= 200
     for case in cases:
         track = tracks[case["track"]]
-        truth = Rle.from_json(track[case["frame"]])
+        ground_truth = Rle.from_json(track[case["frame"]])
         predicted = transformed(
             Rle.from_json(track[case["frame"] + case["later"]]).to_array(),
             shift=case.get("shift", (0, 0)),
             grow=case.get("grow", 0),
         )
-        for pair in ((truth, Rle.from_array(predicted)), (truth.to_array(), predicted)):
+        for pair in (
+            (ground_truth, Rle.from_array(predicted)),
+            (ground_truth.to_array(), predicted),
+        ):
             assert region_similarity_frame(*pair) == case["J"], case
             assert boundary_f_measure_frame(*pair) == case["F"], case
 

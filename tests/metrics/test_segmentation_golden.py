@@ -89,7 +89,9 @@ def test_golden_boxes_cover_scores_at_the_threshold_and_all_outcomes():
     assert sum(0 < case["f1"] < 1 for case in cases) >= 50
     for target in (True, False):
         for right in (0.0, 1.0):
-            assert any(bool(case["truth"]) is target and case["f1"] == right for case in cases)
+            assert any(
+                bool(case["ground_truth"]) is target and case["f1"] == right for case in cases
+            )
     ious = np.concatenate([np.ravel(case["giou"]) for case in cases if "giou" in case])
     assert (ious == 0.5).sum() >= 20
 
@@ -103,11 +105,11 @@ def test_golden_videos_cover_void_pixels_and_too_few_and_too_many_proposals():
     assert any(said == 0 for _, said in counts)
     assert any(0 < said < true for true, said in counts)
     assert any(said == 20 for _, said in counts)
-    assert sum(any("255" in frame for frame in case["truth"]) for case in cases) >= 20
+    assert sum(any("255" in frame for frame in case["ground_truth"]) for case in cases) >= 20
     late = [
         case
         for case in cases
-        if max(int(key) for frame in case["truth"] for key in frame if key != "255")
+        if max(int(key) for frame in case["ground_truth"] for key in frame if key != "255")
         > len(case["J"])
     ]
     assert len(late) >= 3  # an object that the first frame lacks is none

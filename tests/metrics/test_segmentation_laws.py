@@ -51,9 +51,9 @@ def masks(draw, count, size=None):
 @st.composite
 def label_maps(draw, largest):
     shape = draw(st.tuples(st.integers(1, 3), st.integers(2, 6), st.integers(2, 6)))
-    truth = draw(arrays(np.uint8, shape, elements=st.integers(0, largest)))
-    truth[0, 0, 0] = largest
-    return truth, draw(arrays(np.uint8, shape, elements=st.integers(0, largest)))
+    ground_truth = draw(arrays(np.uint8, shape, elements=st.integers(0, largest)))
+    ground_truth[0, 0, 0] = largest
+    return ground_truth, draw(arrays(np.uint8, shape, elements=st.integers(0, largest)))
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -133,22 +133,24 @@ def test_a_hull_hits_where_no_box_does():
 
 
 @given(boxes, boxes)
-def test_generalised_iou_is_symmetric_and_at_most_the_iou(truth, predicted):
-    found = generalised_box_iou(truth, predicted)
-    assert (found == generalised_box_iou(predicted, truth).T).all()
+def test_generalised_iou_is_symmetric_and_at_most_the_iou(ground_truth, predicted):
+    found = generalised_box_iou(ground_truth, predicted)
+    assert (found == generalised_box_iou(predicted, ground_truth).T).all()
     assert ((found > -1) & (found <= 1)).all()
-    assert all(generalised_box_iou([box], [box]) == 1 for box in truth)
+    assert all(generalised_box_iou([box], [box]) == 1 for box in ground_truth)
 
 
 @given(boxes, boxes, st.integers(1, 7))
-def test_f1_does_not_depend_on_scale_and_is_one_for_the_truth(truth, predicted, scale):
-    assert grec_f1(truth, truth) == 1
-    found = grec_f1(truth, predicted)
+def test_f1_does_not_depend_on_scale_and_is_one_for_the_ground_truth(
+    ground_truth, predicted, scale
+):
+    assert grec_f1(ground_truth, ground_truth) == 1
+    found = grec_f1(ground_truth, predicted)
     assert 0 <= found <= 1
     # a power of two, so that float32 rounds alike
-    assert found == grec_f1(np.multiply(truth, 2**scale), np.multiply(predicted, 2**scale))
-    if found < 1 or not truth:
-        assert grec_f1(truth, [*predicted, (900, 900, 990, 990)]) <= found
+    assert found == grec_f1(np.multiply(ground_truth, 2**scale), np.multiply(predicted, 2**scale))
+    if found < 1 or not ground_truth:
+        assert grec_f1(ground_truth, [*predicted, (900, 900, 990, 990)]) <= found
 
 
 def test_only_confident_boxes_count():
@@ -188,21 +190,21 @@ def test_a_pixel_goes_to_an_object_exactly_if_one_reaches_a_half(confidences):
 @given(label_maps(3), st.permutations([1, 2, 3]))
 @settings(max_examples=40)
 def test_objects_are_matched_whatever_their_numbers(maps, order):
-    truth, predicted = maps
-    objects, void = true_objects(truth)
+    ground_truth, predicted = maps
+    objects, void = true_objects(ground_truth)
     plain = unsupervised_scores(objects, proposals(predicted), void)
     renamed = np.array([0, *order], dtype=np.uint8)[predicted]
     other = unsupervised_scores(objects, proposals(renamed), void)
     assert (plain.j + plain.f).sum() == pytest.approx((other.j + other.f).sum())
-    own = unsupervised_scores(objects, proposals(truth), void)
+    own = unsupervised_scores(objects, proposals(ground_truth), void)
     assert (own.j == 1).all() and (own.f == 1).all()
 
 
 @given(label_maps(2))
 @settings(max_examples=40)
 def test_run_lengths_and_arrays_of_objects_score_alike(maps):
-    truth, predicted = maps
-    objects, void = true_objects(truth)
+    ground_truth, predicted = maps
+    objects, void = true_objects(ground_truth)
     arrays_ = unsupervised_scores(objects, proposals(predicted), void)
     runs = [
         [[Rle.from_array(frame) for frame in one] for one in group]
@@ -213,8 +215,8 @@ def test_run_lengths_and_arrays_of_objects_score_alike(maps):
 
 
 def test_void_pixels_do_not_count_and_are_no_object():
-    truth = np.array([[[1, 1, 255, 0]]], dtype=np.uint8)
-    objects, void = true_objects(truth)
+    ground_truth = np.array([[[1, 1, 255, 0]]], dtype=np.uint8)
+    objects, void = true_objects(ground_truth)
     predicted = np.array([[[1, 1, 1, 0]]], dtype=np.uint8)
     assert len(objects) == 1
     assert unsupervised_scores(objects, proposals(predicted), void).j.tolist() == [1]
@@ -274,19 +276,19 @@ def test_pixels_are_counted_alike_with_and_without_decoding(four):
 
 @given(masks(3, size=(4, 5)), st.sampled_from(["visa255", "binary", "strict"]))
 def test_accuracy_and_robustness_lie_between_zero_and_one(three, form):
-    predicted, truth, around = map(Rle.from_array, three)
-    table = pixel_table([truth], predicted)
+    predicted, ground_truth, around = map(Rle.from_array, three)
+    table = pixel_table([ground_truth], predicted)
     assert 0 <= accuracy(table, form=form) <= 1
     assert 0 <= robustness(table, around.area, form=form) <= 1
-    own = pixel_table([truth], truth)
+    own = pixel_table([ground_truth], ground_truth)
     assert robustness(own, around.area, form=form) == 1
     assert accuracy(own, form="binary") == accuracy(own, form="strict") == 1
-    assert accuracy(own, form="visa255") == pytest.approx(1 - truth.area / 20)
+    assert accuracy(own, form="visa255") == pytest.approx(1 - ground_truth.area / 20)
 
 
 def test_without_overlaps_binary_and_strict_agree_and_a_wrong_pixel_weighs_255_times_in_visa():
-    truth, predicted = Rle.from_array(np.eye(8, dtype=bool)), Rle.full(8, 8)
-    table = pixel_table([truth], predicted)
+    ground_truth, predicted = Rle.from_array(np.eye(8, dtype=bool)), Rle.full(8, 8)
+    table = pixel_table([ground_truth], predicted)
     binary, strict = (robustness(table, 20_000, form=form) for form in ("binary", "strict"))
     assert binary == strict
     assert 1 - robustness(table, 20_000, form="visa255") == pytest.approx(255 * (1 - binary))

@@ -210,13 +210,17 @@ MUTATIONS = {
     "R: mean for sum": ("revos", "float(np.mean(r))", "float(np.max(r))"),
     "table: never decoded": (
         "revos",
-        "if union.area == sum(mask.area for mask in truth)",
+        "if union.area == sum(mask.area for mask in ground_truth)",
         "if True",
     ),
     "table: false alarms": ("revos", "[[background, either - union.area]", "[[background, either]"),
     "table: misses": ("revos", "[union.area - shared, shared]", "[union.area, shared]"),
     "table: columns exchanged": ("revos", "covered[~said]", "covered[said]"),
-    "J: of one object": ("revos", "union = foreground_track(truth)", "union = truth[0]"),
+    "J: of one object": (
+        "revos",
+        "union = foreground_track(ground_truth)",
+        "union = ground_truth[0]",
+    ),
     "foreground: intersection": (
         "revos",
         "first.union(*rest) for first",

@@ -216,18 +216,18 @@ def test_lone_surrogates_do_not_stop_the_simple_tokens():
     assert tokenised([item("a \ud800 b", "a")], tokenizer="simple").said == ("a b",)
 
 
-def spent(*, tokens=0, thought=0, frames=0, replies=(), failed=False):
+def spent(*, tokens=0, thought=0, frames=0, responses=(), failed=False):
     from harness.types import Answer, Failure, FailureKind
 
     told = {"failure": Failure(FailureKind.PARSE, "?")} if failed else {"answer": Answer(count=1)}
     usage = Usage(completion_tokens=tokens, reasoning_tokens=thought, frames=frames)
-    return Prediction(query_id="q", replies=replies, usage=usage, **told)
+    return Prediction(query_id="q", responses=responses, usage=usage, **told)
 
 
 def test_costs_are_means_over_all_samples_failed_ones_too():
     predictions = [
-        spent(tokens=10, thought=4, frames=8, replies=("<think> abc </think>", "<think>de")),
-        spent(tokens=30, failed=True, replies=("no tags",)),
+        spent(tokens=10, thought=4, frames=8, responses=("<think> abc </think>", "<think>de")),
+        spent(tokens=30, failed=True, responses=("no tags",)),
     ]
     found = {
         make().metric.name: make().score([None, None], predictions)[make().metric.name]
@@ -248,7 +248,7 @@ def test_costs_are_means_over_all_samples_failed_ones_too():
 
 def test_reasoning_can_stand_between_other_tags():
     score = efficiency.reasoning_characters(tag="reasoning").score
-    found = score([None], [spent(replies=("<reasoning>abcd</reasoning><think>x</think>",))])
+    found = score([None], [spent(responses=("<reasoning>abcd</reasoning><think>x</think>",))])
     assert found["reasoning characters"] == Mean(4.0, weight=1)
 
 

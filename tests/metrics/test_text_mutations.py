@@ -88,10 +88,10 @@ MUTATIONS = {
         "sum(prediction.usage.completion_tokens for",
         "max(prediction.usage.completion_tokens for",
     ),
-    "costs: first reply only": (
+    "costs: first response only": (
         "efficiency",
-        "for reply in prediction.replies)",
-        "for reply in prediction.replies[:1])",
+        "for response in prediction.responses)",
+        "for response in prediction.responses[:1])",
     ),
     "reasoning: with spaces": ("efficiency", "[0].strip())", "[0])"),
     "reasoning: the last": (
@@ -227,10 +227,12 @@ def worked_tokens(modules):
 
 
 def worked_costs(efficiency):
-    replies = ("<think> ab </think>c</think>", "x")
+    responses = ("<think> ab </think>c</think>", "x")
     usage = Usage(prompt_tokens=1, completion_tokens=10, reasoning_tokens=6, frames=3)
-    one = Prediction(query_id="a", answer=Answer(), usage=usage, replies=replies)
-    other = dataclasses.replace(one, replies=("y", "<think>cdef"), usage=Usage(completion_tokens=4))
+    one = Prediction(query_id="a", answer=Answer(), usage=usage, responses=responses)
+    other = dataclasses.replace(
+        one, responses=("y", "<think>cdef"), usage=Usage(completion_tokens=4)
+    )
     plans = {
         "reasoning_tokens": 3,
         "completion_tokens": 7,
@@ -245,21 +247,21 @@ def worked_costs(efficiency):
 
 
 def judged(judging):
-    graded, case = judging.rubric("graded"), judging.Case("?", "an answer", "the truth")
+    graded, case = judging.rubric("graded"), judging.Case("?", "an answer", "the ground_truth")
     scale = judging.Scale(lowest=1, highest=3, correct_from=2, unreadable=1)
     low = dataclasses.replace(graded, scale=scale)
-    yield [low.read(reply) for reply in ("2", "0", "x3", "3")] == [2, None, None, 3]
-    yield [low.verdict(reply).score for reply in ("2", "3", "?")] == [0.5, 1.0, 0.0]
+    yield [low.read(response) for response in ("2", "0", "x3", "3")] == [2, None, None, 3]
+    yield [low.verdict(response).score for response in ("2", "3", "?")] == [0.5, 1.0, 0.0]
 
-    def by(reply, *, more=0.0):
-        verdict = graded.verdict(reply)
-        return SimpleNamespace(name="j", judge=lambda *_: Verdict(verdict.score + more, reply))
+    def by(response, *, more=0.0):
+        verdict = graded.verdict(response)
+        return SimpleNamespace(name="j", judge=lambda *_: Verdict(verdict.score + more, response))
 
     yield judging.judgement(by("2"), graded, case)[1:4] == (True, "judge", True)
     yield judging.judgement(by("?"), graded, case)[1:4] == (False, "judge", False)
     yield judging.judgement(by("3"), graded, case._replace(answer=" "))[0] == 0.0
     asking = dataclasses.replace(graded, exact_match=False)
-    exact = case._replace(answer="The truth.")
+    exact = case._replace(answer="The ground_truth.")
     yield judging.judgement(by("0"), asking, exact).by == "judge"
     yield judging.judgement(by("0"), graded, exact).score == 1.0
     yield judging.asked(graded, [exact, case]) == [case]

@@ -91,7 +91,7 @@ def settings(words: Any, patch: int) -> dict[str, Any]:
 
 
 def save(folder: Path, *, network: Any, processor: type, video: type, patch: int) -> Path:
-    """Save a network and its processor; pictures become at most 112 × 112 pixels."""
+    """Save a network and its processor; images become at most 112 × 112 pixels."""
     from transformers import Qwen2VLImageProcessor
 
     words = tokenizer()
@@ -164,7 +164,7 @@ def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def ask() -> Callable[..., Query]:
-    """Makes queries about generated pictures and videos."""
+    """Makes queries about generated images and videos."""
 
     def made(
         form: AnswerForm | tuple[AnswerForm, ...] = AnswerForm.MASK,
@@ -175,9 +175,9 @@ def ask() -> Callable[..., Query]:
         name: str = "",
         **given: Any,
     ) -> Query:
-        pictures = [picture(size, index) for index in range(frames)]
+        images = [image(size, index) for index in range(frames)]
         shown = media.pixels(
-            pictures, times=[index / 4 for index in range(frames)], is_video=frames > 1, id="test"
+            images, times=[index / 4 for index in range(frames)], is_video=frames > 1, id="test"
         )
         forms = form if isinstance(form, tuple) else (form,)
         return Query(id=query_id(name or text), text=text, media=(shown,), forms=forms, **given)
@@ -185,7 +185,7 @@ def ask() -> Callable[..., Query]:
     return made
 
 
-def picture(size: tuple[int, int], step: int) -> Any:
+def image(size: tuple[int, int], step: int) -> Any:
     """A bright disc that moves to the right, on a dark gradient."""
     width, height = size
     rows, columns = np.mgrid[:height, :width]

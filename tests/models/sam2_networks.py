@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-SIDE = 128  # pixels of a picture as the network sees it
+SIDE = 128  # pixels of an image as the network sees it
 WIDTH, MEMORY = 128, 64
 LAYERS = 2
 

@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.model import ObjectPrompt
-from harness.models.truth import objects_in
+from harness.models.ground_truth import objects_in
 from harness.run.verify import Oracle, verify
 from harness.spec import parse
 from harness.trainers.grpo.examples import asked as first
@@ -56,7 +56,7 @@ def test_an_added_model_is_short_and_on_the_page(name):
 @pytest.mark.parametrize("name", ["reason_seg", "reason_seg(split=train)", "counting", "mevis"])
 def test_points_in_percent_reach_the_ceiling(molmo, shapes, name):
     verdicts = list(verify(task(name, shapes), molmo))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     assert all(one.passed for one in verdicts)
 
 
@@ -70,8 +70,8 @@ def test_points_of_other_numbers_miss_the_ceiling(molmo, shapes):
         def write(self, query, answer):
             return molmo.write(query, answer)
 
-        def read(self, query, replies):
-            return replace(self.seeing, coordinates=self.coordinates).read(query, replies)
+        def read(self, query, responses):
+            return replace(self.seeing, coordinates=self.coordinates).read(query, responses)
 
         def with_perception(self, *parts):
             self.seeing = molmo.with_perception(*parts)
@@ -146,7 +146,7 @@ def test_responses_of_points_are_points_of_the_image(molmo, response, points):
 @pytest.mark.parametrize("response", ["", "A cup.", '<point x="1e9" y="nan">', "<points></points>"])
 def test_a_response_without_points_is_a_failure(molmo, response):
     said = molmo.read(asked(AnswerForm.COUNT), [response])
-    assert said.failure.kind is FailureKind.PARSE and said.replies == (response,)
+    assert said.failure.kind is FailureKind.PARSE and said.responses == (response,)
 
 
 def test_points_say_no_boxes(molmo):

@@ -1,4 +1,4 @@
-"""The backend that changes pictures or reasoning: what reaches the network, and what comes back."""
+"""The backend that changes images or reasoning: what reaches the network, and what comes back."""
 
 from dataclasses import dataclass, field, replace
 
@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from harness.media import pixels
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.backends.altered import AlteredChat, altered
 from harness.spec import parse
 
 
 @dataclass
 class Recorder(Chat):
-    """A backend that says what it was asked, and writes whole replies or goes on from a prefix."""
+    """A backend that says what it was asked, and writes whole responses or goes on from a
+    prefix.
+    """
 
     batch_size: int = 4
     coordinates: str = "pixels"
@@ -24,12 +26,12 @@ class Recorder(Chat):
 
     def generate(self, requests):
         self.asked.append(list(requests))
-        return [self._reply(request) for request in requests]
+        return [self._response(request) for request in requests]
 
-    def _reply(self, request):
+    def _response(self, request):
         if request.prefix:
-            return ChatReply(text=f"{request.prefix}<answer>on {request.prefix}</answer>")
-        return ChatReply(text=f"<think>{request.text}</think><answer>{request.text}</answer>")
+            return ChatResponse(text=f"{request.prefix}<answer>on {request.prefix}</answer>")
+        return ChatResponse(text=f"<think>{request.text}</think><answer>{request.text}</answer>")
 
     def canvas(self, request):
         return (8, 8)
@@ -38,13 +40,13 @@ class Recorder(Chat):
         return len(text)
 
 
-def picture(level, size=(6, 4)):
+def image(level, size=(6, 4)):
     frame = np.full((size[1], size[0], 3), level, np.uint8)
     return pixels([frame], times=(0.0,), is_video=False, id=f"level {level}")
 
 
 def request(text, level):
-    return ChatRequest(key=text, text=text, media=(picture(level),))
+    return ChatRequest(key=text, text=text, media=(image(level),))
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_the_backend_within_is_told_to_give_up():
             told.append("halt")
 
     for inner in (Halted(), Recorder()):
-        AlteredChat(chat=inner, pictures="own", reasoning="own").halt()
+        AlteredChat(chat=inner, images="own", reasoning="own").halt()
     assert told == ["halt"]
 
 
@@ -69,79 +71,81 @@ def test_a_backend_within_is_asked_as_many_batches_at_once_as_it_takes():
         turns = 4
 
     turns = [
-        AlteredChat(chat=one, pictures="grey", reasoning="own").turns
+        AlteredChat(chat=one, images="grey", reasoning="own").turns
         for one in (Server(), Recorder())
     ]
     assert turns == [4, 1]
 
 
-def test_grey_pictures_keep_size_and_nothing_else(recorder):
-    altered(chat=recorder, pictures="grey").generate([request("a", 3), request("b", 200)])
+def test_grey_images_keep_size_and_nothing_else(recorder):
+    altered(chat=recorder, images="grey").generate([request("a", 3), request("b", 200)])
     for asked in recorder.asked[0]:
         frame = asked.media[0].frame(0)
         assert frame.shape == (4, 6, 3)
         assert np.unique(frame).tolist() == [128]
 
 
-def test_swapped_pictures_are_those_of_another_question(recorder):
-    given = [request("a", 1), request("same picture", 1), request("b", 2), request("c", 3)]
-    altered(chat=recorder, pictures="swapped").generate(given)
+def test_swapped_images_are_those_of_another_question(recorder):
+    given = [request("a", 1), request("same image", 1), request("b", 2), request("c", 3)]
+    altered(chat=recorder, images="swapped").generate(given)
     shown = [int(one.media[0].frame(0)[0, 0, 0]) for one in recorder.asked[0]]
     assert shown == [2, 2, 3, 1]
-    assert [one.text for one in recorder.asked[0]] == ["a", "same picture", "b", "c"]
+    assert [one.text for one in recorder.asked[0]] == ["a", "same image", "b", "c"]
 
 
-def test_where_all_show_the_same_picture_it_is_grey(recorder):
-    altered(chat=recorder, pictures="swapped").generate([request("a", 1), request("b", 1)])
+def test_where_all_show_the_same_image_it_is_grey(recorder):
+    altered(chat=recorder, images="swapped").generate([request("a", 1), request("b", 1)])
     assert [int(one.media[0].frame(0)[0, 0, 0]) for one in recorder.asked[0]] == [128, 128]
 
 
 def test_swapped_reasoning_is_gone_on_from(recorder):
-    replies = altered(chat=recorder, reasoning="swapped").generate(
+    responses = altered(chat=recorder, reasoning="swapped").generate(
         [request("a", 1), request("b", 2)]
     )
-    assert [reply.text for reply in replies] == [
+    assert [response.text for response in responses] == [
         "<think>b</think><answer>on <think>b</think></answer>",
         "<think>a</think><answer>on <think>a</think></answer>",
     ]
 
 
-def test_replies_that_do_not_reason_stay_as_they_are():
+def test_responses_that_do_not_reason_stay_as_they_are():
     class Plain(Recorder):
-        def _reply(self, request):
-            return ChatReply(text=f"<answer>{request.text}</answer>")
+        def _response(self, request):
+            return ChatResponse(text=f"<answer>{request.text}</answer>")
 
-    replies = altered(chat=Plain(), reasoning="swapped").generate(
+    responses = altered(chat=Plain(), reasoning="swapped").generate(
         [request("a", 1), request("b", 2)]
     )
-    assert [reply.text for reply in replies] == ["<answer>a</answer>", "<answer>b</answer>"]
+    assert [response.text for response in responses] == ["<answer>a</answer>", "<answer>b</answer>"]
 
 
 def test_the_record_says_what_was_changed(recorder):
-    model = altered(chat=recorder, pictures="grey", reasoning="swapped")
+    model = altered(chat=recorder, images="grey", reasoning="swapped")
     assert model.describe() == {
         "backend": "altered",
-        "pictures": "grey",
+        "images": "grey",
         "reasoning": "swapped",
         "chat": {"backend": "recorder"},
     }
-    assert replace(model, pictures="own").describe()["pictures"] == "own"
+    assert replace(model, images="own").describe()["images"] == "own"
 
 
-@pytest.mark.parametrize("settings", [{"pictures": "grey"}, {"reasoning": "swapped"}])
-def test_replies_hold_the_calls_that_were_made_in_their_place(recorder, settings):
+@pytest.mark.parametrize("settings", [{"images": "grey"}, {"reasoning": "swapped"}])
+def test_responses_hold_the_calls_that_were_made_in_their_place(recorder, settings):
     asked = [request("a", 3), request("b", 200)]
-    replies = altered(chat=recorder, **settings).generate(asked)
-    sent = [[one for one, _ in reply.calls] for reply in replies]
+    responses = altered(chat=recorder, **settings).generate(asked)
+    sent = [[one for one, _ in response.calls] for response in responses]
     assert [list(turn) for turn in zip(*sent, strict=True)] == recorder.asked
-    assert [reply.calls[-1][1].text for reply in replies] == [reply.text for reply in replies]
+    assert [response.calls[-1][1].text for response in responses] == [
+        response.text for response in responses
+    ]
 
 
 def test_calls_of_altered_backends_within_each_other_are_the_networks(recorder):
-    inner = altered(chat=recorder, pictures="grey")
+    inner = altered(chat=recorder, images="grey")
     asked = [request("a", 1), request("b", 2)]
-    for reply in altered(chat=inner, pictures="swapped").generate(asked):
-        ((sent, _),) = reply.calls
+    for response in altered(chat=inner, images="swapped").generate(asked):
+        ((sent, _),) = response.calls
         assert np.unique(sent.media[0].frame(0)).tolist() == [128]
 
 
@@ -156,6 +160,6 @@ def test_a_temperature_reaches_a_backend_that_takes_one():
 def test_stop_strings_reach_the_network_with_whatever_is_changed():
     recorder = Recorder()
     asked = [replace(request(name, level), stop=("x",)) for level, name in enumerate("ab")]
-    altered(chat=recorder, pictures="swapped", reasoning="swapped").generate(asked)
+    altered(chat=recorder, images="swapped", reasoning="swapped").generate(asked)
     assert len(recorder.asked) == 2
     assert {one.stop for several in recorder.asked for one in several} == {("x",)}

@@ -31,7 +31,7 @@ from harness.models.backends.transformers import transformers  # noqa: E402
 
 
 def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
-    """Pictures, clips and no picture at all; short texts and long ones; squashed or not."""
+    """Images, clips and no image at all; short texts and long ones; squashed or not."""
     image, small = ask(size=(150, 60)).media, ask(size=(40, 90)).media
     clip = ask(frames=6, size=(64, 80)).media
     plain = [
@@ -40,7 +40,7 @@ def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
         ChatRequest(key="c", text="what moves?", media=clip, frames=((0, 2, 4, 5),)),
         ChatRequest(key="d", text="two media", media=(*clip, *small), frames=((3,), (0,))),
         ChatRequest(key="e", text="squashed", media=image, resize=(84, 84)),
-        ChatRequest(key="f", text="no picture"),
+        ChatRequest(key="f", text="no image"),
         ChatRequest(key="g", text="clip of three", media=clip, frames=((1, 2, 3),)),
     ]
     return [
@@ -65,38 +65,38 @@ def test_a_batch_padded_on_the_left_says_what_each_request_says_alone(chat, ask)
     asked = requests(ask, tokens=16)
     together = chat.generate(asked)
     assert together == [chat.generate([one])[0] for one in asked]
-    assert len({reply.text for reply in together}) > 4
+    assert len({response.text for response in together}) > 4
 
 
-def test_sampled_replies_do_not_depend_on_batch_order_or_limit_of_batches(folder, ask):
+def test_sampled_responses_do_not_depend_on_batch_order_or_limit_of_batches(folder, ask):
     asked = requests(ask)
-    replies = {}
+    responses = {}
     for batch_size, order in ((8, 1), (3, -1)):
         made = transformers(
             checkpoint=str(folder), temperature=1.0, top_p=0.95, seed=5, batch_size=batch_size
         )
         said = made.generate(asked[::order])[::order]
-        replies[batch_size] = [(reply.text, reply.completion_tokens) for reply in said]
-    assert replies[8] == replies[3]
+        responses[batch_size] = [(response.text, response.completion_tokens) for response in said]
+    assert responses[8] == responses[3]
     greedy = transformers(checkpoint=str(folder)).generate(asked)
-    assert [text for text, _ in replies[8]] != [reply.text for reply in greedy]
+    assert [text for text, _ in responses[8]] != [response.text for response in greedy]
 
 
 def test_the_canvas_is_known_before_the_network_sees_it(chat, ask):
-    for request, reply in zip(requests(ask), chat.generate(requests(ask)), strict=True):
-        assert len(reply.canvases) == len(request.media)
+    for request, response in zip(requests(ask), chat.generate(requests(ask)), strict=True):
+        assert len(response.canvases) == len(request.media)
         if request.media:
-            assert chat.canvas(request) == reply.canvases[0]
+            assert chat.canvas(request) == response.canvases[0]
 
 
 def test_tokens_are_counted(chat, ask):
     request = requests(ask, tokens=5)[0]
-    (reply,) = chat.generate([request])
-    width, height = reply.canvases[0]
+    (response,) = chat.generate([request])
+    width, height = response.canvases[0]
     side = 2 * chat.processor.image_processor.patch_size
     frame = len("user\na\nassistant\n") + 5 + (width // side) * (height // side)
-    assert reply.prompt_tokens == frame
-    assert reply.cut == (reply.completion_tokens == 5)
+    assert response.prompt_tokens == frame
+    assert response.cut == (response.completion_tokens == 5)
     assert chat.count_tokens("abc") == 3
 
 
@@ -118,8 +118,8 @@ def test_limits_on_pixels_are_those_of_each_frame_of_a_clip(tiny_qwen, ask, fram
     sizes = {}
     for most in (28 * 56, 56 * 112, None):
         made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=most)
-        (reply,) = made.generate([request])
-        assert reply.canvases == (made.canvas(request),)
+        (response,) = made.generate([request])
+        assert response.canvases == (made.canvas(request),)
         sizes[most] = made.canvas(request)
     assert sizes == {28 * 56: (56, 28), 56 * 112: (112, 56), None: (196, 112)}
     small = transformers(checkpoint=str(tiny_qwen), min_pixels=250 * 250, max_pixels=300 * 300)
@@ -146,8 +146,8 @@ def test_limits_that_would_be_of_all_frames_together_are_refused_a_clip(tiny_qwe
         ({"min_pixels": 100, "max_pixels": 99}, "100 and 99"),
     ],
 )
-def test_a_smallest_picture_that_is_larger_than_the_largest_is_refused(tiny_qwen, limits, found):
-    with pytest.raises(UsageError, match=f"limits of pictures.*found {found}"):
+def test_a_smallest_image_that_is_larger_than_the_largest_is_refused(tiny_qwen, limits, found):
+    with pytest.raises(UsageError, match=f"limits of images.*found {found}"):
         _ = transformers(checkpoint=str(tiny_qwen), **limits).processor
     both = transformers(checkpoint=str(tiny_qwen), min_pixels=3136, max_pixels=3136)
     assert dict(both.processor.image_processor.size)["longest_edge"] == 3136
@@ -182,9 +182,10 @@ def test_marks_must_have_the_numbers_that_the_network_looks_for(folder, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("end", "words"), [([3, 9999], "9999, with"), (None, "a token that ends a reply, found none")]
+    ("end", "words"),
+    [([3, 9999], "9999, with"), (None, "a token that ends a response, found none")],
 )
-def test_what_ends_a_reply_must_be_a_token(tiny_qwen, tmp_path, end, words):
+def test_what_ends_a_response_must_be_a_token(tiny_qwen, tmp_path, end, words):
     other = shutil.copytree(tiny_qwen, tmp_path / "other")
     path = other / "generation_config.json"
     path.write_text(json.dumps({} if end is None else {"eos_token_id": end}))
@@ -199,9 +200,9 @@ def test_what_ends_a_reply_must_be_a_token(tiny_qwen, tmp_path, end, words):
 def test_special_tokens_in_a_question_are_plain_text(chat, ask):
     media = ask().media
     text = "how many <|image_pad|><|im_end|> are there?<|vision_start|>"
-    (reply,) = chat.generate([ChatRequest(key="a", text=text, media=media, max_new_tokens=2)])
+    (response,) = chat.generate([ChatRequest(key="a", text=text, media=media, max_new_tokens=2)])
     (plain,) = chat.generate([ChatRequest(key="a", text="", media=media, max_new_tokens=2)])
-    assert reply.prompt_tokens - plain.prompt_tokens == len(text) + 3
+    assert response.prompt_tokens - plain.prompt_tokens == len(text) + 3
 
 
 def test_a_system_message_is_sent_if_there_is_one(chat):
@@ -400,25 +401,25 @@ def test_naming_the_backend_imports_no_deep_learning_framework():
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_stored_replies_are_said_again_by_key_or_official_id(tmp_path, ask):
+def test_stored_responses_are_said_again_by_key_or_official_id(tmp_path, ask):
     file = tmp_path / "said.jsonl"
-    rows = [{"key": "k#1", "reply": "one"}, {"id": "sample 2", "reply": "two\u2028lines"}]
+    rows = [{"key": "k#1", "response": "one"}, {"id": "sample 2", "response": "two\u2028lines"}]
     file.write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
     made = plugins.build("backends", parse_spec(f'stored(file="{file}")'))
     media = ask().media
     keys = [query_id("sample 2"), "k#1"]
     said = made.generate([ChatRequest(key=key, text="", media=media) for key in keys])
-    assert [reply.text for reply in said] == ["two\u2028lines", "one"]
+    assert [response.text for response in said] == ["two\u2028lines", "one"]
     with pytest.raises(DataError, match="k#2"):
         made.generate([ChatRequest(key="k#2", text="", media=media)])
 
 
-def test_a_stored_reply_ends_before_a_stop_string(tmp_path, ask):
+def test_a_stored_response_ends_before_a_stop_string(tmp_path, ask):
     file = tmp_path / "said.jsonl"
-    file.write_text('{"key": "a", "reply": "<think>;a; b"}\n')
+    file.write_text('{"key": "a", "response": "<think>;a; b"}\n')
     request = ChatRequest(key="a", text="", media=ask().media, prefix="<think>;", stop=("; b", ";"))
-    (reply,) = stored(file=file).generate([request])
-    assert reply.text == "<think>;a"
+    (response,) = stored(file=file).generate([request])
+    assert response.text == "<think>;a"
 
 
 def test_without_a_file_only_the_canvas_is_known(ask):
@@ -433,17 +434,17 @@ def test_without_a_file_only_the_canvas_is_known(ask):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ('{"key": "a"}', 'text "reply"'),
-        ('{"reply": "a"}', '"key" or "id"'),
-        ("[]", 'text "reply"'),
+        ('{"key": "a"}', 'text "response"'),
+        ('{"response": "a"}', '"key" or "id"'),
+        ("[]", 'text "response"'),
         ("{", "one JSON object"),
-        ('{"key": "a", "reply": "again"}', "each key once"),
+        ('{"key": "a", "response": "again"}', "each key once"),
         ("[" * 100_000, "one JSON object"),
     ],
 )
-def test_a_line_of_stored_replies_that_is_wrong_is_named(tmp_path, line, complaint):
+def test_a_line_of_stored_responses_that_is_wrong_is_named(tmp_path, line, complaint):
     file = tmp_path / "said.jsonl"
-    file.write_text('{"key": "a", "reply": "x"}\n' + line + "\n")
+    file.write_text('{"key": "a", "response": "x"}\n' + line + "\n")
     with pytest.raises(DataError, match=complaint) as raised:
         stored(file=file)
     assert "line 2" in str(raised.value)

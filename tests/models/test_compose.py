@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from harness import media, plugins
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import Rle
-from harness.model import Chat, ChatReply, Coordinates, Propagator, ReplyReader, Segmenter
+from harness.model import Chat, ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
 from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.ground_truth import parts
 from harness.models.qwen_vl.locate import Locate
 from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import evenly
-from harness.models.truth import parts
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.types import Answer, AnswerForm, Box, FailureKind, Interval, Point, Query
 
@@ -41,10 +41,10 @@ class Script(Chat):
     def describe(self) -> Mapping[str, Any]:
         return {"backend": "script"}
 
-    def generate(self, requests: Sequence[Any]) -> list[ChatReply]:
+    def generate(self, requests: Sequence[Any]) -> list[ChatResponse]:
         self.asked.extend(requests)
         return [
-            ChatReply(text=text, prompt_tokens=7, completion_tokens=3, cut=self.cut)
+            ChatResponse(text=text, prompt_tokens=7, completion_tokens=3, cut=self.cut)
             for text, _ in zip(self.says, requests, strict=True)
         ]
 
@@ -57,23 +57,25 @@ class Script(Chat):
 
 @dataclass(frozen=True)
 class Knows(Segmenter, Propagator):
-    """Perception that has the truth: the part whose box is nearest, the track of what it knows."""
+    """Perception that has the ground truth: the part whose box is nearest, the track of what it
+    knows.
+    """
 
-    truth: tuple[Rle, ...]
+    ground_truth: tuple[Rle, ...]
     name: str = "knows"
 
-    def segment(self, picture, prompts):
-        frame = next(i for i, mask in enumerate(self.truth) if picture[0, 0, 0] == i)
-        known = parts(self.truth[frame])
+    def segment(self, image, prompts):
+        frame = next(i for i, mask in enumerate(self.ground_truth) if image[0, 0, 0] == i)
+        known = parts(self.ground_truth[frame])
         masks = []
         for prompt in prompts:
             nearest = min(known, key=lambda part: np.abs(np.subtract(part.box, prompt.box)).max())
-            masks.append(only(self.truth[frame], nearest))
+            masks.append(only(self.ground_truth[frame], nearest))
         return masks
 
     def propagate(self, video, start, masks):
-        assert np.array_equal(np.logical_or.reduce(masks), self.truth[start].to_array())
-        return [[mask.to_array() for mask in self.truth]] * len(masks)
+        assert np.array_equal(np.logical_or.reduce(masks), self.ground_truth[start].to_array())
+        return [[mask.to_array() for mask in self.ground_truth]] * len(masks)
 
 
 def only(mask: Rle, part: Item):
@@ -98,13 +100,13 @@ def model(*says: str, prompt: Any = None, **given: Any) -> PromptedModel:
 
 def query(form=FORM.MASK, *, size=(420, 210), frames=1, **given: Any) -> Query:
     shape = (size[1], size[0], 3)
-    pictures = [np.full(shape, index, dtype=np.uint8) for index in range(frames)]
-    shown = media.pixels(pictures, times=range(frames), is_video=frames > 1, id="x")
+    images = [np.full(shape, index, dtype=np.uint8) for index in range(frames)]
+    shown = media.pixels(images, times=range(frames), is_video=frames > 1, id="x")
     forms = form if isinstance(form, tuple) else (form,)
     return Query(id="q", text="the dog", media=(shown,), forms=forms, **given)
 
 
-def reply(*boxes: Sequence[int], frame: int | None = None) -> str:
+def response(*boxes: Sequence[int], frame: int | None = None) -> str:
     items = [Item(Box(*box), Point(box[0] + 1, box[1] + 1)) for box in boxes]
     return VisionReasoner().write(items, frame=frame)
 
@@ -116,24 +118,24 @@ def filled(size: tuple[int, int], *boxes: Sequence[int]) -> Rle:
     return Rle.from_array(mask)
 
 
-def test_it_is_a_reader_of_replies():
-    assert isinstance(model(), ReplyReader)
+def test_it_is_a_reader_of_responses():
+    assert isinstance(model(), ResponseReader)
 
 
-def test_boxes_are_scaled_from_the_canvas_to_the_picture():
-    (said,) = model(reply([84, 84, 168, 420])).predict([query(FORM.BOXES)])
+def test_boxes_are_scaled_from_the_canvas_to_the_image():
+    (said,) = model(response([84, 84, 168, 420])).predict([query(FORM.BOXES)])
     assert said.answer.boxes == (Box(42, 21, 84, 105),)
     assert said.answer.box_scores is None
 
 
 def test_a_canvas_other_than_asked_for_is_the_one_that_counts():
-    (said,) = model(reply([84, 84, 168, 420]), seen=(420, 420)).predict([query(FORM.BOXES)])
+    (said,) = model(response([84, 84, 168, 420]), seen=(420, 420)).predict([query(FORM.BOXES)])
     assert said.answer.boxes == (Box(84, 42, 168, 210),)
 
 
 def test_normalized_numbers_are_of_each_side():
     said = model(coordinates="normalized_1000").read(
-        query(FORM.BOXES), [reply([100, 100, 500, 1000])]
+        query(FORM.BOXES), [response([100, 100, 500, 1000])]
     )
     assert said.answer.boxes == (Box(42, 21, 210, 210),)
 
@@ -161,13 +163,13 @@ def test_numbers_mean_what_is_declared_both_ways(coordinates, numbers):
         assert json.loads(written.strip("`json\n"))[0]["bbox_2d"] == list(numbers)
 
 
-def test_boxes_are_clipped_to_the_picture_and_keep_an_area():
-    said = model().read(query(FORM.BOXES), [reply([-50, -50, 2000, 90], [900, 900, 990, 990])])
+def test_boxes_are_clipped_to_the_image_and_keep_an_area():
+    said = model().read(query(FORM.BOXES), [response([-50, -50, 2000, 90], [900, 900, 990, 990])])
     assert said.answer.boxes == (Box(0, 0, 420, 23), Box(419, 209, 420, 210))
 
 
 def test_masks_of_several_objects_are_joined():
-    said = model().read(query(), [reply([0, 0, 84, 84], [168, 168, 336, 336])])
+    said = model().read(query(), [response([0, 0, 84, 84], [168, 168, 336, 336])])
     assert said.answer.masks == (filled((420, 210), (0, 0, 42, 21), (84, 42, 168, 84)),)
     assert len(said.answer.boxes) == 2
 
@@ -184,25 +186,25 @@ def test_masks_of_several_objects_are_joined():
     ],
 )
 def test_an_empty_list_is_no_target_in_every_form(form, frames, expected):
-    said = model().read(query(form, frames=frames), [reply()])
+    said = model().read(query(form, frames=frames), [response()])
     assert said.answer == Answer(no_target=True, **expected)
 
 
 def test_a_count_is_the_number_of_boxes():
-    said = model().read(query(FORM.COUNT), [reply(*[[9, 9, 20, 20]] * 5)])
+    said = model().read(query(FORM.COUNT), [response(*[[9, 9, 20, 20]] * 5)])
     assert said.answer.count == 5
     assert not said.answer.no_target
 
 
-def test_a_malformed_reply_is_a_parse_failure_that_keeps_the_text():
+def test_a_malformed_response_is_a_parse_failure_that_keeps_the_text():
     (said,) = model("no idea \ud800", cut=True).predict([query()])
     assert said.failure.kind is FailureKind.PARSE
-    assert said.replies == ("no idea ?",)
+    assert said.responses == ("no idea ?",)
     assert said.notes == ("cut off after 3 tokens",)
 
 
 def test_usage_is_counted():
-    text = reply([9, 9, 20, 20]).replace("<think>", "<think>three words here")
+    text = response([9, 9, 20, 20]).replace("<think>", "<think>three words here")
     (said,) = model(text).predict([query(FORM.MASK_TRACK, frames=9)])
     usage = said.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (7, 3, 3)
@@ -210,31 +212,36 @@ def test_usage_is_counted():
 
 
 def test_repairs_are_noted():
-    said = model().read(query(), [reply([9, 9, 20, 20]).replace("]}]", "]},]")])
+    said = model().read(query(), [response([9, 9, 20, 20]).replace("]}]", "]},]")])
     assert said.answer is not None
     assert said.notes == ("trailing comma",)
 
 
 @pytest.mark.parametrize(("rule", "frame"), [("first", 0), ("middle", 2)])
 def test_of_a_video_the_key_frame_is_shown_and_marked(rule, frame):
-    truth = tuple(filled((420, 210), (index, 0, index + 9, 9)) for index in range(5))
+    ground_truth = tuple(filled((420, 210), (index, 0, index + 9, 9)) for index in range(5))
     asked = query(FORM.MASK_TRACK, frames=5)
-    made = model(keyframe=rule, propagator=Knows(truth), segmenter=Knows(truth))
+    made = model(keyframe=rule, propagator=Knows(ground_truth), segmenter=Knows(ground_truth))
     (request,) = made.requests(asked)
     assert request.frames == ((frame,),)
     assert request.resize == (840, 840)
-    said = made.read(asked, made.write(asked, Answer(masks=truth)))
-    assert said.answer.masks == truth
+    said = made.read(asked, made.write(asked, Answer(masks=ground_truth)))
+    assert said.answer.masks == ground_truth
 
 
 def test_a_track_that_is_empty_in_the_key_frame_names_the_frame_where_it_is_largest():
     empty = Rle.empty(210, 420)
-    truth = (empty, filled((420, 210), (5, 5, 9, 9)), empty, filled((420, 210), (5, 5, 90, 90)))
+    ground_truth = (
+        empty,
+        filled((420, 210), (5, 5, 9, 9)),
+        empty,
+        filled((420, 210), (5, 5, 90, 90)),
+    )
     asked = query(FORM.MASK_TRACK, frames=4)
-    made = model(propagator=Knows(truth), segmenter=Knows(truth))
-    (text,) = made.write(asked, Answer(masks=truth))
+    made = model(propagator=Knows(ground_truth), segmenter=Knows(ground_truth))
+    (text,) = made.write(asked, Answer(masks=ground_truth))
     assert text.startswith("<frame>3</frame><think>")
-    assert made.read(asked, [text]).answer.masks == truth
+    assert made.read(asked, [text]).answer.masks == ground_truth
     (text,) = made.write(asked, Answer(masks=(empty,) * 4))
     assert "<frame>" not in text
     assert made.read(asked, [text]).answer.no_target
@@ -247,26 +254,26 @@ def test_where_the_frame_must_be_named_the_numbers_are_shown_and_it_is_missed():
     assert request.frames == ((0, 10, 19, 29),)
     assert "0, 10, 19, 29" in request.text
     assert request.text.endswith(VisionReasoner().ask("the dog"))
-    assert "<frame>" in made.read(asked, [reply([9, 9, 20, 20])]).failure.message
-    assert made.read(asked, [reply([9, 9, 20, 20], frame=29)]).answer is not None
-    assert made.read(asked, [reply([9, 9, 20, 20], frame=30)]).failure is not None
-    assert made.read(asked, [reply()]).answer.no_target
+    assert "<frame>" in made.read(asked, [response([9, 9, 20, 20])]).failure.message
+    assert made.read(asked, [response([9, 9, 20, 20], frame=29)]).answer is not None
+    assert made.read(asked, [response([9, 9, 20, 20], frame=30)]).failure is not None
+    assert made.read(asked, [response()]).answer.no_target
 
 
 def test_a_box_track_is_the_extent_of_the_masks():
-    said = model().read(query(FORM.BOX_TRACK, frames=2), [reply([84, 84, 168, 420])])
+    said = model().read(query(FORM.BOX_TRACK, frames=2), [response([84, 84, 168, 420])])
     assert said.answer.box_track == (Box(42, 21, 84, 105),) * 2
 
 
 def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read():
     asked = query((FORM.TEXT, FORM.INTERVAL, FORM.BOXES), frames=3)
-    truth = Answer(text="a dog", interval=Interval(1.0, 2.5), boxes=(Box(42, 21, 84, 105),))
-    made = model("a dog", "from 1 to 2", reply([84, 84, 168, 420]))
-    texts = made.write(asked, truth)
+    ground_truth = Answer(text="a dog", interval=Interval(1.0, 2.5), boxes=(Box(42, 21, 84, 105),))
+    made = model("a dog", "from 1 to 2", response([84, 84, 168, 420]))
+    texts = made.write(asked, ground_truth)
     assert len(made.requests(asked)) == 3
-    assert made.read(asked, texts).answer == truth
+    assert made.read(asked, texts).answer == ground_truth
     (said,) = made.predict([asked])
-    assert said.answer == replace(truth, interval=None)
+    assert said.answer == replace(ground_truth, interval=None)
     assert said.notes[0].startswith("interval: ")
     assert len({request.key for request in made.chat.asked}) == 3
     assert made.read(asked, texts[:2]).failure.kind is FailureKind.PARSE
@@ -274,21 +281,21 @@ def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read()
 
 @pytest.mark.parametrize("forms", [(FORM.TEXT, FORM.BOXES), (FORM.BOXES, FORM.TEXT)])
 def test_a_product_is_no_target_only_if_every_part_says_so(forms):
-    texts = [{FORM.TEXT: "a dog", FORM.BOXES: reply()}[form] for form in forms]
+    texts = [{FORM.TEXT: "a dog", FORM.BOXES: response()}[form] for form in forms]
     assert model().read(query(forms), texts).answer == Answer(text="a dog", boxes=())
-    assert model().read(query((FORM.BOXES, FORM.COUNT)), [reply()] * 2).answer.no_target
+    assert model().read(query((FORM.BOXES, FORM.COUNT)), [response()] * 2).answer.no_target
 
 
-def asked(*replies: str) -> Asked:
-    return Asked(tuple(ChatReply(text=text) for text in replies))
+def asked(*responses: str) -> Asked:
+    return Asked(tuple(ChatResponse(text=text) for text in responses))
 
 
-TWO, NONE = reply((20, 20, 60, 60), (80, 20, 120, 60)), reply()
-ONE = reply((20, 20, 60, 60))
+TWO, NONE = response((20, 20, 60, 60), (80, 20, 120, 60)), response()
+ONE = response((20, 20, 60, 60))
 
 
 @pytest.mark.parametrize(
-    ("forms", "replies", "objects"),
+    ("forms", "responses", "objects"),
     [
         ((FORM.MASK_TRACK,), [TWO], 2),
         ((FORM.BOX_TRACK,), [ONE], 1),
@@ -302,8 +309,8 @@ ONE = reply((20, 20, 60, 60))
     ],
     ids=["two", "one", "none", "unread", "unmasked", "of-the-form", "most", "last", "silent"],
 )
-def test_it_says_beforehand_how_many_objects_masks_are_made_of(forms, replies, objects):
-    assert model().objects(query(forms, frames=3), asked(*replies)) == objects
+def test_it_says_beforehand_how_many_objects_masks_are_made_of(forms, responses, objects):
+    assert model().objects(query(forms, frames=3), asked(*responses)) == objects
 
 
 def test_it_says_as_many_objects_as_are_carried_through_the_video():
@@ -337,7 +344,7 @@ def test_settings_below_one_are_refused():
 class Wrong(Segmenter, Propagator):
     name: str = "wrong"
 
-    def segment(self, picture, prompts):
+    def segment(self, image, prompts):
         return [np.zeros((3, 3), dtype=bool)]
 
     def propagate(self, video, start, masks):
@@ -346,9 +353,9 @@ class Wrong(Segmenter, Propagator):
 
 def test_perception_of_another_size_is_an_error_that_names_it():
     with pytest.raises(ModelError, match="segmenter wrong"):
-        model(segmenter=Wrong()).read(query(), [reply([9, 9, 20, 20])])
+        model(segmenter=Wrong()).read(query(), [response([9, 9, 20, 20])])
     with pytest.raises(ModelError, match="propagator wrong"):
-        model(propagator=Wrong()).read(query(frames=2), [reply([9, 9, 20, 20])])
+        model(propagator=Wrong()).read(query(frames=2), [response([9, 9, 20, 20])])
 
 
 def test_other_perception_leaves_the_rest_as_it_is():
@@ -385,11 +392,11 @@ def boxes_in(draw, size):
 @given(
     st.data(), st.sampled_from(typing.get_args(Coordinates)), st.tuples(*[st.integers(1, 840)] * 2)
 )
-def test_every_kind_of_numbers_keeps_whole_boxes_of_small_pictures(data, coordinates, size):
+def test_every_kind_of_numbers_keeps_whole_boxes_of_small_images(data, coordinates, size):
     item = data.draw(boxes_in(size))
     rule = Canvas.of(coordinates, size, lambda: (840, 840))
-    assert rule.to_picture(rule.to_canvas(item)) == item
-    assert rule.to_picture(item._replace(box=None)).box is None
+    assert rule.to_image(rule.to_canvas(item)) == item
+    assert rule.to_image(item._replace(box=None)).box is None
 
 
 @given(st.data(), st.tuples(sides, sides), st.sampled_from([(840, 840), (1000, 1000), (112, 84)]))
@@ -397,7 +404,7 @@ def test_going_to_the_canvas_and_back_stays_within_a_canvas_pixel(data, size, ca
     item = data.draw(boxes_in(size))
     rule = Canvas(canvas, size)
     there = rule.to_canvas(item)
-    back = rule.to_picture(there)
+    back = rule.to_image(there)
     steps = [size[0] / canvas[0], size[1] / canvas[1]] * 2
     for old, new, step, side in zip(item.box, back.box, steps, size * 2, strict=True):
         assert abs(old - new) <= step + 0.5
@@ -416,8 +423,8 @@ def test_going_to_the_canvas_and_back_stays_within_a_canvas_pixel(data, size, ca
     st.tuples(sides, sides),
     st.sampled_from([(840, 840), (1000, 1000)]),
 )
-def test_any_numbers_of_a_reply_become_a_box_inside_the_picture(numbers, size, canvas):
-    box, point, *_ = Canvas(canvas, size).to_picture(Item(Box(*numbers[:4]), Point(*numbers[4:])))
+def test_any_numbers_of_a_response_become_a_box_inside_the_image(numbers, size, canvas):
+    box, point, *_ = Canvas(canvas, size).to_image(Item(Box(*numbers[:4]), Point(*numbers[4:])))
     assert 0 <= box.left < box.right <= size[0]
     assert 0 <= box.top < box.bottom <= size[1]
     assert 0 <= point.x < size[0]
@@ -434,19 +441,19 @@ def speckled(draw):
 @settings(max_examples=60, deadline=None)
 @given(speckled(), st.sampled_from([VisionReasoner(), Locate()]), st.booleans())
 def test_a_mask_that_is_written_and_read_with_perfect_perception_is_the_same(array, prompt, norm):
-    truth = Rle.from_array(array)
-    asked = query(size=truth.size)
+    ground_truth = Rle.from_array(array)
+    asked = query(size=ground_truth.size)
     made = model(
         prompt=prompt,
-        segmenter=Knows((truth,)),
+        segmenter=Knows((ground_truth,)),
         coordinates="normalized_1000" if norm else "pixels",
     )
-    if len(parts(truth)) == MAX_OBJECTS:
+    if len(parts(ground_truth)) == MAX_OBJECTS:
         return
-    said = made.read(asked, made.write(asked, Answer(masks=(truth,))))
+    said = made.read(asked, made.write(asked, Answer(masks=(ground_truth,))))
     assert said.failure is None
-    assert said.answer.masks == (truth,)
-    assert said.answer.no_target == (truth.area == 0)
+    assert said.answer.masks == (ground_truth,)
+    assert said.answer.no_target == (ground_truth.area == 0)
 
 
 @given(st.data(), st.tuples(st.integers(1, 840), st.integers(1, 840)), st.integers(0, 9))
@@ -455,8 +462,8 @@ def test_boxes_and_counts_that_are_written_are_read_back(data, size, count):
     chosen = tuple(data.draw(boxes_in(size)).box for _ in range(count))
     asked = query((FORM.BOXES, FORM.COUNT), size=size)
     made = model()
-    for truth in (Answer(boxes=chosen, count=count), Answer(boxes=chosen)):
-        said = made.read(asked, made.write(asked, truth)).answer
+    for ground_truth in (Answer(boxes=chosen, count=count), Answer(boxes=chosen)):
+        said = made.read(asked, made.write(asked, ground_truth)).answer
         assert said.count == count
         assert said.boxes == chosen
     assert made.read(asked, made.write(asked, Answer(no_target=True))).answer.no_target
@@ -464,22 +471,22 @@ def test_boxes_and_counts_that_are_written_are_read_back(data, size, count):
 
 def test_points_that_are_written_are_read_back_to_a_canvas_pixel():
     asked = query(FORM.POINTS)
-    truth = Answer(points=(Point(0, 0), Point(419, 209), Point(33.4, 70.6)))
-    said = model().read(asked, model().write(asked, truth)).answer
+    ground_truth = Answer(points=(Point(0, 0), Point(419, 209), Point(33.4, 70.6)))
+    said = model().read(asked, model().write(asked, ground_truth)).answer
     assert said.points == (Point(0, 0), Point(419, 209), Point(34, 71))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(), st.sampled_from([form for form in FORM if form is not FORM.BOX_3D]))
-def test_any_reply_becomes_a_prediction_with_its_text(text, form):
+def test_any_response_becomes_a_prediction_with_its_text(text, form):
     asked = query(form, size=(30, 20), frames=2, options=("yes", "no"))
-    for said in (text, f"<answer>{text}</answer>", reply([3, 3, 9, 9]) + text):
+    for said in (text, f"<answer>{text}</answer>", response([3, 3, 9, 9]) + text):
         prediction = model().read(asked, [said])
-        assert len(prediction.replies) == 1
-        assert model().read(asked, prediction.replies) == prediction
+        assert len(prediction.responses) == 1
+        assert model().read(asked, prediction.responses) == prediction
 
 
-def test_more_than_a_reply_holds_cannot_be_written():
+def test_more_than_a_response_holds_cannot_be_written():
     with pytest.raises(ParseError, match="120"):
         model().write(query(FORM.COUNT), Answer(count=10**9))
 

@@ -96,7 +96,7 @@ class Loud(Script):
 
 
 def test_wrappers_delegate_what_stays_true_of_them():
-    outer = AlteredChat(chat=Loud(4, "pixels"), pictures="grey", reasoning="own")
+    outer = AlteredChat(chat=Loud(4, "pixels"), images="grey", reasoning="own")
     assert (outer.batch_size, outer.coordinates, outer.turns) == (4, "pixels", 3)
     assert (outer.waited, outer.devices) == (7.0, ("cuda:1",))
     for member in ("prepare", "halt"):
@@ -113,7 +113,7 @@ def test_cues_are_where_their_segmenter_is():
         def prepare(self):
             raise KeyError("prepare")
 
-        def segment(self, picture, prompts):
+        def segment(self, image, prompts):
             return []
 
     cues = Cues(segmenter=Far(), box=False)

@@ -1,4 +1,4 @@
-"""Conversations side by side: none waits for another, and nobody can tell from the replies."""
+"""Conversations side by side: none waits for another, and nobody can tell from the responses."""
 
 import sys
 import threading
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ModelError
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.altered import altered
 from harness.models.backends.openai import openai
 from harness.models.conversing import Talks, converse, question
@@ -28,7 +28,7 @@ class Recorder:
 
     def generate(self, requests):
         self.calls.append([one.key for one in requests])
-        return [ChatReply(text=f"{one.key}!") for one in requests]
+        return [ChatResponse(text=f"{one.key}!") for one in requests]
 
 
 @dataclass
@@ -45,14 +45,14 @@ def talk(name, *turns, told=None):
     """A conversation with as many requests a turn; what it asks hangs on what was said."""
     said = []
     for number, count in enumerate(turns):
-        text = "".join(reply.text[-3:] for reply in said[-1:])
+        text = "".join(response.text[-3:] for response in said[-1:])
         one = ChatRequest(key="", text=f"{name} {text}", max_new_tokens=20)
-        replies = yield [replace(one, key=f"{name}{number}.{vote}") for vote in range(count)]
+        responses = yield [replace(one, key=f"{name}{number}.{vote}") for vote in range(count)]
         if told is not None:
             told.append((name, number))
-        assert len(replies) == count
-        said += replies
-    return name, [reply.text for reply in said]
+        assert len(responses) == count
+        said += responses
+    return name, [response.text for response in said]
 
 
 def test_a_backend_without_a_way_of_its_own_is_asked_turn_by_turn():
@@ -68,10 +68,10 @@ def test_a_backend_without_a_way_of_its_own_is_asked_turn_by_turn():
     assert len(chat.calls) == 3
 
 
-def test_a_conversation_goes_on_at_its_last_reply_in_whatever_order_they_come():
+def test_a_conversation_goes_on_at_its_last_response_in_whatever_order_they_come():
     talks = Talks([talk("a", 2, 1), question(ChatRequest(key="b", text=""))])
     assert [one.key for one in talks.requests] == ["a0.0", "a0.1", "b"]
-    said = [ChatReply(text=one) for one in "xyz"]
+    said = [ChatResponse(text=one) for one in "xyz"]
     assert not talks.tell(1, said[1]) and talks.unanswered() == [0, 2]
     assert list(talks.tell(0, said[0])) == [3] and talks.requests[3].key == "a1.0"
     assert not talks.tell(3, said[2]) and not talks.tell(2, said[0])
@@ -82,13 +82,13 @@ def test_a_conversation_goes_on_at_its_last_reply_in_whatever_order_they_come():
 
 
 def searches(ask, told=None, votes=2):
-    """Conversations about pictures and a clip, of unequal numbers of turns and limits."""
-    picture, clip = ask(size=(150, 60)).media, ask(frames=6, size=(64, 80)).media
+    """Conversations about images and a clip, of unequal numbers of turns and limits."""
+    image, clip = ask(size=(150, 60)).media, ask(frames=6, size=(64, 80)).media
 
     def search(name, media, frames, limits, votes):
         said = []
         for number, limit in enumerate(limits):
-            text = f"{name} {number} " + "".join(reply.text[:2] for reply in said)
+            text = f"{name} {number} " + "".join(response.text[:2] for response in said)
             request = ChatRequest(
                 key=name, text=text, media=media, frames=frames, max_new_tokens=limit
             )
@@ -98,10 +98,10 @@ def searches(ask, told=None, votes=2):
         return said
 
     return [
-        search("long", picture, (), (12, 5), votes),
+        search("long", image, (), (12, 5), votes),
         search("short", clip, ((0, 2, 4),), (1, 2, 3, 1), votes),
-        search("one", picture, (), (3,), 3),
-        search("none", picture, (), (), 1),
+        search("one", image, (), (3,), 3),
+        search("none", image, (), (), 1),
         search("plain", (), (), (2, 6, 1), 1),
     ]
 
@@ -122,7 +122,7 @@ def test_what_is_said_is_what_is_said_turn_by_turn(request, ask, checkpoint, giv
 
 
 @pytest.mark.parametrize("votes", [1, 2])
-def test_a_short_conversation_goes_on_while_a_long_reply_is_written(tiny_qwen, ask, votes):
+def test_a_short_conversation_goes_on_while_a_long_response_is_written(tiny_qwen, ask, votes):
     from harness.models.backends.transformers import transformers
 
     told = []
@@ -183,12 +183,12 @@ def test_a_turn_of_more_requests_than_the_first_is_halved_too(tiny_qwen):
     assert converse(made, [talk("a", 1, 5)]) == expected
 
 
-def test_a_network_whose_pictures_are_altered_is_asked_turn_by_turn(tiny_qwen, ask):
+def test_a_network_whose_images_are_altered_is_asked_turn_by_turn(tiny_qwen, ask):
     from harness.models.backends.transformers import transformers
 
     alone = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False)
-    expected = converse(Without(altered(chat=alone, pictures="grey")), searches(ask))
-    made = altered(chat=transformers(checkpoint=str(tiny_qwen)), pictures="grey")
+    expected = converse(Without(altered(chat=alone, images="grey")), searches(ask))
+    made = altered(chat=transformers(checkpoint=str(tiny_qwen)), images="grey")
     assert converse(made, searches(ask)) == expected
 
 
@@ -197,7 +197,7 @@ def test_a_network_whose_pictures_are_altered_is_asked_turn_by_turn(tiny_qwen, a
 
 @dataclass(frozen=True)
 class Held(Scripted):
-    """A network whose first reply to `slow` is held back until another conversation is over."""
+    """A network whose first response to `slow` is held back until another conversation is over."""
 
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -213,7 +213,7 @@ def reached(served, **settings):
 
 
 @pytest.mark.parametrize("concurrency", [2, 8])
-def test_a_slow_reply_of_a_server_holds_up_no_other_conversation(concurrency):
+def test_a_slow_response_of_a_server_holds_up_no_other_conversation(concurrency):
     told, network = [], Held()
 
     def last():

@@ -58,7 +58,7 @@ def test_the_sam3_prompt_asks_for_no_points():
     assert "<target_desc>" in asked
 
 
-def test_a_perfect_reply_is_read_as_it_was_meant():
+def test_a_perfect_response_is_read_as_it_was_meant():
     result = grammar.parse(said(f"[{GOOD}]"))
     assert (result.items, result.think, result.phrase) == ((ITEM,), "it is there", "")
     assert description(said(f"[{GOOD}]")) == "the red cup"
@@ -102,7 +102,7 @@ def test_no_valid_box_and_no_description_is_outside_the_grammar(answer):
     assert not grammar.parse(said(answer, words=" ", form="sam3"), form="sam3").ok
 
 
-def test_one_wrong_object_makes_a_reply_of_the_sam2_form_wrong():
+def test_one_wrong_object_makes_a_response_of_the_sam2_form_wrong():
     assert not grammar.parse(said(f'[{GOOD}, {{"bbox_2d": [1, 2, 3, 4]}}]')).ok
 
 
@@ -120,7 +120,7 @@ def test_no_more_objects_are_read_than_a_grammar_holds(form):
 
 
 @pytest.mark.parametrize(
-    ("reply", "words"),
+    ("response", "words"),
     [
         ("<think>a b</think>x", "a b"),
         ("<think>a b<description>c</description>", "<think>a b"),
@@ -130,8 +130,8 @@ def test_no_more_objects_are_read_than_a_grammar_holds(form):
         ("", ""),
     ],
 )
-def test_reasoning_counts_also_where_its_tag_is_left_out(reply, words):
-    assert thought(reply) == words
+def test_reasoning_counts_also_where_its_tag_is_left_out(response, words):
+    assert thought(response) == words
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_reasoning_counts_also_where_its_tag_is_left_out(reply, words):
         (lambda text: text + text, True),  # as the lazy expression has it
     ],
 )
-def test_a_reply_is_well_formed_only_as_a_whole(change, right):
+def test_a_response_is_well_formed_only_as_a_whole(change, right):
     assert well_formed(change(said(f"[{GOOD}]"))) is right
 
 
@@ -180,7 +180,7 @@ def test_well_formed_is_the_regular_expression(parts, framed):
     assert well_formed(text) is (OFFICIAL.fullmatch(text) is not None)
 
 
-def test_hostile_replies_take_linear_time():
+def test_hostile_responses_take_linear_time():
     hostile = [
         "<think>" * 20_000,
         "<think>" + "</think> " * 40_000 + "</answer>",
@@ -241,10 +241,10 @@ class Tells(Segmenter):
     prompts: list
     name: str = "tells"
 
-    def segment(self, picture, prompts):
+    def segment(self, image, prompts):
         self.prompts.extend(prompts)
-        mask = np.zeros(picture.shape[:2], dtype=bool)
-        mask[:, : picture.shape[1] // 2] = True
+        mask = np.zeros(image.shape[:2], dtype=bool)
+        mask[:, : image.shape[1] // 2] = True
         return [mask] * len(prompts)
 
 
@@ -280,8 +280,8 @@ def model(prompts):
 
 
 def test_the_segmenter_gets_box_and_phrase_in_the_sam3_form(model, prompts):
-    reply = said('[{"bbox_2d": [0, 0, 420, 840]}]', form="sam3")
-    answer = model("sam3").read(asked(), [reply]).answer
+    response = said('[{"bbox_2d": [0, 0, 420, 840]}]', form="sam3")
+    answer = model("sam3").read(asked(), [response]).answer
     (prompt,) = prompts
     assert prompt.box == Box(0.0, 0.0, 210.0, 210.0)
     assert (prompt.phrase, prompt.positive) == ("the red cup", ())
@@ -318,12 +318,12 @@ def test_nothing_meant_is_written_and_read(form, model, prompts):
     assert prompts == []
 
 
-def test_a_reply_outside_the_grammar_is_a_failure(model):
+def test_a_response_outside_the_grammar_is_a_failure(model):
     failure = model("sam2").read(asked(), ["I cannot say."]).failure
     assert failure.kind is FailureKind.PARSE
 
 
-def test_boxes_are_given_back_in_the_pictures_pixels(model):
+def test_boxes_are_given_back_in_the_images_pixels(model):
     for form in FORMS:
         answer = Answer(boxes=(Box(10.0, 20.0, 100.0, 200.0),))
         (text,) = model(form).write(asked(AnswerForm.BOXES), answer)

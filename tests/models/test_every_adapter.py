@@ -92,7 +92,7 @@ def test_the_network_itself_answers_in_the_grammar_that_it_was_taught(world, tmp
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_an_adapter_answers_pictures_videos_and_words_and_explains_itself(
+def test_an_adapter_answers_images_videos_and_words_and_explains_itself(
     name, world, tmp_path, capsys
 ):
     root, chosen = world
@@ -100,7 +100,7 @@ def test_an_adapter_answers_pictures_videos_and_words_and_explains_itself(
     model = plugins.build("models", spec)
     for task, samples in chosen.items():
         run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
-        check_replies(run, of)
+        check_responses(run, of)
         for sample in of:
             check_right(sample, perfect(model, sample))
         explained(run, samples[0], root, tmp_path / f"{task}.png", capsys)
@@ -132,7 +132,7 @@ def test_an_adapter_answers_with_other_parts_too(variant, world, untrained, tmp_
     for task in ("reason_seg", "mevis"):
         samples = chosen[task]
         run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
-        check_replies(run, of)
+        check_responses(run, of)
         assert_made_of(variant, run.manifest["model"]["description"])
         for sample in of:
             answer = perfect(model, sample)
@@ -164,8 +164,8 @@ from pycocotools import mask
 
 
 def things(path):
-    picture = np.array(Image.open(path)).astype(int)
-    found = np.abs(picture - picture[0, 0]).max(axis=2) > 24  # unlike the corner
+    image = np.array(Image.open(path)).astype(int)
+    found = np.abs(image - image[0, 0]).max(axis=2) > 24  # unlike the corner
     rle = mask.encode(np.asfortranarray(found, dtype=np.uint8))
     return {"size": rle["size"], "counts": rle["counts"].decode()}
 
@@ -178,7 +178,7 @@ with open(sys.argv[1]) as asked, open(sys.argv[2], "w") as out:
 """
 
 
-def test_a_program_answers_pictures_videos_and_words(world, tmp_path):
+def test_a_program_answers_images_videos_and_words(world, tmp_path):
     root, chosen = world
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)
@@ -190,7 +190,9 @@ def test_a_program_answers_pictures_videos_and_words(world, tmp_path):
         for sample in of:
             said = run.prediction(sample.id)
             if sample.query.form is AnswerForm.NUMBER:
-                assert said.failure.kind is FailureKind.PARSE and said.replies == ("A. the first",)
+                assert said.failure.kind is FailureKind.PARSE and said.responses == (
+                    "A. the first",
+                )
             else:
                 check_right(sample, said.answer, choice="A")
         if task != "shapes_qa":
@@ -231,7 +233,7 @@ def run_samples(task, run):
 
 def check(sample, prediction):
     """It is answered as it was asked, or fails by what was said."""
-    assert prediction.replies or prediction.answer is not None
+    assert prediction.responses or prediction.answer is not None
     if prediction.failure is not None:
         assert prediction.failure.kind is FailureKind.PARSE and prediction.failure.message
         assert prediction.answer is None
@@ -241,15 +243,15 @@ def check(sample, prediction):
         assert sample.query.form in (AnswerForm.CHOICE, AnswerForm.NUMBER)
 
 
-def check_replies(run, samples):
+def check_responses(run, samples):
     """A network wrote them."""
     for sample in samples:
         prediction = run.prediction(sample.id)
-        assert prediction.replies and prediction.usage.completion_tokens > 0
+        assert prediction.responses and prediction.usage.completion_tokens > 0
 
 
 def perfect(model, sample):
-    """What is read of a perfect reply, with this adapter's own perception."""
+    """What is read of a perfect response, with this adapter's own perception."""
     said = model.read(sample.query, model.write(sample.query, sample.target.answer))
     assert said.failure is None
     return said.answer
@@ -262,21 +264,21 @@ def check_sizes(sample, masks):
 
 
 def check_right(sample, answer, *, choice=None):
-    """The truth, where masks need only meet it; or the choice that is given."""
-    truth = sample.target.answer
-    if truth.masks is None:
-        assert answer.choice == (choice or truth.choice)
-        assert answer.number == pytest.approx(truth.number)
+    """The ground truth, where masks need only meet it; or the choice that is given."""
+    ground_truth = sample.target.answer
+    if ground_truth.masks is None:
+        assert answer.choice == (choice or ground_truth.choice)
+        assert answer.number == pytest.approx(ground_truth.number)
         return
     check_sizes(sample, answer.masks)
     both = [
         np.logical_and(one.to_array(), other.to_array()).any()
-        for one, other in zip(answer.masks, truth.masks, strict=True)
+        for one, other in zip(answer.masks, ground_truth.masks, strict=True)
     ]
-    assert any(both) or not any(mask.area for mask in truth.masks)
+    assert any(both) or not any(mask.area for mask in ground_truth.masks)
 
 
-def explained(run, sample, root, picture, capsys):
+def explained(run, sample, root, image, capsys):
     capsys.readouterr()
     code = main(
         [
@@ -286,13 +288,13 @@ def explained(run, sample, root, picture, capsys):
             "--data",
             str(root),
             "--image",
-            str(picture),
+            str(image),
             "--json",
         ]
     )
     shown = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert image.read_bytes().startswith(b"\x89PNG")
     last = [key for key in shown if key.startswith("prompt ")][-1]
-    # A request for every reply, and none that had no reply.
-    assert int(last.split()[-1]) == len(run.prediction(sample.id).replies)
+    # A request for every response, and none that had no response.
+    assert int(last.split()[-1]) == len(run.prediction(sample.id).responses)

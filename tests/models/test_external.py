@@ -70,7 +70,7 @@ def bright(query):
     return [Rle.from_array(frame.max(axis=2) > 150) for frame in query.media[0].frames()]
 
 
-def test_masks_of_pictures_and_videos_come_back_by_query(program, ask):
+def test_masks_of_images_and_videos_come_back_by_query(program, ask):
     asked = [
         ask(FORM.MASK, size=(60, 40), name="a"),
         ask(FORM.MASK_TRACK, size=(50, 30), frames=3, name="b"),
@@ -80,7 +80,7 @@ def test_masks_of_pictures_and_videos_come_back_by_query(program, ask):
     for query, one in zip(asked, said, strict=True):
         assert list(one.answer.masks) == bright(query)
         assert one.answer.masks[0].area > 0
-        assert one.replies == (query.text,)
+        assert one.responses == (query.text,)
         assert one.usage.frames == len(query.media[0])
 
 
@@ -109,7 +109,7 @@ def test_options_and_the_form_of_answer_are_handed_over(program, ask):
     ]
     twist = 'answer["text"] = json.dumps([row["form"], row.get("options")])'
     said = answered(program(twist), *asked)
-    assert [json.loads(one.replies[0]) for one in said] == [
+    assert [json.loads(one.responses[0]) for one in said] == [
         ["choice", ["a cat", "a dog"]],
         ["choice", None],
         ["interval", None],
@@ -128,7 +128,7 @@ def test_a_program_chooses_among_the_options_that_it_is_given(program, ask, tmp_
 def test_a_kept_answer_is_of_one_form(program, ask, tmp_path):
     model = program('answer["text"] = row["form"] + " 7"', cache=tmp_path / "kept")
     assert answered(model, ask(FORM.TEXT))[0].answer.text == "text 7"
-    assert answered(model, ask(FORM.NUMBER))[0].replies == ("number 7",)
+    assert answered(model, ask(FORM.NUMBER))[0].responses == ("number 7",)
 
 
 SHOWS = """
@@ -148,14 +148,14 @@ def test_nothing_that_a_program_is_given_tells_of_the_benchmark(program, tmp_pat
     Image.fromarray(np.full((9, 12, 3), 200, np.uint8)).save(root / "answer 7.jpg")
     monkeypatch.setenv("HARNESS_DATA", str(root))
     monkeypatch.chdir(root)
-    picture = media.image(root / "answer 7.jpg")
+    image = media.open_image(root / "answer 7.jpg")
     asked = [
-        Query(id=query_id(f"official {number}"), text="q", media=(picture,), forms=(FORM.MASK,))
+        Query(id=query_id(f"official {number}"), text="q", media=(image,), forms=(FORM.MASK,))
         for number in range(2)
     ]
     said = answered(program(SHOWS), *asked)
-    shown = json.loads(said[1].replies[0])
-    for told in (json.dumps(shown), said[0].replies[0]):
+    shown = json.loads(said[1].responses[0])
+    for told in (json.dumps(shown), said[0].responses[0]):
         for word in ("secret root", "ReasonSeg", "answer 7", "official"):
             assert word not in told
     assert shown["files"] == ["0000.png", "input.jsonl", "log.txt", "output.jsonl"]
@@ -252,8 +252,8 @@ def test_a_program_that_answers_nothing_ends_the_run(program, ask, twist):
         predict(program(twist), [ask(FORM.MASK), ask(FORM.MASK, name="b")], Stage())
 
 
-def test_a_picture_that_is_lost_is_not_handed_over(program, ask):
-    lost = media.lost(MediaError("picture x is damaged"), size=(5, 4))
+def test_an_image_that_is_lost_is_not_handed_over(program, ask):
+    lost = media.lost(MediaError("image x is damaged"), size=(5, 4))
     gone = Query(id=query_id("gone"), text="q", media=(lost,), forms=(FORM.MASK,))
     said = answered(program(), gone, ask(FORM.MASK, size=(30, 20)))
     assert said[0].failure.kind is FailureKind.INFRASTRUCTURE
@@ -327,8 +327,8 @@ def test_forms_that_are_neither_masks_nor_words_are_refused(program, ask, form):
 
 
 def test_jpeg_copies_are_made_on_request(program, ask):
-    (said,) = answered(program(SHOWS, pictures="jpg"), ask(FORM.MASK_TRACK, frames=2))
-    shown = json.loads(said.replies[0])
+    (said,) = answered(program(SHOWS, images="jpg"), ask(FORM.MASK_TRACK, frames=2))
+    shown = json.loads(said.responses[0])
     assert shown["files"][:2] == ["0000/00000.jpg", "0000/00001.jpg"]
     assert shown["row"]["times"] == [0.0, 0.25]
 

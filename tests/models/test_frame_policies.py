@@ -11,8 +11,8 @@ from harness.types import AnswerForm, Query, query_id
 
 
 def video(total=60, size=(320, 240), rate=10):
-    picture = np.zeros((size[1], size[0], 3), np.uint8)
-    return pixels([picture] * total, times=[k / rate for k in range(total)], is_video=True, id="v")
+    image = np.zeros((size[1], size[0], 3), np.uint8)
+    return pixels([image] * total, times=[k / rate for k in range(total)], is_video=True, id="v")
 
 
 def asked(*media, form=AnswerForm.CHOICE):
@@ -46,14 +46,14 @@ def test_a_budget_of_pixels_sets_the_size_for_questions_in_words_only():
     assert located.resize == (840, 840)
 
 
-def test_a_budget_cannot_be_kept_for_pictures_of_several_sizes():
+def test_a_budget_cannot_be_kept_for_images_of_several_sizes():
     query = asked(video(), video(size=(240, 320)))
     assert len(model("uniform(n=2)").requests(query)) == 1
     with pytest.raises(UsageError, match="one size"):
         model("uniform(n=2,max_pixels=20000)").requests(query)
 
 
-def test_a_picture_is_shown_whatever_the_rule():
+def test_an_image_is_shown_whatever_the_rule():
     still = pixels([np.zeros((9, 9, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
     for rule in ("3", "fps(rate=2)", "stride(n=4)", "seconds"):
         assert model(rule).requests(asked(still))[0].frames == ((0,),)

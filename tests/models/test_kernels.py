@@ -193,9 +193,9 @@ def test_it_is_what_a_network_is_answered_with(ask, monkeypatch):
 
     monkeypatch.setattr("transformers.integrations.sdpa_attention.sdpa_attention_forward", watched)
     made = transformers(checkpoint="pocket", dtype="bfloat16", device="cpu")
-    (reply,) = made.generate(
+    (response,) = made.generate(
         [ChatRequest(key="a", text="Where?", media=ask().media, max_new_tokens=5)]
     )
-    assert reply.completion_tokens == 5
+    assert response.completion_tokens == 5
     half, whole = torch.bfloat16, torch.float32
     assert seen == {(True, whole, whole), (False, half, half)}

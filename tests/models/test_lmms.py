@@ -80,7 +80,7 @@ class Chat:
 
     def one(self, context, doc_to_messages, settings, doc_id, task, split):
         messages = doc_to_messages(self.task_dict[task][split][doc_id])
-        pictures = [
+        images = [
             part["url"]
             for message in messages
             for part in message["content"]
@@ -92,14 +92,14 @@ class Chat:
             for part in message["content"]
             if part["type"] == "text"
         ]
-        return self.said(context, texts, pictures, settings)
+        return self.said(context, texts, images, settings)
 
-    def said(self, context, texts, pictures, settings):
-        self.seen.append((context, texts, pictures, settings))
-        shown = [np.asarray(picture).tobytes() for picture in pictures]
+    def said(self, context, texts, images, settings):
+        self.seen.append((context, texts, images, settings))
+        shown = [np.asarray(image).tobytes() for image in images]
         text = (
             Scripted()
-            ._reply(ChatRequest(key="a", text=repr((texts, shown, settings["max_new_tokens"]))))
+            ._response(ChatRequest(key="a", text=repr((texts, shown, settings["max_new_tokens"]))))
             .text
         )
         for stop in settings.get("until", ()):
@@ -108,27 +108,27 @@ class Chat:
 
 
 class Simple(Chat):
-    """A model with the older interface: it gets a text, and pictures."""
+    """A model with the older interface: it gets a text, and images."""
 
     is_simple = True
 
     def one(self, context, settings, doc_to_visual, doc_id, task, split):
-        pictures = doc_to_visual(self.task_dict[task][split][doc_id])
-        return self.said(context, [context], pictures, settings).text
+        images = doc_to_visual(self.task_dict[task][split][doc_id])
+        return self.said(context, [context], images, settings).text
 
 
 class FirstOnly(Simple):
-    """A model of the older interface that has no eyes for a second picture."""
+    """A model of the older interface that has no eyes for a second image."""
 
-    def said(self, context, texts, pictures, settings):
-        return super().said(context, texts, pictures[:1], settings)
+    def said(self, context, texts, images, settings):
+        return super().said(context, texts, images[:1], settings)
 
 
 class Nested(Simple):
     """A model of the older interface whose questions have one visual each, which may be a list."""
 
-    def said(self, context, texts, pictures, settings):
-        visual = pictures[0]
+    def said(self, context, texts, images, settings):
+        visual = images[0]
         shown = visual if isinstance(visual, list) else [visual]
         return super().said(context, texts, shown, settings)
 
@@ -136,7 +136,7 @@ class Nested(Simple):
 class Sampled(Chat):
     """A model of the newer interface that draws from torch's own generator."""
 
-    def said(self, context, texts, pictures, settings):
+    def said(self, context, texts, images, settings):
         return GenerationResult(repr(torch.rand(()).item()))
 
 
@@ -157,12 +157,12 @@ class Opening(Simple):
         super().__init__(**given)
         self.paths, self.modes = [], []
 
-    def said(self, context, texts, pictures, settings):
-        self.kinds = [type(one).__name__ for one in pictures]
-        paths = [Path(one) for one in pictures if isinstance(one, str)]
+    def said(self, context, texts, images, settings):
+        self.kinds = [type(one).__name__ for one in images]
+        paths = [Path(one) for one in images if isinstance(one, str)]
         self.paths += paths
         self.modes += [one.parent.stat().st_mode & 0o777 for one in paths]
-        shown = [decoded(one)[0] if isinstance(one, str) else one for one in pictures]
+        shown = [decoded(one)[0] if isinstance(one, str) else one for one in images]
         return super().said(context, texts, shown, settings)
 
 
@@ -212,19 +212,19 @@ def installed(monkeypatch):
         ("videollama3", Nested, None),
     ],
 )
-def test_a_model_sees_each_requests_own_text_and_pictures(installed, name, made, several):
+def test_a_model_sees_each_requests_own_text_and_images(installed, name, made, several):
     installed[name] = made
     chat = lmms(name=name, coordinates="pixels", batch_size=4, several=several)
     asked = contract.requests(prefix=False, clips=True)
     if name != "newer":
         asked = {one: contract.replace(request, system=None) for one, request in asked.items()}
         del asked["system"]
-    contract_replies = [reply.text for reply in chat.generate(list(asked.values()))]
-    assert len(set(contract_replies)) == len(asked)
+    contract_responses = [response.text for response in chat.generate(list(asked.values()))]
+    assert len(set(contract_responses)) == len(asked)
     backwards = chat.generate(list(asked.values())[::-1])
-    assert [reply.text for reply in backwards][::-1] == contract_replies
-    pictures = {len(pictures) for _, _, pictures, _ in chat.model.seen}
-    assert pictures == {1, 2}
+    assert [response.text for response in backwards][::-1] == contract_responses
+    images = {len(images) for _, _, images, _ in chat.model.seen}
+    assert images == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -237,14 +237,14 @@ def test_what_a_model_may_look_at_only_in_part_is_not_asked(installed, name, mad
     two = contract.replace(one, media=(*one.media, contract.clip(2, 1)))
     clip = contract.replace(one, media=(contract.clip(1),), frames=((0, 2),))
     for request in (two, clip):
-        with pytest.raises(UsageError, match=rf"{name}.*question of 2 pictures.*several=nested"):
+        with pytest.raises(UsageError, match=rf"{name}.*question of 2 images.*several=nested"):
             chat.generate([one, request])
     assert not chat.model.seen
     chat.generate([one])
     assert len(chat.model.seen) == 1
 
 
-def test_how_a_model_takes_several_pictures_may_be_said(installed):
+def test_how_a_model_takes_several_images_may_be_said(installed):
     """The model that looks at the first only shows what it costs to say so of the wrong one."""
     installed["mine"] = FirstOnly
     chat = lmms(name="mine", coordinates="pixels", several="flat")
@@ -254,7 +254,7 @@ def test_how_a_model_takes_several_pictures_may_be_said(installed):
         )
         for frames in ((0, 1), (0, 3))
     ]
-    assert len({reply.text for reply in chat.generate(clips)}) == 1
+    assert len({response.text for response in chat.generate(clips)}) == 1
     assert chat.describe()["several"] == "flat"
 
 
@@ -268,8 +268,8 @@ def test_a_clip_may_be_shown_as_a_video_file(installed, name, made):
     names = ("first", "clip", "other frames", "order of frames")
     asked = {one: contract.replace(asked[one], system=None) for one in names}
     asked["squashed"] = contract.replace(asked["clip"], resize=(35, 29))
-    replies = [reply.text for reply in chat.generate(list(asked.values()))]
-    assert len(set(replies)) == len(asked)
+    responses = [response.text for response in chat.generate(list(asked.values()))]
+    assert len(set(responses)) == len(asked)
     for request, (_, _, shown, _) in zip(asked.values(), chat.model.seen, strict=True):
         media = request.media[0]
         expected = media.frames(request.frames[0] if request.frames else [0])
@@ -281,7 +281,7 @@ def test_a_clip_may_be_shown_as_a_video_file(installed, name, made):
 
 
 def still(size, frames):
-    """A clip of black pictures of (width, height), two a second."""
+    """A clip of black images of (width, height), two a second."""
     times = [index / 2 for index in range(frames)]
     black = np.zeros((*size[::-1], 3), dtype=np.uint8)
     return contract.pixels([black] * frames, times=times, is_video=True, id="a")
@@ -307,14 +307,14 @@ def test_large_frames_of_a_file_are_on_the_canvas_of_fetch_video(installed, limi
     chat = lmms(name="qwen2_5_vl", coordinates="pixels", clips="file", **{**LIMITS, **limits})
     clip = ChatRequest(key="a", text="a", media=(still((1280, 720), 4),))
     assert chat.canvas(clip) == canvas
-    picture = still((1280, 720), 1)
-    both = replace(clip, media=(clip.media[0], picture))
+    image = still((1280, 720), 1)
+    both = replace(clip, media=(clip.media[0], image))
     assert chat.generate([both])[0].canvases == (canvas, chat.canvas(replace(clip, frames=((0,),))))
     resized = replace(clip, resize=(640, 360), frames=((1, 3),))
     assert chat.canvas(resized) == chat.canvas(replace(clip, media=(still((640, 360), 2),)))
 
 
-def test_pictures_and_small_frames_keep_the_canvas_of_a_processor():
+def test_images_and_small_frames_keep_the_canvas_of_a_processor():
     given = {"name": "qwen2_5_vl", "coordinates": "pixels", **LIMITS}
     clip = ChatRequest(key="a", text="a", media=(still((1280, 720), 4),))
     assert lmms(**given).canvas(clip) == (1288, 728)
@@ -389,14 +389,14 @@ def test_a_frame_that_is_lost_is_said_as_without_a_file(installed):
 
 
 @pytest.mark.parametrize(("clips", "kinds"), [("images", "no"), ("file", "str Image")])
-def test_a_clip_beside_a_picture_is_shown_to_models_that_look_at_both(installed, clips, kinds):
+def test_a_clip_beside_an_image_is_shown_to_models_that_look_at_both(installed, clips, kinds):
     both = ChatRequest(
         key="a", text="a", media=(contract.clip(1), contract.clip(2, 1)), frames=((0, 2), (0,))
     )
     installed["gemma4"] = Opening
     chat = lmms(name="gemma4", coordinates="pixels", clips=clips)
     if clips == "images":
-        with pytest.raises(UsageError, match=r"question of 3 pictures.*clips=file"):
+        with pytest.raises(UsageError, match=r"question of 3 images.*clips=file"):
             chat.generate([both])
     else:
         chat.generate([both])
@@ -406,14 +406,14 @@ def test_a_clip_beside_a_picture_is_shown_to_models_that_look_at_both(installed,
 @pytest.mark.parametrize(
     ("name", "made", "frames", "words"),
     [
-        ("longva", Opening, ((0, 2), (0,)), "clip alone.*a clip and 1 picture"),
-        ("aero_realtime_vllm", OpeningChat, ((0, 2), (0,)), "clip alone.*a clip and 1 picture"),
+        ("longva", Opening, ((0, 2), (0,)), "clip alone.*a clip and 1 image"),
+        ("aero_realtime_vllm", OpeningChat, ((0, 2), (0,)), "clip alone.*a clip and 1 image"),
         ("gemma4", Opening, ((0, 2), (0, 1)), "one clip a question.*found 2.*clips=images"),
         ("newer", OpeningChat, ((0, 2), (0, 1)), "one clip a question.*found 2.*clips=images"),
         ("minicpm_v", Opening, ((0, 2),), "opens video files.*found one that does not"),
         ("lfm2_5_vl", OpeningChat, ((0, 2),), "opens video files.*found one that does not"),
         ("longva", Opening, (), None),
-        ("minicpm_v", Opening, ((0,), (1,)), "question of 2 pictures"),
+        ("minicpm_v", Opening, ((0,), (1,)), "question of 2 images"),
     ],
 )
 def test_what_a_model_may_not_look_at_beside_a_file_is_not_asked(
@@ -489,18 +489,18 @@ def test_frames_that_are_too_far_apart_for_a_file_are_said_to_be(step):
 def test_the_request_reaches_the_model_in_its_own_form(installed):
     chat = lmms(name="newer", coordinates="pixels", temperature=0.0)
     request = contract.requests()["squashed"]
-    (reply,) = chat.generate([request])
-    context, texts, pictures, settings = chat.model.seen[0]
+    (response,) = chat.generate([request])
+    context, texts, images, settings = chat.model.seen[0]
     assert context == request.text
     assert texts == [request.system, request.text]
-    assert pictures[0].size == (112, 84)
+    assert images[0].size == (112, 84)
     assert settings["max_new_tokens"] == 12
     assert settings["do_sample"] is False
-    assert (reply.completion_tokens, reply.cut) == (16, True)
+    assert (response.completion_tokens, response.cut) == (16, True)
 
 
 @pytest.mark.parametrize("name", ["newer", "older"])
-def test_a_reply_ends_before_its_stop_string(installed, monkeypatch, name):
+def test_a_response_ends_before_its_stop_string(installed, monkeypatch, name):
     chat = lmms(name=name, coordinates="pixels")
     request = contract.replace(contract.requests()["first"], system=None)
     asked, kept = contract.stopped(chat, request)
@@ -514,7 +514,7 @@ def test_a_reply_ends_before_its_stop_string(installed, monkeypatch, name):
     assert lmms(name=name, coordinates="pixels").generate([asked])[0].text == kept
 
 
-def test_sampled_replies_follow_the_seed_and_leave_torchs_generator_alone(installed):
+def test_sampled_responses_follow_the_seed_and_leave_torchs_generator_alone(installed):
     installed["drawing"] = Sampled
     asked = [ChatRequest(key=key, text="a") for key in "ab"]
 
@@ -522,7 +522,7 @@ def test_sampled_replies_follow_the_seed_and_leave_torchs_generator_alone(instal
         spec = Spec("lmms", {"name": "drawing", "coordinates": "pixels", "temperature": 1.0})
         chat = chat_of(spec, checkpoint=None, batch_size=2, **given)
         assert chat.describe()["seed"] == given.get("seed", 0)
-        return [reply.text for reply in chat.generate(requests)]
+        return [response.text for response in chat.generate(requests)]
 
     before = torch.random.get_rng_state()
     first = said(asked)
@@ -545,7 +545,7 @@ def test_a_request_may_have_a_temperature_of_its_own(installed):
     assert drawn.generate(warm) == drawn.generate(warm)
 
 
-def test_greedy_replies_need_no_seed(installed):
+def test_greedy_responses_need_no_seed(installed):
     installed["drawing"] = Sampled
     chat = lmms(name="drawing", coordinates="pixels")
     asked = [ChatRequest(key="a", text="a")]
@@ -560,7 +560,7 @@ def test_special_tokens_are_broken_up(installed):
 
 def test_what_the_interface_has_no_form_for_is_refused(installed):
     requests = contract.requests()
-    with pytest.raises(UsageError, match="beginning of the reply"):
+    with pytest.raises(UsageError, match="beginning of the response"):
         lmms(name="newer", coordinates="pixels").generate([requests["prefix"]])
     with pytest.raises(UsageError, match="system message"):
         lmms(name="newer", simple=True, coordinates="pixels").generate([requests["first"]])
@@ -679,13 +679,13 @@ def test_a_model_whose_source_is_not_there_is_taken_for_one_that_trusts(written,
         lmms(name="careless", coordinates="pixels").prepare()
 
 
-def test_another_number_of_replies_is_the_models_failure(installed, monkeypatch):
+def test_another_number_of_responses_is_the_models_failure(installed, monkeypatch):
     monkeypatch.setattr(Chat, "generate_until", lambda self, requests: [])
-    with pytest.raises(ModelError, match="1 replies"):
+    with pytest.raises(ModelError, match="1 responses"):
         lmms(name="newer", coordinates="pixels").generate([contract.requests()["first"]])
 
 
-def test_a_reply_that_is_no_text_is_the_models_failure(installed, monkeypatch):
+def test_a_response_that_is_no_text_is_the_models_failure(installed, monkeypatch):
     monkeypatch.setattr(Chat, "generate_until", lambda self, requests: [None])
     with pytest.raises(ModelError, match="NoneType"):
         lmms(name="newer", coordinates="pixels").generate([contract.requests()["first"]])

@@ -1,4 +1,6 @@
-"""The backend `lmms` with lmms-eval itself, where it is installed: the same replies as without."""
+"""The backend `lmms` with lmms-eval itself, where it is installed: the same responses as
+without.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +16,8 @@ from harness.models.backends.lmms import lmms
 from harness.models.backends.lmms_models import (
     BOTH,
     FIRST_ONLY,
-    PICTURES_ONLY,
-    PICTURES_ONLY_NEWER,
+    IMAGES_ONLY,
+    IMAGES_ONLY_NEWER,
     SEVERAL,
     VIDEO_ONLY_NEWER,
     runs_code,
@@ -39,7 +41,7 @@ LMMS = (
 
 
 def questions() -> list[Query]:
-    """Of pictures that differ in size, so that a mix-up shows."""
+    """Of images that differ in size, so that a mix-up shows."""
     scenes = [draw_scene(3, family="count", split="val", index=index) for index in range(4)]
     return [
         Query(
@@ -52,7 +54,7 @@ def questions() -> list[Query]:
     ]
 
 
-def test_pocket_replies_through_lmms_eval_as_through_transformers(monkeypatch):
+def test_pocket_responses_through_lmms_eval_as_through_transformers(monkeypatch):
     """Both compute in bfloat16, and so the same only without what ours computes otherwise."""
     monkeypatch.setattr(
         "harness.models.backends.transformers.quickened",
@@ -60,7 +62,7 @@ def test_pocket_replies_through_lmms_eval_as_through_transformers(monkeypatch):
     )
     said = [
         [
-            one.replies
+            one.responses
             for one in pocket(backend=parse(backend), segmenter=parse("box"), batch_size=2).predict(
                 questions()
             )
@@ -68,12 +70,12 @@ def test_pocket_replies_through_lmms_eval_as_through_transformers(monkeypatch):
         for backend in (LMMS, "transformers(dtype=bfloat16,roll=false)")
     ]
     assert said[0] == said[1]
-    assert len({replies[0] for replies in said[0]}) > 1
-    assert any("bbox_2d" in replies[0] for replies in said[0])
+    assert len({responses[0] for responses in said[0]}) > 1
+    assert any("bbox_2d" in responses[0] for responses in said[0])
 
 
 def clip(frames: int) -> Media:
-    """Pictures of the network's own size, so that nobody has to resize them; two a second."""
+    """Images of the network's own size, so that nobody has to resize them; two a second."""
     wide, high = CANVAS
     drawn = np.random.default_rng(frames).integers(0, 256, (frames, 6, 6, 3), dtype=np.uint8)
     shown = drawn.repeat(high // 6, axis=1).repeat(wide // 6, axis=2)
@@ -212,11 +214,11 @@ def test_a_registered_model_opens_the_file():
 def test_the_models_that_were_read_are_registered():
     from lmms_eval.models import get_model_manifest
 
-    older = {*SEVERAL, *PICTURES_ONLY, *BOTH}
+    older = {*SEVERAL, *IMAGES_ONLY, *BOTH}
     assert all(get_model_manifest(name).simple_class_path for name in older)
-    newer = FIRST_ONLY | PICTURES_ONLY_NEWER | VIDEO_ONLY_NEWER
+    newer = FIRST_ONLY | IMAGES_ONLY_NEWER | VIDEO_ONLY_NEWER
     assert all(get_model_manifest(name).chat_class_path for name in newer)
-    assert not PICTURES_ONLY & BOTH
+    assert not IMAGES_ONLY & BOTH
 
 
 @pytest.mark.parametrize(("name", "trusts"), [("qwen2_5_vl", False), ("qwen3_vl", True)])

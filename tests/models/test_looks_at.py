@@ -4,7 +4,7 @@ import pytest
 
 from harness import plugins
 from harness.errors import UsageError
-from harness.model import ChatReply
+from harness.model import ChatResponse
 from harness.models.shown import seen
 from harness.spec import parse
 from harness.types import AnswerForm
@@ -45,7 +45,7 @@ def test_what_a_model_looks_at_is_what_its_requests_show(ask, spec, kind):
 
 
 @pytest.mark.parametrize("spec", MODELS)
-def test_a_picture_is_looked_at(ask, spec):
+def test_an_image_is_looked_at(ask, spec):
     assert built(spec).looks_at(ask(AnswerForm.MASK)) == ((0,),)
 
 
@@ -55,7 +55,7 @@ def test_a_search_looks_at_what_its_first_turn_shows(ask):
     class Voters:
         def generate(self, requests):
             seen_first.append({one for request in requests for one in request.frames[0]})
-            return [ChatReply(text="") for _ in requests]
+            return [ChatResponse(text="") for _ in requests]
 
     model = built("videoseg_r1(sampler_frames=5)")
     query = ask(AnswerForm.MASK_TRACK, frames=40)

@@ -55,10 +55,10 @@ def requests(ask, count=5):
 
 
 def texts(made, asked):
-    return [reply.text for reply in made.generate(asked)]
+    return [response.text for response in made.generate(asked)]
 
 
-def test_an_adapter_changes_replies_and_merging_it_does_not(tiny_qwen, adapter, ask):
+def test_an_adapter_changes_responses_and_merging_it_does_not(tiny_qwen, adapter, ask):
     asked = requests(ask)
     plain = texts(chat(tiny_qwen), asked)
     loaded, merged = (
@@ -155,7 +155,7 @@ def test_the_adapter_of_a_training_is_found_in_its_folder(tiny_qwen, adapter):
     assert chat(tiny_qwen, adapter=str(adapter.parent)).adapter.folder == adapter
 
 
-def test_a_tokenizer_without_the_tokens_of_pictures_is_refused(tiny_qwen, tmp_path):
+def test_a_tokenizer_without_the_tokens_of_images_is_refused(tiny_qwen, tmp_path):
     other = shutil.copytree(tiny_qwen, tmp_path / "other")
     path = other / "tokenizer.json"
     plain = json.loads(path.read_text())
@@ -185,7 +185,7 @@ def test_batches_hold_requests_of_one_limit_the_longest_first(ask):
     assert batches([], size=2) == []
 
 
-def test_replies_of_a_batch_are_drawn_at_one_temperature():
+def test_responses_of_a_batch_are_drawn_at_one_temperature():
     """A greedy one apart from those at the backend's own, which come first."""
     heats = (0.0, None, 0.7, None, 0.0)
     asked = [ChatRequest(key="a", text="a", temperature=heat) for heat in heats]
@@ -216,15 +216,15 @@ def test_tensors_are_made_one_batch_ahead_and_no_more():
         list(with_inputs(plan, lambda places: 1 // 0, ahead=True, still=Standstill()))
 
 
-def test_replies_made_ahead_are_those_made_in_turn(tiny_qwen, ask):
+def test_responses_made_ahead_are_those_made_in_turn(tiny_qwen, ask):
     asked = requests(ask, 7)
     several = {
         ahead: chat(tiny_qwen, batch_size=2, prefetch=ahead).generate(asked)
         for ahead in (False, True)
     }
     assert several[True] == several[False]
-    assert [reply.prompt_tokens for reply in several[True]] == sorted(
-        reply.prompt_tokens for reply in several[True]
+    assert [response.prompt_tokens for response in several[True]] == sorted(
+        response.prompt_tokens for response in several[True]
     )
 
 
@@ -262,7 +262,7 @@ def test_what_was_expected_is_taken_by_the_same_requests_alone(ask):
     expected, (one, other) = Expected(), requests(ask, 2)
     assert expected.taken([one]) is None
     expected.make([one, other], lambda: "made")
-    twin = replace(one, media=ask(size=(150, 60)).media)  # as large, and another picture
+    twin = replace(one, media=ask(size=(150, 60)).media)  # as large, and another image
     for wrong in ([one], [other, one], [one, replace(other, text="else")], [twin, other]):
         assert expected.taken(wrong) is None
     done = expected.taken([replace(one), other])

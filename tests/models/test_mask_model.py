@@ -61,7 +61,7 @@ def test_objects_of_a_response_are_joined(ask):
     )
     (prediction,) = made.predict([ask()])
     assert prediction.answer.masks == (Rle.from_array(square(5) | square(40)),)
-    assert prediction.replies == ("[SEG] [SEG]",) and prediction.usage.completion_tokens == 3
+    assert prediction.responses == ("[SEG] [SEG]",) and prediction.usage.completion_tokens == 3
     (request,) = network.asked
     assert request.text == f"Segment {ask().text}" and len(request.media) == 1
 
@@ -96,7 +96,7 @@ def test_a_response_without_objects_says_that_nothing_is_meant(ask):
 def test_masks_that_are_none_of_the_image_fail_their_sample(ask, masks, named):
     wrong = said(ask(), MaskResponse(text="[SEG]", masks=masks))
     assert wrong.failure.kind is FailureKind.MODEL and named in wrong.failure.message
-    assert wrong.replies == ("[SEG]",)
+    assert wrong.responses == ("[SEG]",)
 
 
 def test_questions_in_words_are_read_from_the_text(ask):
@@ -202,7 +202,7 @@ def test_a_network_with_a_token_emits_masks_of_images_and_videos(segment_token, 
     ]
     predictions = segment_token.predict(queries)
     for query, one in zip(queries, predictions, strict=True):
-        assert one.failure is None and one.replies == ("Sure, it is <SEG>.",)
+        assert one.failure is None and one.responses == ("Sure, it is <SEG>.",)
         assert len(one.answer.masks) == len(query.media[0])
         assert {(mask.width, mask.height) for mask in one.answer.masks} == {query.size}
     first, other, *_ = (one.answer.masks for one in predictions)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import DataError, MissingDependency, ModelError, UsageError
 from harness.judging import Case, judgement, rubric
-from harness.model import ChatReply
+from harness.model import ChatResponse
 from harness.models.judges.chat import ChatJudge
 from harness.models.neural_metrics.texts import said_text, true_texts
 from harness.scores import Corpus, Mean, Metric
@@ -226,7 +226,7 @@ def place_modules(folder, monkeypatch):
 
 
 @dataclass
-class Replies:
+class Responses:
     """A chat backend that says what it is given."""
 
     text: str
@@ -237,16 +237,16 @@ class Replies:
 
     def generate(self, requests):
         self.requests += requests
-        return [ChatReply(text=self.text) for _ in requests]
+        return [ChatResponse(text=self.text) for _ in requests]
 
 
 def test_a_chat_backend_judges_by_the_rubrics_prompt_and_reading():
     case = Case("Which car?", "the red one", "a red car")
-    judge = ChatJudge(chat=Replies("Yes."), max_new_tokens=4)
+    judge = ChatJudge(chat=Responses("Yes."), max_new_tokens=4)
     assert judge.name == "chat(backend=said,checkpoint=none,temperature=0.0,max_new_tokens=4)"
     assert judgement(judge, rubric("same_meaning"), case).score == 1.0
     (request,) = judge.chat.requests
     assert request.text == rubric("same_meaning").prompt(case)
     assert request.max_new_tokens == 4
-    unsure = judgement(ChatJudge(chat=Replies("Well…"), max_new_tokens=4), rubric("graded"), case)
+    unsure = judgement(ChatJudge(chat=Responses("Well…"), max_new_tokens=4), rubric("graded"), case)
     assert (unsure.score, unsure.readable) == (0.0, False)

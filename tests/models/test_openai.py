@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import ModelError, UsageError
 from harness.media import pixels
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatRequest, ChatResponse
 from harness.models.backends import openai_http, openai_pace
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_form import encoded, seed_of
@@ -46,7 +46,7 @@ def one(**changes):
 
 
 @pytest.mark.parametrize("clips", [False, True])
-def test_replies_through_a_server_are_those_of_the_network(clips):
+def test_responses_through_a_server_are_those_of_the_network(clips):
     network = Scripted()
     with serving(network) as served:
         chat = reached(served, clips="video" if clips else "images")
@@ -59,10 +59,10 @@ def test_a_server_that_ignores_part_of_a_request_fails_the_contract(ignored):
         contract.check(reached(served, clips="video"), Scripted(), contract.requests(clips=True))
 
 
-def test_a_server_whose_reply_does_not_depend_on_the_request_fails_the_contract():
+def test_a_server_whose_response_does_not_depend_on_the_request_fails_the_contract():
     class Constant(Scripted):
-        def _reply(self, request):
-            return super()._reply(one())
+        def _response(self, request):
+            return super()._response(one())
 
     with serving(Constant()) as served, pytest.raises(AssertionError):
         contract.check(reached(served), Scripted(), contract.requests())
@@ -115,13 +115,15 @@ def test_the_common_form_has_nothing_that_only_some_servers_take(server):
         ("plain", {"stop": [*"abcde"]}),
     ],
 )
-def test_stop_strings_are_sent_as_each_server_takes_them_and_end_replies_alike(server, sent):
+def test_stop_strings_are_sent_as_each_server_takes_them_and_end_responses_alike(server, sent):
     asked = [one(stop=tuple("abcde"), text=f"{number}") for number in range(6)]
     with serving(Scripted()) as served:
         said = reached(served, server=server).generate(asked)
         reached(served, server=server).generate([one()])
-    assert {reply.text for reply in said} == {reply.text for reply in Scripted().generate(asked)}
-    assert any(reply.text for reply in said)
+    assert {response.text for response in said} == {
+        response.text for response in Scripted().generate(asked)
+    }
+    assert any(response.text for response in said)
     known = {"stop", "include_stop_str_in_output", "no_stop_trim"}
     first, *_, last = served.asked
     assert {name: first[name] for name in known & set(first)} == sent
@@ -150,7 +152,7 @@ def test_seeds_depend_on_the_runs_seed_and_the_requests_key_alone():
 
 @pytest.mark.parametrize(("temperature", "times"), [(0.0, 0), (0.7, 1)])
 def test_a_greedy_server_is_not_asked_for_what_it_began_by_itself(temperature, times):
-    said = ChatReply(text="<think>red</think><answer>")
+    said = ChatResponse(text="<think>red</think><answer>")
     with serving(Scripted()) as served:
         chat = reached(served, server="vllm", temperature=temperature)
         tried_again(chat, [Try(one(), lambda _: False)], [said])
@@ -168,9 +170,9 @@ def test_a_request_may_have_a_temperature_of_its_own():
 def test_tokens_are_those_that_the_server_counts_and_prices_are_in_the_record():
     with serving(Scripted()) as served:
         chat = reached(served, prompt_price=2.0, completion_price=10.0)
-        (reply,) = chat.generate([one()])
+        (response,) = chat.generate([one()])
         chat.generate([one(key="b"), one(key="c")])
-    assert (reply.prompt_tokens, reply.completion_tokens) == (len(one().text), 16)
+    assert (response.prompt_tokens, response.completion_tokens) == (len(one().text), 16)
     spent = chat.spent
     assert (spent.requests, spent.retries, spent.completion_tokens) == (3, 0, 48)
     assert chat.describe()["price_of_a_million_tokens"] == [2.0, 10.0]
@@ -185,19 +187,21 @@ def test_without_a_tokenizer_tokens_are_estimated_and_called_so():
 
 
 def test_without_a_rule_the_canvas_is_an_error_and_with_one_it_is_the_processors():
-    picture = pixels([np.zeros((60, 150, 3), np.uint8)], times=(0.0,), is_video=False, id="x")
-    request = ChatRequest(key="a", text="a", media=(picture,))
+    image = pixels([np.zeros((60, 150, 3), np.uint8)], times=(0.0,), is_video=False, id="x")
+    request = ChatRequest(key="a", text="a", media=(image,))
     with serving(Scripted()) as served:
         with pytest.raises(UsageError, match="tokenizer=FOLDER"):
             reached(served).canvas(request)
         limits = {"factor": 28, "min_pixels": 784, "max_pixels": 28 * 56}
         chat = reached(served, **limits)
         assert chat.canvas(request) == smart_resize((150, 60), **limits)
-        (reply,) = chat.generate([request])
-        assert reply.canvases == (chat.canvas(request),)
+        (response,) = chat.generate([request])
+        assert response.canvases == (chat.canvas(request),)
     assert (
-        reply.text
-        == Scripted()._reply(replace(request, media=(resized(picture, chat.canvas(request)),))).text
+        response.text
+        == Scripted()
+        ._response(replace(request, media=(resized(image, chat.canvas(request)),)))
+        .text
     )
 
 
@@ -227,16 +231,16 @@ def test_png_loses_nothing_and_jpeg_is_smaller():
 
 
 def test_reasoning_that_the_server_took_out_is_put_back():
-    from harness.models.backends.openai_reply import read_answer
+    from harness.models.backends.openai_response import read_answer
 
     with serving(Scripted()) as served:
         network = reached(served).known
     message = {"content": "<answer>1</answer>", "reasoning_content": "it is one"}
     answer = {"choices": [{"message": message, "finish_reason": "length"}]}
-    reply = read_answer(answer, ChatRequest(key="a", text="a"), network)
-    assert reply.text == "<think>it is one</think><answer>1</answer>"
-    assert reply.cut
-    assert reply.completion_tokens == network.count_tokens(reply.text)
+    response = read_answer(answer, ChatRequest(key="a", text="a"), network)
+    assert response.text == "<think>it is one</think><answer>1</answer>"
+    assert response.cut
+    assert response.completion_tokens == network.count_tokens(response.text)
 
 
 def test_requests_are_under_way_at_once_and_no_more_than_allowed():
@@ -245,9 +249,9 @@ def test_requests_are_under_way_at_once_and_no_more_than_allowed():
     with serving(Scripted(slowly=lambda: time.sleep(0.05))) as served:
         served.one_at_a_time = threading.Semaphore(100)
         began = time.monotonic()
-        replies = reached(served, concurrency=6).generate(asked)
+        responses = reached(served, concurrency=6).generate(asked)
         took = time.monotonic() - began
-    assert len(replies) == 24
+    assert len(responses) == 24
     assert 2 <= served.busiest <= 6
     assert took < 24 * 0.05 * 0.9
 
@@ -415,5 +419,5 @@ def test_a_spec_names_everything_that_may_be_set():
     )
     chat = plugins.build("backends", parse_spec(text))
     assert chat.describe()["model"] == "a/b"
-    assert chat.describe()["pictures"] == "jpeg of quality 95"
+    assert chat.describe()["images"] == "jpeg of quality 95"
     json.dumps(dict(chat.describe()), allow_nan=False)

@@ -19,10 +19,10 @@ from harness.masks import Rle
 from harness.models.backends.openai import openai
 from harness.models.backends.openai_http import MAX_BODY, Endpoint, ServerError, TryAgain
 from harness.models.backends.openai_pace import Stopped
-from harness.models.backends.openai_reply import check_model, read_answer
+from harness.models.backends.openai_response import check_model, read_answer
 from harness.models.backends.openai_session import GIVE_UP
 from harness.models.qwen_vl.model import qwen_vl
-from harness.replies import MAX_TEXT
+from harness.responses import MAX_TEXT
 from harness.run.predict import predict
 from harness.run.stages import Stage
 from harness.spec import Spec
@@ -130,16 +130,16 @@ def test_a_server_that_asks_for_too_long_a_wait_is_not_waited_for():
 
 
 @pytest.mark.parametrize("fault", ["empty", "null"])
-def test_an_empty_reply_is_a_reply(fault):
+def test_an_empty_response_is_a_response(fault):
     with serving(Scripted(), faults=[fault]) as served:
-        (reply,) = reached(served).generate([REQUEST])
-    assert (reply.text, reply.completion_tokens) == ("", 0)
+        (response,) = reached(served).generate([REQUEST])
+    assert (response.text, response.completion_tokens) == ("", 0)
 
 
-def test_a_reply_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
+def test_a_response_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
     with serving(Scripted(), faults=["huge", "endless"]) as served:
-        (reply,) = reached(served).generate([REQUEST])
-        assert len(reply.text) == HUGE
+        (response,) = reached(served).generate([REQUEST])
+        assert len(response.text) == HUGE
         with pytest.raises(ModelError, match=str(MAX_BODY)):
             reached(served).generate([REQUEST])
         assert len(served.moments) == 2
@@ -148,7 +148,7 @@ def test_a_reply_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("wrong_model", "replies of served"),
+        ("wrong_model", "responses of served"),
         ("401", "key"),
         ("404", "with this model"),
         ("302", "Redirections are not followed"),
@@ -185,7 +185,7 @@ def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
     ],
 )
 def test_a_dated_release_is_the_model_asked_for_and_another_size_is_not(name, same):
-    with nullcontext() if same else pytest.raises(UsageError, match="replies of gpt-4o"):
+    with nullcontext() if same else pytest.raises(UsageError, match="responses of gpt-4o"):
         check_model(name, wanted="gpt-4o", url="here")
 
 
@@ -199,7 +199,7 @@ def test_a_dated_release_is_the_model_asked_for_and_another_size_is_not(name, sa
         ("<think>a</think><answer>B</answer>" + "!" * 60, "length", 64, False),
     ],
 )
-def test_what_is_written_for_logits_that_are_no_numbers_is_no_reply(text, ended, most, broken):
+def test_what_is_written_for_logits_that_are_no_numbers_is_no_response(text, ended, most, broken):
     known = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").known
     choice = {"message": {"content": text}, "finish_reason": ended}
     answer = {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 62}}
@@ -264,10 +264,10 @@ def test_what_begins_while_all_is_halted_is_given_up_until_another_run_begins():
 
     session.halt()  # between a run's look whether it ends, and the request that it then begins
     with pytest.raises(Stopped):
-        session.replies([REQUEST], ask, most=1)
+        session.responses([REQUEST], ask, most=1)
     assert asked == []
     session.tried(lambda: {}, threading.Event())
-    assert session.replies([REQUEST], ask, most=1) == Scripted().generate([REQUEST])
+    assert session.responses([REQUEST], ask, most=1) == Scripted().generate([REQUEST])
 
 
 def test_what_one_run_remembers_is_asked_again_by_the_next():
@@ -284,9 +284,9 @@ def test_what_one_run_remembers_is_asked_again_by_the_next():
     for run in (1, 2):
         session.tried(lambda: {}, threading.Event())
         with pytest.raises(ModelError):
-            session.replies([one, other], ask, most=1)
+            session.responses([one, other], ask, most=1)
         assert asked.count(one) == run
-    assert session.replies([one], ask, most=1)
+    assert session.responses([one], ask, most=1)
     assert asked.count(one) == 2  # within a run it is remembered
 
 
@@ -300,15 +300,15 @@ def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
         raise TryAgain("busy")
 
     with pytest.raises(Stopped):
-        session.replies([REQUEST], ask, most=1)
+        session.responses([REQUEST], ask, most=1)
     assert len(tries) == 1
 
 
 class Said(Scripted):
     """A network that says VisionReasoner's answer, whatever it is asked."""
 
-    def _reply(self, request):
-        made = super()._reply(request)
+    def _response(self, request):
+        made = super()._response(request)
         answer = '<answer>[{"bbox_2d": [84, 84, 420, 420], "point_2d": [200, 200]}]</answer>'
         return contract.replace(made, text=f"<think>{made.text}</think>{answer}")
 
@@ -346,11 +346,11 @@ def test_one_request_that_fails_costs_the_others_nothing(ask):
     assert all(one.answer.masks[0].area for one in said if one.answer)
 
 
-def test_an_empty_and_a_huge_reply_are_failures_of_parsing(ask):
+def test_an_empty_and_a_huge_response_are_failures_of_parsing(ask):
     said, _, _ = asked_by_the_engine(ask, ["empty", "huge"], ["a", "b", "c"])
     kinds = [one.failure and one.failure.kind for one in said]
     assert kinds == [FailureKind.PARSE, FailureKind.PARSE, None]
-    assert len(said[1].replies[0]) < MAX_TEXT + 100
+    assert len(said[1].responses[0]) < MAX_TEXT + 100
     assert isinstance(said[2].answer.masks[0], Rle)
 
 
@@ -383,7 +383,7 @@ def test_what_servers_say_in_their_own_forms_has_the_outcome_beside_it(ask, faul
         assert len(served.moments) == outcome["tries"] + 1
         assert served.moments[-2] - served.moments[0] >= outcome.get("waits", 0.0)
         assert second.failure is None  # nothing else is lost
-        assert first.replies == ((outcome["reply"],) if "reply" in outcome else ())
+        assert first.responses == ((outcome["response"],) if "response" in outcome else ())
         assert set(outcome.get("notes", ())) <= set(first.notes)
         heard = first.failure.message
     for words in outcome["says"]:
@@ -405,7 +405,7 @@ def test_what_is_said_before_a_large_request_is_read_is_heard(fault):
 def test_every_row_that_is_recorded_is_of_a_fault_that_the_recorder_provokes():
     known = {(kind, one.name): one.outcome for kind, one in record_faults.faults()}
     for row in RECORDED:
-        outcome = {name: said for name, said in row["outcome"].items() if name != "reply"}
+        outcome = {name: said for name, said in row["outcome"].items() if name != "response"}
         assert outcome == known.pop((row["server"].split()[0], row["name"]))
         assert any(character.isdigit() for character in row["server"]), "no version"
     assert known == {}, "not recorded"

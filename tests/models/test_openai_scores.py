@@ -1,4 +1,4 @@
-"""One network, called in process, through a server and by its stored replies: the same scores."""
+"""One network, called in process, through a server and by its stored responses: the same scores."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import plugins
-from harness.model import Chat, ChatReply
+from harness.model import Chat, ChatResponse
 from harness.models.backends.openai import openai
 from harness.models.qwen_vl.model import qwen_vl
 from harness.run.evaluate import Options, evaluate
@@ -33,7 +33,7 @@ TASK = Spec("shapes_referring")
 class Boxing(Chat):
     """Makes an answer of what a network says: random weights say nothing that could be scored.
 
-    Another reply of the network is another box.
+    Another response of the network is another box.
     """
 
     chat: Any
@@ -56,15 +56,15 @@ class Boxing(Chat):
         return self.chat.count_tokens(text)
 
     def generate(self, requests):
-        return [self._boxed(reply) for reply in self.chat.generate(requests)]
+        return [self._boxed(response) for response in self.chat.generate(requests)]
 
-    def _boxed(self, reply: ChatReply) -> ChatReply:
-        left, top, wide, high = hashlib.blake2b(reply.text.encode(), digest_size=4).digest()
+    def _boxed(self, response: ChatResponse) -> ChatResponse:
+        left, top, wide, high = hashlib.blake2b(response.text.encode(), digest_size=4).digest()
         left, top = left % 60, top % 60  # of the canvas, whose sides have 112 pixels at most
         box = [left, top, left + 20 + wide % 40, top + 20 + high % 40]
         answer = json.dumps([{"bbox_2d": box, "point_2d": [left + 9, top + 9]}])
-        thought = hashlib.blake2b(reply.text.encode()).hexdigest()
-        return replace(reply, text=f"<think>{thought}</think><answer>{answer}</answer>")
+        thought = hashlib.blake2b(response.text.encode()).hexdigest()
+        return replace(response, text=f"<think>{thought}</think><answer>{answer}</answer>")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,9 @@ def test_scores_do_not_depend_on_how_the_network_is_called(network, tiny_qwen, s
     assert numbers(here) == numbers(there)
     assert scores(here) == scores(there)
     stored = tmp_path / "said.jsonl"
-    rows = [{"id": one, "reply": list(said.replies)} for one, said in predictions(here, shapes)]
+    rows = [
+        {"id": one, "response": list(said.responses)} for one, said in predictions(here, shapes)
+    ]
     stored.write_text("".join(json.dumps(row) + "\n" for row in rows))
     canvas = Spec("stored", {"min_pixels": 56 * 56, "max_pixels": 112 * 112})
     reader = Spec("qwen_vl", {"backend": canvas, "segmenter": Spec("box")})
@@ -108,7 +110,7 @@ def test_scores_do_not_depend_on_how_the_network_is_called(network, tiny_qwen, s
 def test_a_server_that_answers_all_alike_has_other_scores(network, tiny_qwen, shapes, tmp_path):
     class Constant(Boxing):
         def generate(self, requests):
-            return [self._boxed(ChatReply(text="always")) for _ in requests]
+            return [self._boxed(ChatResponse(text="always")) for _ in requests]
 
     here = scored(shapes, tmp_path / "here", model(Boxing(network)))
     with serving(Constant(network)) as served:
@@ -167,16 +169,16 @@ def test_the_weights_need_not_be_here(tiny_qwen, tmp_path, network):
         assert chat.generate([request]) == network.generate([request])
 
 
-def test_limits_on_pixels_are_kept_before_pictures_are_sent(tiny_qwen, network, ask):
+def test_limits_on_pixels_are_kept_before_images_are_sent(tiny_qwen, network, ask):
     request = replace(contract.requests()["first"], media=ask(size=(200, 100)).media)
     with serving(network) as served:
         chat = reached(served, tiny_qwen, min_pixels=3136, max_pixels=9_000)
-        (reply,) = chat.generate([request])
-    # The server's own limits allow 112 × 112, so that it must have been sent a smaller picture.
+        (response,) = chat.generate([request])
+    # The server's own limits allow 112 × 112, so that it must have been sent a smaller image.
     small = transformers(checkpoint=str(tiny_qwen), min_pixels=3136, max_pixels=9_000)
     assert chat.canvas(request) == small.canvas(request) != network.canvas(request)
     (expected,) = small.generate([request])
-    assert reply.prompt_tokens == expected.prompt_tokens
+    assert response.prompt_tokens == expected.prompt_tokens
 
 
 def test_a_clip_is_seen_as_the_server_has_it_where_frames_are_below_its_own_limits(
@@ -187,12 +189,12 @@ def test_a_clip_is_seen_as_the_server_has_it_where_frames_are_below_its_own_limi
     request = replace(request, resize=(200, 100), resize_others=None)
     with serving(network) as served:
         chat = reached(served, tiny_qwen, clips="video", min_pixels=784, max_pixels=2_000)
-        (reply,) = chat.generate([request])
+        (response,) = chat.generate([request])
     sent = chat.known.fit((200, 100))
     assert sent[0] * sent[1] <= 2_000
     (seen,) = network.generate([replace(request, resize=sent)])
     assert chat.canvas(request) == seen.canvases[0] != sent
-    assert (reply.canvases, reply.prompt_tokens) == (seen.canvases, seen.prompt_tokens)
+    assert (response.canvases, response.prompt_tokens) == (seen.canvases, seen.prompt_tokens)
 
 
 def test_limits_on_pixels_are_kept_by_the_frames_of_a_clip(tiny_qwen, network):
@@ -202,8 +204,8 @@ def test_limits_on_pixels_are_kept_by_the_frames_of_a_clip(tiny_qwen, network):
     limits = {"min_pixels": 3136, "max_pixels": 9_000}
     with serving(network) as served:
         chat = reached(served, tiny_qwen, clips="video", **limits)
-        (reply,) = chat.generate([request])
+        (response,) = chat.generate([request])
     small = transformers(checkpoint=str(tiny_qwen), **limits)
     assert chat.canvas(request) == small.canvas(request) != network.canvas(request)
     (expected,) = small.generate([request])
-    assert reply.prompt_tokens == expected.prompt_tokens
+    assert response.prompt_tokens == expected.prompt_tokens

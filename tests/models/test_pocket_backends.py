@@ -1,4 +1,6 @@
-"""pocket in process, behind a server, and by its stored replies: `harness eval` scores the same."""
+"""pocket in process, behind a server, and by its stored responses: `harness eval` scores
+the same.
+"""
 
 import json
 import sys
@@ -19,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
 from chat_server import Scripted, serving
 
-TASKS = ("reason_seg", "counting", "mevis")  # pictures, numbers, and a video
+TASKS = ("reason_seg", "counting", "mevis")  # images, numbers, and a video
 PERCEPTION = "segmenter=grabcut,propagator=flow"
 NETWORK = {"checkpoint": "pocket", "dtype": "float32", "device": "cpu"}
 IN_PROCESS = "transformers(dtype=float32,device=cpu)"
 FEW = ",max_new_tokens=24"
-"""With which replies about videos are cut off before their answer."""
+"""With which responses about videos are cut off before their answer."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -75,13 +77,13 @@ def notes(runs):
 
 
 def said(data, runs, file):
-    """The replies of runs in the form of a predictions file, under the benchmarks' own ids."""
+    """The responses of runs in the form of a predictions file, under the benchmarks' own ids."""
     rows = []
     for name, run in runs.items():
         for sample in plugins.build("tasks", Spec(name), data).samples():
             if sample.query.id in run.journal.places:
-                replies = list(run.prediction(sample.id).replies)
-                rows.append(json.dumps({"id": sample.id, "reply": replies}) + "\n")
+                responses = list(run.prediction(sample.id).responses)
+                rows.append(json.dumps({"id": sample.id, "response": responses}) + "\n")
     file.write_text("".join(rows), encoding="utf-8")
     return file
 
@@ -113,7 +115,7 @@ def test_behind_a_server_the_scores_are_the_same(shapes, here, tmp_path):
     assert any(run.results["n_scored"] for run in here.values()), "nothing was answered"
 
 
-def test_replayed_from_its_replies_the_scores_are_the_same(shapes, here, tmp_path):
+def test_replayed_from_its_responses_the_scores_are_the_same(shapes, here, tmp_path):
     file = said(shapes, here, tmp_path / "said.jsonl")
     reader = f"pocket({PERCEPTION},backend=stored)"
     assert_same_scores(
@@ -131,7 +133,7 @@ def test_second_tries_are_the_same_behind_a_server_that_goes_on_from_a_beginning
     again = [
         note for told in notes(few).values() for note in told if note.startswith("asked again")
     ]
-    assert any("to no avail" not in note for note in again), "no second reply was read"
+    assert any("to no avail" not in note for note in again), "no second response was read"
     assert len(served.asked) == len(notes(few)) + len(again)
     assert all(second_tries(run) for run in (*few.values(), *there.values()))
     with serving(transformers(**NETWORK)) as served:

@@ -19,7 +19,7 @@ FENCED = '```json\n[\n\t{"bbox_2d": [10, 20, 30, 40], "label": "dog"}\n]\n```'
 
 @pytest.fixture(scope="module")
 def reader():
-    """Reads replies without a network."""
+    """Reads responses without a network."""
     return qwen_vl(backend=parse_spec("stored"))
 
 
@@ -30,7 +30,7 @@ def test_the_request_to_locate_is_the_official_one():
 
 
 @pytest.mark.parametrize(
-    ("reply", "count"),
+    ("response", "count"),
     [
         (FENCED, 1),
         (f"Here it is:\n{FENCED}\nAnything else?", 1),
@@ -42,15 +42,15 @@ def test_the_request_to_locate_is_the_official_one():
         (f"<think>[1]</think>{FENCED}", 1),
     ],
 )
-def test_boxes_are_read_from_the_fence_or_the_first_list(reply, count):
-    result = locate.parse(reply)
+def test_boxes_are_read_from_the_fence_or_the_first_list(response, count):
+    result = locate.parse(response)
     assert result.error is None
     assert len(result.items) == count
     assert all(item.point is None for item in result.items)
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         "",
         "none",
@@ -66,16 +66,16 @@ def test_boxes_are_read_from_the_fence_or_the_first_list(reply, count):
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_malformed_list_is_an_error_and_never_raises(reply, strict):
+def test_a_malformed_list_is_an_error_and_never_raises(response, strict):
     begin = time.perf_counter()
-    assert locate.parse(reply, strict=strict).error
+    assert locate.parse(response, strict=strict).error
     assert time.perf_counter() - begin < 2
 
 
 def test_an_inverted_box_is_wrong_for_predictions_and_only_a_miss_for_rewards():
-    reply = '[{"bbox_2d": [30, 20, 10, 40]}]'
-    assert not locate.parse(reply).ok
-    assert locate.parse(reply, strict=True).ok
+    response = '[{"bbox_2d": [30, 20, 10, 40]}]'
+    assert not locate.parse(response).ok
+    assert locate.parse(response, strict=True).ok
 
 
 def test_repairs_are_reported():
@@ -100,7 +100,7 @@ OPTIONS = ("the cat", "the dog", "none of them")
 
 
 @pytest.mark.parametrize(
-    ("reply", "letter"),
+    ("response", "letter"),
     [
         ("B", "B"),
         (" b. ", None),
@@ -122,9 +122,9 @@ OPTIONS = ("the cat", "the dog", "none of them")
         ("It barks", None),
     ],
 )
-def test_a_choice_is_the_letter_that_the_reply_names(ask, reader, reply, letter):
+def test_a_choice_is_the_letter_that_the_response_names(ask, reader, response, letter):
     query = ask(FORM.CHOICE, options=OPTIONS)
-    said = reader.read(query, [reply])
+    said = reader.read(query, [response])
     if letter is None:
         assert said.failure.kind is FailureKind.PARSE
     else:
@@ -140,7 +140,7 @@ def test_a_choice_is_asked_for_with_lettered_lines(ask):
 
 
 @pytest.mark.parametrize(
-    ("reply", "number"),
+    ("response", "number"),
     [
         ("3", 3),
         ("-1.5 m", -1.5),
@@ -152,13 +152,13 @@ def test_a_choice_is_asked_for_with_lettered_lines(ask):
         ("", None),
     ],
 )
-def test_a_number_is_the_first_one_of_the_reply(ask, reader, reply, number):
-    said = reader.read(ask(FORM.NUMBER), [reply])
+def test_a_number_is_the_first_one_of_the_response(ask, reader, response, number):
+    said = reader.read(ask(FORM.NUMBER), [response])
     assert (None if said.answer is None else said.answer.number) == number
 
 
 @pytest.mark.parametrize(
-    ("reply", "interval"),
+    ("response", "interval"),
     [
         ('{"start": 1, "end": 2.5}', Interval(1, 2.5)),
         ("```json\n[1, 2]\n```", Interval(1, 2)),
@@ -168,12 +168,12 @@ def test_a_number_is_the_first_one_of_the_reply(ask, reader, reply, number):
         ("from 1 to 2", None),
     ],
 )
-def test_an_interval_is_two_numbers_in_order(reply, interval):
+def test_an_interval_is_two_numbers_in_order(response, interval):
     if interval is None:
         with pytest.raises(ParseError):
-            questions.interval(reply)
+            questions.interval(response)
     else:
-        assert questions.interval(reply) == interval
+        assert questions.interval(response) == interval
 
 
 @given(
@@ -186,10 +186,12 @@ def test_answers_in_words_that_are_written_are_read_back(ask, reader, form, choi
     query = ask(form, options=OPTIONS)
     if not text.strip() or "\0" in text:
         return
-    truth = Answer(choice=choice, number=number, interval=Interval(number, number + 1), text=text)
-    said = reader.read(query, reader.write(query, truth)).answer
+    ground_truth = Answer(
+        choice=choice, number=number, interval=Interval(number, number + 1), text=text
+    )
+    said = reader.read(query, reader.write(query, ground_truth)).answer
     field = str(form)
-    want = text.strip() if form is FORM.TEXT else getattr(truth, field)
+    want = text.strip() if form is FORM.TEXT else getattr(ground_truth, field)
     assert getattr(said, field) == want
 
 
@@ -237,37 +239,37 @@ def test_a_checkpoint_answers_every_form_or_fails_to_parse(prompt, network, requ
         max_new_tokens=24,
         frames=4,
     )
-    pictures = (FORM.MASK, FORM.BOXES, FORM.POINTS, FORM.COUNT, FORM.CHOICE, FORM.TEXT)
-    asked = [ask(form, options=OPTIONS, name=form) for form in pictures]
+    images = (FORM.MASK, FORM.BOXES, FORM.POINTS, FORM.COUNT, FORM.CHOICE, FORM.TEXT)
+    asked = [ask(form, options=OPTIONS, name=form) for form in images]
     asked += [ask(form, frames=5, name=form) for form in (FORM.MASK_TRACK, FORM.NUMBER)]
     said = made.predict(asked)
     assert [one.query_id for one in said] == [query.id for query in asked]
     for query, one in zip(asked, said, strict=True):
-        assert len(one.replies) == 1
+        assert len(one.responses) == 1
         assert one.usage.prompt_tokens > 50
         assert 1 <= one.usage.completion_tokens <= 24
         assert one.answer is not None or one.failure.kind is FailureKind.PARSE
-        assert made.read(query, one.replies).answer == one.answer
+        assert made.read(query, one.responses).answer == one.answer
     assert [one.usage.frames for one in said] == [1] * 7 + [4]
     text = said[5].answer
     assert text is not None
     assert re.sub(r"\s", "", text.text)
 
 
-def test_a_reply_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen, ask):
+def test_a_response_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen, ask):
     made = qwen_vl(checkpoint=str(tiny_qwen), prompt="locate")
     asked = ask(FORM.MASK, size=(240, 180))
     (request,) = made.requests(asked)
     assert made.chat.canvas(request) == (112, 84)
-    reply = locate.write([Item(Box(22, 25, 56, 59))])
-    said = made.read(asked, [reply])
+    response = locate.write([Item(Box(22, 25, 56, 59))])
+    said = made.read(asked, [response])
     assert said.answer.boxes == (Box(47, 54, 120, 126),)
     disc = asked.media[0].frame(0)[:, :, 0] > 200
     mask = said.answer.masks[0].to_array()
     assert (mask & disc).sum() / (mask | disc).sum() > 0.8
 
 
-def test_a_short_video_is_tracked_from_a_stored_reply(ask, reader):
+def test_a_short_video_is_tracked_from_a_stored_response(ask, reader):
     asked = ask(FORM.MASK_TRACK, frames=5)
     discs = [frame[:, :, 0] > 200 for frame in asked.media[0].frames()]
     rows, columns = (discs[2].any(axis=axis).nonzero()[0] for axis in (1, 0))

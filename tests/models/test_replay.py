@@ -9,7 +9,9 @@ from harness.spec import parse as parse_spec
 from harness.types import Answer, AnswerForm, Box, FailureKind
 
 FORM = AnswerForm
-REPLY = '<think>a</think><answer>[{"bbox_2d": [70, 70, 140, 140], "point_2d": [80, 80]}]</answer>'
+RESPONSE = (
+    '<think>a</think><answer>[{"bbox_2d": [70, 70, 140, 140], "point_2d": [80, 80]}]</answer>'
+)
 
 
 @pytest.fixture
@@ -52,27 +54,27 @@ def test_each_query_gets_the_row_of_its_official_id(replayed, ask):
     assert "theirs.jsonl" in said[4].failure.message
 
 
-def test_replies_are_read_by_the_model_that_is_named(replayed, ask):
+def test_responses_are_read_by_the_model_that_is_named(replayed, ask):
     made = replayed(
-        {"id": "one", "reply": REPLY},
-        {"id": "two", "reply": ["nonsense"]},
+        {"id": "one", "response": RESPONSE},
+        {"id": "two", "response": ["nonsense"]},
         model="qwen_vl(backend=stored,segmenter=box)",
     )
     good, bad = made.predict([ask(FORM.MASK, name="one"), ask(FORM.MASK, name="two")])
     assert good.answer.boxes == (Box(10, 8, 20, 15),)
     assert good.answer.masks[0].area == 10 * 7
-    assert good.replies == (REPLY,)
+    assert good.responses == (RESPONSE,)
     assert bad.failure.kind is FailureKind.PARSE
 
 
-def test_replies_without_a_reader_are_refused_before_anything_is_scored(replayed):
+def test_responses_without_a_reader_are_refused_before_anything_is_scored(replayed):
     with pytest.raises(UsageError, match="qwen_vl"):
-        replayed({"id": "one", "answer": 3}, {"id": "two", "reply": REPLY})
+        replayed({"id": "one", "answer": 3}, {"id": "two", "response": RESPONSE})
 
 
 def test_a_model_that_reads_nothing_cannot_be_the_reader(replayed, tmp_path):
     (tmp_path / "other.jsonl").write_text('{"id": "one", "answer": 3}\n')
-    with pytest.raises(UsageError, match="reads replies"):
+    with pytest.raises(UsageError, match="reads responses"):
         replayed({"id": "one", "answer": 3}, model=f'replay(file="{tmp_path}/other.jsonl")')
 
 

@@ -1,4 +1,4 @@
-"""Rows that are answered make room for others, and nobody can tell from the replies."""
+"""Rows that are answered make room for others, and nobody can tell from the responses."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ MARK = "~"
 
 
 def requests(ask) -> list[ChatRequest]:
-    """Pictures, a clip and no picture, with limits that let their replies end apart."""
+    """Images, a clip and no image, with limits that let their responses end apart."""
     image, small = ask(size=(150, 60)).media, ask(size=(40, 90)).media
     clip = ask(frames=6, size=(64, 80)).media
     plain = [
@@ -46,7 +46,7 @@ def requests(ask) -> list[ChatRequest]:
         ChatRequest(key="c", text="what moves?", media=clip, frames=((0, 2, 4, 5),)),
         ChatRequest(key="d", text="two media", media=(*clip, *small), frames=((3,), (0,))),
         ChatRequest(key="e", text="squashed", media=image, resize=(84, 84)),
-        ChatRequest(key="f", text="no picture"),
+        ChatRequest(key="f", text="no image"),
         ChatRequest(key="g", text="begun", media=small, prefix="so "),
     ]
     return [replace(one, max_new_tokens=limit) for one, limit in zip(plain, LIMITS, strict=True)]
@@ -56,19 +56,19 @@ def requests(ask) -> list[ChatRequest]:
     "settings", [{}, {"temperature": 1.0, "top_p": 0.95}, {"repetition_penalty": 1.4}]
 )
 @pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen3"])
-def test_replies_do_not_tell_whether_rows_were_replaced(request, ask, checkpoint, settings):
+def test_responses_do_not_tell_whether_rows_were_replaced(request, ask, checkpoint, settings):
     folder = str(request.getfixturevalue(checkpoint))
     asked = requests(ask)
     alone = transformers(checkpoint=folder, batch_size=1, roll=False, seed=2, **settings)
     expected = alone.generate(asked)
-    assert len({reply.completion_tokens for reply in expected}) > 3
+    assert len({response.completion_tokens for response in expected}) > 3
     for size in (2, 4):
         rolled = transformers(checkpoint=folder, batch_size=size, roll=True, seed=2, **settings)
         assert rolled.generate(asked) == expected
 
 
 @pytest.mark.parametrize("roll", [True, False])
-def test_each_reply_is_drawn_at_its_requests_temperature(tiny_qwen, ask, roll):
+def test_each_response_is_drawn_at_its_requests_temperature(tiny_qwen, ask, roll):
     made = transformers(checkpoint=str(tiny_qwen), batch_size=4, roll=roll, seed=2)
     warm = transformers(
         checkpoint=str(tiny_qwen), batch_size=1, roll=False, seed=2, temperature=1.0
@@ -188,12 +188,12 @@ def test_a_request_that_does_not_fit_alone_is_out_of_memory(tiny_qwen, ask):
 
 
 def spoil(made, *, token):
-    """Make logits NaN from the first or second token on (0, 1) of replies to what has MARK."""
+    """Make logits NaN from the first or second token on (0, 1) of responses to what has MARK."""
     (mark,) = made.processor.tokenizer(MARK, add_special_tokens=False)["input_ids"]
 
     def spoiled(module, given, named, output):
         tokens = named["input_ids"]
-        if tokens.shape[1] == 1:  # of a reply, which may hold anything
+        if tokens.shape[1] == 1:  # of a response, which may hold anything
             return
         rows = (tokens == mark).any(dim=1)
         spoils = output.logits if token == 0 else output.past_key_values.layers[-1].keys
@@ -263,7 +263,7 @@ VOTES = 5
 
 
 def votes(ask) -> list[ChatRequest]:
-    """Several votes on a picture, as many on a clip, between them others; unequal limits."""
+    """Several votes on an image, as many on a clip, between them others; unequal limits."""
     clip = ask(frames=6, size=(64, 80)).media
     asked = requests(ask)
     questions = [
@@ -278,7 +278,7 @@ def votes(ask) -> list[ChatRequest]:
 
 
 def counted(network):
-    """Rows of the prompts that a network reads from now on, and pictures or clips that it sees."""
+    """Rows of the prompts that a network reads from now on, and images or clips that it sees."""
     read, seen = [], []
 
     def prompts_read(module, given, named):
@@ -306,7 +306,7 @@ def test_a_prompt_of_several_requests_is_made_and_read_once(
     alone = transformers(checkpoint=folder, batch_size=1, roll=False, seed=2, **given)
     expected = [alone.generate([one])[0] for one in asked]
     if given:
-        assert len({reply.text for reply in expected[::2][:VOTES]}) > 1
+        assert len({response.text for response in expected[::2][:VOTES]}) > 1
     made = []
 
     def noted(processor, chosen):
@@ -411,7 +411,7 @@ def test_what_waits_is_begun_once_in_whole_prompts_and_fills_the_rows_first(call
 )
 @pytest.mark.parametrize("threads", [0, 1])
 def test_as_many_prompts_are_read_together_as_rows_are_free(length, sizes, threads):
-    """Of replies that end together, whole batches; of others, a quarter as soon as it is free."""
+    """Of responses that end together, whole batches; of others, a quarter as soon as it is free."""
     made = []
 
     def make(chosen):
@@ -515,7 +515,7 @@ def test_tensors_of_shares_are_joined_to_those_of_all(request, ask, checkpoint):
 
 
 @pytest.mark.parametrize("prefetch", [True, False])
-def test_a_network_that_waits_for_pictures_says_how_long(tiny_qwen, ask, monkeypatch, prefetch):
+def test_a_network_that_waits_for_images_says_how_long(tiny_qwen, ask, monkeypatch, prefetch):
     def slow(processor, chosen):
         time.sleep(0.05)
         return processor_inputs(processor, chosen)

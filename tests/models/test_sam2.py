@@ -127,9 +127,9 @@ def test_no_prompts_give_no_masks(segmenter, still):
     ],
 )
 def test_a_prompt_that_names_no_place_gets_an_empty_mask(segmenter, still, nowhere):
-    picture, masks = still
-    found = segmenter.segment(picture, [nowhere, prompt(masks[0])])
-    assert [mask.shape for mask in found] == [picture.shape[:2]] * 2
+    image, masks = still
+    found = segmenter.segment(image, [nowhere, prompt(masks[0])])
+    assert [mask.shape for mask in found] == [image.shape[:2]] * 2
     assert [mask.dtype for mask in found] == [np.bool_] * 2
     assert [mask.any() for mask in found] == [False, True]
 
@@ -149,24 +149,24 @@ def several(masks):
 
 
 def test_prompts_together_get_the_masks_that_each_gets_alone(segmenter, still):
-    picture, masks = still
+    image, masks = still
     prompts = several(masks)
-    together = segmenter.segment(picture, prompts)
+    together = segmenter.segment(image, prompts)
     assert all(mask.any() for mask in together)
     for one, mask in zip(prompts, together, strict=True):
-        np.testing.assert_array_equal(toy().segment(picture, [one])[0], mask)
+        np.testing.assert_array_equal(toy().segment(image, [one])[0], mask)
     np.testing.assert_array_equal(together[2], together[6])  # swapped edges
 
 
 def test_masks_are_those_of_plain_transformers(segmenter, still):
     from transformers import Sam2Model, Sam2Processor
 
-    picture, masks = still
+    image, masks = still
     network = Sam2Model.from_pretrained(pocket_sam.FOLDER).eval()
     processor = Sam2Processor.from_pretrained(pocket_sam.FOLDER)
     asked = [prompt(mask) for mask in masks]
     inputs = processor(
-        images=picture,
+        images=image,
         input_points=[[[list(map(float, one.positive[0]))] for one in asked]],
         input_labels=[[[1]] * len(asked)],
         input_boxes=[[list(map(float, one.box)) for one in asked]],
@@ -176,19 +176,19 @@ def test_masks_are_those_of_plain_transformers(segmenter, still):
         said = network(**inputs, multimask_output=True)
     (grown,) = processor.post_process_masks(said.pred_masks, inputs["original_sizes"])
     best = said.iou_scores[0].argmax(dim=-1)
-    for row, mask in enumerate(segmenter.segment(picture, asked)):
+    for row, mask in enumerate(segmenter.segment(image, asked)):
         np.testing.assert_array_equal(grown[row, best[row]].numpy(), mask)
 
 
-def test_a_picture_of_three_rows_is_not_taken_for_its_channels(segmenter):
-    picture = np.zeros((3, 90, 3), dtype=np.uint8)
-    picture[:, 30:60] = 250
-    picture.flags.writeable = False
-    (mask,) = segmenter.segment(picture, [ObjectPrompt(box=Box(30, 0, 60, 3))])
+def test_an_image_of_three_rows_is_not_taken_for_its_channels(segmenter):
+    image = np.zeros((3, 90, 3), dtype=np.uint8)
+    image[:, 30:60] = 250
+    image.flags.writeable = False
+    (mask,) = segmenter.segment(image, [ObjectPrompt(box=Box(30, 0, 60, 3))])
     assert mask.shape == (3, 90)
 
 
-def test_a_picture_is_looked_at_once_for_all_prompts(still, monkeypatch):
+def test_an_image_is_looked_at_once_for_all_prompts(still, monkeypatch):
     made = toy()
     made.prepare()
     looked = []
@@ -198,11 +198,11 @@ def test_a_picture_is_looked_at_once_for_all_prompts(still, monkeypatch):
         "get_image_embeddings",
         lambda network, pixels: looked.append(pixels) or look(network, pixels),
     )
-    picture, masks = still
-    first = made.segment(picture, several(masks))
-    again = made.segment(picture.copy(), several(masks))
+    image, masks = still
+    first = made.segment(image, several(masks))
+    again = made.segment(image.copy(), several(masks))
     assert len(looked) == 1
-    turned = made.segment(picture[::-1], several(masks))
+    turned = made.segment(image[::-1], several(masks))
     assert len(looked) == 2
     assert all(np.array_equal(*pair) for pair in zip(first, again, strict=True))
     assert not np.array_equal(first[0], turned[0])
@@ -221,15 +221,15 @@ def traced(monkeypatch):
     return asked
 
 
-def test_the_image_encoder_can_be_compiled_once_for_pictures_of_any_size(traced, segmenter, still):
-    picture, masks = still
+def test_the_image_encoder_can_be_compiled_once_for_images_of_any_size(traced, segmenter, still):
+    image, masks = still
     made = toy(compiled=True)
     assert recorded(made)["compiled"] is True
     looked = []
     made.network.vision_encoder.register_forward_pre_hook(
         lambda module, args: looked.append(torch.compiler.is_compiling())
     )
-    for shown in (picture, picture[::-1], picture[:90]):
+    for shown in (image, image[::-1], image[:90]):
         box = prompt(masks[0])
         (mask,), (plain,) = made.segment(shown, [box]), segmenter.segment(shown, [box])
         assert iou(mask, plain) > 0.99
@@ -252,12 +252,12 @@ def test_what_cannot_be_compiled_is_said_before_the_first_sample(make, monkeypat
 
 
 def test_preparing_compiles_for_what_is_asked_later(traced, still):
-    picture, masks = still
+    image, masks = still
     made = toy(compiled=True)
     made.prepare()
     torch.compiler.set_stance("fail_on_recompile")
     try:
-        assert made.segment(picture, [prompt(masks[0])])[0].any()
+        assert made.segment(image, [prompt(masks[0])])[0].any()
     finally:
         torch.compiler.set_stance("default")
 
@@ -278,8 +278,8 @@ def test_the_authors_package_is_not_compiled(make):
 
 
 def test_one_mask_can_be_asked_for_instead_of_three(segmenter, still):
-    picture, masks = still
-    single = toy(multimask=False).segment(picture, [prompt(masks[0])])[0]
+    image, masks = still
+    single = toy(multimask=False).segment(image, [prompt(masks[0])])[0]
     assert iou(single, masks[0]) > 0.5
     assert recorded(toy(multimask=False))["multimask"] is False
 
@@ -289,7 +289,7 @@ def test_one_mask_can_be_asked_for_instead_of_three(segmenter, still):
     size=st.tuples(st.integers(1, 300), st.integers(1, 300)),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_clipped_box_lies_in_the_picture_and_stays_as_it_is(box, size):
+def test_a_clipped_box_lies_in_the_image_and_stays_as_it_is(box, size):
     found = clipped(box, size)
     if found is None:
         assert placed_in(size, 0, ObjectPrompt(box=box, positive=(Point(0, 0),))) is None
@@ -405,12 +405,14 @@ def test_the_shipped_weights_follow_unseen_things(propagator):
         masks = np.stack([visible_masks(scene, frame) for frame in range(scene.frames)])
         masks = masks[:, masks[START].any(axis=(1, 2))]
         shown = media.pixels(frames, times=range(len(frames)), is_video=True, id=str(index))
-        for truth, track in zip(
+        for ground_truth, track in zip(
             masks.transpose(1, 0, 2, 3),
             propagator.propagate(shown, START, list(masks[START])),
             strict=True,
         ):
-            pairs = [pair for k, pair in enumerate(zip(track, truth, strict=True)) if k != START]
+            pairs = [
+                pair for k, pair in enumerate(zip(track, ground_truth, strict=True)) if k != START
+            ]
             reached.append(np.mean([iou(*pair) for pair in pairs]))
     assert np.mean(reached) > 0.75
 
@@ -437,10 +439,10 @@ def changed(folder, **entries):
 
 
 def test_a_copy_of_the_checkpoint_answers_alike(copy, segmenter, still):
-    picture, masks = still
+    image, masks = still
     asked = [prompt(masks[0])]
     made = sam2(checkpoint=str(copy))
-    np.testing.assert_array_equal(made.segment(picture, asked), segmenter.segment(picture, asked))
+    np.testing.assert_array_equal(made.segment(image, asked), segmenter.segment(image, asked))
     assert recorded(made)["weights"] == recorded(segmenter)["weights"]
 
 
@@ -477,9 +479,9 @@ def test_a_checkpoint_without_memory_cuts_out_but_does_not_follow(copy, still):
         metadata={"format": "pt"},
     )
     network.config.save_pretrained(copy)
-    picture, masks = still
-    (mask,) = sam2(checkpoint=str(copy)).segment(picture, [prompt(masks[0])])
-    np.testing.assert_array_equal(mask, toy().segment(picture, [prompt(masks[0])])[0])
+    image, masks = still
+    (mask,) = sam2(checkpoint=str(copy)).segment(image, [prompt(masks[0])])
+    np.testing.assert_array_equal(mask, toy().segment(image, [prompt(masks[0])])[0])
     with pytest.raises(ModelError, match="expected model_type 'sam2_video', found 'sam2'"):
         sam2_video(checkpoint=str(copy))
 
@@ -514,9 +516,9 @@ def test_a_type_that_is_none_is_refused(plugin):
 
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_other_types_give_nearly_the_same(segmenter, propagator, still, video, dtype):
-    picture, masks = still
-    (mask,) = toy(dtype=dtype).segment(picture, [prompt(masks[0])])
-    assert iou(mask, segmenter.segment(picture, [prompt(masks[0])])[0]) > 0.9
+    image, masks = still
+    (mask,) = toy(dtype=dtype).segment(image, [prompt(masks[0])])
+    assert iou(mask, segmenter.segment(image, [prompt(masks[0])])[0]) > 0.9
     shown, true = video
     (track,) = pocket_sam_video(dtype=dtype).propagate(shown, START, [true[START, 0]])
     (exact,) = propagator.propagate(shown, START, [true[START, 0]])

@@ -68,7 +68,7 @@ def both(tmp_path_factory):
         yield saved
 
 
-def picture(seed, size=(SIDE, SIDE)):
+def image(seed, size=(SIDE, SIDE)):
     """Coloured blocks."""
     blocks = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
     rows, columns = np.arange(size[1]) * 16 // size[1], np.arange(size[0]) * 16 // size[0]
@@ -76,7 +76,7 @@ def picture(seed, size=(SIDE, SIDE)):
 
 
 def moving():
-    frames = [np.roll(picture(5), 3 * step, axis=1) for step in range(5)]
+    frames = [np.roll(image(5), 3 * step, axis=1) for step in range(5)]
     return media.pixels(frames, times=range(5), is_video=True, id="moving")
 
 
@@ -93,7 +93,7 @@ def test_masks_are_those_of_transformers(both, multimask):
     ours = sam2(checkpoint=str(folder), multimask=multimask)
     theirs = sam2(checkpoint=str(file), config="tiny", multimask=multimask)
     for seed in range(3):
-        found = [one.segment(picture(seed), PROMPTS) for one in (ours, theirs)]
+        found = [one.segment(image(seed), PROMPTS) for one in (ours, theirs)]
         np.testing.assert_array_equal(*found)
         shares = [mask.mean() for mask in found[0]]
         assert shares[-1] == 0
@@ -101,7 +101,7 @@ def test_masks_are_those_of_transformers(both, multimask):
 
 
 @pytest.mark.parametrize("size", [(200, 150), (61, 97), (128, 300)])
-def test_masks_of_pictures_of_other_sizes_are_those_of_transformers_too(both, size):
+def test_masks_of_images_of_other_sizes_are_those_of_transformers_too(both, size):
     folder, file = both
     for seed in range(2):
         shown = noisy(seed, size)
@@ -127,9 +127,9 @@ def test_networks_are_shown_the_same_numbers(both, size):
     assert 0.1 * level < (pixels(processor, noisy(1, size)) - official).abs().max() < 2 * level
 
 
-def test_a_checkpoint_that_harness_trained_is_shown_pictures_as_in_its_training(monkeypatch):
-    def wrong(processor, picture):
-        raise AssertionError("it was trained on pictures whose bytes were resized")
+def test_a_checkpoint_that_harness_trained_is_shown_images_as_in_its_training(monkeypatch):
+    def wrong(processor, image):
+        raise AssertionError("it was trained on images whose bytes were resized")
 
     monkeypatch.setattr("harness.models.backends.sam2.float_pixels", wrong)
     assert pocket_sam().segment(noisy(0, (60, 40)), PROMPTS[:1])[0].shape == (40, 60)
@@ -176,7 +176,7 @@ def filmed(tmp_path):
     decoded = []
     for step in range(5):
         path = folder / f"{step:05}.jpg"
-        Image.fromarray(np.roll(picture(5, (200, 150)), 4 * step, axis=1)).save(path, quality=95)
+        Image.fromarray(np.roll(image(5, (200, 150)), 4 * step, axis=1)).save(path, quality=95)
         decoded.append(np.array(Image.open(path).convert("RGB")))
     return folder, media.pixels(decoded, times=range(5), is_video=True, id="filmed")
 
@@ -214,8 +214,7 @@ def test_another_networks_masks_are_others(both, tmp_path):
     _, file = both
     _, other = networks.save(tmp_path, seed=4)
     found = [
-        sam2(checkpoint=str(one), config="tiny").segment(picture(0), PROMPTS)
-        for one in (file, other)
+        sam2(checkpoint=str(one), config="tiny").segment(image(0), PROMPTS) for one in (file, other)
     ]
     assert not np.array_equal(*found)
 

@@ -99,17 +99,17 @@ def segmenter(tiny_sam3):
 
 
 @pytest.fixture(scope="module")
-def picture():
+def image():
     return (np.random.default_rng(0).random((HEIGHT, WIDTH, 3)) * 255).astype(np.uint8)
 
 
-def logits(segmenter, picture, phrase, box=None):
+def logits(segmenter, image, phrase, box=None):
     """What the network says of one prompt, before anything is thresholded."""
     given = segmenter._phrase(phrase)
     if box is not None:
-        given |= boxed(box, picture.shape[:2])
+        given |= boxed(box, image.shape[:2])
     with torch.inference_mode(), _uncompiled():
-        return segmenter.network(vision_embeds=segmenter._view(picture), **given).pred_masks
+        return segmenter.network(vision_embeds=segmenter._view(image), **given).pred_masks
 
 
 def test_it_is_found_by_its_name_and_loads_nothing(tiny_sam3):
@@ -129,12 +129,12 @@ def test_the_record_tells_weights_and_settings(segmenter):
     json.dumps(said)
 
 
-def test_masks_have_the_pictures_size_and_one_comes_a_prompt(segmenter, picture):
+def test_masks_have_the_images_size_and_one_comes_a_prompt(segmenter, image):
     prompts = [ObjectPrompt(box=BOX, phrase="red cup"), ObjectPrompt(phrase="red cup")]
-    masks = segmenter.segment(picture, prompts)
+    masks = segmenter.segment(image, prompts)
     assert [mask.shape for mask in masks] == [(HEIGHT, WIDTH)] * 2
     assert [mask.dtype for mask in masks] == [np.bool_] * 2
-    assert segmenter.segment(picture, []) == []
+    assert segmenter.segment(image, []) == []
 
 
 @pytest.mark.parametrize(
@@ -148,40 +148,40 @@ def test_masks_have_the_pictures_size_and_one_comes_a_prompt(segmenter, picture)
         ObjectPrompt(box=Box(float("nan"), 3, 9, 8), phrase="cup"),
     ],
 )
-def test_a_prompt_that_names_nothing_gets_an_empty_mask(segmenter, picture, nowhere):
-    (mask,) = segmenter.segment(picture, [nowhere])
+def test_a_prompt_that_names_nothing_gets_an_empty_mask(segmenter, image, nowhere):
+    (mask,) = segmenter.segment(image, [nowhere])
     assert mask.shape == (HEIGHT, WIDTH)
     assert not mask.any()
 
 
-def test_box_and_phrase_are_both_read(segmenter, picture):
-    both = logits(segmenter, picture, "red cup", BOX)
+def test_box_and_phrase_are_both_read(segmenter, image):
+    both = logits(segmenter, image, "red cup", BOX)
     for other in (
-        logits(segmenter, picture, "red cup", OTHER),
-        logits(segmenter, picture, "a dog", BOX),
-        logits(segmenter, picture, "red cup"),
+        logits(segmenter, image, "red cup", OTHER),
+        logits(segmenter, image, "a dog", BOX),
+        logits(segmenter, image, "red cup"),
     ):
         assert (both - other).abs().max() > 1e-3
 
 
-def test_no_prompt_leaves_a_trace_for_the_next(segmenter, picture):
+def test_no_prompt_leaves_a_trace_for_the_next(segmenter, image):
     prompts = [
         ObjectPrompt(box=BOX, phrase="red cup"),
         ObjectPrompt(box=OTHER, phrase="red cup"),
         ObjectPrompt(phrase="red cup"),
         ObjectPrompt(box=BOX, phrase="red cup"),
     ]
-    together = segmenter.segment(picture, prompts)
-    alone = [segmenter.segment(picture, [prompt])[0] for prompt in reversed(prompts)]
+    together = segmenter.segment(image, prompts)
+    alone = [segmenter.segment(image, [prompt])[0] for prompt in reversed(prompts)]
     for one, other in zip(together, reversed(alone), strict=True):
         assert np.array_equal(one, other)
     assert np.array_equal(together[0], together[3])
 
 
-def test_the_view_of_a_picture_is_kept_and_another_picture_is_seen(segmenter, picture):
-    first = segmenter._view(picture)
-    assert segmenter._view(picture.copy()) is first
-    assert segmenter._view(picture[:, ::-1]) is not first
+def test_the_view_of_an_image_is_kept_and_another_image_is_seen(segmenter, image):
+    first = segmenter._view(image)
+    assert segmenter._view(image.copy()) is first
+    assert segmenter._view(image[:, ::-1]) is not first
 
 
 def test_a_box_is_normalised_to_its_middle_and_extent():
@@ -200,31 +200,31 @@ def test_boxes_are_what_the_official_processor_makes_of_them(segmenter):
     assert segmenter._phrase("cup")["input_ids"].tolist() == encoded["input_ids"].tolist()
 
 
-def test_a_phrase_longer_than_the_text_encoder_is_cut(segmenter, picture):
+def test_a_phrase_longer_than_the_text_encoder_is_cut(segmenter, image):
     long = segmenter._phrase("a red cup " * 60)
     assert tuple(long["input_ids"].shape) == (1, 32)
-    (mask,) = segmenter.segment(picture, [ObjectPrompt(phrase="a red cup " * 60)])
+    (mask,) = segmenter.segment(image, [ObjectPrompt(phrase="a red cup " * 60)])
     assert mask.shape == (HEIGHT, WIDTH)
 
 
-def test_swapped_edges_are_put_in_order_and_boxes_clipped(segmenter, picture):
-    (one,) = segmenter.segment(picture, [ObjectPrompt(box=Box(60, 60, -10, 10), phrase="cup")])
-    (other,) = segmenter.segment(picture, [ObjectPrompt(box=Box(0, 10, 60, 60), phrase="cup")])
+def test_swapped_edges_are_put_in_order_and_boxes_clipped(segmenter, image):
+    (one,) = segmenter.segment(image, [ObjectPrompt(box=Box(60, 60, -10, 10), phrase="cup")])
+    (other,) = segmenter.segment(image, [ObjectPrompt(box=Box(0, 10, 60, 60), phrase="cup")])
     assert np.array_equal(one, other)
 
 
-def test_nothing_confident_is_an_empty_mask(segmenter, picture):
+def test_nothing_confident_is_an_empty_mask(segmenter, image):
     sure = replace(segmenter, threshold=1.0)
     sure.__dict__.update(network=segmenter.network, processor=segmenter.processor)
-    (mask,) = sure.segment(picture, [ObjectPrompt(box=BOX, phrase="cup")])
+    (mask,) = sure.segment(image, [ObjectPrompt(box=BOX, phrase="cup")])
     assert not mask.any()
 
 
-def test_of_a_box_one_instance_is_kept_or_all(segmenter, picture):
+def test_of_a_box_one_instance_is_kept_or_all(segmenter, image):
     every = replace(segmenter, instances="all")
     every.__dict__.update(network=segmenter.network, processor=segmenter.processor)
-    (one,) = segmenter.segment(picture, [ObjectPrompt(box=BOX, phrase="cup")])
-    (all_of_them,) = every.segment(picture, [ObjectPrompt(box=BOX, phrase="cup")])
+    (one,) = segmenter.segment(image, [ObjectPrompt(box=BOX, phrase="cup")])
+    (all_of_them,) = every.segment(image, [ObjectPrompt(box=BOX, phrase="cup")])
     assert not (one & ~all_of_them).any()
     assert all_of_them.sum() > one.sum()
 
@@ -254,7 +254,7 @@ def test_settings_out_of_range_are_refused(tiny_sam3, given):
         sam3(checkpoint=str(tiny_sam3), **given)
 
 
-def test_it_runs_in_half_precision(tiny_sam3, picture):
+def test_it_runs_in_half_precision(tiny_sam3, image):
     half = sam3(checkpoint=str(tiny_sam3), dtype="bfloat16", threshold=0.0)
-    (mask,) = half.segment(picture, [ObjectPrompt(box=BOX, phrase="cup")])
+    (mask,) = half.segment(image, [ObjectPrompt(box=BOX, phrase="cup")])
     assert mask.shape == (HEIGHT, WIDTH)

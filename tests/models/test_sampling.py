@@ -26,7 +26,7 @@ SEEDS = st.integers(0, 2**31)
 
 
 def tokens(choice, logits, *, position=0):
-    """What the rows of a batch get at a position of their replies."""
+    """What the rows of a batch get at a position of their responses."""
     length = choice.prompt_length + position
     written = torch.zeros((len(choice.keys), length), dtype=torch.long)
     return (
@@ -46,7 +46,7 @@ def draw(keys, logits, *, position=0, pad=0, **settings):
 
 
 def number(key, *, seed, position):
-    """The uniform number of one position of one reply."""
+    """The uniform number of one position of one response."""
     return uniforms(seed=seed, key=key, block=position // BLOCK)[position % BLOCK]
 
 
@@ -164,7 +164,7 @@ def test_a_request_gets_the_same_token_alone_in_a_batch_and_in_any_order(
     assert found == [alone[key] for key in keys]
 
 
-def test_a_reply_takes_the_numbers_of_its_positions_however_it_gets_there():
+def test_a_response_takes_the_numbers_of_its_positions_however_it_gets_there():
     choice = TokenChoice(keys=["a", "b"], prompt_length=3, starts=[0, 0], temperature=1.0, seed=7)
     places = [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK, 2]
     logits = np.linspace(0, 1, 40)

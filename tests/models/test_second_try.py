@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness import media, plugins
 from harness.errors import ModelError, OutOfMemory, Unavailable
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.compose import PromptedModel
 from harness.models.qwen_vl.questions import Questions
 from harness.models.second_try import begun
@@ -26,7 +26,7 @@ BOX = '[{"bbox_2d": [1, 2, 30, 40], "point_2d": [10, 20]}]'
 
 @dataclass
 class Says(Chat):
-    """A chat with a rule for its replies, which are counted as three tokens each."""
+    """A chat with a rule for its responses, which are counted as three tokens each."""
 
     rule: Callable[[ChatRequest], str]
     goes_on: bool = True
@@ -39,10 +39,10 @@ class Says(Chat):
     def describe(self) -> dict[str, Any]:
         return {"backend": "says"}
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         self.asked.append(list(requests))
         return [
-            ChatReply(
+            ChatResponse(
                 text=f"{one.prefix}{self.rule(one)}",
                 prompt_tokens=7,
                 completion_tokens=3,
@@ -99,8 +99,8 @@ def test_only_what_cannot_be_read_is_asked_again():
     assert bad.usage.completion_tokens == 6 and bad.usage.prompt_tokens == 14
     assert [one.key for one in bad.calls] == ["", ":again"] and len(good.calls) == 1
     assert bad.calls[0].response == "<think>red circle, red circle 41, red"
-    assert bad.calls[1].request.prefix and bad.replies == (bad.calls[1].response,)
-    again = made.read(query(key="bad"), bad.replies)
+    assert bad.calls[1].request.prefix and bad.responses == (bad.calls[1].response,)
+    again = made.read(query(key="bad"), bad.responses)
     assert again.answer.boxes == bad.answer.boxes, "what is stored is read as it was"
 
 
@@ -120,15 +120,15 @@ def test_a_choice_is_asked_again_too():
     assert found.answer.choice == "B" and len(chat.asked) == 2
 
 
-def test_the_first_reply_stays_where_the_second_is_no_better():
+def test_the_first_response_stays_where_the_second_is_no_better():
     made, chat = model(lambda one: "nothing at all")
     (found,) = made.predict([query()])
-    assert found.replies == ("nothing at all",) and found.failure is not None
+    assert found.responses == ("nothing at all",) and found.failure is not None
     assert len(chat.asked) == 2 and found.usage.completion_tokens == 6, "both were paid for"
     (note,) = found.notes
     assert note == (
         "asked again, begun with '<think></think><answer>', to no avail: the second "
-        "reply cannot be read either"
+        "response cannot be read either"
     )
 
 
@@ -140,7 +140,7 @@ def failing(error):
 
     def rule(request):
         if request.key == "fails:again":
-            raise error("the network", expected="a reply", found="none")
+            raise error("the network", expected="a response", found="none")
         if request.prefix:
             return f"{BOX}</answer>"
         return "no" if request.key != "good" else f"<think>it</think><answer>{BOX}</answer>"
@@ -148,7 +148,7 @@ def failing(error):
     return model(rule)
 
 
-def test_a_second_try_that_fails_costs_neither_first_replies_nor_other_second_ones():
+def test_a_second_try_that_fails_costs_neither_first_responses_nor_other_second_ones():
     made, chat = failing(ModelError)
     good, bad, fails, worse = made.predict([query(key=name) for name in NAMES])
     assert [len(one) for one in chat.asked] == [4, 3, 1, 1, 1], "then each on its own"
@@ -156,16 +156,16 @@ def test_a_second_try_that_fails_costs_neither_first_replies_nor_other_second_on
     for found in (bad, worse):
         assert found.failure is None and found.answer.boxes == good.answer.boxes
         assert found.notes == ("asked again, begun with '<think></think><answer>'",)
-    assert fails.failure.kind == "parse" and fails.replies == ("no",)
+    assert fails.failure.kind == "parse" and fails.responses == ("no",)
     assert fails.usage.completion_tokens == 3
     assert [one.response for one in fails.calls] == ["no", None]
     (note,) = fails.notes
-    assert note.endswith("to no avail: the network: expected a reply, found none")
+    assert note.endswith("to no avail: the network: expected a response, found none")
 
 
 @pytest.mark.parametrize("error", [OutOfMemory, Unavailable])
 def test_what_says_nothing_of_the_network_is_no_failure_of_it(error):
-    """It would be scored as a reply that cannot be read, though another day it might be."""
+    """It would be scored as a response that cannot be read, though another day it might be."""
     made, _ = failing(error)
     with pytest.raises(error):
         made.predict([query(key=name) for name in NAMES])
@@ -177,13 +177,13 @@ def test_what_says_nothing_of_the_network_is_no_failure_of_it(error):
 ENDLESS = '<think>red circle</think><answer>[{"bbox_2d": [1, 2'
 
 
-def test_whether_a_second_try_helped_does_not_hang_on_how_the_first_reply_began():
+def test_whether_a_second_try_helped_does_not_hang_on_how_the_first_response_began():
     made, chat = model(lambda one: " 3" if one.prefix else ENDLESS, cut=True)
     (found,) = made.predict([query()])
     assert ENDLESS.startswith(chat.asked[1][0].prefix)
-    assert found.replies == (ENDLESS,) and found.failure is not None
+    assert found.responses == (ENDLESS,) and found.failure is not None
     again, cut = found.notes
-    assert again.endswith("to no avail: the second reply cannot be read either")
+    assert again.endswith("to no avail: the second response cannot be read either")
     assert cut == "cut off", "tokens are of both"
 
 
@@ -234,7 +234,7 @@ def test_what_repeats_itself_is_not_sent_back_whole():
 
 
 @given(st.text(max_size=60) | CUT, st.sampled_from([(), (3,), (0, 4, 9)]))
-def test_what_is_begun_can_be_ended(reply, numbered):
-    said = grammar.parse(f"{begun(reply, numbered=numbered)}{BOX}</answer>")
+def test_what_is_begun_can_be_ended(response, numbered):
+    said = grammar.parse(f"{begun(response, numbered=numbered)}{BOX}</answer>")
     assert said.ok and len(said.items) == 1
     assert (said.frame in numbered) if numbered else said.frame is None

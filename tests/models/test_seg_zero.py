@@ -38,7 +38,7 @@ def test_the_request_is_the_official_one():
 
 
 @pytest.mark.parametrize(
-    ("reply", "repaired"),
+    ("response", "repaired"),
     [
         (said(GOOD), False),
         (said(str(GOOD)), True),
@@ -48,14 +48,14 @@ def test_the_request_is_the_official_one():
         (json.dumps(GOOD), False),
     ],
 )
-def test_the_first_braces_are_read(reply, repaired):
-    result = grammar.parse(reply)
+def test_the_first_braces_are_read(response, repaired):
+    result = grammar.parse(response)
     assert result.items == (ITEM,)
     assert bool(result.notes) == repaired
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         "",
         "{}",
@@ -72,15 +72,15 @@ def test_the_first_braces_are_read(reply, repaired):
         "{" + "a" * 150_000 + "}",
     ],
 )
-def test_a_malformed_reply_is_an_error_and_never_raises(reply):
+def test_a_malformed_response_is_an_error_and_never_raises(response):
     begin = time.perf_counter()
-    result = grammar.parse(reply)
+    result = grammar.parse(response)
     assert result.error and result.items == ()
     assert time.perf_counter() - begin < 2
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         said(str(GOOD)),
         said(json.dumps(GOOD)[:-1] + ",}"),
@@ -93,9 +93,9 @@ def test_a_malformed_reply_is_an_error_and_never_raises(reply):
         "",
     ],
 )
-def test_what_the_strict_reward_refuses_is_refused_when_replies_are_read_strictly(reply):
-    assert answer_format(reply, semantics="strict") == 0
-    result = grammar.parse(reply, semantics="strict")
+def test_what_the_strict_reward_refuses_is_refused_when_responses_are_read_strictly(response):
+    assert answer_format(response, semantics="strict") == 0
+    result = grammar.parse(response, semantics="strict")
     assert result.error and result.items == ()
 
 
@@ -113,11 +113,11 @@ keys = st.sampled_from(["bbox", "Bbox", "points_1", "points_2", "points_3", "poi
 
 @given(st.dictionaries(keys, numbers | st.text(max_size=4) | st.integers(), max_size=6))
 def test_what_is_read_strictly_is_what_the_strict_reward_gives_its_format_for(value):
-    reply = said(value)
-    result = grammar.parse(reply, semantics="strict")
+    response = said(value)
+    result = grammar.parse(response, semantics="strict")
     assert result.notes == ()
     if result.ok:
-        assert answer_format(reply, semantics="strict") == 1
+        assert answer_format(response, semantics="strict") == 1
 
 
 def test_strict_reading_is_another_model_in_the_record_and_soft_reading_the_same_as_ever():
@@ -143,8 +143,8 @@ def test_a_strict_model_fails_where_a_soft_one_repairs(ask):
 
 @given(st.text())
 def test_any_text_is_read_or_refused_without_raising(text):
-    for reply in (text, said(text), "{" + text + "}"):
-        result = grammar.parse(reply)
+    for response in (text, said(text), "{" + text + "}"):
+        result = grammar.parse(response)
         assert result.ok != (result.error is not None)
 
 
@@ -171,13 +171,13 @@ def test_several_parts_are_said_as_one_object():
 
 
 def test_both_points_are_rescaled_and_reach_the_segmenter():
-    moved = Canvas((840, 840), (420, 210)).to_picture(ITEM)
+    moved = Canvas((840, 840), (420, 210)).to_image(ITEM)
     assert (moved.point, moved.second) == (Point(15, 10), Point(25, 15))
     (prompt,) = prompts_of([moved])
     assert prompt.positive == (Point(15, 10), Point(25, 15))
 
 
-def test_a_reply_becomes_a_mask(ask):
+def test_a_response_becomes_a_mask(ask):
     model = plugins.build("models", parse("seg_zero(backend=stored,canvas=112)"))
     asked = ask(AnswerForm.MASK, size=(240, 180))
     (request,) = model.requests(asked)
@@ -190,8 +190,8 @@ def test_a_reply_becomes_a_mask(ask):
         columns[-1] / 240 * 112 + 1,
         rows[-1] / 180 * 112 + 1,
     )
-    reply = grammar.write([Item(box, Item(box).place)])
-    mask = model.read(asked, [reply]).answer.masks[0].to_array()
+    response = grammar.write([Item(box, Item(box).place)])
+    mask = model.read(asked, [response]).answer.masks[0].to_array()
     assert (mask & disc).sum() / (mask | disc).sum() > 0.75
-    assert np.array_equal(model.read(asked, [reply]).answer.masks[0].to_array(), mask)
+    assert np.array_equal(model.read(asked, [response]).answer.masks[0].to_array(), mask)
     assert model.read(asked, ["no"]).failure.kind is FailureKind.PARSE

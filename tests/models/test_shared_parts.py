@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import ParseError
 from harness.models.answers import placed, whole
-from harness.models.envelope import TAGS, begin_reply, read_reply
+from harness.models.envelope import TAGS, begin_response, read_response
 from harness.models.grammar import Item
 from harness.models.prompts import filled
 from harness.models.segmenters.last_view import LastView
@@ -43,8 +43,8 @@ def test_a_network_that_knows_no_prompt_can_be_asked_in_few_words(method):
     assert "the {answer}" in long.ask("The {Answer}.") and len(long.ask("The {Answer}.")) > 300
     assert short.ask("It.", numbered=(2, 5)).endswith(short.ask("It."))
     assert short.ask("It.", numbered=(2, 5)) != short.ask("It.")
-    reply = long.write([Item(Box(1, 2, 9, 9), point=Point(3, 4), second=Point(5, 6))])
-    assert short.parse(reply).items == long.parse(reply).items != ()
+    response = long.write([Item(Box(1, 2, 9, 9), point=Point(3, 4), second=Point(5, 6))])
+    assert short.parse(response).items == long.parse(response).items != ()
 
 
 @given(
@@ -53,52 +53,52 @@ def test_a_network_that_knows_no_prompt_can_be_asked_in_few_words(method):
 )
 @settings(max_examples=50, deadline=None)
 def test_frame_and_reasoning_are_read_as_they_were_written(think, frame):
-    reply = begin_reply(think, frame=frame) + "<answer>x</answer>"
-    read = read_reply(reply, lambda rest: ((ITEM,), ("mended",)))
+    response = begin_response(think, frame=frame) + "<answer>x</answer>"
+    read = read_response(response, lambda rest: ((ITEM,), ("mended",)))
     assert (read.think, read.frame, read.items, read.notes) == (think, frame, (ITEM,), ("mended",))
 
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_reasoning_that_holds_a_tag_cannot_be_written(tag):
     with pytest.raises(ParseError, match="no tag of the grammar"):
-        begin_reply(f"so {tag}", frame=None)
+        begin_response(f"so {tag}", frame=None)
 
 
 def test_reasoning_can_be_left_out_with_its_tags():
-    assert begin_reply(None, frame=4) == "<frame>4</frame>"
-    assert begin_reply("", frame=None) == "<think></think>"
+    assert begin_response(None, frame=4) == "<frame>4</frame>"
+    assert begin_response("", frame=None) == "<think></think>"
 
 
 def test_an_answer_that_cannot_be_read_keeps_what_stood_before_it():
     def read(rest):
         raise ParseError("answer", expected="a list", found=rest)
 
-    said = read_reply("<frame>2</frame><think>why</think>no", read)
+    said = read_response("<frame>2</frame><think>why</think>no", read)
     assert (said.frame, said.think, said.items) == (2, "why", ())
     assert said.error is not None and "<think>why</think>no" in said.error
 
 
-def test_a_picture_is_looked_at_once_until_another_comes():
+def test_an_image_is_looked_at_once_until_another_comes():
     looked = []
     last = LastView()
-    picture = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
 
-    def look(picture):
-        looked.append(picture.shape)
+    def look(image):
+        looked.append(image.shape)
         return len(looked)
 
-    assert [last.of(one, look) for one in (picture, picture.copy(), picture)] == [1, 1, 1]
-    assert last.of(picture.reshape(4, 2, 3), look) == 2, "equal bytes of another shape"
-    assert last.of(picture[:, ::-1], look) == 3
-    assert last.of(picture, look) == 4
+    assert [last.of(one, look) for one in (image, image.copy(), image)] == [1, 1, 1]
+    assert last.of(image.reshape(4, 2, 3), look) == 2, "equal bytes of another shape"
+    assert last.of(image[:, ::-1], look) == 3
+    assert last.of(image, look) == 4
 
 
 def test_a_look_that_fails_is_tried_again():
     last = LastView()
-    picture = np.zeros((2, 2, 3), np.uint8)
+    image = np.zeros((2, 2, 3), np.uint8)
     with pytest.raises(MemoryError):
-        last.of(picture, lambda picture: (_ for _ in ()).throw(MemoryError))
-    assert last.of(picture, lambda picture: "seen") == "seen"
+        last.of(image, lambda image: (_ for _ in ()).throw(MemoryError))
+    assert last.of(image, lambda image: "seen") == "seen"
 
 
 def test_nothing_is_meant_only_if_every_form_says_so():

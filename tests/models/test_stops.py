@@ -1,4 +1,4 @@
-"""A reply ends before the first stop string that is complete, however it is written."""
+"""A response ends before the first stop string that is complete, however it is written."""
 
 import sys
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.stops import at_stop, before_stop, tokens_to_stop, until_stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -48,11 +48,11 @@ def test_a_network_may_end_at_the_token_that_completes_a_stop_string_and_no_soon
         assert kept == before_stop(text, stop)
 
 
-def test_what_a_reply_was_made_to_begin_with_is_not_searched():
+def test_what_a_response_was_made_to_begin_with_is_not_searched():
     request = ChatRequest(key="a", text="", prefix="<think>;", stop=(";",))
-    reply = ChatReply(text="<think>;a;b", completion_tokens=3, cut=True)
-    assert until_stop(reply, request) == replace(reply, text="<think>;a", cut=False)
-    whole = replace(reply, text="<think>;ab")
+    response = ChatResponse(text="<think>;a;b", completion_tokens=3, cut=True)
+    assert until_stop(response, request) == replace(response, text="<think>;a", cut=False)
+    whole = replace(response, text="<think>;ab")
     assert until_stop(whole, request) is whole
 
 
@@ -94,7 +94,7 @@ def test_batches_and_rolled_rows_stop_where_a_request_alone_does(request, ask, c
         )
     steps = count_steps(alone)
     first = alone.generate(asked)
-    assert len(steps) == sum(reply.completion_tokens for reply in first)
+    assert len(steps) == sum(response.completion_tokens for response in first)
     for one, wanted in zip(first, expected, strict=True):
         known = {} if wanted.completion_tokens else {"completion_tokens": one.completion_tokens}
         assert one == replace(wanted, **known)

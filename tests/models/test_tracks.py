@@ -46,7 +46,7 @@ class Gives(Segmenter, Propagator):
     given: Any
     name: str = "gives"
 
-    def segment(self, picture, prompts):
+    def segment(self, image, prompts):
         return self.given
 
     def propagate(self, shown, start, masks):

@@ -1,4 +1,4 @@
-"""Video-STR, SpaceR, Video-R1, VideoChat-R1: prompts, frames, replies, and a tiny network."""
+"""Video-STR, SpaceR, Video-R1, VideoChat-R1: prompts, frames, responses, and a tiny network."""
 
 import doctest
 import importlib
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import ParseError, UsageError
-from harness.model import ReplyReader
+from harness.model import ResponseReader
 from harness.models.grammar import Item
 from harness.models.spacer.grammar import grid_map
 from harness.models.video_str.boxes import named_resolution, parse
@@ -132,8 +132,8 @@ def test_a_graph_is_asked_for_where_objects_are_named(ask):
     assert "in this scene: ['sofa', 'tv']. Focus" in texts[0]
     assert "in this scene: ['chair', 'table']. Focus" in texts[1]
     assert "<graph>" not in texts[2]
-    reply = "<think></think><answer>3</answer>"
-    notes = [model.read(query, [reply]).notes for query in (named, read_off, neither)]
+    response = "<think></think><answer>3</answer>"
+    notes = [model.read(query, [response]).notes for query in (named, read_off, neither)]
     assert notes == [
         ("graph of sofa, tv (named in the query)",),
         ("graph of chair, table (named in the question)",),
@@ -205,13 +205,13 @@ def test_frames_and_pixels_are_those_of_the_paper(method, frames, size, ask):
 
 def test_a_budget_of_pixels_keeps_the_rule_for_frames():
     assert str(policy_of("video_str", frames=None, pixels=200704)) == (
-        "qwen(n=32,max_pixels=200704,min_pixels=100352,picture_min_pixels=3136)"
+        "qwen(n=32,max_pixels=200704,min_pixels=100352,image_min_pixels=3136)"
     )
     other = policy_of("video_str", frames=spec("fps(rate=1)"), pixels=None)
     assert str(other) == "fps(rate=1)"
 
 
-# -- replies
+# -- responses
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -230,13 +230,13 @@ def test_a_budget_of_pixels_keeps_the_rule_for_frames():
 def test_what_is_written_is_read_again(method, form, answer, ask):
     model = built(method)
     query = ask(form, options=("x", "y") if form is FORM.CHOICE else ())
-    (reply,) = model.write(query, answer)
-    assert well_formed(reply)
-    said = model.read(query, [reply])
+    (response,) = model.write(query, answer)
+    assert well_formed(response)
+    said = model.read(query, [response])
     assert said.answer == answer
 
 
-def test_boxes_are_written_on_the_canvas_and_read_in_the_picture(ask):
+def test_boxes_are_written_on_the_canvas_and_read_in_the_image(ask):
     model = built("video_str")
     query = ask(FORM.BOXES, size=(280, 140))
     for boxes in ((Box(10, 20, 100, 90),), (Box(10, 20, 100, 90), Box(0, 0, 9, 9)), ()):
@@ -252,10 +252,10 @@ def test_a_question_for_a_box_shows_the_video_and_may_name_its_resolution(ask):
     assert len(request.frames[0]) == 4
     assert request.resize == model.frames.budget.size((320, 120))
     assert "in this scene: ['car']" in request.text
-    (reply,) = model.write(query, Answer(boxes=(Box(10, 20, 100, 90),)))
-    assert reply.endswith("<answer>[20, 80, 200, 360]</answer>")
-    assert model.read(query, [reply]).answer.boxes == (Box(10, 20, 100, 90),)
-    assert model.read(query, [reply]).usage.frames == 4
+    (response,) = model.write(query, Answer(boxes=(Box(10, 20, 100, 90),)))
+    assert response.endswith("<answer>[20, 80, 200, 360]</answer>")
+    assert model.read(query, [response]).answer.boxes == (Box(10, 20, 100, 90),)
+    assert model.read(query, [response]).usage.frames == 4
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -265,12 +265,12 @@ def test_no_frame_is_to_be_named_for_a_box(method, ask):
     (request,) = model.requests(query)
     assert len(request.frames[0]) == 4
     assert "<frame>" not in request.text
-    truth = Answer(boxes=(Box(10, 20, 100, 90),))
-    (reply,) = model.write(query, truth)
-    assert "<frame>" not in reply
-    assert model.read(query, [reply]).answer == truth
-    assert model.read(query, [f"<frame>2</frame>{reply}"]).answer == truth
-    assert "0 to 8" in model.read(query, [f"<frame>9</frame>{reply}"]).failure.message
+    ground_truth = Answer(boxes=(Box(10, 20, 100, 90),))
+    (response,) = model.write(query, ground_truth)
+    assert "<frame>" not in response
+    assert model.read(query, [response]).answer == ground_truth
+    assert model.read(query, [f"<frame>2</frame>{response}"]).answer == ground_truth
+    assert "0 to 8" in model.read(query, [f"<frame>9</frame>{response}"]).failure.message
 
 
 @pytest.mark.parametrize("form", [FORM.MASK_TRACK, FORM.POINTS])
@@ -280,11 +280,11 @@ def test_a_frame_is_to_be_named_where_the_prompt_asks_for_it(form, ask):
     boxes, other = model.requests(query)
     assert "<frame>" not in boxes.text
     assert "<frame>k</frame>" in other.text
-    reply = "<think></think><answer>[10, 20, 60, 70]</answer>"
-    said = model.read(query, [reply, reply])
+    response = "<think></think><answer>[10, 20, 60, 70]</answer>"
+    said = model.read(query, [response, response])
     assert said.answer.boxes
     assert any("<frame>k</frame>" in note for note in said.notes)
-    named = model.read(query, [reply, f"<frame>2</frame>{reply}"])
+    named = model.read(query, [response, f"<frame>2</frame>{response}"])
     assert not any("<frame>" in note for note in named.notes)
 
 
@@ -296,7 +296,7 @@ def test_a_question_for_masks_marks_the_key_frame(ask):
 
 
 @pytest.mark.parametrize(
-    ("reply", "boxes"),
+    ("response", "boxes"),
     [
         ("<think>[1, 2, 3, 4]</think><answer>[5, 6, 7, 8]</answer>", [Box(5, 6, 7, 8)]),
         ("<answer>[[5, 6, 7, 8], [1, 1, 2, 2]]</answer>", [Box(5, 6, 7, 8), Box(1, 1, 2, 2)]),
@@ -304,12 +304,12 @@ def test_a_question_for_masks_marks_the_key_frame(ask):
         ("<answer>[]</answer>", []),
     ],
 )
-def test_boxes_are_read_in_every_usual_form(reply, boxes):
-    assert [item.box for item in parse(reply).items] == boxes
+def test_boxes_are_read_in_every_usual_form(response, boxes):
+    assert [item.box for item in parse(response).items] == boxes
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         "",
         "<answer>left</answer>",
@@ -318,8 +318,8 @@ def test_boxes_are_read_in_every_usual_form(reply, boxes):
         "<answer>[5, 6, 5, 8]</answer>",
     ],
 )
-def test_what_is_no_box_is_an_error(reply):
-    assert parse(reply).error is not None
+def test_what_is_no_box_is_an_error(response):
+    assert parse(response).error is not None
 
 
 def test_a_graph_is_never_taken_for_the_answer(ask):
@@ -340,8 +340,8 @@ def test_graphs_are_read_from_json_and_from_python():
 
 def test_the_first_graph_and_the_first_answer_count(ask):
     assert graph("<graph>{'a': [1, 1, 1]}</graph><graph>{}</graph>") == {"a": (1.0, 1.0, 1.0)}
-    reply = "<think></think><answer>1</answer><answer>2</answer>"
-    assert built("video_r1").read(ask(FORM.NUMBER), [reply]).answer == Answer(number=1.0)
+    response = "<think></think><answer>1</answer><answer>2</answer>"
+    assert built("video_r1").read(ask(FORM.NUMBER), [response]).answer == Answer(number=1.0)
 
 
 @pytest.mark.parametrize(
@@ -399,8 +399,8 @@ def test_maps_are_read_from_anything(text):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_reads_replies(method):
-    assert isinstance(built(method), ReplyReader)
+def test_every_method_reads_responses(method):
+    assert isinstance(built(method), ResponseReader)
 
 
 @pytest.mark.parametrize(
@@ -429,10 +429,10 @@ def test_a_tiny_network_is_asked_end_to_end(method, tiny_qwen, ask):
     (said,) = model.predict([query])
     assert said.usage.frames == 2
     assert said.usage.completion_tokens > 0
-    assert len(said.replies) == 1
+    assert len(said.responses) == 1
 
 
-def test_items_of_a_reply_keep_their_box():
+def test_items_of_a_response_keep_their_box():
     assert parse("<answer>[1, 2, 3, 4]</answer>").items == (Item(Box(1, 2, 3, 4)),)
 
 

@@ -19,12 +19,12 @@ from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import (
     Chat,
-    ChatReply,
     ChatRequest,
+    ChatResponse,
     ConversingChat,
     ObjectPrompt,
     Propagator,
-    ReplyReader,
+    ResponseReader,
     Segmenter,
 )
 from harness.models.backends.altered import altered
@@ -64,7 +64,7 @@ class Script(Chat):
     """A chat that answers by what it is asked for, on a canvas of its own."""
 
     says: Mapping[str, Sequence[str]]
-    """By a part of the request's key: replies, the last of which is said again."""
+    """By a part of the request's key: responses, the last of which is said again."""
     coordinates: str = "pixels"
     asked: list[ChatRequest] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
@@ -73,16 +73,16 @@ class Script(Chat):
     def describe(self) -> Mapping[str, Any]:
         return {"backend": "script"}
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         self.calls.append(len(requests))
-        return [self._reply(request) for request in requests]
+        return [self._response(request) for request in requests]
 
-    def _reply(self, request: ChatRequest) -> ChatReply:
+    def _response(self, request: ChatRequest) -> ChatResponse:
         kind = next((kind for kind in ("segment", "frame") if f":{kind}:" in request.key), "reason")
         before = sum(f":{kind}:" in one.key or kind == "reason" for one in self.asked)
         self.asked.append(request)
         said = self.says[kind]
-        return ChatReply(
+        return ChatResponse(
             text=said[min(before, len(said) - 1)], prompt_tokens=7, completion_tokens=3
         )
 
@@ -94,11 +94,11 @@ class Script(Chat):
 
 
 def video(frames: int, *, size: tuple[int, int] = (420, 210), rate: float = 2.0) -> media.Media:
-    pictures = [
+    images = [
         np.full((size[1], size[0], 3), index % 256, dtype=np.uint8) for index in range(frames)
     ]
     times = [index / rate for index in range(frames)]
-    return media.pixels(pictures, times=times, is_video=frames > 1, id=f"v{frames}")
+    return media.pixels(images, times=times, is_video=frames > 1, id=f"v{frames}")
 
 
 def query(form: AnswerForm = FORM.MASK_TRACK, *, frames: int = 20, name: str = "q") -> Query:
@@ -119,15 +119,15 @@ def interval(start: float, end: float) -> str:
 
 
 def drive(search: Any, answers: Any) -> tuple[Place, list[Ask]]:
-    """Run a search; `answers` says what is replied to an Ask."""
+    """Run a search; `answers` says what is responded to an Ask."""
     asks: list[Ask] = []
-    replies = None
+    responses = None
     while True:
         try:
-            asks.append(search.send(replies))
+            asks.append(search.send(responses))
         except StopIteration as end:
             return end.value, asks
-        replies = answers(asks[-1])
+        responses = answers(asks[-1])
 
 
 # the sampler
@@ -180,9 +180,14 @@ def test_swapped_ends_are_put_in_order_and_ends_outside_are_clipped():
 
 def test_votes_that_cannot_be_read_do_not_count():
     times = [float(index) for index in range(100)]
-    replies = ["no idea", interval(40, 50), '{"start": "x", "end": 3}', '{"start": NaN, "end": 3}']
+    responses = [
+        "no idea",
+        interval(40, 50),
+        '{"start": "x", "end": 3}',
+        '{"start": NaN, "end": 3}',
+    ]
     place, _ = drive(
-        Sampler().search(times), lambda ask: replies if ask.kind == "segment" else ["?"]
+        Sampler().search(times), lambda ask: responses if ask.kind == "segment" else ["?"]
     )
     assert place == Place(Segment(40, 50), 45)
 
@@ -287,7 +292,7 @@ def test_without_a_key_segment_there_are_no_references():
 def test_whatever_is_said_the_search_ends_inside_the_video(times, delta, average, target, data):
     clock = np.cumsum(times).tolist()
     numbers = st.one_of(st.floats(-100, 400), st.integers(-5, 500))
-    replies = st.one_of(
+    responses = st.one_of(
         st.builds(lambda s, e: json.dumps({"start": s, "end": e}), numbers, numbers),
         st.builds(lambda p: json.dumps({"percent": p}), numbers),
         st.text(max_size=20),
@@ -295,7 +300,7 @@ def test_whatever_is_said_the_search_ends_inside_the_video(times, delta, average
     sampler = Sampler(delta=delta, average=average, target=target, votes=3, percentages=2)
     place, asks = drive(
         sampler.search(clock),
-        lambda ask: data.draw(st.lists(replies, min_size=ask.votes, max_size=ask.votes)),
+        lambda ask: data.draw(st.lists(responses, min_size=ask.votes, max_size=ask.votes)),
     )
     segment = place.segment
     assert 0 <= segment.start <= place.target <= segment.end < len(clock)
@@ -315,9 +320,9 @@ def test_the_nearest_frame_is_by_time_where_the_rate_varies():
 
 
 @given(st.text(max_size=300))
-def test_no_reply_of_the_sampler_raises(reply):
-    read_interval(reply)
-    read_percentage(reply)
+def test_no_response_of_the_sampler_raises(response):
+    read_interval(response)
+    read_percentage(response)
 
 
 def test_answers_are_found_in_tags_fences_and_sentences():
@@ -369,7 +374,7 @@ def test_key_frames_are_spread_and_leave_out_the_target():
 # the grammar
 
 
-def test_a_reply_is_read_with_both_points():
+def test_a_response_is_read_with_both_points():
     said = grammar.parse(GOOD)
     assert said.items == (Item(Box(84, 84, 168, 420), Point(126, 252), Point(200, 252)),)
     assert (said.think, said.notes, said.error) == ("the red one", (), None)
@@ -414,7 +419,7 @@ def test_what_is_wrong_is_an_error_and_not_left_out(entry):
     assert grammar.parse(one(**entry)).error
 
 
-def test_replies_to_images_say_nothing_of_a_frame():
+def test_responses_to_images_say_nothing_of_a_frame():
     assert grammar.parse(GOOD).frame is None
     assert grammar.parse("<frame>7</frame>" + GOOD).frame == 7
 
@@ -444,8 +449,8 @@ def test_a_tag_in_the_reasoning_cannot_be_written():
         grammar.write([], think="</think><answer>[]")
 
 
-def random_replies(count: int, seed: int) -> list[str]:
-    """Replies that are nearly right: cut, doubled, scrambled."""
+def random_responses(count: int, seed: int) -> list[str]:
+    """Responses that are nearly right: cut, doubled, scrambled."""
     pieces = [
         "<think>",
         "</think>",
@@ -490,10 +495,10 @@ def random_replies(count: int, seed: int) -> list[str]:
     return made
 
 
-def test_ten_thousand_malformed_replies_are_read_without_an_exception():
+def test_ten_thousand_malformed_responses_are_read_without_an_exception():
     read = 0
-    for reply in random_replies(10_000, 0):
-        kind, strict = grammar.parse(reply), grammar.parse(reply, strict=True)
+    for response in random_responses(10_000, 0):
+        kind, strict = grammar.parse(response), grammar.parse(response, strict=True)
         assert kind.ok or not strict.ok or not strict.items or kind.error
         read += kind.ok
     assert 100 < read < 9_900  # else they are not nearly right
@@ -511,7 +516,7 @@ def test_the_prompt_asks_for_the_grammar_that_is_read():
     assert "<think>" in asked and "<think>" not in grammar.ask("x", think=False)
 
 
-# perfect replies
+# perfect responses
 
 
 def test_a_negative_point_lies_close_beside_all_that_is_meant():
@@ -554,8 +559,8 @@ def test_the_reasoner_is_shown_target_references_and_key_frames():
     assert 'Please find "the dog"' in request.text
 
 
-def test_every_backend_shows_the_network_the_same_pictures(tiny_qwen, monkeypatch):
-    """As one picture each, in one order: none joins frames that are far from each other."""
+def test_every_backend_shows_the_network_the_same_images(tiny_qwen, monkeypatch):
+    """As one image each, in one order: none joins frames that are far from each other."""
     made = model({"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]})
     made.predict([query(frames=40)])
     request = made.chat.asked[-1]
@@ -595,9 +600,9 @@ def test_every_backend_shows_the_network_the_same_pictures(tiny_qwen, monkeypatc
         "openai": [decoded(part["image_url"]["url"]) for part in sent],
         "vllm": inside["multi_modal_data"]["image"],
     }
-    for backend, pictures in shown.items():
-        assert len(pictures) == len(expected) == 17, backend
-        for one, other in zip(pictures, expected, strict=True):
+    for backend, images in shown.items():
+        assert len(images) == len(expected) == 17, backend
+        for one, other in zip(images, expected, strict=True):
             assert np.array_equal(np.asarray(one), other), backend
 
 
@@ -691,8 +696,8 @@ def test_a_video_is_segmented_in_the_frame_that_was_found_and_propagated():
     assert watching.started == [14]
     assert said.answer.masks[14].area == 42 * 84  # half of the canvas's box each way
     assert said.answer.masks[13].area == 420 * 210 - 42 * 84
-    assert said.replies[-1] == f"<frame>14</frame>{GOOD}"
-    assert len(said.replies) == 5 + 5 + 1
+    assert said.responses[-1] == f"<frame>14</frame>{GOOD}"
+    assert len(said.responses) == 5 + 5 + 1
     assert said.usage.frames == 5 * 16 + 5 * 5 + 1 + 12 + 4
     assert said.usage.prompt_tokens == 11 * 7
 
@@ -701,9 +706,9 @@ def test_a_prediction_is_read_again_from_its_record():
     made = model({"segment": [interval(2, 4)], "frame": ["?"], "reason": [GOOD]})
     (said,) = made.predict([query()])
     kept = prediction_from_json(prediction_to_json(said))
-    again = made.read(query(), kept.replies)
-    assert (again.answer, again.replies) == (said.answer, said.replies)
-    alone = made.read(query(), kept.replies[-1:])
+    again = made.read(query(), kept.responses)
+    assert (again.answer, again.responses) == (said.answer, said.responses)
+    alone = made.read(query(), kept.responses[-1:])
     assert alone.answer == said.answer
 
 
@@ -737,8 +742,8 @@ def test_the_record_holds_every_call_in_order(switches, forms):
         for one in kept.calls
     ] == [(one.key, one.text, list(one.frames)) for one in made.chat.asked]
     marks = [
-        reply.removesuffix(call.response)
-        for call, reply in zip(kept.calls, kept.replies, strict=True)
+        response.removesuffix(call.response)
+        for call, response in zip(kept.calls, kept.responses, strict=True)
     ]
     assert all(mark == "" or mark.startswith("<frame>") for mark in marks)
     times = asked.media[0].times()
@@ -748,7 +753,7 @@ def test_the_record_holds_every_call_in_order(switches, forms):
 
 def test_the_record_says_that_the_network_was_shown_other_media():
     chat = Script({"segment": [interval(5, 7)], "frame": ["?"], "reason": [GOOD]})
-    made = model({}, backend=altered(chat=chat, pictures="grey"))
+    made = model({}, backend=altered(chat=chat, images="grey"))
     (said,) = made.predict([query(frames=40)])
     media = {shown.medium for call in said.calls for shown in call.request.shown}
     assert media == {one.media[0].id for one in chat.asked}, "none of them is the query's own"
@@ -764,7 +769,7 @@ def test_a_frame_that_the_network_names_itself_does_not_count():
     )
     (said,) = made.predict([query()])
     assert said.answer is not None
-    assert said.replies[-1].startswith("<frame>4</frame><frame>19</frame>")
+    assert said.responses[-1].startswith("<frame>4</frame><frame>19</frame>")
 
 
 def test_an_image_is_a_video_of_one_frame_without_a_search():
@@ -773,7 +778,7 @@ def test_an_image_is_a_video_of_one_frame_without_a_search():
     (request,) = made.chat.asked
     assert (request.frames, request.resize) == (((0,),), (840, 840))
     assert said.answer.masks[0].area == 42 * 84
-    assert said.replies == (GOOD,)
+    assert said.responses == (GOOD,)
 
 
 def test_a_question_in_words_is_asked_without_a_search():
@@ -784,7 +789,7 @@ def test_a_question_in_words_is_asked_without_a_search():
     assert len(made.chat.asked) == 1
 
 
-def test_a_reply_outside_the_grammar_is_a_failure():
+def test_a_response_outside_the_grammar_is_a_failure():
     made = model({"segment": ["?"], "frame": ["?"], "reason": ["I cannot"]})
     (said,) = made.predict([query()])
     assert said.failure.kind is FailureKind.PARSE
@@ -806,9 +811,9 @@ def test_table_6_chooses_what_the_segmenter_is_shown(switches, shown):
         seen: list[ObjectPrompt] = field(default_factory=list)
         name: str = "seeing"
 
-        def segment(self, picture, prompts):
+        def segment(self, image, prompts):
             self.seen.extend(prompts)
-            return [np.zeros(picture.shape[:2], dtype=bool) for _ in prompts]
+            return [np.zeros(image.shape[:2], dtype=bool) for _ in prompts]
 
     seeing = Seeing()
     model({"reason": [GOOD]}, segmenter=seeing, **switches).predict([query(FORM.MASK, frames=1)])
@@ -824,29 +829,31 @@ def test_no_prompt_at_all_is_refused():
     assert Cues(segmenter=plugins.build("segmenters", "box"), box=False).name == "box"
 
 
-def test_it_reads_perfect_replies_with_the_truth_for_perception():
-    truth = np.zeros((210, 420), dtype=bool)
-    truth[20:60, 30:90] = True
-    masks = tuple(Rle.from_array(truth if index == 3 else truth & False) for index in range(20))
+def test_it_reads_perfect_responses_with_the_ground_truth_for_perception():
+    ground_truth = np.zeros((210, 420), dtype=bool)
+    ground_truth[20:60, 30:90] = True
+    masks = tuple(
+        Rle.from_array(ground_truth if index == 3 else ground_truth & False) for index in range(20)
+    )
 
     @dataclass(frozen=True)
     class Knows(Segmenter, Propagator):
         name: str = "knows"
 
-        def segment(self, picture, prompts):
-            assert picture[0, 0, 0] == 3
+        def segment(self, image, prompts):
+            assert image[0, 0, 0] == 3
             assert all(prompt.negative for prompt in prompts)
-            return [truth for _ in prompts]
+            return [ground_truth for _ in prompts]
 
         def propagate(self, shown, start, given):
             assert start == 3
             return [[mask.to_array() for mask in masks] for _ in given]
 
     made = model({})
-    assert isinstance(made, ReplyReader)
-    replies = made.write(query(), Answer(masks=masks))
-    assert replies[0].startswith("<frame>3</frame><think></think>")
-    assert made.with_perception(Knows(), Knows()).read(query(), replies).answer.masks == masks
+    assert isinstance(made, ResponseReader)
+    responses = made.write(query(), Answer(masks=masks))
+    assert responses[0].startswith("<frame>3</frame><think></think>")
+    assert made.with_perception(Knows(), Knows()).read(query(), responses).answer.masks == masks
 
 
 def test_its_record_says_every_setting():
@@ -869,9 +876,9 @@ def test_wrong_numbers_are_refused(setting):
 
 @dataclass(frozen=True)
 class Sees(Chat):
-    """A chat that has the truth of some samples: where, and in which frames, things are."""
+    """A chat that has the ground truth of some samples: where, and in which frames, things are."""
 
-    truth: Mapping[str, Any]
+    ground_truth: Mapping[str, Any]
     reader: Any
     coordinates: str = "pixels"
     batch_size: int = 4
@@ -879,11 +886,11 @@ class Sees(Chat):
     def describe(self) -> Mapping[str, Any]:
         return {"backend": "sees"}
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        return [ChatReply(text=self.says(request)) for request in requests]
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        return [ChatResponse(text=self.says(request)) for request in requests]
 
     def says(self, request: ChatRequest) -> str:
-        sample = self.truth[request.key.partition(":")[0]]
+        sample = self.ground_truth[request.key.partition(":")[0]]
         masks, times = sample.target.answer.masks, request.media[0].times()
         seen = [index for index, mask in enumerate(masks) if mask.area]
         best = max(range(len(masks)), key=lambda index: masks[index].area)
@@ -914,14 +921,14 @@ def mevis():
 def test_a_network_that_sees_segments_generated_videos(mevis):
     samples = list(samples_of(mevis))
     assert all(any(mask.area for mask in one.target.answer.masks) for one in samples)
-    truth = {sample.query.id: sample for sample in samples}
+    ground_truth = {sample.query.id: sample for sample in samples}
     given = {
         "segmenter": plugins.build("segmenters", "grabcut"),
         "votes": 1,
         "percentages": 1,
         "propagator": plugins.build("propagators", "flow"),
     }
-    made = videoseg_r1(backend=Sees(truth, model({})), **given)
+    made = videoseg_r1(backend=Sees(ground_truth, model({})), **given)
     found = made.predict([sample.query for sample in samples])
     overlaps = []
     for sample, said in zip(samples, found, strict=True):
@@ -932,9 +939,9 @@ def test_a_network_that_sees_segments_generated_videos(mevis):
     assert np.mean(overlaps) > 0.6
 
 
-def test_perfect_replies_reach_the_ceiling_of_a_benchmark(mevis):
+def test_perfect_responses_reach_the_ceiling_of_a_benchmark(mevis):
     verdicts = list(verify(mevis, model({})))
-    assert [verdict.way for verdict in verdicts] == ["answers", "replies"]
+    assert [verdict.way for verdict in verdicts] == ["answers", "responses"]
     assert all(verdict.passed for verdict in verdicts), verdicts
 
 
@@ -961,8 +968,8 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
     assert made.voters is made.chat
     assert (made.showing.temperature, made.chat.temperature) == (0.7, 0.0)
     (said,) = made.predict([asked])
-    assert len(said.replies) == 2 + 2 + 1
-    assert said.replies[0] != said.replies[1]  # votes are drawn under keys of their own
+    assert len(said.responses) == 2 + 2 + 1
+    assert said.responses[0] != said.responses[1]  # votes are drawn under keys of their own
     assert made.predict([asked])[0] == said
 
 
@@ -989,7 +996,7 @@ def in_process(tiny_qwen, **given):
 def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
     asked = [
         ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 3, 1, 14)
-    ]  # the picture is not looked for
+    ]  # the image is not looked for
 
     class Turns:
         """The voters, without a way of their own to converse."""
@@ -1001,7 +1008,7 @@ def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
     given = {"sampler": made.sampler, "showing": made.showing}
     found = look(asked, voters=made.voters, **given)
     assert found == look(asked, voters=Turns(made.voters), **given)
-    assert [one and len(one.replies) for one in found] == [5, 3, None, 5]
+    assert [one and len(one.responses) for one in found] == [5, 3, None, 5]
     assert found[3] == look(asked[3:], voters=made.voters, **given)[0]
 
 
@@ -1034,7 +1041,7 @@ def test_what_a_batch_shows_first_is_made_while_another_is_asked(
     assert {key for key, thread in threads.items() if thread.startswith("expected")} == expected
 
 
-def test_a_network_whose_pictures_are_altered_votes_on_them(tiny_qwen, ask, monkeypatch):
+def test_a_network_whose_images_are_altered_votes_on_them(tiny_qwen, ask, monkeypatch):
     made = plugins.build(
         "models",
         "videoseg_r1",
@@ -1044,7 +1051,7 @@ def test_a_network_whose_pictures_are_altered_votes_on_them(tiny_qwen, ask, monk
         votes=2,
         percentages=2,
         max_new_tokens=4,
-        backend=spec("altered(pictures=grey)"),
+        backend=spec("altered(images=grey)"),
         segmenter=plugins.build("segmenters", "box"),
     )
     shown = []
@@ -1082,7 +1089,7 @@ def test_voters_of_their_own_with_the_same_weights_come_to_the_same(tiny_qwen, a
     without = [replace(said, calls=()) for said in (*one.predict(asked), *alone)]
     assert without[:3] == without[3:], "votes of their own are drawn at their own temperature"
     assert one.waited == one.chat.waited > 0
-    assert [len(one.replies) for one in alone] == [6, 1, 6]
+    assert [len(one.responses) for one in alone] == [6, 1, 6]
 
 
 def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
@@ -1092,7 +1099,7 @@ def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
         def conversing(self, conversations, *, go_on=False):
             talks = Talks(conversations)
             while places := talks.unanswered():
-                talks.tell(places[-1], self._reply(talks.requests[places[-1]]))
+                talks.tell(places[-1], self._response(talks.requests[places[-1]]))
             yield from enumerate(talks.ends())
 
     says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
@@ -1107,19 +1114,19 @@ def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
 class Unequal(Script):
     """A search of one round for `first`, of two for `second`; each reasons about itself."""
 
-    def _reply(self, request: ChatRequest) -> ChatReply:
+    def _response(self, request: ChatRequest) -> ChatResponse:
         self.asked.append(request)
         name, _, asked = request.key.partition(":")
         if asked.startswith("segment"):
             long = name == "second" and asked.startswith("segment:0")
-            return ChatReply(text=interval(0, 8) if long else interval(5, 7))
+            return ChatResponse(text=interval(0, 8) if long else interval(5, 7))
         if asked:
-            return ChatReply(text='{"percent": 50}')
-        return ChatReply(text=f"{request.prefix or f'<think>{name}</think>'}<answer>[]</answer>")
+            return ChatResponse(text='{"percent": 50}')
+        return ChatResponse(text=f"{request.prefix or f'<think>{name}</think>'}<answer>[]</answer>")
 
 
 def of_unequal_rounds() -> list[Query]:
-    """Videos whose searches end one after the other, and pictures; no two show the same."""
+    """Videos whose searches end one after the other, and images; no two show the same."""
     frames = {"first": 20, "still": 1, "second": 20, "other": 1}
     shown = np.zeros((210, 420, 3), dtype=np.uint8)
     return [
@@ -1138,13 +1145,13 @@ def of_unequal_rounds() -> list[Query]:
 def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searches():
     made = model({}, backend=altered(chat=Unequal({}), reasoning="swapped"))
     found = made.ask(of_unequal_rounds())
-    assert [len(one.replies) for one in found] == [11, 1, 16, 1]
-    thoughts = [one.replies[-1].text.partition("<think>")[2].partition("<")[0] for one in found]
+    assert [len(one.responses) for one in found] == [11, 1, 16, 1]
+    thoughts = [one.responses[-1].text.partition("<think>")[2].partition("<")[0] for one in found]
     assert thoughts == ["still", "second", "other", "first"]
 
 
-def test_pictures_are_swapped_between_queries_whatever_the_rounds_of_their_searches():
-    made = model({}, backend=altered(chat=Unequal({}), pictures="swapped"))
+def test_images_are_swapped_between_queries_whatever_the_rounds_of_their_searches():
+    made = model({}, backend=altered(chat=Unequal({}), images="swapped"))
     made.ask(of_unequal_rounds())
     shown = {one.key: one.media[0].id for one in made.chat.chat.asked if ":" not in one.key}
     assert shown == {"first": "second", "second": "first", "still": "other", "other": "still"}
@@ -1161,7 +1168,7 @@ class Expecting(Script):
         assert not go_on or isinstance(self, ConversingChat)
         self.expected.append([*requests])
 
-    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         self.begun.append([*requests])
         return super().generate(requests)
 
@@ -1177,8 +1184,8 @@ class Conversing(Expecting, ConversingChat):
         talks = Talks(conversations)
         while places := talks.unanswered():
             said = self.generate([talks.requests[place] for place in places])
-            for place, reply in zip(places, said, strict=True):
-                talks.tell(place, reply)
+            for place, response in zip(places, said, strict=True):
+                talks.tell(place, response)
         yield from enumerate(talks.ends())
 
 
@@ -1200,9 +1207,7 @@ def test_what_is_expected_is_what_a_network_is_asked_first(kind, apart, frames):
 
 
 @pytest.mark.parametrize("roll", [True, False])
-def test_votes_and_pictures_that_are_begun_together_are_made_once(
-    tiny_qwen, ask, monkeypatch, roll
-):
+def test_votes_and_images_that_are_begun_together_are_made_once(tiny_qwen, ask, monkeypatch, roll):
     """Fewer of them than rows, of unequal settings, and no two with one prompt."""
     made = []
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import replies
+from harness import responses
 from harness.errors import ParseError
 from harness.models import grammar as shared
 from harness.models.composition import Composition
@@ -42,7 +42,7 @@ def test_braces_in_a_question_are_left_alone():
     assert '"{question} {answer} {0}"' in grammar.ask("{Question} {Answer} {0}")
 
 
-def test_a_perfect_reply_is_read_as_it_was_meant():
+def test_a_perfect_response_is_read_as_it_was_meant():
     result = grammar.parse(said(f"[{GOOD}]"))
     assert result.ok
     assert result.items == (ITEM,)
@@ -107,11 +107,11 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize("reply", MALFORMED.values(), ids=MALFORMED.keys())
+@pytest.mark.parametrize("response", MALFORMED.values(), ids=MALFORMED.keys())
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_malformed_reply_is_an_error_and_never_raises(reply, strict):
+def test_a_malformed_response_is_an_error_and_never_raises(response, strict):
     begin = time.perf_counter()
-    result = grammar.parse(reply, strict=strict)
+    result = grammar.parse(response, strict=strict)
     assert result.error
     assert result.items == ()
     assert time.perf_counter() - begin < 2
@@ -124,7 +124,7 @@ def test_an_inverted_or_flat_box_is_wrong_for_predictions_and_only_a_miss_for_re
     assert grammar.parse(answer, strict=True).items[0].box == tuple(json.loads(box))
 
 
-def test_one_wrong_object_makes_the_reply_wrong():
+def test_one_wrong_object_makes_the_response_wrong():
     assert not grammar.parse(said(f'[{GOOD}, {{"bbox_2d": [3, 3, 1, 1], "point_2d": [1, 1]}}]')).ok
 
 
@@ -146,7 +146,7 @@ def test_a_hundred_thousand_boxes_are_refused_in_time():
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "response",
     [
         "<answer>" + " " * 190_000,
         "<think>" + "\n" * 190_000,
@@ -158,9 +158,9 @@ def test_a_hundred_thousand_boxes_are_refused_in_time():
         "<frame>" + " " * 190_000,
     ],
 )
-def test_reading_takes_linear_time_whatever_the_reply(reply):
+def test_reading_takes_linear_time_whatever_the_response(response):
     begin = time.perf_counter()
-    assert not grammar.parse(reply).ok
+    assert not grammar.parse(response).ok
     assert time.perf_counter() - begin < 2
 
 
@@ -168,7 +168,7 @@ def test_reasoning_that_was_cut_is_still_reasoning():
     assert grammar.parse("<think> I see two").think == "I see two"
 
 
-def test_a_video_reply_may_name_its_frame():
+def test_a_video_response_may_name_its_frame():
     result = grammar.parse(" <frame> 17 </frame>" + said(f"[{GOOD}]"))
     assert (result.frame, result.items) == (17, (ITEM,))
     assert grammar.parse(said("[]", think="<frame>3</frame>")).frame is None
@@ -209,15 +209,15 @@ def test_what_is_written_is_read_back(objects, think, frame):
 
 @given(st.text())
 def test_any_text_is_read_or_refused_without_raising(text):
-    for reply in (text, said(text)):
-        result = grammar.parse(reply)
+    for response in (text, said(text)):
+        result = grammar.parse(response)
         assert result.ok != (result.error is not None)
 
 
 @given(st.lists(st.sampled_from(["<answer>", "</answer>", " ", "\n", "a", "<answer"]), max_size=12))
 def test_tags_are_found_as_the_shared_rule_says(pieces):
     text = "".join(pieces)
-    assert shared.between(text, "answer") == replies.tagged(text, "answer")
+    assert shared.between(text, "answer") == responses.tagged(text, "answer")
 
 
 def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):

@@ -98,14 +98,14 @@ def test_a_keyword_that_vllm_lacks_is_refused(call, wrong):
         call(seed=0, **{wrong: 1})
 
 
-def test_all_requests_reach_it_at_once_with_their_pictures_clips_and_seeds(chat):
+def test_all_requests_reach_it_at_once_with_their_images_clips_and_seeds(chat):
     asked = contract.requests(clips=True)
-    replies = chat.generate(list(asked.values()))
-    assert len({reply.text for reply in replies}) == len(asked)
+    responses = chat.generate(list(asked.values()))
+    assert len({response.text for response in responses}) == len(asked)
     ((prompts, settings),) = chat.engine.seen
     given = dict(zip(asked, prompts, strict=True))
     assert "multi_modal_data" not in chat._prompt(contract.replace(asked["first"], media=()))
-    assert len(given["two pictures"]["multi_modal_data"]["image"]) == 2
+    assert len(given["two images"]["multi_modal_data"]["image"]) == 2
     ((frames, times),) = given["clip"]["multi_modal_data"]["video"]
     assert frames.shape == (2, 60, 70, 3)
     assert times == {
@@ -135,7 +135,7 @@ def test_the_engine_hands_it_several_batches_at_once(tiny_qwen):
     assert said.batch_size == 4 * ROUNDS and ROUNDS > 1
 
 
-def test_pictures_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):
+def test_images_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):
     now, then = list(contract.requests().values())[:2], list(contract.requests().values())[2:5]
     alone = [chat.generate(asked) for asked in (now, then)]
     made, prompt, generate = [], VllmChat._prompt, LLM.generate
@@ -158,7 +158,7 @@ def test_pictures_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):
     assert sorted(made) == sorted(one.key for one in (*now, *then)), "each is made once"
 
 
-def test_of_a_call_with_a_broken_reply_nothing_is_asked_for_again(chat, monkeypatch):
+def test_of_a_call_with_a_broken_response_nothing_is_asked_for_again(chat, monkeypatch):
     asked = [contract.replace(contract.requests()["first"], key=str(k)) for k in range(4)]
     alone, answers, one = chat.generate(asked), [], LLM.one
 
@@ -178,21 +178,21 @@ def test_of_a_call_with_a_broken_reply_nothing_is_asked_for_again(chat, monkeypa
     assert len(answers) == 6
 
 
-def test_a_reply_begins_with_what_it_was_made_to(chat):
+def test_a_response_begins_with_what_it_was_made_to(chat):
     assert chat.goes_on
-    (reply,) = chat.generate([contract.requests()["prefix"]])
-    assert reply.text.startswith("<think>it is")
-    assert (reply.prompt_tokens, reply.completion_tokens, reply.cut) == (3, 12, True)
+    (response,) = chat.generate([contract.requests()["prefix"]])
+    assert response.text.startswith("<think>it is")
+    assert (response.prompt_tokens, response.completion_tokens, response.cut) == (3, 12, True)
 
 
-def test_a_reply_ends_before_its_stop_string(chat):
+def test_a_response_ends_before_its_stop_string(chat):
     asked, kept = contract.stopped(chat, contract.requests()["prefix"])
-    (reply,) = chat.generate([asked])
-    assert (reply.text, reply.cut) == (kept, False)
+    (response,) = chat.generate([asked])
+    assert (response.text, response.cut) == (kept, False)
     ((_, (setting,)),) = chat.engine.seen[1:]
     assert setting.stop == list(asked.stop)
     assert setting.include_stop_str_in_output  # what is cut is decided in one place
-    assert reply.completion_tokens == len(kept.removeprefix(asked.prefix)) + len(asked.stop[1])
+    assert response.completion_tokens == len(kept.removeprefix(asked.prefix)) + len(asked.stop[1])
 
 
 def test_only_safe_loading_is_asked_for(chat, tiny_qwen):
@@ -216,15 +216,15 @@ def test_the_canvas_and_the_record_are_those_of_the_checkpoint(chat, tiny_qwen):
 
 def test_limits_are_of_each_frame_of_a_clip_or_it_is_refused(chat, installed, tiny_qwen3):
     clip = contract.requests(clips=True)["clip"]
-    (reply,) = chat.generate([contract.replace(clip, resize=(280, 140))])
-    assert reply.canvases == ((112, 56),)
+    (response,) = chat.generate([contract.replace(clip, resize=(280, 140))])
+    assert response.canvases == ((112, 56),)
     together = vllm(checkpoint=str(tiny_qwen3), dtype="float32", max_pixels=9_000)
     with pytest.raises(UsageError, match="for all together"):
         together.generate([clip])
     assert together.generate([contract.requests()["first"]])
 
 
-def test_what_is_written_for_logits_that_are_no_numbers_is_no_reply(chat, monkeypatch):
+def test_what_is_written_for_logits_that_are_no_numbers_is_no_response(chat, monkeypatch):
     def one(self, prompt, setting):
         said = SimpleNamespace(text=f"<think>It{'!' * 60}", token_ids=[0] * 60, finish_reason=ended)
         return SimpleNamespace(outputs=[said], prompt_token_ids=[1])

@@ -59,10 +59,10 @@ class InferenceCore:
         self.seen = 0
     def set_all_labels(self, labels):
         self.labels = labels
-    def step(self, picture, mask=None, valid_labels=None, end=False):
+    def step(self, image, mask=None, valid_labels=None, end=False):
         assert (mask is not None) == (self.seen == 0)
         self.seen += 1
-        grey = round(255 * float((picture.mean(dim=(1, 2)) * DEVIATION + MEAN).mean()))
+        grey = round(255 * float((image.mean(dim=(1, 2)) * DEVIATION + MEAN).mean()))
         if mask is not None:
             assert valid_labels == self.labels == list(range(1, len(mask) + 1))
             self.mask = mask
@@ -72,7 +72,7 @@ class InferenceCore:
             if os.environ.get("FAKE_TRACKER_CRASHES"):
                 os.write(2, b"the tracker is lost")
                 os._exit(3)
-            if picture.mean() > 2:
+            if image.mean() > 2:
                 raise ValueError("too bright")
         self.grey = grey
         return torch.cat([0.5 * (1 - self.mask.sum(0, keepdim=True)), self.mask])
@@ -101,9 +101,9 @@ import torch
 class InferenceCore:
     def __init__(self, network, cfg):
         self.mask = None
-    def step(self, picture, mask=None, objects=None, end=False):
+    def step(self, image, mask=None, objects=None, end=False):
         assert (mask is not None) == (self.mask is None)
-        grey = round(255 * float(picture.mean()))
+        grey = round(255 * float(image.mean()))
         if mask is not None:
             self.mask = torch.stack([mask == number for number in objects]).float()
         else:
@@ -171,8 +171,8 @@ def video(frames: int, *, bright: int | None = None) -> media.Media:
 
 def grey(levels: Sequence[int]) -> media.Media:
     """A video of one even frame a level: the fake network carries a mask by their differences."""
-    pictures = [np.full((96, 192, 3), level, np.uint8) for level in levels]
-    return media.pixels(pictures, times=range(len(levels)), is_video=True, id=str(levels))
+    images = [np.full((96, 192, 3), level, np.uint8) for level in levels]
+    return media.pixels(images, times=range(len(levels)), is_video=True, id=str(levels))
 
 
 def rectangle(left: int, top: int, right: int, bottom: int, shape=(96, 192)):
@@ -211,11 +211,11 @@ class Core:
     def set_all_labels(self, labels):
         self.labels = labels
 
-    def step(self, picture, mask=None, valid_labels=None, end=False, objects=None):
+    def step(self, image, mask=None, valid_labels=None, end=False, objects=None):
         import torch
 
         given = valid_labels if objects is None else objects
-        self.steps.append((tuple(picture.shape), mask is not None, given, end))
+        self.steps.append((tuple(image.shape), mask is not None, given, end))
         if mask is not None:
             self.mask = (
                 mask
@@ -491,9 +491,9 @@ def official(request, tmp_path_factory):
 
 def noise(frames: int, *, backwards: bool = False) -> media.Media:
     draw = np.random.default_rng(0)
-    pictures = [draw.integers(0, 255, (100, 130, 3), dtype=np.uint8) for _ in range(frames)]
-    pictures = pictures[::-1] if backwards else pictures
-    return media.pixels(pictures, times=range(frames), is_video=True, id=f"n{backwards}")
+    images = [draw.integers(0, 255, (100, 130, 3), dtype=np.uint8) for _ in range(frames)]
+    images = images[::-1] if backwards else images
+    return media.pixels(images, times=range(frames), is_video=True, id=f"n{backwards}")
 
 
 def test_official_code_gives_the_same_tracks_backwards(official):

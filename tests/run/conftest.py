@@ -18,7 +18,7 @@ def toys(monkeypatch):
 
 @pytest.fixture
 def dots(toys, tmp_path):
-    """A data root with forty pictures."""
+    """A data root with forty images."""
     import toys as package
 
     return package.write_dots(tmp_path / "data", 40)

@@ -207,7 +207,7 @@ def test_faulty_files_are_all_named_before_any_work(dots, tmp_path):
     assert not (tmp_path / "a").exists()
 
 
-def test_a_picture_that_breaks_later_is_a_failure_of_its_sample(dots, tmp_path):
+def test_an_image_that_breaks_later_is_a_failure_of_its_sample(dots, tmp_path):
     path = dots / "dots" / "0003.png"
     path.write_bytes(path.read_bytes()[:60])
     done = run(dots, tmp_path / "a")
@@ -381,14 +381,14 @@ def test_a_model_that_kills_every_worker_ends_the_run(dots, tmp_path):
 
 
 def unlike(path, by):
-    """Change a picture's content, but neither its length nor its time."""
+    """Change an image's content, but neither its length nor its time."""
     before, status = path.read_bytes(), path.stat()
     path.write_bytes(bytes([*before[:-1], before[-1] ^ by]))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 @pytest.mark.parametrize("old", [True, False])
-def test_a_picture_that_changed_after_its_answer_is_refused_by_name(dots, tmp_path, old):
+def test_an_image_that_changed_after_its_answer_is_refused_by_name(dots, tmp_path, old):
     path = dots / "dots" / "0003.png"
     if old:  # so that its hash is kept beyond this process's run
         for one in path.parent.iterdir():
@@ -402,7 +402,7 @@ def test_a_picture_that_changed_after_its_answer_is_refused_by_name(dots, tmp_pa
     assert run(dots, tmp_path / "a").results == first.results
 
 
-def test_a_picture_that_is_mended_before_its_answer_is_noted(dots, tmp_path):
+def test_an_image_that_is_mended_before_its_answer_is_noted(dots, tmp_path):
     path = dots / "dots" / "0003.png"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
@@ -411,13 +411,13 @@ def test_a_picture_that_is_mended_before_its_answer_is_noted(dots, tmp_path):
     path.write_bytes(whole)
     again = run(dots, tmp_path / "a")
     assert again.results["n_failed"] == 0
-    assert again.manifest["data"]["pictures"] != first.manifest["data"]["pictures"]
+    assert again.manifest["data"]["images"] != first.manifest["data"]["images"]
     unlike(path, 1)
     with pytest.raises(ResumeMismatch, match=r"0003\.png"):
         run(dots, tmp_path / "a")
 
 
-def test_a_failed_sample_whose_picture_was_mended_is_asked_again(dots, tmp_path, monkeypatch):
+def test_a_failed_sample_whose_image_was_mended_is_asked_again(dots, tmp_path, monkeypatch):
     spec = "dot_finder(fault=raise,every=3)"
     run(dots, tmp_path / "a", spec=spec)
     done = Run.open(tmp_path / "a")

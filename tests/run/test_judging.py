@@ -18,16 +18,16 @@ YES = Case("Which car?", "the car that is red", "a red car")
 
 @dataclass
 class Scripted:
-    """A judge that replies what its script says, by answer."""
+    """A judge that responses what its script says, by answer."""
 
-    replies: dict[str, str]
+    responses: dict[str, str]
     name: str = "scripted(model=none,temperature=0)"
     asked: list[str] = field(default_factory=list)
     spoiled: float = 0.0
 
-    def judge(self, rubric, question, answer, truth):
+    def judge(self, rubric, question, answer, ground_truth):
         self.asked.append(answer)
-        verdict = plan(rubric).verdict(self.replies[answer])
+        verdict = plan(rubric).verdict(self.responses[answer])
         return Verdict(verdict.score + self.spoiled, verdict.text)
 
 
@@ -40,7 +40,9 @@ def test_every_rubric_of_harness_can_be_loaded_and_asks_about_one_answer():
         assert by.name == name and by.version >= 1
         prompt = by.prompt(Case("Why {x}?", "{answer} %s", "because"))
         assert "Why {x}?" in prompt and "{answer} %s" in prompt
-        assert ("because" in prompt) == (by.scale is not None), "who chooses is not told the truth"
+        assert ("because" in prompt) == (by.scale is not None), (
+            "who chooses is not told the ground truth"
+        )
         if by.scale is not None:
             assert by.read(str(by.scale.highest)) == by.scale.highest
 
@@ -53,7 +55,7 @@ def test_a_rubric_without_a_scale_gives_no_grade():
 
 
 @pytest.mark.parametrize(
-    ("reply", "grade"),
+    ("response", "grade"),
     [
         ("2", 2),
         (" 3\n", 3),
@@ -72,10 +74,10 @@ def test_a_rubric_without_a_scale_gives_no_grade():
         ("\ud800", None),
     ],
 )
-def test_only_a_whole_reply_that_is_a_grade_is_read(reply, grade):
+def test_only_a_whole_response_that_is_a_grade_is_read(response, grade):
     by = rubric("graded")
-    assert by.read(reply) == grade
-    assert by.verdict(reply) == Verdict((grade or 0) / 3, reply)
+    assert by.read(response) == grade
+    assert by.verdict(response) == Verdict((grade or 0) / 3, response)
 
 
 def test_words_stand_for_grades_in_any_case():
@@ -103,9 +105,9 @@ def test_an_unreadable_verdict_has_the_defined_value_and_is_reported():
     }
 
 
-@pytest.mark.parametrize(("reply", "correct"), [("1", False), ("2", True), ("3", True)])
-def test_an_answer_is_right_from_the_grade_that_the_rubric_says(reply, correct):
-    assert judgement(Scripted({YES.answer: reply}), rubric("graded"), YES).correct is correct
+@pytest.mark.parametrize(("response", "correct"), [("1", False), ("2", True), ("3", True)])
+def test_an_answer_is_right_from_the_grade_that_the_rubric_says(response, correct):
+    assert judgement(Scripted({YES.answer: response}), rubric("graded"), YES).correct is correct
 
 
 def test_exact_and_missing_answers_are_not_asked_about():
@@ -124,8 +126,8 @@ def test_a_rubric_can_ask_about_exact_answers_too(tmp_path):
     assert judge.asked == ["a red car"]
 
 
-def test_a_score_that_is_not_what_the_reply_says_is_refused():
-    with pytest.raises(ModelError, match="the score that its reply says"):
+def test_a_score_that_is_not_what_the_response_says_is_refused():
+    with pytest.raises(ModelError, match="the score that its response says"):
         judgement(Scripted({YES.answer: "3"}, spoiled=-0.5), rubric("graded"), YES)
 
 
@@ -134,7 +136,7 @@ def written(folder, **changes):
         "name": '"mine"',
         "version": "1",
         "exact_match": "true",
-        "prompt": '"Q {question} T {truth} A {answer}"',
+        "prompt": '"Q {question} T {ground_truth} A {answer}"',
         "scale": "{ lowest = 0, highest = 1, correct_from = 1, unreadable = 0 }",
     }
     path = folder / "mine.toml"
@@ -147,13 +149,13 @@ def written(folder, **changes):
     ("changes", "found"),
     [
         ({"prompt": '"{answer}"'}, "fields"),
-        ({"prompt": '"{answer} {truth} {file}"'}, "fields"),
-        ({"prompt": '"{answer} {question}"'}, "truth"),
+        ({"prompt": '"{answer} {ground_truth} {file}"'}, "fields"),
+        ({"prompt": '"{answer} {question}"'}, "ground_truth"),
         ({"scale": ""}, "without a scale"),
         ({"scale": "", "prompt": '"{answer}"'}, "question"),
         ({"scale": "3"}, "scale"),
         ({"max_new_tokens": "0"}, "max_new_tokens"),
-        ({"prompt": '"{answer} {truth} {"'}, "prompt"),
+        ({"prompt": '"{answer} {ground_truth} {"'}, "prompt"),
         ({"version": '"1"'}, "version"),
         ({"name": ""}, "name"),
         ({"scale": "{ lowest = 0 }"}, "scale"),
@@ -200,7 +202,7 @@ def test_a_judge_is_asked_once_and_its_verdicts_are_read_back(tmp_path):
     assert judgement(replayed, rubric("graded"), YES) == first
     (record,) = Ledger(file).records.values()
     assert record["judge"] == judge.name and record["text"] == "2"
-    assert record["rubric"]["name"] == "graded" and YES.truth in record["prompt"]
+    assert record["rubric"]["name"] == "graded" and YES.ground_truth in record["prompt"]
 
 
 def test_the_plugins_are_built_from_what_is_typed(tmp_path, monkeypatch):
@@ -219,7 +221,7 @@ def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
     remember(Scripted({YES.answer: "2"}), file=file).judge("graded", *YES)
     replayed = stored(file=file)
     others = [YES._replace(answer=f"answer {k}") for k in range(8)]
-    exact = YES._replace(answer=YES.truth)
+    exact = YES._replace(answer=YES.ground_truth)
     assert replayed.missing(rubric("graded"), [YES, exact, *others]) == others
     with pytest.raises(DataError, match=r"none on 8: 'answer 0'.*and 3 more"):
         replayed.require(rubric("graded"), [YES, exact, *others])
@@ -231,8 +233,8 @@ def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
 
 def test_verdicts_of_several_judges_need_a_choice(tmp_path):
     file = tmp_path / "v.jsonl"
-    for name, reply in (("strict", "0"), ("kind", "3")):
-        remember(Scripted({YES.answer: reply}, name=name), file=file).judge("graded", *YES)
+    for name, response in (("strict", "0"), ("kind", "3")):
+        remember(Scripted({YES.answer: response}, name=name), file=file).judge("graded", *YES)
     with pytest.raises(UsageError, match="kind, strict"):
         stored(file=file)
     assert stored(file=file, judge="kind").judge("graded", *YES) == Verdict(1.0, "3")

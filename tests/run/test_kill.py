@@ -142,17 +142,17 @@ def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp
         "--quiet",
     )
     assert calm.returncode == 0, calm.stderr
-    said = tmp_path / "replies"
+    said = tmp_path / "responses"
     said.touch()
     for kill in range(3):
-        replied, kept = len(said.read_text().split()), len(samples(rough))
+        responded, kept = len(said.read_text().split()), len(samples(rough))
         process = start(toy_command, data, rough, 1, model=TALKER, SIGNS=str(tmp_path))
         deadline = time.monotonic() + 60
-        while len(said.read_text().split()) < replied + 40 and time.monotonic() < deadline:
+        while len(said.read_text().split()) < responded + 40 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        lost = len(said.read_text().split()) - replied - (len(samples(rough)) - kept)
+        lost = len(said.read_text().split()) - responded - (len(samples(rough)) - kept)
         assert lost <= 1 + ANSWERED, f"kill {kill} cost {lost} samples"
     last = start(toy_command, data, rough, 2, model=TALKER)
     _, stderr = last.communicate(timeout=120)
@@ -199,7 +199,7 @@ IN_FLIGHT = 8 + ANSWERED
 
 @pytest.mark.slow
 def test_ten_kills_of_pocket_cost_no_more_than_the_samples_in_flight(toy_command, tmp_path):
-    """200 clips in four batches of 64. Replies to a part of a batch are those to all of it."""
+    """200 clips in four batches of 64. Responses to a part of a batch are those to all of it."""
     pytest.importorskip("torch")
     from harness.tasks.mevis import writer
     from harness.world.shapes import make

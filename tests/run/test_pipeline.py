@@ -28,8 +28,8 @@ PATIENCE = 10.0  # seconds after which a test gives up waiting for what must hap
 
 
 def query(name):
-    picture = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id=name)
-    return Query(id=name, text=name, media=(picture,), forms=(AnswerForm.NUMBER,))
+    image = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id=name)
+    return Query(id=name, text=name, media=(image,), forms=(AnswerForm.NUMBER,))
 
 
 def batch(index, *names):
@@ -272,7 +272,7 @@ def test_a_samples_outcome_does_not_depend_on_what_is_tried_with_it(bad, own, co
     assert (len(found), stage.crashed) == (count, count - len(kept))
 
 
-def test_replies_of_another_number_than_queries_are_the_models_failures():
+def test_responses_of_another_number_than_queries_are_the_models_failures():
     model = Staged()
     model.ask = lambda queries: [1.0] * (len(queries) + 1)
     journal = Kept()
@@ -310,7 +310,7 @@ def test_few_samples_of_a_batch_are_segmented_and_not_finished():
 
 def tracks(index, *names, frames=5):
     """A batch of questions for masks in videos of 4 × 4 pixels."""
-    picture = np.zeros((4, 4, 3), np.uint8)
+    image = np.zeros((4, 4, 3), np.uint8)
     return Batch(
         index=index,
         run="run",
@@ -319,7 +319,7 @@ def tracks(index, *names, frames=5):
                 id=name,
                 text=name,
                 forms=(AnswerForm.MASK_TRACK,),
-                media=(pixels([picture] * frames, times=range(frames), is_video=True, id=name),),
+                media=(pixels([image] * frames, times=range(frames), is_video=True, id=name),),
             )
             for name in names
         ),
@@ -327,7 +327,7 @@ def tracks(index, *names, frames=5):
 
 
 def track_bytes(masks, frames=5):
-    """Of one of them: the picture that is segmented, so many masks twice, and run-lengths."""
+    """Of one of them: the image that is segmented, so many masks twice, and run-lengths."""
     return 4 * 4 * 3 + 4 * 4 * 2 * masks + (512 + 16 * 4) * frames * masks
 
 
@@ -388,9 +388,9 @@ def test_the_masks_of_every_object_are_counted(model, masks):
     assert outcome.stages["propagation"].pixels == expected
 
 
-def test_of_a_question_without_a_reply_no_masks_are_counted():
+def test_of_a_question_without_a_response_no_masks_are_counted():
     def on_ask(queries):
-        raise RuntimeError("no reply")
+        raise RuntimeError("no response")
 
     predictor = Predictor(Counting(on_ask=on_ask), Kept())
     outcome = predictor.submit(tracks(0, "abc")).result(PATIENCE)
@@ -546,7 +546,7 @@ def test_seconds_of_every_stage_and_what_it_holds_are_told(tmp_path):
     assert list(outcome.stages) == ["language", "segmentation", "propagation"]
     assert outcome.stages["propagation"].seconds >= 0.04 > outcome.stages["language"].seconds
     assert all(1 <= one.samples <= 2 for one in outcome.stages.values())
-    assert outcome.stages["language"].pixels == 2 * 4 * 4 * 3, "two pictures of 4 × 4 pixels"
+    assert outcome.stages["language"].pixels == 2 * 4 * 4 * 3, "two images of 4 × 4 pixels"
     assert outcome.stages["propagation"].pixels == 0, "a number has no masks"
     for one in outcome.stages.values():
         (peak,) = one.peaks.values()
@@ -609,29 +609,29 @@ def test_a_run_keeps_what_its_stages_cost(dots, tmp_path):
 
 @dataclass
 class Talks(Staged):
-    """Answers by the sample; `on_reply` is called with each query before its reply."""
+    """Answers by the sample; `on_response` is called with each query before its response."""
 
     by_sample: bool = True
-    on_reply: object = lambda query: None
+    on_response: object = lambda query: None
 
     def asking(self, queries):
         self.asked.append([one.id for one in queries])
         for place in reversed(range(len(queries))):
-            self.on_reply(queries[place])
+            self.on_response(queries[place])
             yield place, Said(len(queries[place].id))
 
 
 def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_path):
     told, journal = [], Kept()
 
-    def on_reply(query):
+    def on_response(query):
         deadline = time.monotonic() + PATIENCE
         while query.id == "a" and len(predictions(journal)) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
         if query.id == "a":
             assert set(predictions(journal)) == {"c", "bb"}
 
-    predictor = Predictor(Talks(on_reply=on_reply), journal, told=told.append)
+    predictor = Predictor(Talks(on_response=on_response), journal, told=told.append)
     outcome = predictor.submit(batch(0, "a", "bb", "c")).result(PATIENCE)
     predictor.close()
     assert (outcome.failed, outcome.crashed, set(outcome.samples)) == (0, 0, {"a", "bb", "c"})
@@ -643,9 +643,9 @@ def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_pat
 
 
 def test_no_more_is_asked_for_while_many_samples_wait_for_their_masks():
-    stuck, replied = threading.Event(), []
+    stuck, responded = threading.Event(), []
     model = Talks(
-        on_reply=lambda query: replied.append(query.id),
+        on_response=lambda query: responded.append(query.id),
         on_finish=lambda query: stuck.wait(PATIENCE),
     )
     predictor = Predictor(model, Kept(), inline=False)
@@ -655,24 +655,24 @@ def test_no_more_is_asked_for_while_many_samples_wait_for_their_masks():
     )
     thread.start()
     deadline = time.monotonic() + PATIENCE
-    while len(replied) < ANSWERED and time.monotonic() < deadline:
+    while len(responded) < ANSWERED and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)  # long enough to run away, if it did
-    assert len(replied) == ANSWERED
+    assert len(responded) == ANSWERED
     stuck.set()
     thread.join(PATIENCE)
-    assert done[0].result(PATIENCE).failed == 0 and len(replied) == 3 * ANSWERED
+    assert done[0].result(PATIENCE).failed == 0 and len(responded) == 3 * ANSWERED
     predictor.close()
 
 
-def test_a_fault_amid_replies_costs_the_sample_that_has_it():
+def test_a_fault_amid_responses_costs_the_sample_that_has_it():
     journal = Kept()
 
     def fails(query):
         if query.id == "bad":
             raise RuntimeError("broken")
 
-    model = Talks(on_reply=fails, on_ask=lambda queries: [fails(one) for one in queries])
+    model = Talks(on_response=fails, on_ask=lambda queries: [fails(one) for one in queries])
     predictor = Predictor(model, journal)
     outcome = predictor.submit(batch(0, "a", "bb", "bad", "d")).result(PATIENCE)
     predictor.close()
@@ -685,7 +685,7 @@ def test_what_the_journal_has_is_asked_with_the_others_and_not_written_again():
     """A model whose answers hang on their neighbours is asked for the whole batch again."""
     told, asked, journal = [], [], Kept()
     predictor = Predictor(
-        Talks(on_reply=lambda query: asked.append(query.id)), journal, told=told.append
+        Talks(on_response=lambda query: asked.append(query.id)), journal, told=told.append
     )
     again = replace(batch(0, "a", "bb", "c"), kept=frozenset({"a"}))
     predictor.submit(again).result(PATIENCE)

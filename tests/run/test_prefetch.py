@@ -114,7 +114,7 @@ def test_a_long_videos_shown_frames_are_decoded_before_the_model_asks(decoded, t
     def on_ask(queries):
         decoded.wait_for(queries[0].id, SHOWN)
         following = f"v{int(queries[0].id[1:]) + 1}"
-        if following != "v4":  # while this one is asked, the next one's pictures are decoded
+        if following != "v4":  # while this one is asked, the next one's images are decoded
             decoded.wait_for(following, SHOWN)
 
     plan = [batch(query(decoded, f"v{index}"), index=index) for index in range(4)]

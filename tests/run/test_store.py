@@ -25,7 +25,7 @@ def record(name, text="x"):
     return {
         "sample": name,
         "batch": 0,
-        "prediction": {"query_id": name, "replies": [text], "usage": [0, 0, 0, 0]},
+        "prediction": {"query_id": name, "responses": [text], "usage": [0, 0, 0, 0]},
     }
 
 
@@ -48,7 +48,7 @@ def test_the_last_valid_prediction_of_a_sample_counts(tmp_path):
         with Writer(tmp_path, 0, attempt) as writer:
             writer.append([{"begin": 0}, record("a", f"attempt {attempt}"), record(f"b{attempt}")])
     journal = Journal(tmp_path)
-    assert journal.record("a")["prediction"]["replies"] == ["attempt 2"]
+    assert journal.record("a")["prediction"]["responses"] == ["attempt 2"]
     assert set(journal.places) == {"a", "b1", "b2"} and journal.begun == [0, 0]
     assert journal.next_attempt == 3
 

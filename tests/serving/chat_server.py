@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 
 from harness.media import Media, image_bytes, pixels
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatRequest, ChatResponse
 
 HUGE = 10_000_000
 Fault: TypeAlias = str | Mapping[str, Any]
@@ -55,16 +55,18 @@ class Served:
     one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
 
-    def reply(self, request: ChatRequest, *, with_stop: bool) -> ChatReply:
-        """The network's reply, `with_stop`: with the stop string at its end if it has met one."""
+    def response(self, request: ChatRequest, *, with_stop: bool) -> ChatResponse:
+        """The network's response, `with_stop`: with the stop string at its end if it has
+        met one.
+        """
         with self.one_at_a_time:
-            (reply,) = self.chat.generate([request])
+            (response,) = self.chat.generate([request])
             if not (request.stop and with_stop):
-                return reply
+                return response
             (whole,) = self.chat.generate([replace(request, stop=())])
-        rest = whole.text[len(reply.text) :]
+        rest = whole.text[len(response.text) :]
         met = [one for one in request.stop if rest.startswith(one)]
-        return replace(reply, text=reply.text + min(met, key=len)) if met else reply
+        return replace(response, text=response.text + min(met, key=len)) if met else response
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -101,11 +103,11 @@ class Handler(BaseHTTPRequestHandler):
                 served.busiest = max(served.busiest, served.busy)
             with_stop = bool(plain.get("include_stop_str_in_output") or plain.get("no_stop_trim"))
             try:
-                reply = served.reply(request_of(plain), with_stop=with_stop)
+                response = served.response(request_of(plain), with_stop=with_stop)
             finally:  # before it is sent: who has it may ask the next at once
                 with served.lock:
                     served.busy -= 1
-            return self.say(200, completion(reply, plain, served.model))
+            return self.say(200, completion(response, plain, served.model))
         except ValueError as error:
             return self.say(400, {"error": {"message": str(error)}})
 
@@ -198,16 +200,16 @@ def chosen(text: str | None, **usage: int) -> dict[str, Any]:
     return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
 
 
-def completion(reply: ChatReply, plain: dict[str, Any], model: str) -> dict[str, Any]:
-    """A chat's reply as a completion; what it was made to begin with is not said again."""
+def completion(response: ChatResponse, plain: dict[str, Any], model: str) -> dict[str, Any]:
+    """A chat's response as a completion; what it was made to begin with is not said again."""
     last = plain["messages"][-1]
     prefix = last["content"] if last["role"] == "assistant" else ""
     said = chosen(
-        reply.text.removeprefix(prefix),
-        prompt_tokens=reply.prompt_tokens,
-        completion_tokens=reply.completion_tokens,
+        response.text.removeprefix(prefix),
+        prompt_tokens=response.prompt_tokens,
+        completion_tokens=response.completion_tokens,
     )
-    said["choices"][0]["finish_reason"] = "length" if reply.cut else "stop"
+    said["choices"][0]["finish_reason"] = "length" if response.cut else "stop"
     return {"id": "1", "object": "chat.completion", "model": model, **said}
 
 
@@ -244,12 +246,12 @@ def stops(plain: dict[str, Any]) -> tuple[str, ...]:
 
 
 def medium(part: dict[str, Any], times: dict[str, Any]) -> tuple[Media, tuple[int, ...]]:
-    """A picture, or a clip whose frames come one by one, and the frames of it that are shown."""
+    """An image, or a clip whose frames come one by one, and the frames of it that are shown."""
     kind, _, data = part[part["type"]]["url"].partition(";base64,")
     files = [base64.b64decode(one, validate=True) for one in data.split(",")]
     if kind != "data:video/jpeg":
         if kind not in ("data:image/png", "data:image/jpeg") or len(files) != 1:
-            raise ValueError(f"a picture as {kind}")
+            raise ValueError(f"an image as {kind}")
         return image_bytes(files[0], "sent"), (0,)
     if times["num_frames"] != -1:
         raise ValueError("frames would be left out")
@@ -294,7 +296,7 @@ def serving(
 
 @dataclass(frozen=True)
 class Scripted(Chat):
-    """A network that needs none: its reply is a digest of all that it was shown and told."""
+    """A network that needs none: its response is a digest of all that it was shown and told."""
 
     batch_size: int = 4
     coordinates: str = "pixels"
@@ -305,9 +307,9 @@ class Scripted(Chat):
     def describe(self) -> dict[str, Any]:
         return {"backend": "scripted"}
 
-    def generate(self, requests: Any) -> list[ChatReply]:
+    def generate(self, requests: Any) -> list[ChatResponse]:
         self.slowly()
-        return [self._reply(request) for request in requests]
+        return [self._response(request) for request in requests]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         return request.resize or request.media[0].size
@@ -315,7 +317,7 @@ class Scripted(Chat):
     def count_tokens(self, text: str) -> int:
         return len(text)
 
-    def _reply(self, request: ChatRequest) -> ChatReply:
+    def _response(self, request: ChatRequest) -> ChatResponse:
         from hashlib import blake2b
 
         seen = {
@@ -330,7 +332,7 @@ class Scripted(Chat):
         stop = () if "stop" in self.ignores else request.stop
         written = next((text[:end] for end in range(17) if text[:end].endswith(stop)), text)
         met = max((len(one) for one in stop if written.endswith(one)), default=0)
-        return ChatReply(
+        return ChatResponse(
             text=f"{request.prefix}{written[: len(written) - met]}",
             prompt_tokens=len(request.text),
             completion_tokens=len(written),

@@ -1,8 +1,8 @@
 """What must hold of a chat that is reached through something: it answers what it was asked.
 
-A transport that drops the picture, the text or anything else would still give well-formed replies,
+A transport that drops the image, the text or anything else would still give well-formed responses,
 and scores of its own. `check` compares it with the network itself, and changes one thing at a time
-to see that the reply changes with it.
+to see that the response changes with it.
 """
 
 import re
@@ -43,9 +43,9 @@ def requests(*, prefix: bool = True, clips: bool = False) -> dict[str, ChatReque
     changed = {
         "first": first,
         "text": replace(first, text="where is the other?"),
-        "picture": replace(first, media=(clip(2, 1),)),
+        "image": replace(first, media=(clip(2, 1),)),
         "system": replace(first, system="be brief"),
-        "two pictures": two,
+        "two images": two,
         "squashed": replace(first, resize=(112, 84)),
         "each squashed otherwise": replace(two, resize=(56, 28), resize_others=(28, 56)),
         "limit": replace(first, max_new_tokens=5),
@@ -60,11 +60,13 @@ def requests(*, prefix: bool = True, clips: bool = False) -> dict[str, ChatReque
 
 
 def stopped(network: Chat, request: ChatRequest) -> tuple[ChatRequest, str]:
-    """A request with a stop string that the network's reply to it has, and what comes before it."""
-    (reply,) = network.generate([request])
-    said = reply.text.removeprefix(request.prefix)
+    """A request with a stop string that the network's response to it has, and what comes
+    before it.
+    """
+    (response,) = network.generate([request])
+    said = response.text.removeprefix(request.prefix)
     met = re.search("[^\ufffd]{1,2}", said[len(said) // 2 :])  # no half of a character
-    assert met is not None, "a reply with nothing to stop at"
+    assert met is not None, "a response with nothing to stop at"
     stop = (f"{met[0]}, and this never", met[0])
     return replace(request, stop=stop), f"{request.prefix}{said.partition(met[0])[0]}"
 
@@ -75,12 +77,12 @@ def check(chat: Chat, network: Chat, asked: dict[str, ChatRequest]) -> None:
     asked = {**asked, "stop": request}
     names, several = list(asked), list(asked.values())
     expected = network.generate(several)
-    assert len({reply.text for reply in expected}) == len(expected), "it looks at too little"
+    assert len({response.text for response in expected}) == len(expected), "it looks at too little"
     assert (expected[-1].text, expected[-1].cut) == (kept, False), "it does not stop"
     for order in (several, several[::-1]):
         said = dict(zip(order, chat.generate(order), strict=True))
-        for name, request, reply in zip(names, several, expected, strict=True):
-            assert said[request].text == reply.text, name
-            assert said[request].prompt_tokens == reply.prompt_tokens, name
-            assert said[request].completion_tokens == reply.completion_tokens, name
-            assert said[request].cut == reply.cut, name
+        for name, request, response in zip(names, several, expected, strict=True):
+            assert said[request].text == response.text, name
+            assert said[request].prompt_tokens == response.prompt_tokens, name
+            assert said[request].completion_tokens == response.completion_tokens, name
+            assert said[request].cut == response.cut, name

@@ -46,7 +46,7 @@ QUESTION: dict[str, Any] = {
 LARGE = QUESTION | {"padding": "a" * 8_000_000}  # more than is on its way at once
 UNREADABLE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 DROPPED = frozenset({"date", "x-request-id"})  # new each time
-ANSWERED = 300.0  # seconds until a reply goes on, at most; a model may have to be loaded first
+ANSWERED = 300.0  # seconds until a response goes on, at most; a model may have to be loaded first
 STARTED = 600.0  # seconds until a server listens; `transformers serve` loads torch
 
 
@@ -78,9 +78,11 @@ class Fault:
     body: Any = field(default_factory=lambda: QUESTION)
     """Bytes, or what is sent as JSON."""
     kills: Literal["", "begun", "silent"] = ""
-    """The server that answers is killed once its reply has `begun`, or still `silent` after 1 s."""
+    """The server that answers is killed once its response has `begun`, or still `silent`
+    after 1 s.
+    """
     endless: bool = False
-    """The reply is as long as it may be: the tokens that end it are ruled out."""
+    """The response is as long as it may be: the tokens that end it are ruled out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +117,7 @@ def asked(fault: Fault) -> bytes:
 
 
 def heard(running: Running, fault: Fault) -> tuple[bytes, str]:
-    """All bytes of a reply, and how it ended: `closed` or `reset`."""
+    """All bytes of a response, and how it ended: `closed` or `reset`."""
     data, ends = b"", "closed"
     with socket.create_connection(("127.0.0.1", running.port), timeout=ANSWERED) as connection:
         try:
@@ -460,7 +462,7 @@ PINNED = [
         outcome=passing("status 500: Internal Server Error"),
     ),
     Fault(
-        name="a picture that cannot be read",
+        name="an image that cannot be read",
         by="three bytes as a PNG",
         body=QUESTION | {"messages": [{"role": "user", "content": [UNREADABLE]}]},
         outcome=passing("status 500: Internal Server Error"),
@@ -497,7 +499,7 @@ PINNED = [
     ),
     Fault(
         name="killed before it answers",
-        by="kill -9 while it writes a long reply",
+        by="kill -9 while it writes a long response",
         endless=True,
         kills="silent",
         outcome=passing("no whole answer"),
@@ -512,7 +514,7 @@ UNPINNED = [
     ),
     Fault(
         name="killed while it streams",
-        by="kill -9 after the first event of a long reply",
+        by="kill -9 after the first event of a long response",
         body=QUESTION | {"stream": True},
         endless=True,
         kills="begun",
@@ -749,11 +751,11 @@ def of_transformers(checkpoint: Path) -> Iterator[dict[str, Any]]:
                 running = Running(port=port, name=name, victim=victim)
                 for fault in several:
                     one = replace(fault, body=without_end(fault.body, checkpoint))
-                    yield with_reply(row(running, one if fault.endless else fault))
+                    yield with_response(row(running, one if fault.endless else fault))
 
 
 def without_end(body: Any, checkpoint: Path) -> Any:
-    """A question whose reply does not end before 4000 tokens."""
+    """A question whose response does not end before 4000 tokens."""
     settings = json.loads((checkpoint / "generation_config.json").read_text(encoding="utf-8"))
     ends = settings["eos_token_id"]
     several = ends if isinstance(ends, list) else [ends]
@@ -761,14 +763,14 @@ def without_end(body: Any, checkpoint: Path) -> Any:
     return body | {"max_tokens": 4000, "logit_bias": never} if isinstance(body, dict) else body
 
 
-def with_reply(made: dict[str, Any]) -> dict[str, Any]:
-    """A row whose outcome has the reply that a network wrote, where there is one."""
+def with_response(made: dict[str, Any]) -> dict[str, Any]:
+    """A row whose outcome has the response that a network wrote, where there is one."""
     if made["outcome"]["kind"] != "parse":
         return made
     message = json.loads(made["body"].encode("latin-1"))["choices"][0]["message"]
     thoughts = message.get("reasoning_content")
-    reply = f"<think>{thoughts}</think>{message['content']}" if thoughts else message["content"]
-    return made | {"outcome": made["outcome"] | {"reply": reply}}
+    response = f"<think>{thoughts}</think>{message['content']}" if thoughts else message["content"]
+    return made | {"outcome": made["outcome"] | {"response": response}}
 
 
 def of_uvicorn() -> Iterator[dict[str, Any]]:

@@ -49,7 +49,7 @@ def test_order_shift_and_scale_change_an_estimate_as_they_should(found, random, 
 def test_names_of_groups_do_not_matter_and_units_agree_with_arrays(found):
     groups, values = zip(*found, strict=True)
     plain = clustered_mean(values, groups)
-    renamed = clustered_mean(values, [("picture", -group) for group in groups])
+    renamed = clustered_mean(values, [("image", -group) for group in groups])
     run = estimates((GIOU,), units(found))["giou"]
     assert renamed.error == pytest.approx(plain.error, rel=1e-9)
     assert (run.value, run.error) == pytest.approx((plain.value, plain.error), rel=1e-9, abs=1e-12)

@@ -1,4 +1,4 @@
-"""Simulated runs whose truth is known; the tables are in docs/design/statistics.md."""
+"""Simulated runs whose ground truth is known; the tables are in docs/design/statistics.md."""
 
 import numpy as np
 
@@ -38,19 +38,19 @@ def clustered(random, *, groups, per_group=3, spread=0.15, noise=0.1):
     ]
 
 
-def test_bootstrap_and_formula_cover_the_truth_about_as_often_as_they_say():
+def test_bootstrap_and_formula_cover_the_ground_truth_about_as_often_as_they_say():
     random = np.random.default_rng(0)
     held = {"bootstrap giou": 0, "bootstrap ciou": 0, "formula giou": 0, "formula ciou": 0}
     for trial in range(200):
         units = clustered(random, groups=40)
         drawn = intervals((GIOU, CIOU), units, resamples=400, seed=trial)
         formula = estimates((GIOU, CIOU), units)
-        for name, truth in (("giou", 0.5), ("ciou", 0.6)):
+        for name, ground_truth in (("giou", 0.5), ("ciou", 0.6)):
             for what, (low, high) in (
                 ("bootstrap", drawn[name]),
                 ("formula", formula[name].interval),
             ):
-                held[f"{what} {name}"] += low <= truth <= high
+                held[f"{what} {name}"] += low <= ground_truth <= high
     for what, count in held.items():
         assert 0.89 <= count / 200 <= 0.99, what  # a correct 0.94 leaves this once in 700
 

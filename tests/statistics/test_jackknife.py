@@ -106,13 +106,13 @@ def test_a_block_that_holds_every_item_leaves_no_interval():
     assert 0 < sum(together) < 8
 
 
-def test_its_interval_covers_the_truth_about_as_often_as_it_says():
+def test_its_interval_covers_the_ground_truth_about_as_often_as_it_says():
     random = np.random.default_rng(4)
-    truth = 2 * 3 / (5 + 6)
+    ground_truth = 2 * 3 / (5 + 6)
     held = 0
     for _ in range(200):
         low, high = intervals((F1,), run(random, 25, per_group=1))["f1"]
-        held += low <= truth <= high
+        held += low <= ground_truth <= high
     assert 0.89 <= held / 200 <= 0.99
 
 

@@ -68,7 +68,7 @@ def test_for_an_error_more_is_worse():
 
 def test_pairing_sees_what_two_separate_intervals_cannot():
     generator = np.random.default_rng(3)
-    base = generator.random(100)  # pictures differ far more than the runs do
+    base = generator.random(100)  # images differ far more than the runs do
     got = compare((GIOU,), means(base), means(base - 0.01), name="giou")
     assert got.is_worse
     assert got.interval == pytest.approx((-0.01, -0.01))

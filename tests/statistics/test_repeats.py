@@ -46,12 +46,12 @@ def test_for_right_and_wrong_the_best_of_k_is_pass_at_k(correct, k):
 def test_pass_at_k_is_unbiased_where_the_plain_power_is_not():
     random = np.random.default_rng(0)
     chance = random.beta(0.5, 2, 4000)
-    truth = np.mean(1 - (1 - chance) ** 4)
+    ground_truth = np.mean(1 - (1 - chance) ** 4)
     right = random.random((4000, 5)) < chance[:, None]
     ours = pass_at_k(right, k=4).mean()
     plain = np.mean(1 - (1 - right.mean(axis=1)) ** 4)
-    assert ours == pytest.approx(truth, abs=0.02)
-    assert plain < truth - 0.02
+    assert ours == pytest.approx(ground_truth, abs=0.02)
+    assert plain < ground_truth - 0.02
 
 
 def test_many_repeats_neither_overflow_nor_lose_digits():

@@ -7,7 +7,7 @@ from harness.errors import DataError
 from harness.statistics.analytic import clustered_mean
 from harness.statistics.variance import components, seeded_score
 
-TRUTH = {
+GROUND_TRUTH = {
     "sample": 0.15,
     "training": 0.03,
     "decoding": 0.02,
@@ -29,21 +29,21 @@ def simulated(random, groups, trainings, decodings, **deviations):
 
 def test_the_components_of_simulated_runs_are_found():
     random = np.random.default_rng(0)
-    found = [components(simulated(random, 150, 8, 4, **TRUTH)) for _ in range(60)]
-    for name, deviation in TRUTH.items():
+    found = [components(simulated(random, 150, 8, 4, **GROUND_TRUTH)) for _ in range(60)]
+    for name, deviation in GROUND_TRUTH.items():
         average = np.mean([getattr(one, name) for one in found])
         assert average == pytest.approx(deviation**2, rel=0.15), name
 
 
 def test_what_the_seeds_cannot_tell_apart_is_none_and_part_of_the_other():
     random = np.random.default_rng(1)
-    once = [components(simulated(random, 150, 8, 1, **TRUTH)) for _ in range(60)]
+    once = [components(simulated(random, 150, 8, 1, **GROUND_TRUTH)) for _ in range(60)]
     assert {(one.decoding, one.sample_decoding) for one in once} == {(None, None)}
     training = np.mean([one.training for one in once])
     crossed = np.mean([one.sample_training for one in once])
     assert training == pytest.approx(0.03**2 + 0.02**2, rel=0.15)
     assert crossed == pytest.approx(0.05**2 + 0.1**2, rel=0.05)
-    single = [components(simulated(random, 150, 1, 6, **TRUTH)) for _ in range(60)]
+    single = [components(simulated(random, 150, 1, 6, **GROUND_TRUTH)) for _ in range(60)]
     assert {(one.training, one.sample_training) for one in single} == {(None, None)}
     sample = np.mean([one.sample for one in single])
     assert sample == pytest.approx(0.15**2 + 0.05**2, rel=0.05)
@@ -51,7 +51,7 @@ def test_what_the_seeds_cannot_tell_apart_is_none_and_part_of_the_other():
 
 def test_components_that_are_not_there_are_given_as_none_below_zero():
     random = np.random.default_rng(2)
-    nothing = {**TRUTH, "training": 0.0, "decoding": 0.0, "sample_training": 0.0}
+    nothing = {**GROUND_TRUTH, "training": 0.0, "decoding": 0.0, "sample_training": 0.0}
     found = [components(simulated(random, 30, 3, 2, **nothing)) for _ in range(100)]
     assert all(one.training >= 0 and one.decoding >= 0 for one in found)
     for name in ("training", "decoding", "sample_training"):
@@ -61,7 +61,7 @@ def test_components_that_are_not_there_are_given_as_none_below_zero():
 
 
 def test_decoding_without_noise_has_no_variance():
-    y = simulated(np.random.default_rng(3), 20, 3, 1, **TRUTH)
+    y = simulated(np.random.default_rng(3), 20, 3, 1, **GROUND_TRUTH)
     found = components(np.repeat(y, 4, axis=2))
     assert found.decoding == pytest.approx(0, abs=1e-15)
     assert found.sample_decoding == pytest.approx(0, abs=1e-15)
@@ -70,8 +70,8 @@ def test_decoding_without_noise_has_no_variance():
 
 def test_the_sources_of_a_score_add_up_to_its_variance():
     random = np.random.default_rng(4)
-    scores = [simulated(random, 40, 3, 2, **TRUTH).mean() for _ in range(3000)]
-    found = [components(simulated(random, 40, 3, 2, **TRUTH)) for _ in range(200)]
+    scores = [simulated(random, 40, 3, 2, **GROUND_TRUTH).mean() for _ in range(3000)]
+    found = [components(simulated(random, 40, 3, 2, **GROUND_TRUTH)) for _ in range(200)]
     parts = [sum(one.of_score(trainings=3, decodings=2).values()) for one in found]
     assert np.mean(parts) == pytest.approx(np.var(scores), rel=0.1)
     single = found[0].of_score()
@@ -91,7 +91,7 @@ def test_intervals_over_seeds_hold_the_recipes_mean(trainings, decodings, spread
     random = np.random.default_rng(5)
     held = 0
     for _ in range(400):
-        y = simulated(random, 50, trainings, decodings, **{**TRUTH, "training": spread})
+        y = simulated(random, 50, trainings, decodings, **{**GROUND_TRUTH, "training": spread})
         score = seeded_score(y)
         held += score.interval[0] <= 0.5 <= score.interval[1]
     assert score.over == over
@@ -102,7 +102,7 @@ def test_an_interval_without_seeds_misses_the_recipe():
     random = np.random.default_rng(6)
     held = 0
     for _ in range(200):
-        y = simulated(random, 100, 3, 1, **{**TRUTH, "training": 0.05})
+        y = simulated(random, 100, 3, 1, **{**GROUND_TRUTH, "training": 0.05})
         low, high = clustered_mean(y.mean(axis=(1, 2)), range(100)).interval
         held += low <= 0.5 <= high
     assert held / 200 < 0.75
@@ -119,10 +119,10 @@ def test_one_run_has_the_clustered_interval():
 @given(st.integers(0, 10**6), st.floats(-2, 2), st.floats(0.1, 5))
 def test_order_shift_and_scale(seed, shift, scale):
     random = np.random.default_rng(seed)
-    y = simulated(random, 6, 3, 2, **TRUTH)
+    y = simulated(random, 6, 3, 2, **GROUND_TRUTH)
     mixed = y[random.permutation(6)][:, random.permutation(3)][:, :, random.permutation(2)]
     plain, other = components(y), components(shift + scale * mixed)
-    for name in TRUTH:
+    for name in GROUND_TRUTH:
         one, two = getattr(plain, name), getattr(other, name)
         assert two == pytest.approx(scale**2 * one, rel=1e-6, abs=1e-9)
     assert seeded_score(shift + scale * mixed).error == pytest.approx(

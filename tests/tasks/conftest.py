@@ -41,14 +41,14 @@ def golden() -> Callable[[str], Any]:
 
 
 def blank(size: tuple[int, int], frames: int = 1) -> Media:
-    """A black picture, or video, of (height, width)."""
+    """A black image, or video, of (height, width)."""
     black = np.zeros((*size, 3), np.uint8)
     return pixels([black] * frames, times=range(frames), is_video=frames > 1, id="black")
 
 
 @pytest.fixture(scope="session")
 def query() -> Callable[..., Query]:
-    """A question about a black picture or video."""
+    """A question about a black image or video."""
 
     def made(number: int, form: AnswerForm, *, size: tuple[int, int], frames: int = 1) -> Query:
         return Query(id=f"q{number}", text="?", media=(blank(size, frames),), forms=(form,))
@@ -74,8 +74,8 @@ def numbers() -> Callable[..., Mapping[str, float | None]]:
 
 
 @pytest.fixture(scope="session")
-def picture() -> Callable[[int], bytes]:
-    """An encoded picture, another one for each number."""
+def image() -> Callable[[int], bytes]:
+    """An encoded image, another one for each number."""
     return lambda number: encode_png(np.full((8 + number, 12, 3), 20 * number, np.uint8))
 
 

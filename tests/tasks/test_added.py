@@ -62,7 +62,7 @@ def phrase_files(root, **changes):
             {
                 "id": number,
                 "phrase": f"thing {number}",
-                "picture": f"{number}.png",
+                "image": f"{number}.png",
                 "mask": f"mask{number}.png",
             }
         )
@@ -98,7 +98,7 @@ def test_it_is_checked_surveyed_and_verified_as_any_other(name, tmp_path):
     assert survey(task, select(task, None)).n_total == len(samples) == len(set(samples_ids(task)))
     reader = build_plugin("models", "qwen_vl", backend=build_plugin("backends", "stored"))
     verdicts = list(verify(task, reader))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     assert all(one.passed for one in verdicts)
 
 
@@ -115,14 +115,16 @@ def test_questions_have_options_apart_and_cluster_by_film(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("reply", "official", "strict"), [("B", 1.0, 1.0), ("B or A", 1.0, 0.0), ("no", 0.0, 0.0)]
+    ("response", "official", "strict"), [("B", 1.0, 1.0), ("B or A", 1.0, 0.0), ("no", 0.0, 0.0)]
 )
-def test_both_protocols_of_letters_score_replies(tmp_path, reply, official, strict):
+def test_both_protocols_of_letters_score_responses(tmp_path, response, official, strict):
     make, root = plugin("film_quiz"), film_files(tmp_path)
     for protocol, value in (("official", official), ("strict", strict)):
         task = make(root, protocol=f"film_quiz/{protocol}")
         sample = list(task.samples())[1]
-        said = Prediction(query_id=sample.query.id, answer=Answer(text=reply), replies=(reply,))
+        said = Prediction(
+            query_id=sample.query.id, answer=Answer(text=response), responses=(response,)
+        )
         assert task.protocol.score([sample], [said])["accuracy"].value == value
     with pytest.raises(UsageError, match="film_quiz/strict"):
         make(root, protocol="film_quiz/best")
@@ -153,11 +155,11 @@ def test_a_mask_of_another_size_is_refused(tmp_path):
     root = phrase_files(tmp_path)
     Image.new("L", (10, 8), 255).save(root / "phrase_masks" / "mask1.png")
     task = plugin("phrase_masks")(root)
-    with pytest.raises(DataError, match=r"line 2: mask.*size of its picture, 20 × 16"):
+    with pytest.raises(DataError, match=r"line 2: mask.*size of its image, 20 × 16"):
         list(task.samples())
 
 
-def test_a_lost_picture_or_film_is_listed_and_still_a_sample(tmp_path):
+def test_a_lost_image_or_film_is_listed_and_still_a_sample(tmp_path):
     root = film_files(phrase_files(tmp_path))
     (root / "phrase_masks" / "1.png").unlink()
     (root / "film_quiz" / "films" / "two.mp4").unlink()

@@ -37,19 +37,19 @@ SPECS = [
 ]
 
 
-def unparsed(sample, *replies):
+def unparsed(sample, *responses):
     """What the model's own parser could not read."""
     return Prediction(
         query_id=sample.query.id,
-        replies=replies,
+        responses=responses,
         failure=Failure(FailureKind.PARSE, "not in the grammar"),
     )
 
 
-def parsed(sample, reply):
-    """An answer that the model's own parser made of a reply."""
+def parsed(sample, response):
+    """An answer that the model's own parser made of a response."""
     answer = Answer(number=1.0) if sample.query.form is AnswerForm.NUMBER else Answer(choice="A")
-    return Prediction(query_id=sample.query.id, answer=answer, replies=(reply,))
+    return Prediction(query_id=sample.query.id, answer=answer, responses=(response,))
 
 
 def units(task):
@@ -74,7 +74,7 @@ def test_perfect_answers_are_read_and_silence_is_not(build, example, spec):
 
 
 @pytest.mark.parametrize(
-    ("task", "reply", "reading", "not_reading"),
+    ("task", "response", "reading", "not_reading"),
     [
         ("video_mme", "I would say B since it rains", ["official"], ["strict"]),
         ("video_mme", "no idea", [], ["official", "strict"]),
@@ -86,13 +86,13 @@ def test_perfect_answers_are_read_and_silence_is_not(build, example, spec):
         ("vsi_bench", "none at all", [], ["official", "lmms2026", "strict"]),
     ],
 )
-def test_a_reply_is_answered_where_the_protocol_reads_it(
-    build, example, task, reply, reading, not_reading
+def test_a_response_is_answered_where_the_protocol_reads_it(
+    build, example, task, response, reading, not_reading
 ):
     prefix = PROTOCOLS[task][0].partition("/")[0]
     for kind in (*reading, *not_reading):
         built = build(f"{task}(protocol={prefix}/{kind})", example(task))
-        for make in (lambda one: unparsed(one, reply), lambda one: parsed(one, reply)):
+        for make in (lambda one: unparsed(one, response), lambda one: parsed(one, response)):
             lost, total = failed(built, make)
             assert lost == (0 if kind in reading else total), kind
 
@@ -112,17 +112,17 @@ def test_tempcompass_counts_what_no_rule_fits_and_prints_the_match_rate(build, e
     task = build(f"tempcompass(split={split})", example("tempcompass"))
     names = [metric.name for metric in task.protocol.metrics]
     assert "Match Success Rate" in names
-    for reply, matched in (("perhaps", 0.0), (None, 1.0)):
+    for response, matched in (("perhaps", 0.0), (None, 1.0)):
         for unit in units(task):
             (sample,) = unit
-            text = reply or sample.target.extra["record"].answer
+            text = response or sample.target.extra["record"].answer
             done = score_unit(task, unit, [parsed(sample, text)])
             assert done.scores["Match Success Rate"].value == matched
             assert done.failed == 1 - matched
 
 
 def test_v_star_counts_each_step_by_what_its_scorer_reads(build, example):
-    replies = {
+    responses = {
         "what": "a thing",
         "when": "from 3 to 7",
         "when2": "early on",
@@ -133,17 +133,17 @@ def test_v_star_counts_each_step_by_what_its_scorer_reads(build, example):
         task = build(f"v_star(where=text,protocol=vstar/{kind},rubric=graded)", example("v_star"))
         for sample in task.samples():
             step = sample.id.rpartition("/")[2]
-            reads = task.protocol.reads(sample, unparsed(sample, replies[step]))
+            reads = task.protocol.reads(sample, unparsed(sample, responses[step]))
             unread = {"when2", "where"} | ({"when"} if kind == "strict" else set())
             assert reads == (step not in unread) and len(unread) == lost
 
 
-def test_a_failure_keeps_its_kind_unless_its_reply_is_read(build, example, tmp_path, capsys):
+def test_a_failure_keeps_its_kind_unless_its_response_is_read(build, example, tmp_path, capsys):
     data = example("video_mme")
     samples = list(build("video_mme", data).samples())
     lines = [
-        {"id": samples[0].id, "reply": f"I'd say {samples[0].target.extra['letter']} it is"},
-        {"id": samples[1].id, "reply": "no idea"},
+        {"id": samples[0].id, "response": f"I'd say {samples[0].target.extra['letter']} it is"},
+        {"id": samples[1].id, "response": "no idea"},
     ]
     file = tmp_path / "said.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -172,7 +172,7 @@ def test_a_failure_keeps_its_kind_unless_its_reply_is_read(build, example, tmp_p
     }
 
 
-def test_replies_of_which_a_protocol_reads_none_are_a_run_without_answers(
+def test_responses_of_which_a_protocol_reads_none_are_a_run_without_answers(
     build, capsys, example, tmp_path
 ):
     """They are texts, which no parser of the model failed at."""

@@ -125,8 +125,8 @@ def test_the_record_and_the_ids_of_reason_seg(build, example, tmp_path):
     assert sample.group == sample.query.media[0].id
     assert sample.query.text == "the item used to keep rain off the person"
     assert sample.categories == {"length": "long"}
-    (truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore
-    assert truth.area > 3000 and ignored.area == 21 * 31
+    (ground_truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore
+    assert ground_truth.area > 3000 and ignored.area == 21 * 31
     stems = sorted(path.stem for path in example("reason_seg").rglob("*.json"))
     assert [one.id for one in build("reason_seg", example("reason_seg")).samples()] == stems
 
@@ -164,8 +164,8 @@ def test_the_record_and_the_ids_of_mevis(build, tmp_path, split):
         assert sample.categories == {"objects": "several"}
 
 
-def test_the_record_and_the_ids_of_counting(build, table, picture, tmp_path):
-    row = {**json.loads(card("counting").example), "image": {"bytes": picture(1), "path": "17.png"}}
+def test_the_record_and_the_ids_of_counting(build, table, image, tmp_path):
+    row = {**json.loads(card("counting").example), "image": {"bytes": image(1), "path": "17.png"}}
     table(tmp_path, "counting_pixmo_validation/data/test-00000-of-00001.parquet", [row])
     (sample,) = build("counting", tmp_path).samples()
     assert (sample.id, sample.target.answer.count) == ("17", 4)

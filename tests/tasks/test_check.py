@@ -8,7 +8,7 @@ import pytest
 
 from harness.cli.data import duplicates
 from harness.cli.main import main
-from harness.media import image
+from harness.media import open_image
 from harness.run.plan import shortage
 from harness.run.problems import undecodable
 from harness.types import AnswerForm, Query, Sample, query_id
@@ -26,7 +26,7 @@ def copied(example, tmp_path):
 
 
 def spoiled(path):
-    """A video whose tables are whole and whose pictures are not."""
+    """A video whose tables are whole and whose images are not."""
     raw = bytearray(path.read_bytes())
     start = raw.index(b"mdat") + 4
     size = int.from_bytes(raw[start - 8 : start - 4], "big")
@@ -119,18 +119,18 @@ def test_subtitles_of_long_video_bench_are_named_by_their_own_file(build, copied
 
 
 def test_equal_media_are_found_in_every_place(example):
-    picture = sorted((TASKS / "reason_seg" / "example").rglob("*.jpg"))[0]
+    image = sorted((TASKS / "reason_seg" / "example").rglob("*.jpg"))[0]
 
     def sample(name, *paths):
-        media = tuple(map(image, paths))
+        media = tuple(map(open_image, paths))
         query = Query(id=query_id(name), text="?", media=media, forms=(AnswerForm.MASK,))
         return Sample(id=name, query=query, target=None, group=name)
 
     other = sorted((TASKS / "reason_seg" / "example").rglob("*.jpg"))[1]
-    found = duplicates([sample("a", picture, other), sample("b", other)])
+    found = duplicates([sample("a", image, other), sample("b", other)])
     assert found == [["a, medium 2", "b"]]
-    assert duplicates([sample("a", picture, picture)]) == [["a", "a, medium 2"]]
-    assert duplicates([sample("a", picture, other)]) == []
+    assert duplicates([sample("a", image, image)]) == [["a", "a, medium 2"]]
+    assert duplicates([sample("a", image, other)]) == []
 
 
 def test_numbers_that_nobody_has_published_are_unknown(capsys, shapes):

@@ -12,7 +12,7 @@ from harness.interchange import answer_to_json
 from harness.masks import Rle
 from harness.media import pixels
 from harness.model import ObjectPrompt
-from harness.models.truth import objects_in, parts
+from harness.models.ground_truth import objects_in, parts
 from harness.run.verify import Oracle
 from harness.spec import parse
 from harness.types import Answer, Target

@@ -48,8 +48,8 @@ class SpoiledPrompt:
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         return self.inner.ask(text, numbered=numbered)
 
-    def parse(self, reply: str) -> ParseResult:
-        return self.reading(self.inner.parse(reply))
+    def parse(self, response: str) -> ParseResult:
+        return self.reading(self.inner.parse(response))
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         return self.inner.write(self.writing(items), frame=frame)
@@ -65,15 +65,15 @@ class TwoReaders:
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
         return self.writer.write(query, answer)
 
-    def read(self, query: Query, replies: Sequence[str]) -> Prediction:
-        return self.reader.read(query, replies)
+    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
+        return self.reader.read(query, responses)
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> "TwoReaders":
         return TwoReaders(self.writer, self.reader.with_perception(segmenter, propagator))
 
 
 class NoRescale(PromptedModel):
-    """Takes coordinates of the canvas for pixels of the picture."""
+    """Takes coordinates of the canvas for pixels of the image."""
 
     def _canvas(self, query, form):
         return replace(super()._canvas(query, form), size=query.size)
@@ -153,7 +153,7 @@ BUGS: dict[str, tuple[Callable[[PromptedModel], Any], tuple[str, ...]]] = {
         lambda reader: TwoReaders(reader, replace(reader, keyframe="first")),
         (MOVING,),
     ),
-    "the frame that a reply names is ignored": (
+    "the frame that a response names is ignored": (
         lambda reader: TwoReaders(
             replace(reader, keyframe="named"),
             with_prompt(reader, reading=lambda said: replace(said, frame=None)),
@@ -193,10 +193,10 @@ PLANTED = list(chain.from_iterable(((bug, name) for name in BUGS[bug][1]) for bu
 
 @pytest.mark.parametrize(("bug", "name"), PLANTED)
 def test_a_reader_with_a_planted_bug_does_not_reach_the_ceiling(build, shapes, reader, bug, name):
-    answers, replies = verify(build(name, shapes), BUGS[bug][0](reader))
+    answers, responses = verify(build(name, shapes), BUGS[bug][0](reader))
     assert answers.passed, "the answers themselves are right"
-    assert not replies.passed and replies.value < 0.9
-    lowest = [float(re.search(r"\((\d\.\d+)", unit)[1]) for unit in replies.worst]
+    assert not responses.passed and responses.value < 0.9
+    lowest = [float(re.search(r"\((\d\.\d+)", unit)[1]) for unit in responses.worst]
     assert len(lowest) == 5 and lowest == sorted(lowest) and lowest[0] < 0.5
 
 

@@ -29,11 +29,11 @@ def block(left, right, *, top=1, bottom=3, size=SIZE):
 
 @pytest.fixture(scope="module")
 def still(query):
-    def made(truth, ignore=None, number=0):
+    def made(ground_truth, ignore=None, number=0):
         return Sample(
             id=f"s{number}",
             query=query(number, AnswerForm.MASK, size=SIZE),
-            target=Target(answer=Answer(masks=(truth,)), ignore=ignore and (ignore,)),
+            target=Target(answer=Answer(masks=(ground_truth,)), ignore=ignore and (ignore,)),
         )
 
     return made
@@ -43,7 +43,7 @@ def said(mask):
     return Answer(masks=(mask,))
 
 
-# ReasonSeg. Truth: 8 pixels in columns 0–3; ignored: 8 pixels in columns 4–7.
+# ReasonSeg. Ground truth: 8 pixels in columns 0–3; ignored: 8 pixels in columns 4–7.
 
 
 def lisa(intersection, union):
@@ -68,19 +68,19 @@ def test_an_ignored_region_covers_false_positives_for_lisa_and_is_a_target_in_th
     assert numbers(COPIES, [(sample, said(answer))])["gIoU"] == by_copies
 
 
-@pytest.mark.parametrize("truth", [(NOTHING, None), (NOTHING, block(4, 8))])
-def test_an_empty_answer_to_an_empty_truth_is_right_for_lisa(still, numbers, truth):
-    found = numbers(LISA, [(still(*truth), said(NOTHING))])
+@pytest.mark.parametrize("ground_truth", [(NOTHING, None), (NOTHING, block(4, 8))])
+def test_an_empty_answer_to_an_empty_ground_truth_is_right_for_lisa(still, numbers, ground_truth):
+    found = numbers(LISA, [(still(*ground_truth), said(NOTHING))])
     assert found["gIoU"] == pytest.approx(1 / (1 + 1e-5), abs=1e-12)
     assert found["P@0.9"] == 1.0 and found["cIoU"] == 0.0  # 0 / 1e-10, as LISA has it
 
 
-def test_an_empty_answer_to_an_empty_truth_is_wrong_for_visionreasoner(still, numbers):
+def test_an_empty_answer_to_an_empty_ground_truth_is_wrong_for_visionreasoner(still, numbers):
     found = numbers(COPIES, [(still(NOTHING), said(NOTHING))])
     assert found["gIoU"] == found["P@0.5"] == 0.0 and found["cIoU"] is None
 
 
-def test_an_empty_answer_to_an_empty_truth_is_left_out_by_seg_zero(still, numbers):
+def test_an_empty_answer_to_an_empty_ground_truth_is_left_out_by_seg_zero(still, numbers):
     right = [(still(block(0, 4), number=number), said(block(0, 4))) for number in range(2)]
     empty = (still(NOTHING, number=2), said(NOTHING))
     assert numbers(SEG_ZERO, [*right, empty])["gIoU"] == 1.0
@@ -99,13 +99,13 @@ def test_an_empty_answer_to_an_empty_truth_is_left_out_by_seg_zero(still, number
 
 
 @pytest.mark.parametrize("protocol", [LISA, COPIES])
-def test_any_pixel_on_an_empty_truth_is_wrong(still, numbers, protocol):
+def test_any_pixel_on_an_empty_ground_truth_is_wrong(still, numbers, protocol):
     found = numbers(protocol, [(still(NOTHING), said(block(0, 1)))])
     assert found["gIoU"] == found["cIoU"] == 0.0
 
 
 @pytest.mark.parametrize("protocol", [LISA, COPIES])
-def test_a_failure_on_an_empty_truth_is_wrong(still, numbers, protocol):
+def test_a_failure_on_an_empty_ground_truth_is_wrong(still, numbers, protocol):
     found = numbers(protocol, [(still(NOTHING), None)])
     assert found["gIoU"] == found["P@0.5"] == 0.0
 
@@ -114,15 +114,15 @@ def test_a_failure_on_an_empty_truth_is_wrong(still, numbers, protocol):
 def test_no_target_is_the_answer_of_an_empty_mask(still, numbers, masks):
     answer = Answer(no_target=True, masks=masks)
     for protocol in (LISA, COPIES):
-        for truth in (NOTHING, block(0, 4)):
-            sample = still(truth, block(4, 8))
+        for ground_truth in (NOTHING, block(0, 4)):
+            sample = still(ground_truth, block(4, 8))
             expected = numbers(protocol, [(sample, said(NOTHING))])
             assert numbers(protocol, [(sample, answer)]) == expected
     assert numbers(LISA, [(still(NOTHING), answer)])["P@0.9"] == 1.0
 
 
 @pytest.mark.parametrize(("protocol", "area"), [(LISA, 8), (COPIES, 16)])
-def test_a_failure_adds_its_whole_truth_to_the_union(still, numbers, protocol, area):
+def test_a_failure_adds_its_whole_ground_truth_to_the_union(still, numbers, protocol, area):
     """I = 0 and U = area: 12 right pixels of 12, and a failed sample."""
     failed, right = still(block(0, 4), block(4, 8)), still(block(0, 6), number=1)
     found = numbers(protocol, [(failed, None), (right, said(block(0, 6)))])
@@ -148,20 +148,22 @@ MASKS = arrays(np.bool_, SIZE).map(Rle.from_array)
 
 
 @given(MASKS, MASKS, MASKS, MASKS)
-def test_lisa_never_looks_at_an_ignored_pixel(still, numbers, truth, ignore, one, other):
+def test_lisa_never_looks_at_an_ignored_pixel(still, numbers, ground_truth, ignore, one, other):
     outside = ~ignore.to_array()
-    truth = Rle.from_array(truth.to_array() & outside)
+    ground_truth = Rle.from_array(ground_truth.to_array() & outside)
     mixed = np.where(outside, one.to_array(), other.to_array())
-    sample = still(truth, ignore)
+    sample = still(ground_truth, ignore)
     expected = numbers(LISA, [(sample, said(one))])
     assert numbers(LISA, [(sample, said(Rle.from_array(mixed)))]) == expected
 
 
 @given(MASKS, MASKS)
-def test_the_protocols_differ_by_an_epsilon_where_nothing_is_ignored(still, numbers, truth, answer):
-    pair = (still(truth), said(answer))
+def test_the_protocols_differ_by_an_epsilon_where_nothing_is_ignored(
+    still, numbers, ground_truth, answer
+):
+    pair = (still(ground_truth), said(answer))
     by_lisa, by_copies = numbers(LISA, [pair]), numbers(COPIES, [pair])
-    if truth.area or answer.area:
+    if ground_truth.area or answer.area:
         assert by_lisa["gIoU"] == pytest.approx(by_copies["gIoU"], abs=2.1e-5)
         assert by_lisa["cIoU"] == pytest.approx(by_copies["cIoU"], abs=1e-9)
     else:
@@ -169,9 +171,9 @@ def test_the_protocols_differ_by_an_epsilon_where_nothing_is_ignored(still, numb
 
 
 @given(MASKS, st.sampled_from([LISA, COPIES]))
-def test_a_failure_is_never_better_than_an_empty_answer(still, numbers, truth, protocol):
-    failed = numbers(protocol, [(still(truth), None)])
-    empty = numbers(protocol, [(still(truth), said(NOTHING))])
+def test_a_failure_is_never_better_than_an_empty_answer(still, numbers, ground_truth, protocol):
+    failed = numbers(protocol, [(still(ground_truth), None)])
+    empty = numbers(protocol, [(still(ground_truth), said(NOTHING))])
     assert failed["gIoU"] == 0.0 <= empty["gIoU"] and failed["cIoU"] == empty["cIoU"]
 
 
@@ -185,19 +187,19 @@ def patch(left, right):
 
 
 VOID = Rle.empty(*FRAMES)
-TRUTH = (patch(0, 20), patch(0, 20), VOID, VOID)
+GROUND_TRUTH = (patch(0, 20), patch(0, 20), VOID, VOID)
 ANSWER = (patch(0, 20), VOID, VOID, patch(0, 20))
 """Right, missed, rightly empty, invented: J and F are 1, 0, 1, 0."""
 
 
 @pytest.fixture(scope="module")
 def video(query):
-    def made(truth, number=0):
+    def made(ground_truth, number=0):
         form = AnswerForm.MASK_TRACK
         return Sample(
             id=f"v/{number}",
-            query=query(number, form, size=FRAMES, frames=len(truth)),
-            target=Target(answer=Answer(masks=tuple(truth))),
+            query=query(number, form, size=FRAMES, frames=len(ground_truth)),
+            target=Target(answer=Answer(masks=tuple(ground_truth))),
         )
 
     return made
@@ -207,7 +209,7 @@ RVOS = MEVIS["rvos/mevis"]
 
 
 def test_j_and_f_are_means_over_all_frames(video, numbers):
-    found = numbers(RVOS, [(video(TRUTH), Answer(masks=ANSWER))])
+    found = numbers(RVOS, [(video(GROUND_TRUTH), Answer(masks=ANSWER))])
     assert found == {"J": 0.5, "F": 0.5, "J&F": 0.5}
 
 
@@ -220,14 +222,14 @@ def test_j_counts_pixels_and_f_outlines(video, numbers):
     assert moved["J"] == pytest.approx(19 / 21) and moved["F"] == 1.0
 
 
-def test_a_missing_answer_scores_nothing_even_where_the_truth_is_empty(video, numbers):
+def test_a_missing_answer_scores_nothing_even_where_the_ground_truth_is_empty(video, numbers):
     assert numbers(RVOS, [(video([VOID, VOID]), None)]) == {"J": 0.0, "F": 0.0, "J&F": 0.0}
-    assert numbers(RVOS, [(video(TRUTH), None)])["J&F"] == 0.0
+    assert numbers(RVOS, [(video(GROUND_TRUTH), None)])["J&F"] == 0.0
 
 
 @pytest.mark.parametrize("masks", [None, (VOID,) * 4])
 def test_no_target_is_an_empty_mask_in_every_frame(video, numbers, masks):
-    found = numbers(RVOS, [(video(TRUTH), Answer(no_target=True, masks=masks))])
+    found = numbers(RVOS, [(video(GROUND_TRUTH), Answer(no_target=True, masks=masks))])
     assert found == {"J": 0.5, "F": 0.5, "J&F": 0.5}
     assert numbers(RVOS, [(video([VOID]), Answer(no_target=True))])["J&F"] == 1.0
 
@@ -235,9 +237,9 @@ def test_no_target_is_an_empty_mask_in_every_frame(video, numbers, masks):
 def test_expressions_count_alike_however_long_their_videos_are(video, numbers):
     long = video([patch(0, 20)] * 9), Answer(masks=(patch(0, 20),) * 9)
     short = video([patch(0, 20)], number=1), Answer(masks=(patch(40, 60),))
-    assert numbers(RVOS, [long, short, (video(TRUTH, number=2), None)])["J&F"] == pytest.approx(
-        1 / 3
-    )
+    assert numbers(RVOS, [long, short, (video(GROUND_TRUTH, number=2), None)])[
+        "J&F"
+    ] == pytest.approx(1 / 3)
 
 
 # Counting
@@ -248,9 +250,11 @@ BOX, POINT = Box(0, 0, 2, 2), Point(1, 1)
 
 @pytest.fixture(scope="module")
 def counted(query):
-    def made(truth, number=0):
+    def made(ground_truth, number=0):
         asked = query(number, AnswerForm.COUNT, size=SIZE)
-        return Sample(id=f"c{number}", query=asked, target=Target(answer=Answer(count=truth)))
+        return Sample(
+            id=f"c{number}", query=asked, target=Target(answer=Answer(count=ground_truth))
+        )
 
     return made
 
@@ -278,7 +282,10 @@ def test_a_number_is_said_or_shown_by_boxes_or_points(counted, numbers, answer, 
 
 def test_accuracy_mae_and_rmse_of_four_questions(counted, numbers):
     answers = [(2, Answer(count=2)), (3, Answer(count=5)), (5, Answer(boxes=(BOX,))), (7, None)]
-    pairs = [(counted(truth, place), answer) for place, (truth, answer) in enumerate(answers)]
+    pairs = [
+        (counted(ground_truth, place), answer)
+        for place, (ground_truth, answer) in enumerate(answers)
+    ]
     found = numbers(COUNT, pairs)
     assert (found["accuracy"], found["MAE"]) == (1 / 4, (0 + 2 + 4 + 7) / 4)
     assert found["RMSE"] == pytest.approx(math.sqrt((0 + 4 + 16 + 49) / 4), abs=1e-12)
@@ -287,9 +294,10 @@ def test_accuracy_mae_and_rmse_of_four_questions(counted, numbers):
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=9))
 def test_the_rmse_lies_between_the_mae_and_the_largest_error(counted, numbers, counts):
     pairs = [
-        (counted(truth, place), Answer(count=said)) for place, (truth, said) in enumerate(counts)
+        (counted(ground_truth, place), Answer(count=said))
+        for place, (ground_truth, said) in enumerate(counts)
     ]
     found = numbers(COUNT, pairs)
-    largest = max(abs(truth - said) for truth, said in counts)
+    largest = max(abs(ground_truth - said) for ground_truth, said in counts)
     assert found["MAE"] - 1e-9 <= found["RMSE"] <= largest + 1e-9
     assert (found["accuracy"] == 1.0) == (largest == 0) == (found["MAE"] == 0)

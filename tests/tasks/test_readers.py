@@ -1,4 +1,4 @@
-"""Readers agree with the official ones, sample by sample: ids, order, questions, truth."""
+"""Readers agree with the official ones, sample by sample: ids, order, questions, ground truth."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.cli.data import writers
-from harness.media import frame_files, image
+from harness.media import frame_files, open_image
 from harness.task import Task
 from harness.types import Sample
 from harness.world.language import NUMBER_WORDS
@@ -51,7 +51,7 @@ def read(places, golden, build) -> Callable[[str, str], Iterator[tuple[Task, lis
 
 
 def painted(sample: Sample) -> Any:
-    """The truth as LISA paints it: 1 for the target, 255 where nothing counts."""
+    """The ground truth as LISA paints it: 1 for the target, 255 where nothing counts."""
     assert sample.target is not None and sample.target.answer.masks is not None
     canvas = sample.target.answer.masks[0].to_array().astype(np.uint8)
     if sample.target.ignore is not None:
@@ -90,7 +90,7 @@ def test_reason_seg_agrees_with_lisa_in_the_order_of_the_hub(read):
             assert sample.categories == {"length": "long" if row["is_sentence"] else "short"}
             assert sample.query.size == tuple(reversed(row["size"]))
             assert digest(painted(sample)) == row["lisa"], sample.id
-            assert sample.query.media[0].id == image(folder / f"{sample.id}.jpg").id
+            assert sample.query.media[0].id == open_image(folder / f"{sample.id}.jpg").id
 
 
 def test_reason_seg_by_visionreasoner_has_the_masks_of_its_copies(read):
@@ -106,21 +106,21 @@ def test_mevis_agrees_with_its_loader_and_its_scorer(read):
         assert [sample.id for sample in samples] == [row["id"] for row in rows], AGAIN
         for sample, row in zip(samples, rows, strict=True):
             video = row["id"].split("/")[0]
-            pictures = root / "mevis" / task.split / "JPEGImages" / video
-            frames = frame_files([pictures / f"{frame}.jpg" for frame in row["frames"]])
+            images = root / "mevis" / task.split / "JPEGImages" / video
+            frames = frame_files([images / f"{frame}.jpg" for frame in row["frames"]])
             assert sample.query.text.lower() == row["text"]
             assert sample.query.media[0].id == frames.id and sample.group == video
-            assert (sample.target is None) == ("truth" not in row) == (task.split == "valid")
-            if "truth" in row:
+            assert (sample.target is None) == ("ground_truth" not in row) == (task.split == "valid")
+            if "ground_truth" in row:
                 track = stacked(sample)
-                assert [*track.shape, digest(track)] == row["truth"], sample.id
+                assert [*track.shape, digest(track)] == row["ground_truth"], sample.id
 
 
 def test_counting_agrees_with_datasets_row_by_row(read):
     for task, rows, _ in read("counting"):
         kept = [row for row in rows if "pixels" in row]
         samples = list(task.samples())
-        assert task.arguments["without_picture"] == len(rows) - len(kept)
+        assert task.arguments["without_image"] == len(rows) - len(kept)
         assert len(samples) == len(kept) and kept
         for sample, row in zip(samples, kept, strict=True):
             assert sample.id == "/".join([row["id"], *([row["label"]] if "label" in row else [])])
@@ -137,7 +137,7 @@ def asked(split: str, row: dict[str, Any]) -> str:
         return f"How many {row['label']} are there in this image?"
     if split == "countbench":
         hidden = row["text"].replace(NUMBER_WORDS[row["count"]], "…")
-        return f'How many are there? The picture shows: "{hidden}"'
+        return f'How many are there? The image shows: "{hidden}"'
     return str(row["text"])
 
 
@@ -161,7 +161,7 @@ def test_real_photographs_are_read_as_officially(real, build, golden, name):
             assert (sample.categories["length"] == "long") == row["is_sentence"]
         else:
             track = stacked(sample)
-            assert [*track.shape, digest(track)] == row["truth"]
+            assert [*track.shape, digest(track)] == row["ground_truth"]
 
 
 def test_the_generator_of_the_golden_files_reads_what_this_test_reads(golden, monkeypatch):

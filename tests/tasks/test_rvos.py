@@ -1,4 +1,4 @@
-"""What video tasks share: tracks in large files, palettes, trees of pictures, zips for servers."""
+"""What video tasks share: tracks in large files, palettes, trees of images, zips for servers."""
 
 import io
 import json
@@ -140,11 +140,11 @@ def test_a_palette_png_gives_back_its_numbers_and_colours(tmp_path_factory, heig
     labels = labels.astype(np.uint8)
     path = tmp_path_factory.mktemp("png") / "x.png"
     path.write_bytes(palette_png(labels))
-    picture = Image.open(path)
-    assert (picture.mode, picture.size) == ("P", (width, height))
+    image = Image.open(path)
+    assert (image.mode, image.size) == ("P", (width, height))
     assert np.array_equal(read_labels(path), labels)
     colours = np.frombuffer(palette(), np.uint8).reshape(256, 3)
-    assert np.array_equal(np.asarray(picture.convert("RGB")), colours[labels])
+    assert np.array_equal(np.asarray(image.convert("RGB")), colours[labels])
     tracks = label_tracks([path], size=(width, height))
     for number, (mask,) in tracks.items():
         assert np.array_equal(mask.to_array(), labels == number)
@@ -180,7 +180,7 @@ def test_annotations_that_are_not_numbers_are_refused_by_name(tmp_path):
     cut.write_bytes(big.read_bytes()[:2000])
     with pytest.raises(DataError, match=r"cut\.png.*complete PNG"):
         read_labels(cut)
-    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "text.png").write_text("no image")
     with pytest.raises(DataError, match=r"text\.png.*no PNG"):
         read_labels(tmp_path / "text.png")
 
@@ -206,7 +206,7 @@ def test_frames_are_a_list_of_different_names(frames):
         frame_names(frames, "video 'v'")
 
 
-# Trees of pictures
+# Trees of images
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
     (tmp_path / "said").mkdir()
     refused("folders <video>/<expression>")
     tree(tmp_path / "said", "b/0", frames=("00000",))
-    refused(r"b/0.*2 pictures.*missing: 00005\.png")
+    refused(r"b/0.*2 images.*missing: 00005\.png")
     saved(tmp_path / "said/b/0/00005.png", np.zeros((3, 6)))
     refused(r"prediction .*b/0/00005\.png.*6 × 4 pixels")
     saved(tmp_path / "said/b/0/00005.png", np.zeros((4, 6, 3)))
@@ -296,7 +296,7 @@ def test_grey_of_several_values_is_refused_and_a_palette_of_several_objects_is_n
         list(png_tree(tmp_path, samples))
 
 
-def test_pictures_are_frames_by_their_names(tmp_path, sample):
+def test_images_are_frames_by_their_names(tmp_path, sample):
     names = tuple(map(str, range(12)))  # of which "10" comes before "2" as text
     asked = sample("v/0", 0)
     media = pixels([np.zeros((4, 6, 3), np.uint8)] * 12, times=range(12), is_video=True, id="v")
@@ -356,8 +356,8 @@ def test_a_submission_read_as_a_tree_is_what_was_predicted(tmp_path, samples):
     )
     with zipfile.ZipFile(path) as archive:
         assert archive.namelist()[0] == "Annotations/OVIS/a/0/00000.png"
-        picture = Image.open(io.BytesIO(archive.read("Annotations/b/0/00000.png")))
-        assert (picture.mode, sorted(set(np.asarray(picture).ravel()))) == ("L", [0, 255])
+        image = Image.open(io.BytesIO(archive.read("Annotations/b/0/00000.png")))
+        assert (image.mode, sorted(set(np.asarray(image).ravel()))) == ("L", [0, 255])
         archive.extractall(tmp_path / "tree")
     assert list(png_tree(tmp_path / "tree", samples)) == said
     assert cv2.imread(str(tmp_path / "tree/Annotations/b/0/00005.png")).max() == 0

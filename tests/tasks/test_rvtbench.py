@@ -150,14 +150,14 @@ def test_every_name_in_a_release_may_differ(build, root):
     boxed = one(build(f"rvtbench_grounding(mapping={mine})", root))
     assert boxed.target.answer.box_track == (None, Box(2, 1, 6, 4)), "the same box in another form"
     task = build(f"rvtbench_seg(mapping={mine})", root)
-    assert mine in task.annotations, "another mapping is another truth"
+    assert mine in task.annotations, "another mapping is another ground truth"
     assert not list(task.check())
 
 
 def test_masks_by_frames_and_boxes_that_include_their_last_pixel(build, root):
-    truth = {"masks": {"00000": SQUARE, "00005": None}, "boxes": {"00000": [2, 1, 5, 3]}}
+    ground_truth = {"masks": {"00000": SQUARE, "00005": None}, "boxes": {"00000": [2, 1, 5, 3]}}
     for kind in ("segmentation", "grounding"):
-        put(root, kind, {**RECORD, "task": kind, "gt": truth})
+        put(root, kind, {**RECORD, "task": kind, "gt": ground_truth})
     mine = mapping(
         root, ('form = "records"', 'form = "frames"'), ("inclusive = false", "inclusive = true")
     )
@@ -309,7 +309,7 @@ def test_the_check_names_missing_frames_once_and_ids_that_come_twice(build, root
     assert next(iter(build("rvtbench_seg", root).samples())).query.media[0].fault
 
 
-def test_without_any_picture_the_size_is_that_of_the_masks(build, root):
+def test_without_any_image_the_size_is_that_of_the_masks(build, root):
     for path in (root / "rvtbench/videos/v").iterdir():
         path.unlink()
     sample = one(build("rvtbench_seg", root))

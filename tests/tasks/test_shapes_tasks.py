@@ -74,7 +74,7 @@ def write(path, records):
 def test_perfect_answers_reach_the_ceiling_both_ways(build, data, spec):
     reader = plugins.build("models", parse("qwen_vl(backend=stored)"))
     verdicts = list(verify(build(spec, data), reader))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     assert all(one.passed and one.n >= 8 and not one.worst for one in verdicts)
     assert verdicts[0].value == pytest.approx(1.0, abs=2.1e-5)
 
@@ -195,9 +195,9 @@ def test_the_example_is_what_the_writer_makes_of_the_world(build, example, name,
 def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
     card = Card.read(plugins.folder(plugins.installed("tasks")[name]) / "card.toml")
     folder = tmp_path / name / "val"
-    (folder / "pictures").mkdir(parents=True)
+    (folder / "images").mkdir(parents=True)
     record = json.loads(card.example)
-    Image.new("RGB", (12, 8)).save(folder / (record.get("picture") or record["frames"][0]))
+    Image.new("RGB", (12, 8)).save(folder / (record.get("image") or record["frames"][0]))
     write(folder / "questions.jsonl", [record])
     task = build(name, tmp_path)
     (sample,) = task.samples()
@@ -220,7 +220,7 @@ def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
         *(
             ("shapes_qa", field, value, message)
             for field, value, message in (
-                ("frames", [], "at least one picture"),
+                ("frames", [], "at least one image"),
                 ("frames", ["../../x.jpg"], "a relative path inside it"),
                 ("frames", ["a.jpg", "a.jpg"], "different texts"),
                 ("question", " ", "'question': expected text"),
@@ -234,7 +234,7 @@ def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
         *(
             ("shapes_referring", field, value, message)
             for field, value, message in (
-                ("picture", "/etc/passwd", "a relative path inside it"),
+                ("image", "/etc/passwd", "a relative path inside it"),
                 ("asks", "all", "single or several or reasoning"),
                 ("boxes", [[3, 3, 1, 9]], "left < right"),
                 ("boxes", [[1, 2, 3]], "'boxes'"),
@@ -286,10 +286,10 @@ def test_a_line_that_is_no_record_is_refused(build, place, name, line):
 def test_missing_files_are_listed(build, place, name):
     path, _ = place(name)
     gone = sorted(path.parent.rglob("*.jpg"))[-2:]
-    for picture in gone:
-        picture.unlink()
+    for image in gone:
+        image.unlink()
     task = build(name, path.parents[2])
-    assert [problem.path for problem in task.check()] == [str(picture) for picture in gone]
+    assert [problem.path for problem in task.check()] == [str(image) for image in gone]
     lost = [one for one in task.samples() if one.query.media[0].fault]
     assert lost and all(
         str(gone[0]) in str(one.query.media[0].fault)
@@ -320,9 +320,9 @@ def test_frames_of_different_sizes_are_told(build, place):
     assert "different sizes" in problem.message
 
 
-def test_masks_of_another_size_than_the_picture_are_refused(build, place):
+def test_masks_of_another_size_than_the_image_are_refused(build, place):
     path, records = place("shapes_referring")
-    Image.new("RGB", (9, 9)).save(path.parent / records[0]["picture"])
+    Image.new("RGB", (9, 9)).save(path.parent / records[0]["image"])
     task = build("shapes_referring", path.parents[2])
     with pytest.raises(DataError, match=r"line 1.*\(9, 9\) pixels"):
         list(task.samples())

@@ -21,7 +21,7 @@ from harness.errors import DataError, UsageError
 from harness.judging import rubric as find_rubric
 from harness.metrics.spar import TASKS
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
-from harness.model import ReplyReader
+from harness.model import ResponseReader
 from harness.models.compose import PromptedModel
 from harness.plugins import build as build_plugin
 from harness.run.judging import with_judge
@@ -76,7 +76,7 @@ def card(name):
 
 def readers(text="qwen_vl(backend=stored)"):
     model = build_plugin("models", parse(text))
-    assert isinstance(model, PromptedModel) and isinstance(model, ReplyReader)
+    assert isinstance(model, PromptedModel) and isinstance(model, ResponseReader)
     return model
 
 
@@ -99,14 +99,14 @@ class Rated:
     def __init__(self, rating):
         self.rating = rating
 
-    def judge(self, rubric, question, answer, truth):
+    def judge(self, rubric, question, answer, ground_truth):
         return find_rubric(rubric).verdict(str(self.rating))
 
 
-def said_only(sample, reply):
-    """A reply that the model's own parser could not read."""
+def said_only(sample, response):
+    """A response that the model's own parser could not read."""
     unread = Failure(FailureKind.PARSE, "unreadable")
-    return Prediction(query_id=sample.query.id, failure=unread, replies=(reply,))
+    return Prediction(query_id=sample.query.id, failure=unread, responses=(response,))
 
 
 def rows(root):
@@ -268,16 +268,16 @@ def test_a_track_of_v_star_has_a_frame_a_second_whatever_the_rate(build, copied,
 
 
 @pytest.mark.parametrize("name", ["sti_bench", "vsi_bench", "spar_bench"])
-def test_replies_score_as_the_official_code_scores_them(build, example, golden, name):
+def test_responses_score_as_the_official_code_scores_them(build, example, golden, name):
     file = golden(name)
     task = build(name, example(name))
     samples = {one.id: one for one in task.samples()}
     totals, parts = Totals(task.protocol.metrics), {}
-    for sample_id, reply, official in file["cases"]:
+    for sample_id, response, official in file["cases"]:
         sample = samples[sample_id]
-        scores = task.protocol.score([sample], [said_only(sample, reply)])
+        scores = task.protocol.score([sample], [said_only(sample, response)])
         (mean,) = scores.values()
-        assert mean.value == official, (reply, sample.target.answer)
+        assert mean.value == official, (response, sample.target.answer)
         totals.add(scores)
         for category in sample.categories.items():
             parts.setdefault(category, []).append(mean.value)
@@ -297,12 +297,16 @@ def test_both_published_scorers_of_vsi_bench_are_repeated(build, example, name):
     task = build(f"vsi_bench(protocol=vsi/{name})", example("vsi_bench"))
     samples = {one.categories["type"]: one for one in task.samples()}
     totals = Totals(task.protocol.metrics)
-    for kind, reply, truth, official in file["cases"]:
+    for kind, response, ground_truth, official in file["cases"]:
         sample = samples[kind]
-        answer = Answer(number=float(truth)) if kind in NUMBER_TYPES else Answer(choice=truth)
+        answer = (
+            Answer(number=float(ground_truth))
+            if kind in NUMBER_TYPES
+            else Answer(choice=ground_truth)
+        )
         sample = replace(sample, target=replace(sample.target, answer=answer))
-        scores = task.protocol.score([sample], [said_only(sample, reply)])
-        assert scores[kind].value == official, (reply, truth)
+        scores = task.protocol.score([sample], [said_only(sample, response)])
+        assert scores[kind].value == official, (response, ground_truth)
         totals.add(scores)
     assert totals.values()["overall"] == pytest.approx(file["totals"]["overall"], abs=1e-12)
 
@@ -314,9 +318,9 @@ def test_items_of_v_star_score_as_the_official_code_scores_them(build, example, 
     for sample in task.samples():
         units.setdefault(sample.unit, []).append(sample)
     totals = Totals(task.protocol.metrics)
-    for vid, replies, rating, official in file["cases"]:
+    for vid, responses, rating, official in file["cases"]:
         judged = with_judge(task, Rated(rating))
-        predictions = [said_only(*pair) for pair in zip(units[vid], replies, strict=True)]
+        predictions = [said_only(*pair) for pair in zip(units[vid], responses, strict=True)]
         scores = score_unit(judged, units[vid], predictions).scores
         totals.add(scores)
         assert ("rating" in scores) == bool(official)
@@ -357,7 +361,7 @@ def test_items_of_v_star_score_as_the_official_code_scores_them(build, example, 
 
 
 @pytest.mark.parametrize(
-    ("protocol", "reply", "score"),
+    ("protocol", "response", "score"),
     [
         ("spar/official", "", 1.0),
         ("spar/strict", "", 0.0),
@@ -365,23 +369,23 @@ def test_items_of_v_star_score_as_the_official_code_scores_them(build, example, 
         ("spar/strict", " B", 1.0),
     ],
 )
-def test_an_empty_reply_is_right_for_the_official_scorer_of_spar_bench(
-    build, example, protocol, reply, score
+def test_an_empty_response_is_right_for_the_official_scorer_of_spar_bench(
+    build, example, protocol, response, score
 ):
     task = build(f"spar_bench(protocol={protocol})", example("spar_bench"))
     sample = next(one for one in task.samples() if one.categories["task"] == "position_matching")
     sample = replace(
         sample, target=replace(sample.target, extra={**sample.target.extra, "answer": "B"})
     )
-    (mean,) = task.protocol.score([sample], [said_only(sample, reply)]).values()
+    (mean,) = task.protocol.score([sample], [said_only(sample, response)]).values()
     assert mean.value == score
     lost = Prediction(query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, "gone"))
     (mean,) = task.protocol.score([sample], [lost]).values()
-    assert mean.value == 0.0, "no prediction is no empty reply"
+    assert mean.value == 0.0, "no prediction is no empty response"
 
 
 @pytest.mark.parametrize(
-    ("protocol", "reply", "score"),
+    ("protocol", "response", "score"),
     [
         ("vsi/official", "2", 0.4),
         ("vsi/official", "3 chairs", 1.0),
@@ -394,12 +398,12 @@ def test_an_empty_reply_is_right_for_the_official_scorer_of_spar_bench(
     ],
 )
 def test_numbers_of_vsi_bench_are_read_as_each_protocol_reads_them(
-    build, example, protocol, reply, score
+    build, example, protocol, response, score
 ):
     task = build(f"vsi_bench(protocol={protocol})", example("vsi_bench"))
     sample = next(one for one in task.samples() if one.query.form == "number")
     sample = replace(sample, target=replace(sample.target, answer=Answer(number=3.0)))
-    (mean,) = task.protocol.score([sample], [said_only(sample, reply)]).values()
+    (mean,) = task.protocol.score([sample], [said_only(sample, response)]).values()
     assert mean.value == score
 
 
@@ -474,20 +478,20 @@ def test_an_interval_in_words_counts_for_the_official_protocol_only(build, examp
 
 
 @pytest.mark.parametrize(
-    "reply", ["{" * 9999, "[" * 30000, "```json\n[" * 2000, '{"3": [1e999, 2]}']
+    "response", ["{" * 9999, "[" * 30000, "```json\n[" * 2000, '{"3": [1e999, 2]}']
 )
-def test_odd_replies_with_boxes_are_read_quickly(reply):
-    assert not [box for box in boxes_in(reply).values() if box == [1, 2, 3, 4]]
+def test_odd_responses_with_boxes_are_read_quickly(response):
+    assert not [box for box in boxes_in(response).values() if box == [1, 2, 3, 4]]
 
 
-def test_what_was_said_is_the_answer_in_the_last_reply():
-    def of(*replies, **answer):
+def test_what_was_said_is_the_answer_in_the_last_response():
+    def of(*responses, **answer):
         given = (
             {"answer": Answer(**answer)}
             if answer
             else {"failure": Failure(FailureKind.PARSE, "unreadable")}
         )
-        return said(Prediction(query_id="q", replies=replies, **given))
+        return said(Prediction(query_id="q", responses=responses, **given))
 
     assert of("<think>A?</think> B") == "B" and of("<think>A</think><answer>C</answer>") == "C"
     assert of(" A ") == " A " and of("") == "" and of() is None
@@ -501,7 +505,7 @@ def test_what_was_said_is_the_answer_in_the_last_reply():
 @pytest.mark.parametrize("spec", SPECS)
 def test_perfect_answers_reach_the_ceiling_both_ways(build, shapes, spec):
     verdicts = list(verify(build(spec, shapes), readers()))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     assert all(one.passed and one.value == 1.0 and one.n >= 3 for one in verdicts)
 
 

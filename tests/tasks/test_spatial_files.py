@@ -138,7 +138,7 @@ def test_a_damaged_line_of_vsi_bench_is_named(build, copy, line):
     ("change", "said"),
     [
         ({"task": "guessing"}, "depth_prediction_oc"),
-        ({"image": []}, "at least one picture"),
+        ({"image": []}, "at least one image"),
         ({"image": [{"bytes": None, "path": None}]}, "bytes or a path"),
         ({"image": [{"bytes": None, "path": "/etc/x.png"}]}, "relative path"),
         ({"task": "depth_prediction_oc", "answer": "far"}, "a number"),
@@ -214,11 +214,11 @@ def test_videos_may_be_folders_of_frames(build, copy, name):
             for one in build(name, root).samples()
             if one.group in path.as_posix()
         )
-        pictures = [media.frame(k) for k in range(len(media))]
+        images = [media.frame(k) for k in range(len(media))]
         path.unlink()
         path.with_suffix("").mkdir()
-        for number, picture in enumerate(pictures):
-            Image.fromarray(picture).save(path.with_suffix("") / f"{number:05d}.png")
+        for number, image in enumerate(images):
+            Image.fromarray(image).save(path.with_suffix("") / f"{number:05d}.png")
     task = build(name, root)
     assert not list(task.check())
     assert [(one.id, len(one.query.media[0])) for one in task.samples()] == before
@@ -239,7 +239,7 @@ def test_the_older_layout_of_vsi_bench_is_read_too(build, shapes, tmp_path):
         assert ours == [one.id for one in build(f"vsi_bench(split={split})", shapes).samples()]
 
 
-def test_pictures_of_spar_bench_may_lie_beside_the_table(build, copy):
+def test_images_of_spar_bench_may_lie_beside_the_table(build, copy):
     root = copy("spar_bench")
     from pyarrow import parquet
 

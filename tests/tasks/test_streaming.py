@@ -77,11 +77,11 @@ class Spy:
     [
         ("reason_seg(split=train)", reason_seg, "read_json"),
         ("reason_seg(split=train)", reason_seg, "rasterise"),
-        ("reason_seg(split=train)", reason_seg, "image"),
+        ("reason_seg(split=train)", reason_seg, "open_image"),
         ("mevis(split=train)", mevis, "frame_files"),
         ("mevis(split=train)", mevis, "_target"),
         ("counting(split=pixmo_val)", counting, "image_bytes"),
-        ("counting(split=pixmo_train)", counting, "image"),
+        ("counting(split=pixmo_train)", counting, "open_image"),
     ],
 )
 def test_a_sample_is_given_before_the_next_one_is_read(
@@ -95,9 +95,9 @@ def test_a_sample_is_given_before_the_next_one_is_read(
         assert len(spy.calls) == (1 if function == "frame_files" else place), sample.id
 
 
-def test_no_pass_over_the_samples_decodes_a_picture(build, shapes, monkeypatch):
+def test_no_pass_over_the_samples_decodes_an_image(build, shapes, monkeypatch):
     def refuse(*_):
-        raise AssertionError("a picture was decoded")
+        raise AssertionError("an image was decoded")
 
     CACHE.clear()  # what other tests have decoded would not be decoded again
     monkeypatch.setattr("harness.media.decode_image", refuse)
@@ -186,9 +186,9 @@ def test_labels_decide_what_a_polygon_means(build, tmp_path):
     shapes = [square(label, 3 * place) for place, label in enumerate(labels)]
     annotated(tmp_path, "a", shapes=shapes)
     (sample,) = build("reason_seg", tmp_path).samples()
-    (truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore
+    (ground_truth,), (ignored,) = sample.target.answer.masks, sample.target.ignore
     columns = [3 * place for place in range(6)]
-    assert [bool(truth.to_array()[3, left]) for left in columns] == [
+    assert [bool(ground_truth.to_array()[3, left]) for left in columns] == [
         True,
         False,
         False,
@@ -254,7 +254,7 @@ def test_a_wrong_expression_is_an_error_that_names_it(build, tmp_path, expressio
         list(build("mevis", tmp_path).samples())
 
 
-def test_an_expression_without_objects_has_an_empty_truth(build, tmp_path):
+def test_an_expression_without_objects_has_an_empty_ground_truth(build, tmp_path):
     film(tmp_path, {"0": {"exp": "x", "anno_id": []}}, masks={})
     (sample,) = build("mevis", tmp_path).samples()
     assert [mask.area for mask in sample.target.answer.masks] == [0, 0]

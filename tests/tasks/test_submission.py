@@ -94,16 +94,16 @@ def test_the_zip_holds_every_frame_of_every_expression_and_no_more(written, shap
 
 
 def test_every_member_is_a_grey_png_of_the_size_of_its_video(written, shapes):
-    for name, picture in written.items():
+    for name, image in written.items():
         video, _, frame = name.split("/")
         path = shapes / "mevis" / "valid" / "JPEGImages" / video / frame
-        assert (picture.format, picture.mode) == ("PNG", "L")
-        assert picture.size == Image.open(path.with_suffix(".jpg")).size
-        assert set(np.unique(np.asarray(picture))) <= {0, 255}
+        assert (image.format, image.mode) == ("PNG", "L")
+        assert image.size == Image.open(path.with_suffix(".jpg")).size
+        assert set(np.unique(np.asarray(image))) <= {0, 255}
 
 
 def test_every_member_shows_the_mask_that_was_predicted(written, valid, done):
-    pictures = iter(written.values())
+    images = iter(written.values())
     kinds = set()
     for sample in valid.samples():
         prediction = done.prediction(sample.id)
@@ -114,8 +114,8 @@ def test_every_member_shows_the_mask_that_was_predicted(written, valid, done):
             )
         )
         for mask in masks_of(sample, prediction):
-            assert np.array_equal(np.asarray(next(pictures)) == 255, mask), sample.id
-    assert next(pictures, None) is None
+            assert np.array_equal(np.asarray(next(images)) == 255, mask), sample.id
+    assert next(images, None) is None
     assert kinds == {(True, True), (True, False), (False, False)}, "mask, no target and failure"
 
 
@@ -129,7 +129,7 @@ def test_equal_predictions_give_equal_bytes(valid, done, tmp_path):
             assert (member.create_system, member.external_attr) == (3, 0o644 << 16)
 
 
-def test_a_hidden_truth_leaves_counts_and_no_number(valid, done):
+def test_a_hidden_ground_truth_leaves_counts_and_no_number(valid, done):
     left = {path.name for path in done.folder.iterdir()}
     assert {"manifest.json", "submission.zip", "timing.json"} <= left
     assert "scores.jsonl" not in left
@@ -138,7 +138,7 @@ def test_a_hidden_truth_leaves_counts_and_no_number(valid, done):
     found = done.results
     assert set(found["metrics"].values()) == {None} and found["ceiling"] is None
     assert found["n_scored"] + found["n_failed"] == found["n_total"] == 8
-    with pytest.raises(DataError, match="truth to verify with"):
+    with pytest.raises(DataError, match="ground truth to verify with"):
         list(verify(valid, None))
 
 
@@ -148,10 +148,10 @@ def test_commands_write_the_zip_and_refuse_a_score(command, shapes):
         "eval", "--model", "whole_frame", "--tasks", task, "--data", shapes, "--out", "runs"
     )["tasks"]["mevis"]
     assert shown["metrics"] == {"J": None, "F": None, "J&F": None} and shown["n_total"] == 8
-    pictures = members(command.folder / shown["submission"])
-    assert len(pictures) == 64
-    assert all(np.asarray(picture).min() == 255 for picture in pictures.values())
-    lines = [{"id": "/".join(name.split("/")[:2]), "no_target": True} for name in pictures]
+    images = members(command.folder / shown["submission"])
+    assert len(images) == 64
+    assert all(np.asarray(image).min() == 255 for image in images.values())
+    lines = [{"id": "/".join(name.split("/")[:2]), "no_target": True} for name in images]
     rows = {line["id"]: json.dumps(line) for line in lines}
     (command.folder / "mine.jsonl").write_text("\n".join(rows.values()))
     for arguments in (  # a file of predictions, and the run itself
@@ -164,7 +164,7 @@ def test_commands_write_the_zip_and_refuse_a_score(command, shapes):
     assert command("verify", "--tasks", task, "--data", shapes).returncode == 3
 
 
-# The organisers' side: read the pictures back, and score them by the definitions of J and F.
+# The organisers' side: read the images back, and score them by the definitions of J and F.
 
 
 def outline(mask):
@@ -188,14 +188,14 @@ def near(edges, reach):
     return found
 
 
-def region(truth, said):
-    either = (truth | said).sum()
-    return (truth & said).sum() / either if either else 1.0
+def region(ground_truth, said):
+    either = (ground_truth | said).sum()
+    return (ground_truth & said).sum() / either if either else 1.0
 
 
-def boundary(truth, said):
-    reach = int(np.ceil(0.008 * np.hypot(*truth.shape)))
-    ours, theirs = outline(said), outline(truth)
+def boundary(ground_truth, said):
+    reach = int(np.ceil(0.008 * np.hypot(*ground_truth.shape)))
+    ours, theirs = outline(said), outline(ground_truth)
     if not ours.any() or not theirs.any():
         return float(ours.any() == theirs.any())
     precision = (ours & near(theirs, reach)).sum() / ours.sum()
@@ -203,7 +203,7 @@ def boundary(truth, said):
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def test_the_pictures_score_as_the_same_predictions_do_here(build, shapes, tmp_path):
+def test_the_images_score_as_the_same_predictions_do_here(build, shapes, tmp_path):
     task = build("mevis(split=valid_u)", shapes)
     place = shapes / "mevis" / "valid_u"
     videos = json.loads((place / "meta_expressions.json").read_text())["videos"]
@@ -211,16 +211,16 @@ def test_the_pictures_score_as_the_same_predictions_do_here(build, shapes, tmp_p
     model = Rectangles()
     pairs = [(sample, model.one(sample.query)) for sample in samples]
     pairs = [pair for pair in pairs if pair[1].answer is not None]
-    pairs.append((samples[0], prediction := SimpleNamespace(answer=near_truth(samples[0]))))
+    pairs.append((samples[0], prediction := SimpleNamespace(answer=near_ground_truth(samples[0]))))
     assert len({sample.id for sample, _ in pairs}) >= 4 and prediction.answer is not None
     scores: dict[str, list[float]] = {"J": [], "F": []}
     for sample, said in pairs:
         answer = Prediction(query_id=sample.query.id, answer=said.answer)
-        pictures = members(write_submission(videos, [(sample, answer)], tmp_path))
-        truth = [mask.to_array() for mask in sample.target.answer.masks]
-        shown = [np.asarray(picture) > 0 for picture in pictures.values()]
+        images = members(write_submission(videos, [(sample, answer)], tmp_path))
+        ground_truth = [mask.to_array() for mask in sample.target.answer.masks]
+        shown = [np.asarray(image) > 0 for image in images.values()]
         for name, measure in (("J", region), ("F", boundary)):
-            frames = [measure(*both) for both in zip(truth, shown, strict=True)]
+            frames = [measure(*both) for both in zip(ground_truth, shown, strict=True)]
             scores[name].append(float(np.mean(frames)))
         here = values(task, [score_unit(task, [sample], [answer])])
         assert here["J"] == pytest.approx(scores["J"][-1], abs=1e-12)
@@ -228,8 +228,8 @@ def test_the_pictures_score_as_the_same_predictions_do_here(build, shapes, tmp_p
     assert len(set(scores["F"])) > 2 and 0.05 < scores["F"][-1] < 0.95
 
 
-def near_truth(sample):
-    """The truth with its lower part cut off, so that some of the outline is right."""
+def near_ground_truth(sample):
+    """The ground truth with its lower part cut off, so that some of the outline is right."""
     masks = []
     for mask in sample.target.answer.masks:
         array = mask.to_array().copy()

@@ -10,7 +10,7 @@ import pytest
 from harness import plugins
 from harness.cli.main import main
 from harness.errors import DataError
-from harness.model import ReplyReader
+from harness.model import ResponseReader
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, split_frame
@@ -54,7 +54,7 @@ STILL, MOVING, COUNT = "reason_seg", "mevis", "counting"
 
 def reader_of(text: str) -> PromptedModel:
     model = plugins.build("models", parse(text))
-    assert isinstance(model, PromptedModel) and isinstance(model, ReplyReader)
+    assert isinstance(model, PromptedModel) and isinstance(model, ResponseReader)
     return model
 
 
@@ -66,7 +66,7 @@ def reader() -> PromptedModel:
 @pytest.mark.parametrize(("spec", "count"), TASKS.items())
 def test_perfect_answers_reach_the_ceiling_both_ways(build, shapes, reader, spec, count):
     verdicts = list(verify(build(spec, shapes), reader))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     for one in verdicts:
         assert one.passed and one.n == count and not one.worst
         assert one.value == pytest.approx(1.0, abs=one.tolerance) and one.ceiling == 1.0
@@ -88,7 +88,9 @@ def test_perfect_answers_reach_the_ceiling_on_the_committed_examples(build, exam
 
 @pytest.mark.parametrize("text", READERS[1:])
 @pytest.mark.parametrize("name", [STILL, MOVING, COUNT])
-def test_every_grammar_and_every_kind_of_coordinates_can_say_the_truth(build, shapes, text, name):
+def test_every_grammar_and_every_kind_of_coordinates_can_say_the_ground_truth(
+    build, shapes, text, name
+):
     assert all(one.passed for one in verify(build(name, shapes), reader_of(text)))
 
 
@@ -103,8 +105,8 @@ class Phrases:
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         return ask_for_frame(numbered) + text
 
-    def parse(self, reply: str) -> ParseResult:
-        frame, rest = split_frame(reply)
+    def parse(self, response: str) -> ParseResult:
+        frame, rest = split_frame(response)
         phrases = () if rest == "none" else rest.split(";")
         return ParseResult(items=tuple(Item(phrase=one) for one in phrases), frame=frame)
 
@@ -155,13 +157,13 @@ def test_an_empty_folder_cannot_be_verified(build, reader, tmp_path, protocol):
     assert PROTOCOLS[protocol].ceiling.over(list) in (0.0, 1.0)
 
 
-def test_hidden_truth_cannot_be_verified(build, shapes, reader):
-    with pytest.raises(DataError, match="truth to verify with"):
+def test_hidden_ground_truth_cannot_be_verified(build, shapes, reader):
+    with pytest.raises(DataError, match="ground truth to verify with"):
         list(verify(build("mevis(split=valid)", shapes), reader))
 
 
 def test_the_command_says_who_missed_the_ceiling_and_fails(shapes, monkeypatch, capsys):
-    monkeypatch.setattr(Canvas, "to_picture", lambda self, item: item)
+    monkeypatch.setattr(Canvas, "to_image", lambda self, item: item)
     monkeypatch.setenv("COLUMNS", "200")
     arguments = ["verify", "--tasks", "reason_seg", "--data", str(shapes)]
     assert main(arguments) == 1

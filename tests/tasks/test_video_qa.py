@@ -58,7 +58,7 @@ def said(sample, text):
         return Prediction(
             query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, "lost")
         )
-    return Prediction(query_id=sample.query.id, answer=answer, replies=(text,))
+    return Prediction(query_id=sample.query.id, answer=answer, responses=(text,))
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def copied(example, tmp_path):
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_perfect_answers_and_replies_reach_the_ceiling(build, example, spec):
+def test_perfect_answers_and_responses_reach_the_ceiling(build, example, spec):
     task = build(spec, example(name_of(spec)))
     reader = build_plugin("models", "qwen_vl", backend=build_plugin("backends", "stored"))
     verdicts = list(verify(task, reader))
@@ -163,7 +163,7 @@ def test_a_video_without_subtitles_says_so(copied):
 
 
 @pytest.mark.parametrize(
-    ("reply", "official", "strict"),
+    ("response", "official", "strict"),
     [
         ("{right}", Ratio(1, 1), 1),
         ("I cannot tell", Ratio(0, 0), 0),
@@ -172,10 +172,10 @@ def test_a_video_without_subtitles_says_so(copied):
         ("", Ratio(0, 0), 0),
     ],
 )
-def test_unreadable_replies_count_nowhere_officially(example, reply, official, strict):
+def test_unreadable_responses_count_nowhere_officially(example, response, official, strict):
     task = mme_task(example("video_mme"))
     sample = next(iter(task.samples()))
-    text = reply and reply.format(right=sample.target.extra["letter"])
+    text = response and response.format(right=sample.target.extra["letter"])
     prediction = said(sample, text)
     assert mme.score_official([sample], [prediction])["accuracy"] == official
     scores = mme.PROTOCOLS["videomme/strict"].score([sample], [prediction])
@@ -247,8 +247,8 @@ class Says:
         self.text = text
         self.asked = []
 
-    def judge(self, rubric, question, answer, truth):
-        self.asked.append((rubric, question, answer, truth))
+    def judge(self, rubric, question, answer, ground_truth):
+        self.asked.append((rubric, question, answer, ground_truth))
         return Verdict(0.0, self.text)
 
 
@@ -275,7 +275,7 @@ def test_a_judge_sees_the_caption_and_its_letter_decides(example):
         assert judge.asked == [("tempcompass_caption", question, "A thing moves.", answer)]
 
 
-def test_captions_without_a_judge_are_refused_but_no_reply_is_just_wrong(example):
+def test_captions_without_a_judge_are_refused_but_no_response_is_just_wrong(example):
     task = captions(example)
     sample = next(iter(task.samples()))
     with pytest.raises(UsageError, match="--judge"):
@@ -295,8 +295,8 @@ def test_aspects_are_means_and_the_average_counts_each_question(build, shapes):
     totals = Totals(task.protocol.metrics)
     samples = list(task.samples())
     for number, sample in enumerate(samples):
-        reply = sample.target.extra["record"].answer if number % 2 else "no idea"
-        totals.add(task.protocol.score([sample], [said(sample, reply)]))
+        response = sample.target.extra["record"].answer if number % 2 else "no idea"
+        totals.add(task.protocol.score([sample], [said(sample, response)]))
     assert totals.values()["avg"] == pytest.approx(len(samples) // 2 / len(samples))
 
 
@@ -379,7 +379,7 @@ def test_a_line_that_ends_with_the_clip_and_a_short_one(tmp_path):
     ]
 
 
-def test_an_unreadable_reply_gets_the_same_option_each_time(example):
+def test_an_unreadable_response_gets_the_same_option_each_time(example):
     task = lvb.long_video_bench(example("long_video_bench"))
     samples = list(task.samples())
     scores = [lvb.score_official([one], [said(one, "no idea")])["accuracy"] for one in samples]
@@ -392,7 +392,7 @@ def test_an_unreadable_reply_gets_the_same_option_each_time(example):
     assert all(strict([one], [said(one, "no idea")])["accuracy"] == Mean(0.0) for one in samples)
 
 
-def test_the_hidden_split_writes_a_file_and_has_no_truth(example, tmp_path):
+def test_the_hidden_split_writes_a_file_and_has_no_ground_truth(example, tmp_path):
     task = lvb.long_video_bench(example("long_video_bench"), split="test")
     samples = list(task.samples())
     assert samples and all(sample.target is None for sample in samples)

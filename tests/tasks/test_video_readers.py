@@ -60,7 +60,7 @@ def answered(sample, masks) -> Prediction:
 
 
 def wrong_tree(root: Path, samples, rows, maker, numbers=None) -> None:
-    """Pictures of the wrong answers that the official scorers were given."""
+    """Images of the wrong answers that the official scorers were given."""
     for place, (sample, row) in enumerate(zip(samples, rows, strict=True)):
         masks = maker["predicted"](stacked(sample.target.answer.masks), place)
         folder = root / sample.id
@@ -69,11 +69,11 @@ def wrong_tree(root: Path, samples, rows, maker, numbers=None) -> None:
             cv2.imwrite(str(folder / f"{frame}.png"), mask.astype(np.uint8) * 255)
 
 
-def same_sample(sample, row, pictures) -> None:
+def same_sample(sample, row, images) -> None:
     assert sample.query.text.lower() == row["text"]
-    files = [pictures / f"{frame}.jpg" for frame in row["frames"]]
+    files = [images / f"{frame}.jpg" for frame in row["frames"]]
     assert sample.query.media[0].id == frame_files(files).id
-    assert track(sample.target.answer.masks) == row["truth"], sample.id
+    assert track(sample.target.answer.masks) == row["ground_truth"], sample.id
 
 
 def test_the_golden_files_are_of_this_world(maker, golden):
@@ -139,8 +139,8 @@ def test_ref_youtube_vos_agrees_with_the_data_set_of_referformer(build, places, 
         samples = list(build(f"ref_youtube_vos(split={split})", root).samples())
         seen[split] = [sample.id for sample in samples]
         for sample in samples:
-            pictures = root / "ref_youtube_vos" / "train" / "JPEGImages" / sample.group
-            same_sample(sample, rows[sample.id], pictures)
+            images = root / "ref_youtube_vos" / "train" / "JPEGImages" / sample.group
+            same_sample(sample, rows[sample.id], images)
     assert seen["train"] == list(rows), AGAIN
     assert sorted(seen["train_dev"] + seen.get("train_fit", [])) == sorted(rows)
 
@@ -178,8 +178,8 @@ def test_ref_davis17_agrees_with_referformer_and_with_visa(
             said = {}
             for sample in samples:
                 row = rows[order[sample.id]]
-                pictures = root / "ref_davis17" / split / "JPEGImages" / sample.group
-                same_sample(sample, row, pictures)
+                images = root / "ref_davis17" / split / "JPEGImages" / sample.group
+                same_sample(sample, row, images)
                 masks = maker["predicted"](stacked(sample.target.answer.masks), order[sample.id])
                 said[sample.id] = answered(sample, masks)
             if protocol == "visa_davis":
@@ -220,7 +220,7 @@ def test_numbers_of_visas_masks_follow_ids_in_the_order_of_text(golden):
         assert ours[tuple(row["id"].rsplit("/", 1))] == row["visa"][0]
 
 
-def test_pictures_of_numbers_score_as_the_masks_that_they_were_made_of(
+def test_images_of_numbers_score_as_the_masks_that_they_were_made_of(
     build, places, golden, maker, tmp_path
 ):
     """The layout in which ReferFormer leaves its answers to Ref-DAVIS17."""
@@ -240,8 +240,8 @@ def test_pictures_of_numbers_score_as_the_masks_that_they_were_made_of(
         annotator = int(unit[0].unit[-1]) - 1
         place = tmp_path / f"anno_{annotator}" / unit[0].group
         place.mkdir(parents=True)
-        for frame, picture in zip(unit[0].frames, labels, strict=True):
-            cv2.imwrite(str(place / f"{frame}.png"), picture)
+        for frame, image in zip(unit[0].frames, labels, strict=True):
+            cv2.imwrite(str(place / f"{frame}.png"), image)
     said = {one.query_id: one for one in label_tree(tmp_path, samples)}
     scored = [
         score_unit(task, unit, [said[one.query.id] for one in unit]) for unit in members.values()

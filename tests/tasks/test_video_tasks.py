@@ -95,13 +95,13 @@ def copied(films, tmp_path):
 def test_perfect_answers_reach_the_ceiling_both_ways(build, films, spec, count):
     reader = plugins.build("models", parse(READERS[0]))
     verdicts = list(verify(build(spec, films), reader))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     for one in verdicts:
         assert one.passed and one.value == one.ceiling == 1.0 and one.n == count
 
 
 @pytest.mark.parametrize("name", ["revos", "ref_davis17", "rvtbench_grounding"])
-def test_replies_that_name_their_frame_reach_it_as_well(build, films, name):
+def test_responses_that_name_their_frame_reach_it_as_well(build, films, name):
     reader = plugins.build("models", parse(READERS[1]))
     assert all(one.passed for one in verify(build(name, films), reader))
 
@@ -131,9 +131,9 @@ def test_two_passes_give_equal_samples_whose_ids_are_hidden_from_models(build, f
     assert all(path.is_file() for path in task.annotations)
 
 
-def test_no_pass_decodes_a_picture_and_samples_come_one_by_one(build, films, monkeypatch):
+def test_no_pass_decodes_an_image_and_samples_come_one_by_one(build, films, monkeypatch):
     def refuse(*_):
-        raise AssertionError("a picture was decoded")
+        raise AssertionError("an image was decoded")
 
     CACHE.clear()
     monkeypatch.setattr("harness.media.decode_image", refuse)
@@ -373,7 +373,7 @@ def expression(number: str, **changes):
             spoil(lambda plain: [track.pop() for track in plain.values()]),
             r"annotation.*3 masks",
         ),
-        (MASKS, spoil(smaller), r"annotation.*pixels, as the picture has, found 8 × 8"),
+        (MASKS, spoil(smaller), r"annotation.*pixels, as the image has, found 8 × 8"),
         (MASKS, spoil(lambda plain: plain.clear()), "expected this field, found none"),
         (AROUND, spoil(lambda plain: plain.clear()), rf"{AROUND}.*an entry"),
         (META, spoil(expression("0", anno_id=None)), r"expression '0': 'anno_id'"),
@@ -570,8 +570,8 @@ def test_the_check_of_ref_youtube_vos_names_an_object_that_no_frame_shows(build,
         path.write_bytes(palette_png(np.zeros(size, np.uint8)))
     problems = list(build("ref_youtube_vos", data).check())
     assert problems and all("no frame shows its object" in one.message for one in problems)
-    pictures = root / "train" / "JPEGImages" / dev_video(root)
-    gone = sorted(pictures.glob("*.jpg"))[1]
+    images = root / "train" / "JPEGImages" / dev_video(root)
+    gone = sorted(images.glob("*.jpg"))[1]
     gone.unlink()
     assert str(gone) in [one.path for one in build("ref_youtube_vos", data).check()]
 
@@ -604,8 +604,8 @@ def test_objects_compete_for_pixels_and_names_do_not_matter(build, films):
     task = build("ref_davis17", films)
     unit = unit_of(task)
     assert len(unit) == 3
-    truth = [one.target.answer.masks for one in unit]
-    swapped = [answer(one, masks) for one, masks in zip(unit, truth[::-1], strict=True)]
+    ground_truth = [one.target.answer.masks for one in unit]
+    swapped = [answer(one, masks) for one, masks in zip(unit, ground_truth[::-1], strict=True)]
     scores = score_unit(task, unit, swapped).scores
     assert scores["J"].value == scores["F"].value == 1.0 and scores["J"].weight == 3
     alone = build("ref_davis17(protocol=rvos/visa_davis)", films)

@@ -184,7 +184,7 @@ def test_a_published_training_leaves_out_prompts_that_are_too_long(path):
 
 
 @of("visionreasoner", "dr2seg", "videoseg_r1")
-def test_the_mean_over_a_batchs_tokens_is_over_as_many_replies_in_each_full_training(path):
+def test_the_mean_over_a_batchs_tokens_is_over_as_many_responses_in_each_full_training(path):
     """On less memory it is over as many as the official scripts for such devices take at once."""
     plain, hardware = read(path), re.search(r"_(\dx\d+gb)_full$", path.stem)
     official = {"4x80gb": 2, "8x48gb": 1}
@@ -314,12 +314,12 @@ def test_what_begins_with_no_model_is_refused(tmp_path, examples):
 
 @named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
 def test_one_gpu_does_not_write_a_round_at_once_unsaid(path):
-    """Replies of a round on one device, which may be too many at once."""
+    """Responses of a round on one device, which may be too many at once."""
     trainer = built(path)
     if isinstance(trainer, GrpoTrainer):
         chosen = trainer.settings
         assert "accelerate" not in path.read_text("utf-8")
-        assert "generation_micro_batch_size" in read(path), "all replies of a round at once"
+        assert "generation_micro_batch_size" in read(path), "all responses of a round at once"
         assert read(path)["generation_micro_batch_size"] <= chosen.generation_batch_size
 
 

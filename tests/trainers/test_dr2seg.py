@@ -44,12 +44,10 @@ def filled(item):
     return Rle.from_array(mask)
 
 
-PICTURE = media.pixels(
-    [np.zeros((SIDE, SIDE, 3), np.uint8)], times=(0,), is_video=False, id="picture"
-)
-QUERY = Query(id="q", text="What is warm?", media=(PICTURE,), forms=(AnswerForm.MASK,))
-TRUTH = Answer(boxes=(OBJECT.box,), points=(OBJECT.point,), masks=(filled(OBJECT),))
-SAMPLE = Sample(id="s", query=QUERY, target=Target(answer=TRUTH))
+IMAGE = media.pixels([np.zeros((SIDE, SIDE, 3), np.uint8)], times=(0,), is_video=False, id="image")
+QUERY = Query(id="q", text="What is warm?", media=(IMAGE,), forms=(AnswerForm.MASK,))
+GROUND_TRUTH = Answer(boxes=(OBJECT.box,), points=(OBJECT.point,), masks=(filled(OBJECT),))
+SAMPLE = Sample(id="s", query=QUERY, target=Target(answer=GROUND_TRUTH))
 
 
 def count(text):
@@ -179,13 +177,13 @@ def test_without_any_right_answer_length_does_not_count():
     assert found == [7.0, 7.0]  # format 3, no repetition 1, description 3; no accuracy
 
 
-def test_a_wrong_short_reply_beats_a_right_long_one_in_a_solved_group():
+def test_a_wrong_short_response_beats_a_right_long_one_in_a_solved_group():
     """The paper's own incentive, literal: see the README on the gate."""
     right, wrong = totals(DR2SegReward(), [said(65), said(20, ELSEWHERE)], [said(5)] * 2)
     assert (right, wrong) == (0.0, 7.0)
 
 
-def test_a_group_of_long_right_replies_teaches_nothing_unless_there_is_a_floor():
+def test_a_group_of_long_right_responses_teaches_nothing_unless_there_is_a_floor():
     """VisionReasoner begins at about 80 tokens of reasoning, and N0 + 1 / γ is 65."""
     firsts, seconds = [said(80), said(81), said(65)], [said(5)] * 3
     assert totals(DR2SegReward(), firsts, seconds) == [0.0, 0.0, 0.0]
@@ -197,7 +195,7 @@ def test_a_floor_changes_nothing_where_length_is_rewarded():
     assert totals(DR2SegReward(len_floor=0.1), *pair) == totals(DR2SegReward(), *pair)
 
 
-def test_a_floor_is_for_wrong_replies_of_a_solved_group_too():
+def test_a_floor_is_for_wrong_responses_of_a_solved_group_too():
     wrong = said(80, ELSEWHERE)
     assert totals(DR2SegReward(len_floor=0.1), [said(20), wrong], [said(5)] * 2)[1] > 0
     assert totals(DR2SegReward(), [said(20), wrong], [said(5)] * 2)[1] == 0
@@ -225,13 +223,13 @@ def test_the_baseline_is_visionreasoners_reward_but_for_the_seam_of_the_descript
 
 
 @pytest.mark.parametrize("about", ["", "  ", words(65)])
-def test_a_description_that_is_none_earns_nothing_though_its_second_reply_is_right(about):
+def test_a_description_that_is_none_earns_nothing_though_its_second_response_is_right(about):
     (terms,) = DR2SegReward()(group([said(20, about=about)], [said(5)]))
     assert (terms["description"], terms["described"], terms["length"]) == (0.0, 0.0, 0.0)
     assert terms["total"] == 0.0
 
 
-def test_a_reply_without_reasoning_tags_cannot_hide_its_length():
+def test_a_response_without_reasoning_tags_cannot_hide_its_length():
     bare = f"{words(70)}<description>the cup</description><answer>[]</answer>"
     (terms,) = DR2SegReward()(group([bare], [said(5)]))
     assert terms["tokens_first"] == 70.0
@@ -284,7 +282,7 @@ PIECES = (
 
 
 @pytest.mark.parametrize("form", ["sam2", "sam3"])
-def test_ten_thousand_malformed_replies_never_raise(huge, form):
+def test_ten_thousand_malformed_responses_never_raise(huge, form):
     draw = random.Random(0)
     accuracy = Masks(reader("sam3")) if form == "sam3" else Places()
     reward = DR2SegReward(form=form, accuracy=accuracy)
@@ -300,7 +298,7 @@ def test_ten_thousand_malformed_replies_never_raise(huge, form):
             assert 0.0 <= terms["total"] <= 10.0
 
 
-def test_a_huge_reply_is_read_in_time():
+def test_a_huge_response_is_read_in_time():
     huge = "<think>" + "a " * 500_000 + "</think><description>"
     started = time.perf_counter()
     (terms,) = DR2SegReward()(group([huge], [huge]))

@@ -65,7 +65,7 @@ def random_reward(begin):
     return begin(reward="random")
 
 
-def test_every_rollout_leads_to_a_second_reply_and_every_term_is_logged(random_reward):
+def test_every_rollout_leads_to_a_second_response_and_every_term_is_logged(random_reward):
     training = random_reward
     rows = training.curve.read()
     assert [row["step"] for row in rows] == [1, 2]
@@ -94,12 +94,12 @@ def test_the_entropy_of_answers_is_in_the_curve_of_a_network_that_answers(exampl
         TrainingOptions(seed=3),
     )
     (row,) = training.curve.read()
-    replies = [one["text"] for one in Curve(training.folder / "rollouts.jsonl").read()]
-    assert any("<answer>" in reply for reply in replies)
+    responses = [one["text"] for one in Curve(training.folder / "rollouts.jsonl").read()]
+    assert any("<answer>" in response for response in responses)
     assert 0 < row["answer_entropy"] < 20
 
 
-def test_what_is_learned_from_is_kept_with_each_reply(random_reward):
+def test_what_is_learned_from_is_kept_with_each_response(random_reward):
     rows = Curve(random_reward.folder / "rollouts.jsonl").read()
     for one, other in zip(rows[::2], rows[1::2], strict=True):
         totals = [row["terms"]["total"] for row in (one, other)]
@@ -150,4 +150,4 @@ def test_a_checkpoint_answers_as_the_plugin_of_the_method(random_reward, example
     )
     task = plugins.build("tasks", parse("reason_seg"), examples)
     (prediction,) = model.predict([next(iter(task.samples())).query])
-    assert prediction.replies
+    assert prediction.responses

@@ -118,8 +118,8 @@ class Llm:
             {token: SimpleNamespace(rank=1, logprob=logp)}
             for token, logp in zip(tokens, logps, strict=True)
         ]
-        reply = SimpleNamespace(token_ids=tokens, logprobs=chosen)
-        return SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[reply])
+        response = SimpleNamespace(token_ids=tokens, logprobs=chosen)
+        return SimpleNamespace(prompt_token_ids=prompt["prompt_token_ids"], outputs=[response])
 
 
 def installed(monkeypatch) -> list[Llm]:

@@ -39,7 +39,7 @@ FEW = {
 
 
 class Letters:
-    """Rewards replies for their letters: something that a random network can learn at once."""
+    """Rewards responses for their letters: something that a random network can learn at once."""
 
     def __init__(self) -> None:
         self.groups = []
@@ -321,8 +321,10 @@ def test_samples_that_cannot_be_learned_from_are_named(begin, told):
 
     training = begin("some", usable=usable, max_steps=1, max_prompt_length=600)
     dropped = training.manifest["result"]["dropped"]
-    assert dropped == {"no truth for the reward": 1}
-    assert any("no truth for the reward: reason_seg val_00001" in note for note in told.notes)
+    assert dropped == {"no ground truth for the reward": 1}
+    assert any(
+        "no ground truth for the reward: reason_seg val_00001" in note for note in told.notes
+    )
     with pytest.raises(DataError, match="a prompt of more than 50 tokens"):
         begin("none", max_prompt_length=50)
 
@@ -445,4 +447,4 @@ def test_a_method_trains_and_its_checkpoint_evaluates(method, tiny_qwen, example
     assert model.describe()["chat"]["trained"]["method"] == method
     task = plugins.build("tasks", parse("reason_seg"), examples)
     (said,) = replace(model, max_new_tokens=4).predict([next(iter(task.samples())).query])
-    assert said.replies
+    assert said.responses

@@ -63,7 +63,7 @@ def model(tiny_qwen):
 
 @pytest.fixture(scope="module")
 def samples():
-    """A picture, a clip, and another picture."""
+    """An image, a clip, and another image."""
     return [
         Sample(
             id=name,
@@ -108,9 +108,9 @@ def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
 
 def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
     draw = np.random.default_rng(len(name))
-    pictures = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)] * frames
+    images = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)] * frames
     shown = media.pixels(
-        pictures, times=[place / 4 for place in range(frames)], is_video=frames > 1, id=name
+        images, times=[place / 4 for place in range(frames)], is_video=frames > 1, id=name
     )
     return Query(id=query_id(name), text=text, media=(shown,), forms=(form,))
 
@@ -172,7 +172,7 @@ def learner(model, samples):
     return build(model, samples)
 
 
-def test_pictures_and_clips_reach_the_loss_as_evaluation_shows_them(learner, model, samples):
+def test_images_and_clips_reach_the_loss_as_evaluation_shows_them(learner, model, samples):
     examples = examples_of(model, samples)
     round_, drafts = written(learner, examples)
     assert [draft.example for draft in drafts] == [one for one in examples for _ in range(GROUP)]
@@ -184,18 +184,18 @@ def test_pictures_and_clips_reach_the_loss_as_evaluation_shows_them(learner, mod
     with torch.no_grad():  # one by one, without padding, with the inputs that evaluation makes
         for row, draft in enumerate(drafts):
             alone = processor_inputs(model.chat.processor, [draft.example.request])
-            reply = torch.tensor(draft.tokens)
+            response = torch.tensor(draft.tokens)
             inputs = dict(alone)
-            inputs["input_ids"] = torch.cat([alone["input_ids"][0], reply])[None]
+            inputs["input_ids"] = torch.cat([alone["input_ids"][0], response])[None]
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
             kind = inputs["mm_token_type_ids"]
-            inputs["mm_token_type_ids"] = torch.nn.functional.pad(kind, (0, len(reply)))
-            logits = model.chat.network(**inputs).logits[0, -len(reply) - 1 : -1]
+            inputs["mm_token_type_ids"] = torch.nn.functional.pad(kind, (0, len(response)))
+            logits = model.chat.network(**inputs).logits[0, -len(response) - 1 : -1]
             choices = logits.float().log_softmax(dim=1)
-            theirs = choices[range(len(reply)), reply]
-            assert torch.allclose(logps[row][: len(reply)], theirs, atol=2e-4)
+            theirs = choices[range(len(response)), response]
+            assert torch.allclose(logps[row][: len(response)], theirs, atol=2e-4)
             spread = -(choices.exp() * choices).sum(dim=1)
-            assert torch.allclose(entropies[row][: len(reply)], spread, atol=2e-4)
+            assert torch.allclose(entropies[row][: len(response)], spread, atol=2e-4)
 
 
 def test_a_clip_changes_what_is_likely(learner, model, samples):
@@ -244,8 +244,8 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     # An evaluation may write a medium's token, for which an untrained network has as much mass.
     chat = replace(chat, suppress_tokens=build(model, samples).writer.suppressed)
     again = [replace(one.example.request, key=one.key) for one in together]
-    for reply, draft in zip(chat.generate(again), together, strict=True):
-        assert reply.tokens == tuple(draft.tokens) and reply.text == draft.text
+    for response, draft in zip(chat.generate(again), together, strict=True):
+        assert response.tokens == tuple(draft.tokens) and response.text == draft.text
 
 
 def test_the_tokens_of_media_are_never_written(learner, model):
@@ -265,7 +265,7 @@ def test_tokens_that_are_suppressed_are_not_chosen_even_if_they_are_the_likelies
 
 
 class Again:
-    """A second pass that asks with what was said; limits differ, so that replies end apart."""
+    """A second pass that asks with what was said; limits differ, so that responses end apart."""
 
     def __init__(self, model):
         self.model = model
@@ -303,8 +303,8 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
             key=f"{draft.key}/second",
             temperature=heat,
         )
-        replies = chat.generate([first]) + chat.generate([second])
-        assert [one.text for one in replies] == [draft.text, draft.second.text]
+        responses = chat.generate([first]) + chat.generate([second])
+        assert [one.text for one in responses] == [draft.text, draft.second.text]
     seconds = [one for group in round_.groups for one in group.seconds]
     assert seconds == [draft.second for draft in drafts]
 
@@ -641,8 +641,8 @@ def test_limits_that_vllm_would_not_have_are_refused(
     request = asked(model, samples[0])
     (seen,) = encoded(model.chat.processor, replace(request, resize=None))["image_grid_thw"]
     whole = backend(checkpoint=str(tiny_qwen)).processor.image_processor
-    pictures = vllm.images_of(replace(request, resize=None))
-    (without,) = whole(images=pictures, return_tensors="pt")["image_grid_thw"]
+    images = vllm.images_of(replace(request, resize=None))
+    (without,) = whole(images=images, return_tensors="pt")["image_grid_thw"]
     assert seen.prod() != without.prod(), "which is why"
 
 

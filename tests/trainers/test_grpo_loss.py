@@ -207,7 +207,7 @@ def test_the_stored_step_is_one_that_can_be_told_from_others(name):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rollout_that_is_masked_as_a_whole_is_as_in_trl(kind):
-    """TRL can leave out replies that were cut."""
+    """TRL can leave out responses that were cut."""
     one = rollouts(5)
     one.mask[2] = 0
     logp = one.logp.clone().requires_grad_()

@@ -141,23 +141,23 @@ def test_what_an_environment_noted_and_a_second_pass_said_is_kept(tmp_path):
     assert numbers_of([group], [[{"total": 1.0}]])["second_length"] == [2]
 
 
-def placed(reply, *, canvas=(100, 50), frames=((0,),), length=1, forms=(AnswerForm.MASK,)):
-    """The places of a reply to a question about a 200 × 100 picture, or a video of such frames."""
+def placed(response, *, canvas=(100, 50), frames=((0,),), length=1, forms=(AnswerForm.MASK,)):
+    """The places of a response to a question about a 200 × 100 image, or a video of such frames."""
     pixels = [np.zeros((100, 200, 3), dtype=np.uint8)] * length
     shown = media.pixels(pixels, times=range(length), is_video=length > 1, id="x")
     query = Query(id="q", text="?", media=(shown,), forms=forms)
     sample = Sample(id="q", query=query, target=Target(answer=Answer(no_target=True)))
     request = ChatRequest(key="q", text="?", media=(shown,), frames=frames)
-    return places_of(Boxes().parse, Example("t", sample, request, canvas), reply)
+    return places_of(Boxes().parse, Example("t", sample, request, canvas), response)
 
 
 class Boxes:
     """A grammar of four numbers, after a frame where one is named."""
 
-    def parse(self, reply):
-        frame, rest = split_frame(reply)
+    def parse(self, response):
+        frame, rest = split_frame(response)
         if rest.strip() == "raise":
-            raise ParseError("reply", expected="four numbers", found="none")
+            raise ParseError("response", expected="four numbers", found="none")
         if not rest.strip() or not rest.strip()[0].isdigit():
             return ParseResult(error="no numbers")
         left, top, right, bottom = map(float, rest.split())
@@ -165,7 +165,7 @@ class Boxes:
         return ParseResult(items=(item,), frame=frame)
 
 
-def test_places_are_kept_in_pixels_of_the_original_picture():
+def test_places_are_kept_in_pixels_of_the_original_image():
     assert placed("10 5 50 25") == {
         "frame": 0,
         "boxes": [[20, 10, 100, 50]],
@@ -181,9 +181,9 @@ def test_the_frame_of_places_is_the_one_that_was_shown_alone_or_is_named():
     assert placed("1 1 2 2", frames=((0, 2, 5),), length=8)["frame"] == 4
 
 
-@pytest.mark.parametrize(("reply", "why"), [("", "no numbers"), ("raise", "four numbers")])
-def test_a_reply_outside_the_grammar_is_kept_with_the_reason(reply, why):
-    kept = placed(reply)
+@pytest.mark.parametrize(("response", "why"), [("", "no numbers"), ("raise", "four numbers")])
+def test_a_response_outside_the_grammar_is_kept_with_the_reason(response, why):
+    kept = placed(response)
     assert kept["boxes"] == kept["points"] == [] and why in kept["unread"]
 
 

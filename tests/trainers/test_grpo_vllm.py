@@ -1,4 +1,4 @@
-"""What reaches vLLM, for which something stands in: tokens and pictures of every rollout."""
+"""What reaches vLLM, for which something stands in: tokens and images of every rollout."""
 
 import inspect
 import threading
@@ -30,9 +30,9 @@ SAID = [7, 8]
 
 def shown(name, size, frames=1):
     draw = np.random.default_rng(len(name))
-    pictures = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8) for _ in range(frames)]
+    images = [draw.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8) for _ in range(frames)]
     return media.pixels(
-        pictures, times=[place / 4 for place in range(frames)], is_video=frames > 1, id=name
+        images, times=[place / 4 for place in range(frames)], is_video=frames > 1, id=name
     )
 
 
@@ -69,7 +69,7 @@ def runs(tokens, token):
     return [len(run) for run in joined.split()]
 
 
-def test_a_clip_is_refused_and_a_frame_of_it_is_a_picture():
+def test_a_clip_is_refused_and_a_frame_of_it_is_an_image():
     with pytest.raises(UsageError, match=r"vllm with videos, request film.*a clip of 2 frames"):
         images_of(CLIP)
     (frame,) = images_of(ChatRequest(key="one", text="?", media=(FILM,), frames=((3,),)))
@@ -108,17 +108,17 @@ class Llm:
 class Client:
     """A server's client."""
 
-    def image_features(self, pictures):
-        self.pictures = pictures
-        return [one and {"mm_placeholders": {"image": [{}] * len(one)}} for one in pictures]
+    def image_features(self, images):
+        self.images = images
+        return [one and {"mm_placeholders": {"image": [{}] * len(one)}} for one in images]
 
     def generate(self, prompts, *, features, n, **others):
         self.prompts, self.features, self.sampling = prompts, features, {"n": n, **others}
-        replies = len(prompts) * n
+        responses = len(prompts) * n
         return {
             "prompt_ids": prompts,
-            "completion_ids": [list(SAID)] * replies,
-            "logprobs": [[[-0.5] for _ in SAID]] * replies,
+            "completion_ids": [list(SAID)] * responses,
+            "logprobs": [[[-0.5] for _ in SAID]] * responses,
         }
 
 
@@ -159,8 +159,8 @@ def rollout(request, *more):
     """One rollout: a request, and what it leads to; comes to all its responses."""
     found = []
     for one in (request, *more):
-        (reply,) = yield (one,)
-        found.append(reply)
+        (response,) = yield (one,)
+        found.append(response)
     return found
 
 
@@ -180,15 +180,15 @@ def groups(requests, *more):
 def test_every_rollout_reaches_vllm_with_its_tokens_and_its_images(processor, monkeypatch, mode):
     llm, client = Llm(), Client()
     chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
-    replies = chat.converse(groups(REQUESTS))
-    assert [[one.tokens for one in several] for several in replies] == [[tuple(SAID)]] * 15
+    responses = chat.converse(groups(REQUESTS))
+    assert [[one.tokens for one in several] for several in responses] == [[tuple(SAID)]] * 15
     assert [len(one) for one in chat.logps.values()] == [len(SAID)] * 15
     assert set().union(*chat.logps.values()) == {-0.5}
     whole = [processor_inputs(processor, [one]) for one in REQUESTS]
     tokens = [one["input_ids"][0].tolist() for one in whole]
     if mode == "server":  # each prompt once, and its images
         assert (client.prompts, client.sampling["n"]) == (tokens, GROUP)
-        seen = client.pictures
+        seen = client.images
         for request, ids, features in zip(REQUESTS, tokens, client.features, strict=True):
             assert (features is None) == (not request.media)
             if features is not None:
@@ -215,7 +215,7 @@ def test_vllm_sees_no_images_where_there_are_none(processor, monkeypatch, mode):
     chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
     assert len(chat.converse(groups(BARE))) == GROUP
     if mode == "server":
-        assert client.features is None and not hasattr(client, "pictures")
+        assert client.features is None and not hasattr(client, "images")
     else:
         assert [set(one) for one in llm.prompts] == [{"prompt_token_ids"}] * GROUP
 

@@ -55,7 +55,7 @@ def task(data, spec):
     return plugins.build("tasks", parse(spec), data)
 
 
-def replies(model, task, **options):
+def responses(model, task, **options):
     made = list(examples_of(plugins.build("models", parse(model)), [task], **options))
     assert not [one for one in made if isinstance(one, Dropped)]
     return made
@@ -104,20 +104,20 @@ def test_data_that_is_no_generated_world_cannot_be_told_of(data, tmp_path):
         shapes_told(apart, next(samples_of(apart)))
 
 
-def test_supervised_replies_hold_reasoning_description_and_answer(data):
+def test_supervised_responses_hold_reasoning_description_and_answer(data):
     told = told_by("shapes", task(data, REASONED))
-    made = replies(DR2SEG, told, reasoning="short", complete=described)
+    made = responses(DR2SEG, told, reasoning="short", complete=described)
     assert made
     for one, sample in zip(made, samples_of(told), strict=True):
-        assert reasoning(one.reply) == sample.target.extra["rationale"]
-        assert description(one.reply) == sample.target.extra["description"]
-        assert between(one.reply, "answer").startswith('[{"bbox_2d"')
+        assert reasoning(one.response) == sample.target.extra["rationale"]
+        assert description(one.response) == sample.target.extra["description"]
+        assert between(one.response, "answer").startswith('[{"bbox_2d"')
 
 
 def test_without_a_description_of_its_own_a_sample_is_described_by_its_question(data):
     plain = task(data, REASONED)
-    made = replies(DR2SEG, plain, complete=described)
-    assert [description(one.reply) for one in made] == [
+    made = responses(DR2SEG, plain, complete=described)
+    assert [description(one.response) for one in made] == [
         sample.query.text for sample in samples_of(plain)
     ]
 
@@ -125,7 +125,7 @@ def test_without_a_description_of_its_own_a_sample_is_described_by_its_question(
 def test_a_grammar_without_descriptions_learns_none(data):
     model = plugins.build("models", parse("visionreasoner(backend=stored,segmenter=box)"))
     made = list(examples_of(model, [task(data, REASONED)], complete=described))
-    assert {one.why for one in made} == {"no reply says its answer"}
+    assert {one.why for one in made} == {"no response says its answer"}
     with pytest.raises(ParseError):
         described(next(samples_of(task(data, REASONED))), None, "<think></think><answer>")
 
@@ -144,24 +144,26 @@ def test_supervised_graphs_are_the_true_ones(data, in_reasoning):
         extra_of("shapes"),
         listed=lambda sample: categories(graphs_of(sample)),
     )
-    made = replies(VIDEO_STR, asked, complete=partial(with_graph, in_reasoning=in_reasoning))
+    made = responses(VIDEO_STR, asked, complete=partial(with_graph, in_reasoning=in_reasoning))
     drawn = 0
     for one, sample in zip(made, samples_of(asked), strict=True):
-        truth = middle(graphs_of(sample), one.request.frames[0])
-        if "<graph>" not in one.reply:
-            assert truth is None
+        ground_truth = middle(graphs_of(sample), one.request.frames[0])
+        if "<graph>" not in one.response:
+            assert ground_truth is None
             continue
         drawn += 1
-        assert well_formed(one.reply, aid="graph")
-        assert one.reply.startswith("<think><graph>") == in_reasoning
-        assert node_reward(graph(one.reply), truth.nodes, sigma=1.0) > 0.9
+        assert well_formed(one.response, aid="graph")
+        assert one.response.startswith("<think><graph>") == in_reasoning
+        assert node_reward(graph(one.response), ground_truth.nodes, sigma=1.0) > 0.9
     assert drawn > len(made) / 2
 
 
 def test_no_graph_is_drawn_where_none_is_asked_for(data):
     asked = extended(task(data, "shapes_qa(split=train)"), extra_of("shapes"), listed=lambda _: ())
     plain = VIDEO_STR.replace("prompt=short", "prompt=short,graph=off")
-    assert not any("<graph>" in one.reply for one in replies(plain, asked, complete=with_graph))
+    assert not any(
+        "<graph>" in one.response for one in responses(plain, asked, complete=with_graph)
+    )
 
 
 def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
@@ -178,7 +180,7 @@ def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
         video_str_sft(graphs="no-such-file")
 
 
-def test_what_completes_a_reply_is_a_setting_or_none():
+def test_what_completes_a_response_is_a_setting_or_none():
     assert sft().describe()["descriptions"] is False
     assert sft(descriptions=True).complete is described
     json.dumps(dict(sft(descriptions=True, told="shapes").describe()))
@@ -193,14 +195,14 @@ def test_what_completes_a_reply_is_a_setting_or_none():
     st.lists(st.floats(0, 1), min_size=2, max_size=12),
 )
 @example(7.88023581323353e-106, 1, [0.0, 1.0])
-def test_a_gain_that_all_pictures_share_is_found_exactly(by, seeds, before):
+def test_a_gain_that_all_images_share_is_found_exactly(by, seeds, before):
     before = np.array(before)
     found = learned.gain([before + by] * seeds, [before] * seeds)
     assert found.value == pytest.approx(by, abs=1e-12)
     assert found.interval == pytest.approx((by, by), abs=1e-9)
 
 
-def test_the_difficulty_of_pictures_cancels_and_that_of_seeds_does_not():
+def test_the_difficulty_of_images_cancels_and_that_of_seeds_does_not():
     draw = np.random.default_rng(0)
     hard = draw.normal(0, 10, 40)
     steady = learned.gain([hard + 1, hard + 1, hard + 1.0], [hard, hard, hard])
@@ -277,7 +279,7 @@ def test_what_was_made_by_the_same_command_is_not_made_again(tmp_path, monkeypat
 # Curves
 
 
-def test_a_figure_is_a_picture_with_every_recipe_in_its_key():
+def test_a_figure_is_an_image_with_every_recipe_in_its_key():
     panels = [
         figure.Panel("a < b", {"one": [{1: 0.0, 2: 1.0}, {1: 0.5, 2: 0.7}], "two": [{1: 3.0}]}),
         figure.Panel("empty", {"one": [], "two": []}),

@@ -1,4 +1,4 @@
-"""What is read from the rollouts and replies that a study keeps."""
+"""What is read from the rollouts and responses that a study keeps."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 from harness import plugins
 from harness.cli.data import writers
-from harness.model import ChatReply
+from harness.model import ChatResponse
 from harness.run.plan import samples_of
 from harness.spec import parse
 from harness.types import AnswerForm
@@ -38,7 +38,7 @@ def cells(*rollouts, letters=None):
     return dict(zip(maps_read.COLUMNS, line.strip("| ").split(" | "), strict=True))
 
 
-def test_a_reply_that_cannot_be_read_counts_as_wrong_in_its_group():
+def test_a_response_that_cannot_be_read_counts_as_wrong_in_its_group():
     said = cells(
         rollout(f"<think>{MAP}</think><answer>B</answer>", 1.5),
         rollout("<think></think><answer>B</answer>", 1.0),
@@ -71,7 +71,7 @@ def test_where_nothing_is_right_or_kept_there_is_no_number():
     }
 
 
-def test_questions_with_options_are_told_by_the_data_and_not_by_the_reply(data, tmp_path):
+def test_questions_with_options_are_told_by_the_data_and_not_by_the_response(data, tmp_path):
     letters = maps_read.letters_of(data)
     every = list(samples_of(plugins.build("tasks", parse(maps_read.STUDIES["spacer"].tasks), data)))
     lettered = [one for one in every if one.query.form is AnswerForm.CHOICE]
@@ -98,7 +98,7 @@ def test_a_place_beyond_the_canvas_is_mirrored_onto_its_edge():
     assert graphs_read.mirrored('{"star": [200, 3, 5]}') == '{"star": [0, 165, 5]}'
 
 
-def test_a_reply_is_begun_again_with_its_first_graph_alone():
+def test_a_response_is_begun_again_with_its_first_graph_alone():
     graph = '<think><graph>{"star": [2, 3, 5]}</graph>'
     found = graphs_read.BEGUN.match(f"{graph} and <graph>{{}}</graph></think>")
     assert found is not None and found.group() == graph
@@ -110,5 +110,7 @@ def test_what_is_right_is_the_part_of_letters_that_are_true(data):
     lettered = [one for one in every if one.query.form is AnswerForm.CHOICE][:4]
     true = [one.target.answer.choice for one in lettered]
     other = "A" if true[3] != "A" else "B"
-    said = [ChatReply(text=f"<think></think><answer>{one}</answer>") for one in (*true[:3], other)]
+    said = [
+        ChatResponse(text=f"<think></think><answer>{one}</answer>") for one in (*true[:3], other)
+    ]
     assert graphs_read.right(lettered, said) == 0.75

@@ -122,17 +122,17 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
     mapped = 0
     for one in made:
         assert not isinstance(one, Dropped)
-        rollouts = (Rollout(text=one.reply, tokens=100),) * 2
+        rollouts = (Rollout(text=one.response, tokens=100),) * 2
         group = Group(
             sample=known[one.sample], rollouts=rollouts, canvas=(168, 168), count_tokens=len
         )
         terms = trainer.reward(group)[0]
         assert terms["format"] == 1
-        assert drawn(one.reply) == ("<map>" in one.request.text)
-        assert terms["accuracy"] == pytest.approx(2.0 if drawn(one.reply) else 1.0)
-        assert terms.get("map") == (pytest.approx(1) if drawn(one.reply) else None)
+        assert drawn(one.response) == ("<map>" in one.request.text)
+        assert terms["accuracy"] == pytest.approx(2.0 if drawn(one.response) else 1.0)
+        assert terms.get("map") == (pytest.approx(1) if drawn(one.response) else None)
         assert terms[TOTAL] > terms["accuracy"] + terms["format"], "its length is paid for"
-        mapped += drawn(one.reply)
+        mapped += drawn(one.response)
     assert mapped > len(made) / 2
 
 
@@ -319,8 +319,8 @@ def test_a_saved_study_says_what_its_trainings_were_like_and_what_made_them(tmp_
         studies.CONTROL: 2,
     }
     assert saved["training"][studies.METHOD][1]["first"]["reward"] == 2.0
-    picture = ElementTree.parse(tmp_path / "IMAGES" / "learning_some.svg").getroot()
-    said = {one.text for one in picture.iter("{http://www.w3.org/2000/svg}text")}
+    image = ElementTree.parse(tmp_path / "IMAGES" / "learning_some.svg").getroot()
+    said = {one.text for one in image.iter("{http://www.w3.org/2000/svg}text")}
     assert {studies.METHOD, studies.CONTROL, "reward of the method"} <= said
 
 

@@ -1,4 +1,4 @@
-"""Pictures are known again however they were saved, and others are not taken for them."""
+"""Images are known again however they were saved, and others are not taken for them."""
 
 import io
 from functools import cache
@@ -17,28 +17,28 @@ from harness.run.likeness import (
     KEPT,
     Likeness,
     between,
+    image_hash,
     media_hash,
     media_hashes,
-    picture_hash,
 )
 
 
 def scene(seed, size=(320, 240)):
-    """A picture of some discs on a ground that fades."""
+    """An image of some discs on a ground that fades."""
     generator = np.random.default_rng(seed)
     width, height = size
     rows, columns = np.mgrid[:height, :width]
-    picture = np.zeros((height, width, 3))
-    picture += (generator.integers(60, 200) + 40 * columns / width - 30 * rows / height)[..., None]
+    image = np.zeros((height, width, 3))
+    image += (generator.integers(60, 200) + 40 * columns / width - 30 * rows / height)[..., None]
     for _ in range(5):
         x, y, radius = generator.uniform((0, 0, 15), (width, height, 60))
-        picture[(columns - x) ** 2 + (rows - y) ** 2 < radius**2] = generator.integers(0, 255, 3)
-    return picture.clip(0, 255).astype(np.uint8)
+        image[(columns - x) ** 2 + (rows - y) ** 2 < radius**2] = generator.integers(0, 255, 3)
+    return image.clip(0, 255).astype(np.uint8)
 
 
-def saved(picture, size, quality):
+def saved(image, size, quality):
     file = io.BytesIO()
-    Image.fromarray(picture).resize(size, Image.Resampling.BILINEAR).save(
+    Image.fromarray(image).resize(size, Image.Resampling.BILINEAR).save(
         file, "JPEG", quality=quality
     )
     return np.asarray(Image.open(file).convert("RGB"))
@@ -53,9 +53,9 @@ def passed_over(seed):
         rough = generator.normal(size=(cells, cells * 504 // 288)).astype(np.float32)
         finer = Image.fromarray(rough).resize((504, 288), Image.Resampling.BICUBIC)
         wall += np.asarray(finer) / cells**0.5
-    picture = Image.fromarray((128 + 40 * wall).clip(0, 255).astype(np.uint8)).convert("RGB")
+    image = Image.fromarray((128 + 40 * wall).clip(0, 255).astype(np.uint8)).convert("RGB")
     left = (k // 2 for k in range(240))
-    return [np.asarray(picture.crop((x, 0, x + 384, 288)).reduce(4)) for x in left]
+    return [np.asarray(image.crop((x, 0, x + 384, 288)).reduce(4)) for x in left]
 
 
 def film(seed, chosen=slice(None)):
@@ -82,14 +82,14 @@ def distance(one, other):
 @pytest.mark.parametrize(
     ("size", "quality"), [((840, 840), 90), ((160, 120), 50), ((224, 168), 30)]
 )
-def test_a_picture_that_was_squashed_shrunk_or_compressed_is_known(size, quality):
-    known = Likeness(picture_hash(scene(seed)) for seed in range(20))
-    assert all(picture_hash(saved(scene(seed), size, quality)) in known for seed in range(20))
+def test_an_image_that_was_squashed_shrunk_or_compressed_is_known(size, quality):
+    known = Likeness(image_hash(scene(seed)) for seed in range(20))
+    assert all(image_hash(saved(scene(seed), size, quality)) in known for seed in range(20))
 
 
-def test_other_pictures_are_not_known():
-    known = Likeness(picture_hash(scene(seed)) for seed in range(20))
-    others = [picture_hash(scene(seed)) for seed in range(100, 160)]
+def test_other_images_are_not_known():
+    known = Likeness(image_hash(scene(seed)) for seed in range(20))
+    others = [image_hash(scene(seed)) for seed in range(100, 160)]
     assert not any(one in known for one in others)
 
 
@@ -104,17 +104,17 @@ def test_so_many_bits_may_differ_and_no_more(packed, flipped):
     assert (second in Likeness([first])) == (len(flipped) <= ALIKE)
 
 
-def test_a_plain_picture_looks_like_nothing():
+def test_a_plain_image_looks_like_nothing():
     plain = np.full((40, 50, 3), 128, dtype=np.uint8)
-    assert picture_hash(plain) == ""
-    known = Likeness(["", picture_hash(scene(1))])
+    assert image_hash(plain) == ""
+    known = Likeness(["", image_hash(scene(1))])
     assert len(known) == 1 and "" not in known and "ab" not in known
-    assert picture_hash(scene(1)) not in Likeness([])
+    assert image_hash(scene(1)) not in Likeness([])
 
 
 def test_brightness_is_no_shape():
     dark = (scene(3) * 0.6).astype(np.uint8)
-    assert distance(picture_hash(dark), picture_hash(scene(3))) <= 8
+    assert distance(image_hash(dark), image_hash(scene(3))) <= 8
 
 
 @pytest.mark.parametrize("frames", [1, 2, 7, 8, 9, 31, 240, 1001])
@@ -151,13 +151,13 @@ def test_another_video_is_not_known():
 
 def test_a_video_that_was_known_by_its_middle_alone_is_known_still():
     assert known_again(film(3), still(3, 120))
-    assert picture_hash(film(3).frame(120)) in media_hash(film(3))
+    assert image_hash(film(3).frame(120)) in media_hash(film(3))
 
 
 def test_a_video_that_does_not_move_has_one_hash_and_a_black_one_none():
     frame = scene(5)
     calm = media.pixels([frame] * 20, times=range(20), is_video=True, id="v")
-    assert media_hash(calm) == (picture_hash(frame),)
+    assert media_hash(calm) == (image_hash(frame),)
     black = media.pixels([frame * 0] * 20, times=range(20), is_video=True, id="b")
     assert media_hash(black) == ()
 
@@ -166,12 +166,12 @@ def test_what_cannot_be_decoded_is_nothing(tmp_path):
     paths = [tmp_path / f"{k}.png" for k in range(3)]
     for k, path in enumerate(paths):
         Image.fromarray(scene(k)).save(path)
-    picture, video = media.image(paths[1]), media.frame_files(paths)
+    image, video = media.open_image(paths[1]), media.frame_files(paths)
     paths[1].write_bytes(paths[1].read_bytes()[:200])
     paths[2].unlink()
-    first = picture_hash(scene(0))
-    assert media_hash(picture) == () and media_hash(video) == (first,)
-    samples = [("a", (video, picture)), ("b", ()), ("c", (video,))]
+    first = image_hash(scene(0))
+    assert media_hash(image) == () and media_hash(video) == (first,)
+    samples = [("a", (video, image)), ("b", ()), ("c", (video,))]
     assert list(media_hashes(samples)) == [(first,), (), (first,)]
 
 
@@ -179,9 +179,9 @@ def test_a_video_with_many_questions_is_decoded_once(monkeypatch):
     looked = []
     monkeypatch.setattr(likeness, "TOGETHER", 2)
     monkeypatch.setattr(likeness, "media_hash", lambda one, parts: looked.append(one) or (one.id,))
-    whole, cut, picture = film(1), film(1, slice(20)), still(1, 0)
+    whole, cut, image = film(1), film(1, slice(20)), still(1, 0)
     samples = [("a", (whole,))] * 5 + [("a", (cut, whole)), ("b", (whole,))]
     found = [tuple(one.id for one in shown) for _, shown in samples]
     assert list(media_hashes(samples)) == found
     assert sorted(one.id for one in looked) == sorted([whole.id] * 3 + [cut.id])
-    assert list(media_hashes([("a", (picture,))] * 2)) == [(picture.id,)] * 2
+    assert list(media_hashes([("a", (image,))] * 2)) == [(image.id,)] * 2

@@ -1,4 +1,6 @@
-"""pocket's training program: lessons say the truth, its arithmetic is the architecture's own."""
+"""pocket's training program: lessons say the ground truth, its arithmetic is the architecture's
+own.
+"""
 
 import json
 import math
@@ -62,7 +64,7 @@ SMALL = Architecture(
     vision_heads=2,
     vision_intermediate_size=96,
 )
-FEW = pocket(stills=2, counts=1, videos=1, pictures=1, see_until=0.0, easy_until=0.0)
+FEW = pocket(stills=2, counts=1, videos=1, images=1, see_until=0.0, easy_until=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,7 @@ def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind
     batch = batches(text_first=text_first)[kind]
     tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
     forward = Forward(network, tap=1, grid=12)
-    pixel_patches = patches(tensors["pictures"])
+    pixel_patches = patches(tensors["images"])
     with torch.no_grad():
         states = forward(
             pixel_patches, *(tensors[name] for name in ("tokens", "positions", "owner", "seen"))
@@ -150,19 +152,19 @@ def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint, tokenizer)
         batch = collator.batch([Drawn(view, (lesson,))], intervals=[2])
         assert _prompt(batch, 0) == inputs["input_ids"][0].tolist()
         name = "pixel_values_videos" if len(frames) > 1 else "pixel_values"
-        ours = _both_moments(patches(torch.from_numpy(batch.pictures))[0])
+        ours = _both_moments(patches(torch.from_numpy(batch.images))[0])
         assert (ours - inputs[name]).abs().max() < 1e-6
         if len(frames) > 1:
             assert float(inputs["second_per_grid_ts"][0]) == 2.0
 
 
-def test_replies_about_places_are_read_as_the_boxes_of_what_is_meant():
+def test_responses_about_places_are_read_as_the_boxes_of_what_is_meant():
     for index in range(12):
         scene = draw_scene(2, family="still", split="train", index=index)
         view = View(scene, (0,))
         for question in list(attributes(scene))[:6]:
             lesson = located(view, question)
-            read = grammar.parse(lesson.reply, strict=True)
+            read = grammar.parse(lesson.response, strict=True)
             assert read.error is None
             boxes = sorted(tuple(map(int, item.box)) for item in read.items)
             assert boxes == sorted(
@@ -170,7 +172,7 @@ def test_replies_about_places_are_read_as_the_boxes_of_what_is_meant():
             )
             for span in lesson.spans:
                 assert span.thing in question.referents
-                assert lesson.reply[span.start : span.end].strip()
+                assert lesson.response[span.start : span.end].strip()
 
 
 def test_a_swapped_lesson_answers_what_its_reasoning_says():
@@ -179,10 +181,10 @@ def test_a_swapped_lesson_answers_what_its_reasoning_says():
     question = next(one for one in attributes(scene) if len(one.referents) == 1)
     other = next(i for i in range(len(scene.things)) if i not in question.referents)
     lesson = located(view, question, named=other)
-    told, thing = grammar.parse(lesson.reply), scene.things[other]
+    told, thing = grammar.parse(lesson.response), scene.things[other]
     assert thing.colour in told.think and thing.shape in told.think
     assert tuple(map(int, told.items[0].box)) == tuple(map(int, view.boxes[0][other]))
-    assert lesson.reply[lesson.learned_from :].startswith("</think>"), "the name itself is given"
+    assert lesson.response[lesson.learned_from :].startswith("</think>"), "the name itself is given"
 
 
 @pytest.mark.parametrize("family", ["qa", "qa_video", "arrivals"])
@@ -194,7 +196,7 @@ def test_every_kind_of_question_in_words_has_a_lesson_with_its_answer(family):
         for qa in ask_qa(scene, number=6):
             lesson = in_words(view, qa)
             said = str(round(float(qa.answer))) if qa.is_number else qa.letter
-            assert lesson.reply.endswith(f"</think><answer>{said}</answer>")
+            assert lesson.response.endswith(f"</think><answer>{said}</answer>")
             assert qa.text in lesson.prompt
             told.add(qa.kind)
     assert len(told) >= len(KINDS_OF_QA[family]) - 2, "nearly every kind occurs"
@@ -214,17 +216,17 @@ def copies():
                         yield view, None, located(view, question, frame=frame, numbered=numbered)
 
 
-def test_what_a_reply_says_again_is_looked_for_where_it_was_said():
+def test_what_a_response_says_again_is_looked_for_where_it_was_said():
     found = set()
     for _, qa, lesson in copies():
         for copy in lesson.copies:
-            said = lesson.reply[copy.start : copy.end]
-            told = (lesson.prompt if copy.in_prompt else lesson.reply)[slice(*copy.source)]
+            said = lesson.response[copy.start : copy.end]
+            told = (lesson.prompt if copy.in_prompt else lesson.response)[slice(*copy.source)]
             if copy.in_prompt and qa is not None:
                 assert said == qa.letter and told == qa.answer
                 found.add("letter")
             elif copy.in_prompt:
-                assert said == told and lesson.reply.startswith(f"<frame>{said}</frame>")
+                assert said == told and lesson.response.startswith(f"<frame>{said}</frame>")
                 found.add("frame")
             else:
                 assert copy.source[1] <= copy.start
@@ -271,13 +273,13 @@ def follows(kind, said, told):
     return "word"
 
 
-def test_what_comes_into_the_picture_is_told_in_its_order():
+def test_what_comes_into_the_image_is_told_in_its_order():
     asked = 0
     for index in range(30):
         scene = draw_scene(7, family="arrivals", split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
         for qa in KINDS_OF_QA["arrivals"]["enter_count"](scene):
-            think = grammar.parse(in_words(view, qa).reply).think
+            think = grammar.parse(in_words(view, qa).response).think
             listed, _, number = think.rpartition(": ")
             rows = [row.rsplit(" ", 1) for row in listed.split(", ")]
             first = {thing: view.ends(thing)[0] for thing, _ in qa.named}
@@ -321,7 +323,7 @@ def test_each_of_several_is_held_against_the_best_so_far(kind):
         scene = draw_scene(7, family=family, split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
         for qa in KINDS_OF_QA[family][kind](scene):
-            think = grammar.parse(in_words(view, qa, sizes_held=True).reply).think
+            think = grammar.parse(in_words(view, qa, sizes_held=True).response).think
             listed, _, outcome = think.rpartition(": ")
             rows = listed.split(", ")[kind == "nearest" :]  # the first is what they are near to
             assert len(rows) == len(qa.options)
@@ -353,7 +355,7 @@ def test_of_sizes_all_are_told_and_then_the_outcome(kind):
         scene = draw_scene(7, family="qa", split="train", index=index)
         view = View(scene, (0,))
         for qa in KINDS_OF_QA["qa"][kind](scene):
-            think = grammar.parse(in_words(view, qa).reply).think
+            think = grammar.parse(in_words(view, qa).response).think
             listed, _, outcome = think.rpartition(": ")
             sides = dict(map(told_last, listed.split(", ")))
             pick = min if "small" in qa.text.partition(",")[0] else max
@@ -379,7 +381,7 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
             assert set(question.referents) < set(question.among)
             lesson = located(view, question, frame=frame, numbered=view.frames)
             assert lesson.meant == question.among
-            listed, _, meant = grammar.parse(lesson.reply, strict=True).think.rpartition(": ")
+            listed, _, meant = grammar.parse(lesson.response, strict=True).think.rpartition(": ")
             things = view.in_order(question.among, frame)
             answers = view.in_order(question.referents, frame)
             assert meant == ", ".join(words_for(scene.things[one]) for one in answers)
@@ -402,8 +404,8 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
                 assert (row[10] == "yes") == (thing in question.referents)
                 found.update(filter(None, row.group(4, 7, 8, 9)))
             for copy in lesson.copies[1:]:  # after the frame's number
-                words = lesson.reply[copy.start : copy.end]
-                source = lesson.reply[slice(*copy.source)]
+                words = lesson.response[copy.start : copy.end]
+                source = lesson.response[slice(*copy.source)]
                 follows("motion", words, source)
                 assert words in source or copy.start == copy.source[1] + 1, "it follows at once"
             assert len(lesson.copies) == 1 + 3 * len(things) + len(answers)
@@ -419,7 +421,7 @@ def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer, text_f
         written = "".join(
             tokenizer.decode([batch.tokens[row][place + 1]]) for row, place in batch.copies
         )
-        said = "".join(lesson.reply[one.start : one.end] for one in lesson.copies)
+        said = "".join(lesson.response[one.start : one.end] for one in lesson.copies)
         assert written.replace(" ", "") == said.replace(" ", ""), "a word's token has its blank"
         for (row, place), source in zip(batch.copies, batch.sources, strict=True):
             assert source.any() and not source[place + 1 :].any(), "it was said before"
@@ -529,7 +531,7 @@ def test_batches_depend_on_seed_and_step_alone():
     for kind, batch in once.items():
         for name, array in batch.arrays().items():
             assert np.array_equal(array, again[kind].arrays()[name]), name
-    assert not np.array_equal(once["stills"].pictures, other["stills"].pictures)
+    assert not np.array_equal(once["stills"].images, other["stills"].images)
 
 
 def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
@@ -554,7 +556,7 @@ def small(**settings):
         "stills": 1,
         "counts": 1,
         "videos": 1,
-        "pictures": 1,
+        "images": 1,
         "layers": 2,
         "intermediate_size": 64,
         "vision_layers": 1,

@@ -66,7 +66,7 @@ def test_every_question_is_counted_once_in_each_part_of_the_table(run):
     assert set(right) <= set(pocket_misses.ROWS)
 
 
-def test_things_are_found_again_by_their_boxes_in_the_picture():
+def test_things_are_found_again_by_their_boxes_in_the_image():
     for index in range(6):
         scene = draw_scene(8, family="referring", split="val", index=index)
         view = View(scene, (0,))

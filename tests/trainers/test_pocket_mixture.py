@@ -15,7 +15,7 @@ from harness.trainers.pocket.mixture import (
     Shares,
     _absent,
     draw_counts,
-    draw_pictures,
+    draw_images,
     draw_stills,
 )
 from harness.trainers.pocket.views import View
@@ -66,7 +66,7 @@ def test_stills_are_of_every_family_that_is_asked_about():
     drawn = draw_stills(replace(Shares(), stills=40), most_things=8, **given)
     assert {one.view.scene.family for one in drawn} == set(STILLS)
     assert {one.view.scene.split for one in drawn} == {"train"}
-    shown = draw_pictures(replace(Shares(), pictures=20), **given)
+    shown = draw_images(replace(Shares(), images=20), **given)
     assert {one.view.scene.family for one in shown} == {"referring", "still", "count"}
     assert not any(one.lessons for one in shown)
 

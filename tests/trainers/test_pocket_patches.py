@@ -29,7 +29,7 @@ SMALL = pocket(
     stills=1,
     counts=1,
     videos=1,
-    pictures=1,
+    images=1,
     layers=2,
     intermediate_size=64,
     vision_layers=1,
@@ -45,14 +45,14 @@ def tokenizer():
 
 
 def test_patches_come_in_the_order_of_the_architecture():
-    """A picture whose patches each have a grey of their own, and a thing for each patch."""
+    """An image whose patches each have a grey of their own, and a thing for each patch."""
     scene = draw_scene(1, family="referring", split="train", index=0)
     view = View(scene, (0,))
     numbers = np.arange(144).reshape(12, 12)
     everywhere = np.kron(numbers, np.ones((14, 14), int))
     view.__dict__["masks"] = {0: np.stack([everywhere == number for number in range(144)])}
-    picture = torch.from_numpy(np.stack([everywhere] * 3, axis=-1).astype(np.uint8))
-    greys = patches(picture[None, None])[0, 0, :, 0, 0]
+    image = torch.from_numpy(np.stack([everywhere] * 3, axis=-1).astype(np.uint8))
+    greys = patches(image[None, None])[0, 0, :, 0, 0]
     shares = view.patch_shares(0)
     assert np.array_equal(np.sort(shares.max(0)), np.ones(144))
     assert np.array_equal(shares.argmax(0), greys.argsort().argsort().numpy())

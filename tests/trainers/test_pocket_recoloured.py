@@ -13,7 +13,7 @@ from harness.trainers.pocket.course import Course
 from harness.trainers.pocket.drawing import Drawing
 from harness.trainers.pocket.lessons import located
 from harness.trainers.pocket.losses import _kind_loss
-from harness.trainers.pocket.mixture import Drawn, Shares, draw_pictures, draw_stills
+from harness.trainers.pocket.mixture import Drawn, Shares, draw_images, draw_stills
 from harness.trainers.pocket.together import Alone
 from harness.trainers.pocket.trainer import pocket
 from harness.trainers.pocket.views import View
@@ -22,7 +22,7 @@ from harness.world.raster import render
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 
-SHARES = Shares(pictures=40, recoloured=0.7)
+SHARES = Shares(images=40, recoloured=0.7)
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +31,13 @@ def tokenizer():
 
 
 @pytest.fixture(scope="module")
-def pictures():
-    return [one for step in range(4) for one in draw_pictures(SHARES, seed=3, step=step)]
+def images():
+    return [one for step in range(4) for one in draw_images(SHARES, seed=3, step=step)]
 
 
-def test_some_things_have_a_colour_that_no_question_names(pictures):
-    things = sum(len(one.view.scene.things) for one in pictures)
-    fills = [fill for one in pictures for fill in one.view.fills.values()]
+def test_some_things_have_a_colour_that_no_question_names(images):
+    things = sum(len(one.view.scene.things) for one in images)
+    fills = [fill for one in images for fill in one.view.fills.values()]
     assert len(fills) / things == pytest.approx(0.7, abs=0.05)
     named = np.array([*COLOURS.values()])
     for fill in fills:
@@ -45,10 +45,10 @@ def test_some_things_have_a_colour_that_no_question_names(pictures):
     assert len(set(fills)) > 0.95 * len(fills)
 
 
-def test_shapes_and_sizes_of_all_combinations_are_shown_in_them(pictures):
+def test_shapes_and_sizes_of_all_combinations_are_shown_in_them(images):
     """And in the colours that have names no combination that is held out."""
     shown = set()
-    for one in pictures:
+    for one in images:
         for index, thing in enumerate(one.view.scene.things):
             combination = (thing.shape, thing.colour, thing.size)
             assert combination not in HELD_OUT
@@ -57,18 +57,18 @@ def test_shapes_and_sizes_of_all_combinations_are_shown_in_them(pictures):
     assert len(shown) == len(SHAPES) * len(SIZES)
 
 
-def test_they_are_seen_against_the_ground(pictures):
-    for one in pictures[:40]:
+def test_they_are_seen_against_the_ground(images):
+    for one in images[:40]:
         view = one.view
         ground = render(view.scene)[~view.masks[0].any(0)].mean(0)
         for fill in view.fills.values():
             assert np.abs(ground - fill).max() > 40
 
 
-def test_pictures_are_the_same_scenes_without_them(pictures):
+def test_images_are_the_same_scenes_without_them(images):
     named = replace(SHARES, recoloured=0.0)
-    plain = [one for step in range(4) for one in draw_pictures(named, seed=3, step=step)]
-    assert [one.view.scene for one in plain] == [one.view.scene for one in pictures]
+    plain = [one for step in range(4) for one in draw_images(named, seed=3, step=step)]
+    assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
     stills = draw_stills(Shares(stills=3, recoloured=0.7), seed=3, step=0, most_things=8)
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
@@ -132,7 +132,7 @@ def test_a_training_learns_from_them(tmp_path):
         stills=1,
         counts=1,
         videos=1,
-        pictures=3,
+        images=3,
         layers=2,
         intermediate_size=64,
         vision_layers=1,

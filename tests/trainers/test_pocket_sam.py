@@ -35,7 +35,7 @@ from harness.trainers.pocket_sam.steps import (  # noqa: E402
 
 SMALL = {
     "side": 64,
-    "pictures": 1,
+    "images": 1,
     "objects": 2,
     "videos": 1,
     "followed": 2,
@@ -104,11 +104,11 @@ def test_configurations_hold_settings_of_the_method():
 
 
 def test_a_step_shows_the_same_whenever_it_is_drawn():
-    one, other = (stills(0, 7, pictures=3, objects=4) for _ in range(2))
+    one, other = (stills(0, 7, images=3, objects=4) for _ in range(2))
     for first, second in zip(one, other, strict=True):
-        for name in ("picture", "points", "labels", "masks"):
+        for name in ("image", "points", "labels", "masks"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert not np.array_equal(one[0].points, stills(1, 7, pictures=3, objects=4)[0].points)
+    assert not np.array_equal(one[0].points, stills(1, 7, images=3, objects=4)[0].points)
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS), key=str), ids=str)
@@ -143,14 +143,16 @@ def test_clips_go_both_ways_and_start_with_what_is_asked_for():
 
 
 def test_a_perfect_mask_costs_next_to_nothing_and_a_wrong_one_much():
-    truth = torch.zeros(2, 16, 16)
-    truth[:, 4:9, 4:12] = 1
-    right, wrong = (truth * 2 - 1) * 20, (1 - truth * 2) * 20
-    assert (mask_losses(right, truth) < 0.02).all()
-    assert (mask_losses(wrong, truth) > 10).all()
-    assert (mask_losses(wrong, truth, background=0.1) < mask_losses(wrong, truth)).all()
-    assert reached_ious(right, truth).tolist() == [1.0, 1.0]
-    assert reached_ious(wrong, truth).tolist() == [0.0, 0.0]
+    ground_truth = torch.zeros(2, 16, 16)
+    ground_truth[:, 4:9, 4:12] = 1
+    right, wrong = (ground_truth * 2 - 1) * 20, (1 - ground_truth * 2) * 20
+    assert (mask_losses(right, ground_truth) < 0.02).all()
+    assert (mask_losses(wrong, ground_truth) > 10).all()
+    assert (
+        mask_losses(wrong, ground_truth, background=0.1) < mask_losses(wrong, ground_truth)
+    ).all()
+    assert reached_ious(right, ground_truth).tolist() == [1.0, 1.0]
+    assert reached_ious(wrong, ground_truth).tolist() == [0.0, 0.0]
     assert reached_ious(-torch.ones(1, 4, 4), torch.zeros(1, 4, 4)).tolist() == [1.0]
 
 
@@ -169,10 +171,10 @@ def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_pat
     network, processor = parts
     networks.save(network, processor, tmp_path)
     plain = Sam2Model.from_pretrained(tmp_path).eval()
-    asked = stills(0, 4, pictures=2, objects=3)
+    asked = stills(0, 4, images=2, objects=3)
     points = torch.from_numpy(np.stack([scaled(one, 64) for one in asked]))
     labels = torch.from_numpy(np.stack([one.labels for one in asked]))
-    shown = pixels(processor, [one.picture for one in asked])
+    shown = pixels(processor, [one.image for one in asked])
     with torch.no_grad():
         seen = forward.encoded(network, shown)
         said = forward.prompted(network, seen, points, labels, several=several)
@@ -230,7 +232,7 @@ def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
     network, processor = parts
     network.zero_grad()
     network.train()
-    asked = stills(0, 1, pictures=2, objects=3)
+    asked = stills(0, 1, images=2, objects=3)
     for several in (True, False):
         still_cost(network, processor, asked, several=several, background=1.0).loss.backward()
     drawn = clips(0, 2, videos=1, objects=3, frames=4)
@@ -330,9 +332,9 @@ def test_the_shipped_weights_can_be_made_again():
     assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
 
 
-def test_a_picture_without_anything_to_ask_for_is_never_shown():
+def test_an_image_without_anything_to_ask_for_is_never_shown():
     for step in range(4):
-        for one in stills(3, step, pictures=4, objects=2):
+        for one in stills(3, step, images=4, objects=2):
             assert isinstance(one, Asked) and one.masks.any(axis=(1, 2)).all()
         for clip in clips(3, step, videos=2, objects=2, frames=8):
             assert isinstance(clip, Clip) and clip.masks[0].any(axis=(1, 2)).all()

@@ -16,7 +16,7 @@ from harness.masks import Rle
 from harness.spec import parse
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.seg_zero import rewards
-from harness.trainers.seg_zero.rewards import Meant, SegZeroReward, circles, truth
+from harness.trainers.seg_zero.rewards import Meant, SegZeroReward, circles, ground_truth
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
@@ -24,21 +24,21 @@ MEANT = Meant(Box(100, 100, 300, 300), (Point(150, 150), Point(250, 250)))
 GOOD = {"bbox": [100, 100, 300, 300], "points_1": [150, 150], "points_2": [250, 250]}
 
 
-def replies():
-    spec = importlib.util.spec_from_file_location("golden_replies", GOLDEN / "replies.py")
+def responses():
+    spec = importlib.util.spec_from_file_location("golden_responses", GOLDEN / "responses.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def bits(reply, meant, semantics):
+def bits(response, meant, semantics):
     given = {"semantics": semantics}
     return [
-        rewards.thinking_format(reply),
-        rewards.answer_format(reply, **given),
-        rewards.box_iou(reply, meant, **given),
-        rewards.box_l1(reply, meant, **given),
-        rewards.points_l1(reply, meant, **given),
+        rewards.thinking_format(response),
+        rewards.answer_format(response, **given),
+        rewards.box_iou(response, meant, **given),
+        rewards.box_l1(response, meant, **given),
+        rewards.points_l1(response, meant, **given),
     ]
 
 
@@ -46,13 +46,13 @@ def said(value):
     return f"<think>so</think><answer>{json.dumps(value)}</answer>"
 
 
-def test_ten_thousand_replies_are_worth_what_the_official_functions_say():
+def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
     stored = json.loads((GOLDEN / "scores.json").read_text())
-    for place, (_, _, reply, (box, *points)) in enumerate(replies().cases()):
+    for place, (_, _, response, (box, *points)) in enumerate(responses().cases()):
         row = stored["rows"][stored["index"][place]]
         meant = Meant(Box(*box), (Point(*points[0]), Point(*points[1])))
-        assert bits(reply, meant, "soft") == row[3:8], (place, reply)
-        assert bits(reply, meant, "strict") == row[8:13], (place, reply)
+        assert bits(response, meant, "soft") == row[3:8], (place, response)
+        assert bits(response, meant, "strict") == row[8:13], (place, response)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_points_are_right_below_a_hundred_pixels_on_average():
         assert rewards.points_l1(said(value), meant) == right
 
 
-def test_ten_thousand_malformed_replies_never_raise(huge):
+def test_ten_thousand_malformed_responses_never_raise(huge):
     draw = random.Random(3)
     pieces = [
         "<think>",
@@ -115,15 +115,20 @@ def test_ten_thousand_malformed_replies_never_raise(huge):
     boxes = [said(GOOD).replace(" 300]", f" {one}]") for one in huge]
     for number in range(5_000):
         text = "".join(draw.choices(pieces, k=draw.randrange(8)))
-        for reply in (draw.choice(boxes) if number % 20 == 0 else text, said(text)):
+        for response in (draw.choice(boxes) if number % 20 == 0 else text, said(text)):
             for semantics in ("soft", "strict"):
-                assert all(bit in (0, 1) for bit in bits(reply, MEANT, semantics))
+                assert all(bit in (0, 1) for bit in bits(response, MEANT, semantics))
 
 
 @given(st.text(), st.sampled_from(["soft", "strict"]))
 def test_any_text_has_a_reward(text, semantics):
-    for reply in (text, said(text), "{" + text + "}", json.dumps({"bbox": text, "points_1": text})):
-        assert all(bit in (0, 1) for bit in bits(reply, MEANT, semantics))
+    for response in (
+        text,
+        said(text),
+        "{" + text + "}",
+        json.dumps({"bbox": text, "points_1": text}),
+    ):
+        assert all(bit in (0, 1) for bit in bits(response, MEANT, semantics))
 
 
 def sample(answer, size=(420, 210)):
@@ -145,7 +150,12 @@ def test_two_circles_are_found_where_the_object_is_thick():
     first, second = circles(dumb_bell())
     assert abs(first.x - 100) + abs(first.y - 100) <= 2
     assert abs(second.x - 300) + abs(second.y - 100) <= 2
-    assert truth(sample(Answer(masks=(Rle.from_array(dumb_bell()),)))).box == (140, 280, 640, 520)
+    assert ground_truth(sample(Answer(masks=(Rle.from_array(dumb_bell()),)))).box == (
+        140,
+        280,
+        640,
+        520,
+    )
     single = np.zeros((9, 9), dtype=bool)
     single[4, 4] = True
     assert circles(single) == (Point(4, 4), Point(4, 4))
@@ -157,14 +167,14 @@ def discs(*centres):
 
 
 @pytest.mark.parametrize("mask", [discs((100, 100)), discs((100, 100), (300, 60))])
-def test_a_perfect_reply_is_worth_five(mask):
+def test_a_perfect_response_is_worth_five(mask):
     one = sample(Answer(masks=(Rle.from_array(mask),)))
     for canvas in (840, 168):
         model = plugins.build("models", parse(f"seg_zero(backend=stored,canvas={canvas})"))
-        (reply,) = model.write(one.query, one.target.answer)
+        (response,) = model.write(one.query, one.target.answer)
         group = Group(
             sample=one,
-            rollouts=(Rollout(text=reply, tokens=9),),
+            rollouts=(Rollout(text=response, tokens=9),),
             count_tokens=len,
             canvas=(canvas, canvas),
         )
@@ -172,9 +182,9 @@ def test_a_perfect_reply_is_worth_five(mask):
             assert SegZeroReward(semantics)(group)[0]["total"] == 5
 
 
-def test_points_of_the_truth_win_and_nothing_meant_is_no_truth():
+def test_points_of_the_ground_truth_win_and_nothing_meant_is_no_ground_truth():
     points = (Point(10, 20), Point(30, 40))
     marked = sample(Answer(boxes=(Box(0, 0, 60, 60),), points=points))
-    assert truth(marked).points == ((20, 80), (60, 160))
+    assert ground_truth(marked).points == ((20, 80), (60, 160))
     with pytest.raises(ParseError, match="expected an object"):
-        truth(sample(Answer(no_target=True)))
+        ground_truth(sample(Answer(no_target=True)))

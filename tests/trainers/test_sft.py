@@ -275,7 +275,7 @@ def test_two_batches_of_one_are_one_of_two(start):
 
 
 def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
-    """Until nothing is left to learn: the reply to a sample is then said word for word."""
+    """Until nothing is left to learn: the response to a sample is then said word for word."""
     training = start(
         "learned",
         "max_steps=60,per_device_train_batch_size=3,learning_rate=0.004,save_steps=100",
@@ -289,7 +289,7 @@ def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
     samples = list(samples_of(plugins.build("tasks", "reason_seg", examples)))
     said = trained.predict([sample.query for sample in samples])
     for sample, one in zip(samples, said, strict=True):
-        assert one.replies == trained.write(sample.query, sample.target.answer)
+        assert one.responses == trained.write(sample.query, sample.target.answer)
         assert not [note for note in one.notes if "cut off" in note]
     told = trained.describe()["chat"]["trained"]
     assert told["method"] == "sft" and told["tasks"][0]["spec"] == "reason_seg"
@@ -389,17 +389,17 @@ def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
     assert [row.id for row in training.samples()] == ["val_00000", "val_00001", "val_00002"]
     assert trained_on(training.checkpoint) == trained_on(training.folder) == training.samples()
     found = overlap(training.samples(), task)
-    assert (found.samples, found.pictures, found.n_total) == (3, 3, 3)
+    assert (found.samples, found.images, found.n_total) == (3, 3, 3)
     assert "3 of 3" in str(found)
 
 
-def test_a_question_about_the_same_picture_is_an_overlap_of_pictures_alone(whole, task):
+def test_a_question_about_the_same_image_is_an_overlap_of_images_alone(whole, task):
     rows = whole(FEW).samples()
     others = [replace(row, id=f"{row.id}b", question="0") for row in rows[:2]]
     found = overlap(others, task)
-    assert (found.samples, found.pictures) == (0, 2)
+    assert (found.samples, found.images) == (0, 2)
     elsewhere = [replace(row, task="mevis", question="0") for row in rows]
-    assert overlap(elsewhere, task).pictures == 0
+    assert overlap(elsewhere, task).images == 0
 
 
 def test_no_pickle_is_left_behind(whole):
@@ -428,9 +428,9 @@ def test_samples_that_cannot_be_learned_are_named_before_the_first_step(
     tiny_qwen, examples, tmp_path, told
 ):
     shutil.copytree(examples / "reason_seg", tmp_path / "data" / "reason_seg")
-    picture = tmp_path / "data" / "reason_seg" / "ReasonSeg" / "val" / "val_00001.jpg"
-    whole_file = picture.read_bytes()
-    picture.write_bytes(whole_file[: len(whole_file) // 2])  # its header is sound
+    image = tmp_path / "data" / "reason_seg" / "ReasonSeg" / "val" / "val_00001.jpg"
+    whole_file = image.read_bytes()
+    image.write_bytes(whole_file[: len(whole_file) // 2])  # its header is sound
     training = train(
         sft(max_steps=1, max_length=1000),
         [damaged(plugins.build("tasks", "reason_seg", tmp_path / "data"))],
@@ -441,7 +441,7 @@ def test_samples_that_cannot_be_learned_are_named_before_the_first_step(
     result = training.manifest["result"]
     assert result["dropped"] == {
         "no target": 1,
-        "no reply says its answer": 1,
+        "no response says its answer": 1,
         "unreadable": 1,
         "longer than 1000 tokens": 1,
     }
@@ -454,14 +454,14 @@ def test_samples_that_cannot_be_learned_are_named_before_the_first_step(
     assert result["examples"] == 2
     assert any("no target: reason_seg hidden" in note for note in told.notes)
     assert [one[0] for one in told.started] == [
-        "looking at pictures",
+        "looking at images",
         "checking samples",
         "training",
     ]
     assert told.started[2] == ("training", 1, 0)
 
 
-def test_samples_without_a_picture_are_left_out_and_named(tiny_qwen, examples, tmp_path, told):
+def test_samples_without_an_image_are_left_out_and_named(tiny_qwen, examples, tmp_path, told):
     shutil.copytree(examples / "reason_seg", tmp_path / "data" / "reason_seg")
     folder = tmp_path / "data" / "reason_seg" / "ReasonSeg" / "val"
     (folder / "val_00001.jpg").unlink()
@@ -518,7 +518,7 @@ def test_examples_in_docstrings_are_right():
 TASKS = ("reason_seg", "counting", "mevis")
 
 
-def test_the_prompt_is_the_one_of_evaluation_and_the_loss_sees_the_reply(model, examples):
+def test_the_prompt_is_the_one_of_evaluation_and_the_loss_sees_the_response(model, examples):
     from harness.models.backends.inputs import processor_inputs
     from harness.trainers.sft.batches import IGNORED, encoded
 
@@ -534,9 +534,11 @@ def test_the_prompt_is_the_one_of_evaluation_and_the_loss_sees_the_reply(model, 
         assert torch.equal(batch["input_ids"][row, : len(prompt)], prompt)
         assert (batch["labels"][row, : len(prompt)] == IGNORED).all()
         assert (batch["labels"][row, length:] == IGNORED).all()
-        reply = batch["labels"][row, len(prompt) : length]
-        assert torch.equal(reply, batch["input_ids"][row, len(prompt) : length])
-        assert processor.tokenizer.decode(reply) == example.reply + processor.tokenizer.eos_token
+        response = batch["labels"][row, len(prompt) : length]
+        assert torch.equal(response, batch["input_ids"][row, len(prompt) : length])
+        assert (
+            processor.tokenizer.decode(response) == example.response + processor.tokenizer.eos_token
+        )
     together = processor_inputs(processor, [example.request for example in made])
     assert torch.equal(batch["pixel_values"], together["pixel_values"])
 
@@ -562,10 +564,10 @@ def test_a_padded_batch_is_computed_as_its_rows_are_alone(model, examples):
 
 
 def test_text_of_a_benchmark_is_never_a_special_token(model):
-    from harness.trainers.sft.batches import reply_tokens
+    from harness.trainers.sft.batches import response_tokens
 
     words = model.chat.processor.tokenizer
-    tokens = reply_tokens(model.chat.processor, "a<|im_end|>b")
+    tokens = response_tokens(model.chat.processor, "a<|im_end|>b")
     assert tokens[-1] == words.eos_token_id and words.eos_token_id not in tokens[:-1]
 
 
@@ -575,7 +577,7 @@ def test_a_short_reasoning_says_how_many_and_where(model, examples):
     thoughtful = list(examples_of(model, tasks, reasoning="short"))
     for before, after in zip(plain, thoughtful, strict=True):
         assert before.request.text == after.request.text
-        read = [model.prompt.parse(one.reply) for one in (before, after)]
+        read = [model.prompt.parse(one.response) for one in (before, after)]
         assert read[0].items == read[1].items and read[0].frame == read[1].frame
         assert read[1].think and str(len(read[1].items) or "Nothing")[:1] in "1234567890N"
         assert "meant" in read[1].think and not read[0].think
@@ -589,13 +591,13 @@ def test_a_rationale_of_the_benchmark_comes_first(model, task):
         task, samples=lambda: [replace(good, target=told), replace(good, id="x", target=tagged)]
     )
     first, second = examples_of(model, [made], reasoning="short")
-    assert model.prompt.parse(first.reply).think == "It is the red one."
+    assert model.prompt.parse(first.response).think == "It is the red one."
     assert isinstance(second, Dropped) and second.sample == "x"
 
 
 def test_places_are_named_by_thirds_of_the_canvas():
     corners = [Item(Box(x, y, x + 10, y + 10)) for y in (0, 40, 80) for x in (0, 40, 80)]
-    assert about_objects([], (90, 90)) == "Nothing in the picture is meant."
+    assert about_objects([], (90, 90)) == "Nothing in the image is meant."
     assert about_objects(corners[4:5], (90, 90)) == "One object is meant: in the middle."
     text = about_objects(corners, (90, 90))
     assert text.startswith("9 objects are meant: at the upper left, at the top, at the upper right")
@@ -610,5 +612,5 @@ def test_questions_in_words_are_learned_too(model, task):
     target = replace(good.target, answer=replace(good.target.answer, choice="B"))
     made = replace(task, samples=lambda: [replace(good, query=query, target=target)])
     choice, mask = examples_of(model, [made])
-    assert choice.reply == "B" and "<answer>" in mask.reply
+    assert choice.response == "B" and "<answer>" in mask.response
     assert choice.request.resize is None and mask.request.resize == (840, 840)

@@ -12,7 +12,7 @@ import pytest
 from harness import plugins
 from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
 from harness.run import train as engine
-from harness.run.likeness import media_hash, picture_hash
+from harness.run.likeness import image_hash, media_hash
 from harness.run.train import TrainingOptions, interrupts, train
 from harness.run.trained import (
     Trained,
@@ -20,7 +20,7 @@ from harness.run.trained import (
     overlap,
     read_samples,
     trained_on,
-    with_pictures,
+    with_images,
     write_samples,
 )
 from harness.spec import parse
@@ -183,8 +183,8 @@ def test_other_questions_and_other_benchmarks_do_not_overlap(mine, task, tmp_pat
     assert overlap([replace(row, question="") for row in rows], task).samples == 0
     others = [replace(row, task="mevis", question="") for row in rows]
     elsewhere = overlap(others, task)
-    assert (elsewhere.pictures, elsewhere.alike, elsewhere.found) == (0, 3, True)
-    unknown = [replace(row, task="mevis", pictures=()) for row in rows]
+    assert (elsewhere.images, elsewhere.alike, elsewhere.found) == (0, 3, True)
+    unknown = [replace(row, task="mevis", images=()) for row in rows]
     assert not overlap(unknown, task).found and not overlap([], task).found
     assert overlap([], task).n_total == 3
 
@@ -193,27 +193,27 @@ def test_a_sample_is_known_again_under_the_name_of_a_training_set(mine, task, tm
     rows = train(mine(), [task], None, tmp_path / "out", TrainingOptions()).samples()
     renamed = [replace(row, task="a_training_set", id=f"part/{row.id}") for row in rows]
     found = overlap(renamed, task)
-    assert (found.samples, found.pictures, found.alike) == (3, 3, 0)
+    assert (found.samples, found.images, found.alike) == (3, 3, 0)
     first, *others = renamed
     mixed = overlap([first, *(replace(row, question="") for row in others)], task)
-    assert (mixed.samples, mixed.pictures, mixed.alike) == (1, 1, 2)
+    assert (mixed.samples, mixed.images, mixed.alike) == (1, 1, 2)
     assert mixed.examples == (rows[0].id,)
 
 
-def test_rows_that_were_written_before_pictures_were_kept_are_read(mine, task, tmp_path):
+def test_rows_that_were_written_before_images_were_kept_are_read(mine, task, tmp_path):
     training = train(mine(), [task], None, tmp_path / "out", TrainingOptions())
-    assert all(len(one) == 64 for row in training.samples() for one in row.pictures)
+    assert all(len(one) == 64 for row in training.samples() for one in row.images)
     path = training.folder / "samples.jsonl"
     plain = [json.loads(line) for line in path.read_text().splitlines()]
     for one in plain:
-        del one["pictures"]
+        del one["images"]
     old = tmp_path / "old.jsonl"
     old.write_text("".join(json.dumps(one) + "\n" for one in plain))
-    assert read_samples(old) == [replace(row, pictures=()) for row in training.samples()]
+    assert read_samples(old) == [replace(row, images=()) for row in training.samples()]
 
 
 def rows_of(task):
-    return list(with_pictures([Trained.of(task, sample) for sample in task.samples()], task))
+    return list(with_images([Trained.of(task, sample) for sample in task.samples()], task))
 
 
 @pytest.fixture
@@ -232,37 +232,37 @@ def asked():
 def test_how_many_frames_a_task_shows_hides_no_sample(asked):
     few, all_of_them = asked("activitynet_qa(frames=4)"), asked("activitynet_qa")
     for one, other in ((few, all_of_them), (all_of_them, few)):
-        found = overlap([replace(row, pictures=()) for row in rows_of(one)], other)
-        assert 0 < found.n_total == found.samples == found.pictures
+        found = overlap([replace(row, images=()) for row in rows_of(one)], other)
+        assert 0 < found.n_total == found.samples == found.images
 
 
 def test_a_record_that_was_written_before_frames_were_left_out_is_compared(asked, tmp_path):
     task = asked("activitynet_qa")
     path = tmp_path / "samples.jsonl"
-    rows = [replace(row, size=(*row.size[:2], 99), pictures=()) for row in rows_of(task)]
+    rows = [replace(row, size=(*row.size[:2], 99), images=()) for row in rows_of(task)]
     write_samples(path, rows)
     assert read_samples(path) == rows
     assert overlap(read_samples(path), task).samples == len(rows)
     other = [replace(row, size=(row.size[0] + 2, *row.size[1:])) for row in rows]
-    assert overlap(other, task).pictures == 0, "another size is another video"
+    assert overlap(other, task).images == 0, "another size is another video"
 
 
 def test_a_video_is_found_under_the_name_of_another_benchmark(asked):
     task = asked("activitynet_qa")
     rows = [replace(row, task="other", group="x", question="") for row in rows_of(task)]
     video = next(iter(task.samples())).query.media[0]
-    assert {row.pictures for row in rows} == {media_hash(video)} and len(rows[0].pictures) > 1
-    (middle,) = {picture_hash(video.frame(len(video) // 2))}
-    for known in (rows, [replace(row, pictures=(middle,)) for row in rows]):
+    assert {row.images for row in rows} == {media_hash(video)} and len(rows[0].images) > 1
+    (middle,) = {image_hash(video.frame(len(video) // 2))}
+    for known in (rows, [replace(row, images=(middle,)) for row in rows]):
         for spec in ("activitynet_qa", "activitynet_qa(frames=3)"):
             found = overlap(known, asked(spec))
-            assert (found.pictures, found.alike, found.scans) == (0, found.n_total, 0)
+            assert (found.images, found.alike, found.scans) == (0, found.n_total, 0)
     assert not overlap(rows, asked("v_star")).found
 
 
 def test_a_scan_is_found_by_its_name_and_other_names_say_nothing(asked):
     task = asked("sti_bench")
-    (row, *_) = (replace(one, task="other", pictures=()) for one in rows_of(task))
+    (row, *_) = (replace(one, task="other", images=()) for one in rows_of(task))
     for group in ("scannet/scene0000_00", "scene0000_00.mp4", "SR/videos/scene0000_00.mp4"):
         found = overlap([replace(row, group=group)], task)
         assert (found.alike, found.scans) == (0, found.n_total) and found.found
@@ -270,7 +270,7 @@ def test_a_scan_is_found_by_its_name_and_other_names_say_nothing(asked):
         assert f"{found.n_total} more show scans of ScanNet" in str(found)
     for group in ("scannet/scene0000_01", "scene0000_00/1.jpg", "myscene0000_00", "scene0000_000"):
         assert not overlap([replace(row, group=group)], task).found
-    (film, *_) = (replace(one, task="other", pictures=()) for one in rows_of(asked("tempcompass")))
+    (film, *_) = (replace(one, task="other", images=()) for one in rows_of(asked("tempcompass")))
     assert not overlap([film], asked("video_mme")).found, "both call a video qa_video_00000"
 
 
@@ -284,7 +284,7 @@ def test_what_would_be_trained_on_may_be_refused_before_anything_is_made(mine, t
     with pytest.raises(UsageError):
         train(mine(), [task], None, tmp_path / "out", TrainingOptions(refuse=refuse))
     assert [row.id for row in seen] == [sample.id for sample in task.samples()]
-    assert all(row.pictures for row in seen) and not (tmp_path / "out").exists()
+    assert all(row.images for row in seen) and not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_also_says_what_the_one_before_it_was_trained_on(

@@ -16,7 +16,7 @@ from harness import media, plugins
 from harness.errors import UsageError
 from harness.frames import frame_policy
 from harness.masks import Rle
-from harness.model import Chat, ChatReply
+from harness.model import Chat, ChatResponse
 from harness.models.backends.sampling import Sampling
 from harness.models.grammar import Item
 from harness.models.qwen_vl.model import qwen_vl
@@ -49,10 +49,10 @@ GRAPH = [{"frame": 0, "nodes": [{"category": "sofa", "centre": [0.0, 0.0, 2.0]}]
 
 
 def shown(size=(64, 48), frames=4, rate=2.0):
-    """A black picture (one frame), or a video of so many frames a second."""
-    picture = np.zeros((size[1], size[0], 3), np.uint8)
+    """A black image (one frame), or a video of so many frames a second."""
+    image = np.zeros((size[1], size[0], 3), np.uint8)
     return media.pixels(
-        [picture] * frames,
+        [image] * frames,
         times=[k / rate for k in range(frames)],
         is_video=frames > 1,
         id=f"{size}{frames}",
@@ -141,7 +141,7 @@ def test_evaluation_asks_for_a_map_where_the_official_one_does():
         assert ("<graph>" in asked("video_str(backend=stored)", text)) == (text == SPATIAL)
 
 
-# frames and pictures
+# frames and images
 
 
 def smart_resize(size, *, least, most, factor=28):
@@ -182,7 +182,7 @@ def published(method):
         ((1242, 375), (812, 224)),
     ],
 )
-def test_a_picture_has_the_budget_of_pictures(size, expected):
+def test_an_image_has_the_budget_of_images(size, expected):
     assert smart_resize(size, least=4 * 28**2, most=256 * 28**2) == expected
     for request in trained_on(shown(size, 1)):
         assert request.resize == expected
@@ -190,7 +190,7 @@ def test_a_picture_has_the_budget_of_pictures(size, expected):
 
 @settings(max_examples=60, deadline=None)
 @given(width=st.integers(28, 3000), height=st.integers(28, 3000))
-def test_pictures_and_frames_are_as_large_as_the_official_code_makes_them(width, height):
+def test_images_and_frames_are_as_large_as_the_official_code_makes_them(width, height):
     rule, size = frame_policy("video_str_train"), (width, height)
     official = smart_resize(size, least=128 * 28**2, most=int(128 * 28**2 * 1.05))
     assert rule.size(size) == official
@@ -205,7 +205,7 @@ def test_two_frames_a_second_are_shown_from_four_to_sixteen(seconds, frames):
         assert len(request.frames[0]) == frames
 
 
-def test_pixels_that_are_named_are_of_pictures_too():
+def test_pixels_that_are_named_are_of_images_too():
     model = plugins.build("models", parse("video_str(backend=stored,frames=8,pixels=28224)"))
     assert model.requests(question("?", of=shown((640, 480), 1)).query)[0].resize == (168, 140)
 
@@ -225,7 +225,7 @@ def test_the_published_trainings_draw_from_the_likeliest_95_percent():
 
 @pytest.mark.parametrize("noise", ["keyed", "torch"])
 def test_no_token_outside_the_nucleus_is_drawn(noise, examples, tiny_qwen, tmp_path, told):
-    """A nucleus of almost nothing is the likeliest token: all replies are the greedy one."""
+    """A nucleus of almost nothing is the likeliest token: all responses are the greedy one."""
     pytest.importorskip("trl")
     task = plugins.build("tasks", parse("reason_seg(split=val)"), examples)
     trainer = plugins.build(
@@ -264,7 +264,7 @@ def test_draws_are_those_of_transformers_nucleus(top_p):
 
 @pytest.fixture
 def of_video_r1(tmp_path):
-    """The question of a record of Video-R1-260k, of a type of problem, about a picture."""
+    """The question of a record of Video-R1-260k, of a type of problem, about an image."""
 
     def made(problem_type, solution):
         place = tmp_path / "video_r1_260k"
@@ -316,7 +316,7 @@ def test_a_type_of_another_form_changes_no_wording():
 
 
 def masked(*masks, size=(420, 210), name="m"):
-    """A sample whose truth is a mask a frame."""
+    """A sample whose ground truth is a mask a frame."""
     frames = len(masks)
     form = AnswerForm.MASK_TRACK if frames > 1 else AnswerForm.MASK
     query = Query(
@@ -374,7 +374,7 @@ def test_the_small_checkpoint_is_trained_in_the_words_that_it_was_taught():
     assert VisionReasoner().ask("the star") == official("the star")
 
 
-# truth
+# ground truth
 
 
 @pytest.mark.parametrize("edges", [(10, 20, 60, 90), (0, 0, 420, 210), (7, 3, 8, 200)])
@@ -387,7 +387,7 @@ def test_a_box_around_a_mask_ends_on_its_last_pixel(edges):
     one = masked(mask)
     (item,) = Meant(one)[0]  # of VisionReasoner, DR2Seg and VideoSeg-R1
     assert isinstance(item, Item) and item.box == expected
-    assert seg_zero.truth(one).box == expected
+    assert seg_zero.ground_truth(one).box == expected
     assert Meant(masked(mask, mask))[1][0].box == expected  # of a video
 
 
@@ -418,8 +418,8 @@ def test_what_would_change_nothing_is_refused(method, named):
 def test_without_negative_points_none_is_wanted():
     given = {"bbox_2d": [1, 2, 3, 4], "point_pos": [2, 3, 1]}
     for more, whole, without in (({}, 4 / 3, 2.0), ({"point_neg": [9, 9, 0]}, 2.0, 2.0)):
-        reply = f"<think>a</think><answer>{json.dumps([{**given, **more}])}</answer>"
-        assert answer_format(reply) == pytest.approx(whole)
+        response = f"<think>a</think><answer>{json.dumps([{**given, **more}])}</answer>"
+        assert answer_format(response) == pytest.approx(whole)
         for negative, expected in ((True, whole), (False, without)):
             made = plugins.build(
                 "trainers",
@@ -429,7 +429,7 @@ def test_without_negative_points_none_is_wanted():
                 sample=masked(square(1, 1, 9, 9)),
                 canvas=(840, 840),
                 count_tokens=len,
-                rollouts=(Rollout(text=reply, tokens=9),),
+                rollouts=(Rollout(text=response, tokens=9),),
                 frames=((0,),),
             )
             (terms,) = made.reward(of)
@@ -462,7 +462,7 @@ class Rates(Chat):
     def generate(self, requests):
         self.asked += requests
         text = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
-        return [ChatReply(text=text) for _ in requests]
+        return [ChatResponse(text=text) for _ in requests]
 
 
 def test_difficulty_is_rated_on_the_frame_that_is_trained(tiny_qwen, tmp_path, told, monkeypatch):
@@ -489,10 +489,10 @@ def test_difficulty_is_rated_on_the_frame_that_is_trained(tiny_qwen, tmp_path, t
     assert len(trainer.reward.scores) == len(videos)
 
 
-def test_a_budget_of_pixels_leaves_small_pictures_small():
+def test_a_budget_of_pixels_leaves_small_images_small():
     from harness.models.video_str.composed import policy_of
 
     def width(pixels):
-        return policy_of("video_str", frames=None, pixels=pixels).picture_budget.min_pixels
+        return policy_of("video_str", frames=None, pixels=pixels).image_budget.min_pixels
 
     assert width(351232) == width(None) < 120 * 80

@@ -1,4 +1,4 @@
-"""Video-STR's rewards: closed forms, invariances, and replies of any kind."""
+"""Video-STR's rewards: closed forms, invariances, and responses of any kind."""
 
 import doctest
 import importlib
@@ -20,7 +20,7 @@ from harness.errors import DataError, ParseError, UsageError
 from harness.models.spacer.grammar import _number as cells_number
 from harness.models.spacer.grammar import grid_map
 from harness.models.video_str.grammar import graph, python_literal, well_formed
-from harness.replies import finite_numbers
+from harness.responses import finite_numbers
 from harness.trainers.grpo.rewards import numbers_of
 from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import MapFile, read_maps
@@ -37,10 +37,10 @@ from harness.trainers.video_str.answers import (
     boxes_reward,
     choice_reward,
     format_reward,
+    ground_truth_of,
     interval_reward,
     number_reward,
     text_reward,
-    truth_of,
 )
 from harness.trainers.video_str.graphs import (
     from_plain,
@@ -62,23 +62,23 @@ FEW = settings(max_examples=60, deadline=None)
 def scenes(draw, least=1):
     """A true graph and a predicted one of the same categories, some of which are missing."""
     names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=least, max_size=6, unique=True))
-    truth = [
+    ground_truth = [
         Node(category=name, centre=draw(PLACE), count=draw(st.integers(1, 4))) for name in names
     ]
     said = {name: draw(PLACE) for name in names if draw(st.booleans())}
-    return truth, said
+    return ground_truth, said
 
 
-def perfect(truth):
-    return {node.category: node.centre for node in truth}
+def perfect(ground_truth):
+    return {node.category: node.centre for node in ground_truth}
 
 
 def turned(places, rotation):
     return {name: tuple(rotation.apply(place)) for name, place in places.items()}
 
 
-def moved(truth, change):
-    return [replace(node, centre=tuple(change(np.array(node.centre)))) for node in truth]
+def moved(ground_truth, change):
+    return [replace(node, centre=tuple(change(np.array(node.centre)))) for node in ground_truth]
 
 
 # -- R_n, R_e
@@ -87,91 +87,105 @@ def moved(truth, change):
 @FEW
 @given(scenes(least=2))
 def test_a_perfect_graph_is_worth_one_by_nodes_and_by_edges(scene):
-    truth, _ = scene
-    assert node_reward(perfect(truth), truth) == pytest.approx(1)
-    assert edge_reward(perfect(truth), truth) == pytest.approx(1, abs=1e-9)
-    assert edge_reward(perfect(truth), truth, literal=True) == pytest.approx(len(truth) ** 2)
+    ground_truth, _ = scene
+    assert node_reward(perfect(ground_truth), ground_truth) == pytest.approx(1)
+    assert edge_reward(perfect(ground_truth), ground_truth) == pytest.approx(1, abs=1e-9)
+    assert edge_reward(perfect(ground_truth), ground_truth, literal=True) == pytest.approx(
+        len(ground_truth) ** 2
+    )
 
 
 @FEW
 @given(scenes(), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_changes_nothing(scene, draws):
-    truth, said = scene
-    other = draws.sample(truth, len(truth))
+    ground_truth, said = scene
+    other = draws.sample(ground_truth, len(ground_truth))
     items = draws.sample(list(said.items()), len(said))
-    assert node_reward(dict(items), other) == pytest.approx(node_reward(said, truth), abs=1e-12)
-    assert edge_reward(dict(items), other) == pytest.approx(edge_reward(said, truth), abs=1e-12)
+    assert node_reward(dict(items), other) == pytest.approx(
+        node_reward(said, ground_truth), abs=1e-12
+    )
+    assert edge_reward(dict(items), other) == pytest.approx(
+        edge_reward(said, ground_truth), abs=1e-12
+    )
 
 
 @FEW
 @given(scenes(), PLACE)
 def test_moving_the_whole_prediction_leaves_edges_as_they_were(scene, shift):
-    truth, said = scene
+    ground_truth, said = scene
     shifted = {name: tuple(np.add(place, shift)) for name, place in said.items()}
     for place, other in zip(said.values(), list(said.values())[1:], strict=False):
         assume(math.dist(place, other) > 1e-3)
     assume(len({tuple(np.round(place, 2)) for place in said.values()}) == len(said))
-    assert edge_reward(shifted, truth) == pytest.approx(edge_reward(said, truth), abs=1e-9)
+    assert edge_reward(shifted, ground_truth) == pytest.approx(
+        edge_reward(said, ground_truth), abs=1e-9
+    )
 
 
 @FEW
 @given(scenes(), st.integers(0, 10**6))
 def test_turning_both_graphs_together_changes_nothing(scene, seed):
-    truth, said = scene
-    places = [*said.values(), *(node.centre for node in truth)]
+    ground_truth, said = scene
+    places = [*said.values(), *(node.centre for node in ground_truth)]
     assume(len({tuple(np.round(place, 2)) for place in places}) == len(places))
     rotation = Rotation.random(rng=seed)
-    both = moved(truth, rotation.apply)
+    both = moved(ground_truth, rotation.apply)
     assert edge_reward(turned(said, rotation), both) == pytest.approx(
-        edge_reward(said, truth), abs=1e-9
+        edge_reward(said, ground_truth), abs=1e-9
     )
     assert node_reward(turned(said, rotation), both) == pytest.approx(
-        node_reward(said, truth), abs=1e-9
+        node_reward(said, ground_truth), abs=1e-9
     )
 
 
 @FEW
 @given(scenes(least=3), st.integers(0, 10**6))
 def test_after_the_best_rotation_a_turned_prediction_is_perfect(scene, seed):
-    truth, _ = scene
-    assume(len({tuple(np.round(node.centre, 1)) for node in truth}) == len(truth))
-    said = turned(perfect(truth), Rotation.random(rng=seed))
-    assert edge_reward(said, truth, angle="kabsch") == pytest.approx(1, abs=1e-6)
+    ground_truth, _ = scene
+    assume(len({tuple(np.round(node.centre, 1)) for node in ground_truth}) == len(ground_truth))
+    said = turned(perfect(ground_truth), Rotation.random(rng=seed))
+    assert edge_reward(said, ground_truth, angle="kabsch") == pytest.approx(1, abs=1e-6)
 
 
 def test_the_best_rotation_never_mirrors():
     corners = {"a": (0.0, 0, 0), "b": (1.0, 0, 0), "c": (0.0, 2, 0), "d": (0.0, 0, 3)}
-    truth = [Node(category=name, centre=place) for name, place in corners.items()]
-    said = {node.category: (-node.centre[0], *node.centre[1:]) for node in truth}
-    assert edge_reward(said, truth, angle="kabsch") < 0.95
+    ground_truth = [Node(category=name, centre=place) for name, place in corners.items()]
+    said = {node.category: (-node.centre[0], *node.centre[1:]) for node in ground_truth}
+    assert edge_reward(said, ground_truth, angle="kabsch") < 0.95
 
 
 @given(st.floats(0, math.pi))
 def test_turning_a_pair_in_its_plane_costs_the_angle(phi):
-    truth = [Node(category="a", centre=(0.0, 0.0, 0.0)), Node(category="b", centre=(3.0, 0.0, 0.0))]
-    said = turned(perfect(truth), Rotation.from_euler("z", phi))
-    assert 2 * edge_reward(said, truth) - 1 == pytest.approx(math.exp(-phi), abs=1e-9)
+    ground_truth = [
+        Node(category="a", centre=(0.0, 0.0, 0.0)),
+        Node(category="b", centre=(3.0, 0.0, 0.0)),
+    ]
+    said = turned(perfect(ground_truth), Rotation.from_euler("z", phi))
+    assert 2 * edge_reward(said, ground_truth) - 1 == pytest.approx(math.exp(-phi), abs=1e-9)
 
 
 @given(st.floats(0, 5), st.floats(0.5, 5))
 def test_a_wrong_distance_costs_its_error(delta, sigma):
-    truth = [Node(category="a", centre=(0.0, 0.0, 0.0)), Node(category="b", centre=(3.0, 0.0, 0.0))]
+    ground_truth = [
+        Node(category="a", centre=(0.0, 0.0, 0.0)),
+        Node(category="b", centre=(3.0, 0.0, 0.0)),
+    ]
     said = {"a": (0.0, 0.0, 0.0), "b": (3.0 + delta, 0.0, 0.0)}
-    assert edge_reward(said, truth, sigma=sigma) == pytest.approx(
+    assert edge_reward(said, ground_truth, sigma=sigma) == pytest.approx(
         (math.exp(-delta / sigma) + 1) / 2
     )
 
 
 def test_nodes_are_weighted_by_their_instances_and_missing_ones_are_worth_nothing():
-    truth = [
+    ground_truth = [
         Node(category="a", centre=(0.0, 0.0, 1.0), count=3),
         Node(category="b", centre=(0.0, 0.0, 2.0)),
     ]
-    assert node_reward({"a": (0.0, 0.0, 1.0)}, truth) == 0.75
-    assert node_reward({"b": (0.0, 0.0, 3.0), "z": (0.0, 0.0, 0.0)}, truth) == pytest.approx(
+    assert node_reward({"a": (0.0, 0.0, 1.0)}, ground_truth) == 0.75
+    assert node_reward({"b": (0.0, 0.0, 3.0), "z": (0.0, 0.0, 0.0)}, ground_truth) == pytest.approx(
         math.exp(-1) / 4
     )
-    assert node_reward({}, truth) == node_reward({"a": (0.0, 0.0, 1.0)}, []) == 0
+    assert node_reward({}, ground_truth) == node_reward({"a": (0.0, 0.0, 1.0)}, []) == 0
 
 
 def test_edges_need_a_pair_and_both_of_its_ends():
@@ -186,20 +200,23 @@ def test_edges_need_a_pair_and_both_of_its_ends():
 
 
 def test_directions_without_length_agree_with_each_other_alone():
-    truth = [Node(category="a", centre=(1.0, 1.0, 1.0)), Node(category="b", centre=(1.0, 1.0, 1.0))]
-    assert edge_reward(perfect(truth), truth) == 1
+    ground_truth = [
+        Node(category="a", centre=(1.0, 1.0, 1.0)),
+        Node(category="b", centre=(1.0, 1.0, 1.0)),
+    ]
+    assert edge_reward(perfect(ground_truth), ground_truth) == 1
     apart = {"a": (1.0, 1.0, 1.0), "b": (1.0, 1.0, 3.0)}
-    assert edge_reward(apart, truth) == pytest.approx(math.exp(-2) / 2)
+    assert edge_reward(apart, ground_truth) == pytest.approx(math.exp(-2) / 2)
 
 
 @FEW
 @given(scenes(), st.sampled_from(["joint", "kabsch"]))
 def test_graph_rewards_stay_between_their_bounds(scene, angle):
-    truth, said = scene
-    assert 0 <= node_reward(said, truth) <= 1 + 1e-12
-    assert 0 <= edge_reward(said, truth, angle=angle) <= 1 + 1e-9
-    literal = edge_reward(said, truth, angle=angle, literal=True)
-    assert 0 <= literal <= len(truth) ** 2 + 1e-9
+    ground_truth, said = scene
+    assert 0 <= node_reward(said, ground_truth) <= 1 + 1e-12
+    assert 0 <= edge_reward(said, ground_truth, angle=angle) <= 1 + 1e-9
+    literal = edge_reward(said, ground_truth, angle=angle, literal=True)
+    assert 0 <= literal <= len(ground_truth) ** 2 + 1e-9
 
 
 # -- answers
@@ -210,7 +227,7 @@ def said(text, think="t"):
 
 
 @pytest.mark.parametrize(
-    ("reply", "worth"),
+    ("response", "worth"),
     [
         (said("B"), 1),
         (said("B. dog"), 1),
@@ -222,12 +239,12 @@ def said(text, think="t"):
         ("B", 0),
     ],
 )
-def test_a_choice_is_its_first_letter(reply, worth):
-    assert choice_reward(reply, "B") == worth
+def test_a_choice_is_its_first_letter(response, worth):
+    assert choice_reward(response, "B") == worth
 
 
 @pytest.mark.parametrize(
-    ("text", "truth", "worth"),
+    ("text", "ground_truth", "worth"),
     [
         ("4", 4, 1),
         ("3", 4, 0.75),
@@ -250,23 +267,29 @@ def test_a_choice_is_its_first_letter(reply, worth):
         ("2 degrees.", 2, 1),
     ],
 )
-def test_a_number_scores_by_its_relative_error(text, truth, worth):
-    assert number_reward(said(text), truth) == pytest.approx(worth)
+def test_a_number_scores_by_its_relative_error(text, ground_truth, worth):
+    assert number_reward(said(text), ground_truth) == pytest.approx(worth)
 
 
-def test_boxes_are_compared_in_the_picture_whatever_the_canvas():
-    truth = (Box(100, 50, 200, 150),)
+def test_boxes_are_compared_in_the_image_whatever_the_canvas():
+    ground_truth = (Box(100, 50, 200, 150),)
     for canvas in ((400, 300), (1000, 1000), (200, 150)):
         scale = canvas[0] / 400, canvas[1] / 300
         box = [100 * scale[0], 50 * scale[1], 200 * scale[0], 150 * scale[1]]
-        worth = boxes_reward(said(str(box)), truth, canvas=canvas, picture=(400, 300))
+        worth = boxes_reward(said(str(box)), ground_truth, canvas=canvas, image=(400, 300))
         assert worth == pytest.approx(1)
     half = said("[100, 50, 150, 150]")
-    assert boxes_reward(half, truth, canvas=(400, 300), picture=(400, 300)) == pytest.approx(0.5)
+    assert boxes_reward(half, ground_truth, canvas=(400, 300), image=(400, 300)) == pytest.approx(
+        0.5
+    )
     twice = said("[[100, 50, 200, 150], [0, 0, 5, 5]]")
-    assert boxes_reward(twice, truth, canvas=(400, 300), picture=(400, 300)) == pytest.approx(0.5)
-    assert boxes_reward(said("[]"), (), canvas=(4, 3), picture=(4, 3)) == 1
-    assert boxes_reward("[100, 50, 200, 150]", truth, canvas=(400, 300), picture=(400, 300)) == 0
+    assert boxes_reward(twice, ground_truth, canvas=(400, 300), image=(400, 300)) == pytest.approx(
+        0.5
+    )
+    assert boxes_reward(said("[]"), (), canvas=(4, 3), image=(4, 3)) == 1
+    assert (
+        boxes_reward("[100, 50, 200, 150]", ground_truth, canvas=(400, 300), image=(400, 300)) == 0
+    )
 
 
 def test_a_box_is_in_the_resolution_that_the_question_names():
@@ -285,13 +308,13 @@ def test_a_transcription_scores_by_its_word_errors():
 
 
 def test_a_box_in_space_scores_by_overlap_and_a_centre_by_distance():
-    truth = (Box3D(0, 0, 2, 2, 2, 2),)
-    assert boxes_3d_reward(said("[0, 0, 2, 2, 2, 2]"), truth) == 1
-    assert boxes_3d_reward(said("[1, 0, 2, 2, 2, 2, 0.3]"), truth) == pytest.approx(1 / 3)
-    assert boxes_3d_reward(said("[0, 0, 3]"), truth) == pytest.approx(math.exp(-1))
+    ground_truth = (Box3D(0, 0, 2, 2, 2, 2),)
+    assert boxes_3d_reward(said("[0, 0, 2, 2, 2, 2]"), ground_truth) == 1
+    assert boxes_3d_reward(said("[1, 0, 2, 2, 2, 2, 0.3]"), ground_truth) == pytest.approx(1 / 3)
+    assert boxes_3d_reward(said("[0, 0, 3]"), ground_truth) == pytest.approx(math.exp(-1))
     flat = (Box3D(0, 0, 2, 0, 0, 0),)
     assert boxes_3d_reward(said("[0, 0, 3, 1, 1, 1]"), flat) == pytest.approx(math.exp(-1))
-    assert boxes_3d_reward(said("somewhere"), truth) == 0
+    assert boxes_3d_reward(said("somewhere"), ground_truth) == 0
 
 
 def test_times_and_texts_score_by_what_is_shared():
@@ -312,14 +335,14 @@ def test_times_and_texts_score_by_what_is_shared():
     )
 )
 def test_the_format_is_the_regular_expression_of_the_docstring(parts):
-    reply = "".join(parts)
+    response = "".join(parts)
     pattern = r"<think>.*?</think>\s*(<graph>.*?</graph>\s*)?<answer>.*?</answer>"
-    assert well_formed(reply, aid="graph") == bool(re.fullmatch(pattern, reply, re.DOTALL))
+    assert well_formed(response, aid="graph") == bool(re.fullmatch(pattern, response, re.DOTALL))
     official = r"<think>.*?</think>\s*<answer>.*?</answer>"
-    assert well_formed(reply) == bool(re.fullmatch(official, reply, re.DOTALL))
+    assert well_formed(response) == bool(re.fullmatch(official, response, re.DOTALL))
 
 
-def test_blanks_around_a_reply_do_not_cost_the_format():
+def test_blanks_around_a_response_do_not_cost_the_format():
     assert format_reward(f"\n{said('B')} ") == 1
 
 
@@ -335,8 +358,8 @@ GRAPH = "<graph>{'star': [0, 0, 1], 'cross': [[1, 0.5, 2]]}</graph>"
 def group(
     *texts, form=AnswerForm.CHOICE, answer=None, tokens=400, extra=None, seconds=(), frames=6
 ):
-    pictures = [np.zeros((6, 8, 3), np.uint8)] * frames
-    shown = media.pixels(pictures, times=range(frames), is_video=frames > 1, id="v")
+    images = [np.zeros((6, 8, 3), np.uint8)] * frames
+    shown = media.pixels(images, times=range(frames), is_video=frames > 1, id="v")
     query = Query(id="q", text="?", media=(shown,), forms=(form,))
     answer = answer or Answer(choice="B")
     sample = Sample(id="s", query=query, target=Target(answer=answer, extra=extra or {}))
@@ -397,7 +420,7 @@ def test_a_length_is_rewarded_within_its_bounds(tokens, worth):
 
 
 @pytest.mark.parametrize(
-    ("form", "truth", "reply", "own"),
+    ("form", "ground_truth", "response", "own"),
     [
         (AnswerForm.CHOICE, Answer(choice="B"), "B", {"R_mc": 1}),
         (AnswerForm.NUMBER, Answer(number=4.0), "3", {"R_num": 0.75}),
@@ -412,8 +435,10 @@ def test_a_length_is_rewarded_within_its_bounds(tokens, worth):
         (AnswerForm.TEXT, Answer(text="a red car"), "a red car", {}),
     ],
 )
-def test_a_sample_has_the_term_of_its_form_of_answer_beside_r_ans(form, truth, reply, own):
-    (terms,) = VideoStrReward()(group(said(reply), form=form, answer=truth))
+def test_a_sample_has_the_term_of_its_form_of_answer_beside_r_ans(
+    form, ground_truth, response, own
+):
+    (terms,) = VideoStrReward()(group(said(response), form=form, answer=ground_truth))
     found = {name: terms[name] for name in ("R_mc", "R_num", "R_IoU") if name in terms}
     assert found == pytest.approx(own)
     assert all(value == terms["R_ans"] for value in found.values())
@@ -481,14 +506,14 @@ def test_the_reward_of_a_video_is_the_mean_over_frames():
     ],
 )
 def test_what_is_no_graph_is_worth_nothing(text):
-    reply = f"<think><graph>{text}</graph></think><answer>B</answer>"
+    response = f"<think><graph>{text}</graph></think><answer>B</answer>"
     with pytest.raises(ParseError):
-        graph(reply)
-    (terms,) = VideoStrReward()(group(reply, extra=graphs(0)))
+        graph(response)
+    (terms,) = VideoStrReward()(group(response, extra=graphs(0)))
     assert terms["R_graph"] == 0
 
 
-def test_ten_thousand_malformed_replies_never_raise(huge):
+def test_ten_thousand_malformed_responses_never_raise(huge):
     draws = random.Random(7)
     parts = [
         "<think>",
@@ -550,12 +575,12 @@ def test_ten_thousand_malformed_replies_never_raise(huge):
         TemporalReward(accuracy=VideoR1Accuracy()),
     )
     for number in range(1700):
-        form, truth = forms[number % len(forms)]
+        form, ground_truth = forms[number % len(forms)]
         texts = ["".join(draws.choices(parts, k=draws.randrange(20))) for _ in range(5)]
         texts.append("<think><graph>{'star': " + texts[0] + "}</graph></think><answer>" + texts[1])
         drawn, spoken = (draws.choice(places).replace("%s", draws.choice(huge)) for _ in range(2))
         texts.append(f"<think>{drawn}</think><answer>{draws.choice(('B', '2.5', spoken))}</answer>")
-        made = group(*texts, form=form, answer=truth, extra=extra, seconds=texts)
+        made = group(*texts, form=form, answer=ground_truth, extra=extra, seconds=texts)
         for reward in rewards:
             for terms in reward(made):
                 assert all(math.isfinite(value) for value in terms.values())
@@ -601,14 +626,14 @@ def test_a_question_that_names_a_resolution_of_nothing_means_the_canvas():
 
 
 def test_a_perfect_map_doubles_a_right_answer_and_a_worthless_one_takes_it():
-    truth = {"table": [[0, 3], [5, 7]], "chair": [[9, 3]]}
-    drawn = f"<think><map>{truth}</map></think><answer>B</answer>"
-    assert with_map(1.0, drawn, truth) == pytest.approx(2)
-    assert with_map(1.0, drawn.replace(str(truth), "nowhere"), truth) == 0
-    assert with_map(1.0, said("B"), truth) == 1
-    assert map_score(grid_map("<map>{'chair': [[9, 3]]}</map>", truth), truth) == pytest.approx(
-        1 / 3
-    )
+    ground_truth = {"table": [[0, 3], [5, 7]], "chair": [[9, 3]]}
+    drawn = f"<think><map>{ground_truth}</map></think><answer>B</answer>"
+    assert with_map(1.0, drawn, ground_truth) == pytest.approx(2)
+    assert with_map(1.0, drawn.replace(str(ground_truth), "nowhere"), ground_truth) == 0
+    assert with_map(1.0, said("B"), ground_truth) == 1
+    assert map_score(
+        grid_map("<map>{'chair': [[9, 3]]}</map>", ground_truth), ground_truth
+    ) == pytest.approx(1 / 3)
 
 
 def spacer_reward(**settings):
@@ -617,10 +642,10 @@ def spacer_reward(**settings):
 
 
 def test_the_score_of_a_map_is_logged_where_the_accuracy_goes_by_it_and_counts_once():
-    truth = {"table": [[0, 3]], "chair": [[9, 3]]}
+    ground_truth = {"table": [[0, 3]], "chair": [[9, 3]]}
     right = "<think><map>{'table': [[0, 3]]}</map></think><answer>B</answer>"
     wrong, unread = right.replace(">B<", ">A<"), right.replace("[[0,", f"[[{'9' * 400},")
-    made = group(right, wrong, unread, said("B"), extra={"map": truth})
+    made = group(right, wrong, unread, said("B"), extra={"map": ground_truth})
     found = spacer_reward()(made)
     assert [one.get("map") for one in found] == [0.5, None, 0, None]
     assert [one["accuracy"] for one in found] == [1.5, 0, 0, 1]
@@ -659,11 +684,11 @@ def test_the_total_of_video_r1_is_the_sum_of_its_terms():
     reward = TemporalReward(accuracy=VideoR1Accuracy())
     terms = reward(group(said("B"), said("B"), said("A"), seconds=[said("A")] * 3))
     assert [one[TOTAL] for one in terms] == [pytest.approx(2.5), pytest.approx(2.5), 1]
-    picture = reward(group(said("B"), said("B"), seconds=[said("A")] * 2, frames=1))
-    assert [one["temporal"] for one in picture] == [0, 0]
+    image = reward(group(said("B"), said("B"), seconds=[said("A")] * 2, frames=1))
+    assert [one["temporal"] for one in image] == [0, 0]
 
 
-# -- where truth comes from
+# -- where ground truth comes from
 
 
 def test_graphs_come_back_from_plain_data_and_from_a_file(tmp_path):
@@ -702,11 +727,11 @@ def test_official_maps_are_found_by_video(tmp_path):
     assert found(None, sample) == {"map": {"table": [[0, 3]]}}
 
 
-def test_a_sample_without_a_truth_for_its_form_is_refused():
+def test_a_sample_without_a_ground_truth_for_its_form_is_refused():
     with pytest.raises(UsageError, match="mask"):
-        truth_of(group("", form=AnswerForm.MASK).sample)
+        ground_truth_of(group("", form=AnswerForm.MASK).sample)
     with pytest.raises(DataError, match="number"):
-        truth_of(group("", form=AnswerForm.NUMBER).sample)
+        ground_truth_of(group("", form=AnswerForm.NUMBER).sample)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def known(task):
     return extended(task, shapes_extra, listed=lambda sample: categories(graphs_of(sample)))
 
 
-# -- truth of the generated world
+# -- ground truth of the generated world
 
 
 def test_every_question_of_the_world_gains_the_graphs_of_its_scene(known):
@@ -74,11 +74,11 @@ def test_places_are_right_and_up_of_the_middle_and_farther_where_covered():
     assert second[1:] == first[1:]
 
 
-def test_a_perfect_reply_with_its_graph_has_the_whole_reward(known):
+def test_a_perfect_response_with_its_graph_has_the_whole_reward(known):
     reward = VideoStrReward(shortest=1)
     for sample in samples_of(known):
-        truth = graphs_of(sample)[0]
-        said = {node.category: list(node.centre) for node in truth.nodes}
+        ground_truth = graphs_of(sample)[0]
+        said = {node.category: list(node.centre) for node in ground_truth.nodes}
         answer = perfect(sample).answer
         letter = answer.choice if answer.choice is not None else answer.number
         text = f"<think>t</think><graph>{json.dumps(said)}</graph><answer>{letter}</answer>"
@@ -87,15 +87,15 @@ def test_a_perfect_reply_with_its_graph_has_the_whole_reward(known):
             rollouts=(Rollout(text=text, tokens=9),),
             canvas=(9, 9),
             count_tokens=len,
-            frames=((truth.frame,),),
+            frames=((ground_truth.frame,),),
         )
         (terms,) = reward(group)
-        pairs = len(truth.nodes) > 1
-        assert terms[TOTAL] == pytest.approx(3.2 + pairs if truth.nodes else 2.2)
-        nodes = {node.category: node.centre for node in truth.nodes}
+        pairs = len(ground_truth.nodes) > 1
+        assert terms[TOTAL] == pytest.approx(3.2 + pairs if ground_truth.nodes else 2.2)
+        nodes = {node.category: node.centre for node in ground_truth.nodes}
         if pairs:
-            assert node_reward(nodes, truth.nodes) == pytest.approx(1)
-            assert edge_reward(nodes, truth.nodes) == pytest.approx(1)
+            assert node_reward(nodes, ground_truth.nodes) == pytest.approx(1)
+            assert edge_reward(nodes, ground_truth.nodes) == pytest.approx(1)
 
 
 def test_a_target_that_carries_graphs_keeps_them(task):

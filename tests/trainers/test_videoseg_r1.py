@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness import media, plugins
 from harness.errors import DataError, ParseError, StoreError, UsageError
 from harness.masks import Rle
-from harness.model import Chat, ChatReply, ChatRequest
+from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.run.plan import samples_of
 from harness.spec import Spec, parse
@@ -227,7 +227,7 @@ def test_negative_points_share_their_reward():
     assert terms(said(BOX, without("point_neg")))["negative_points"] == 1
 
 
-def test_a_point_outside_the_picture_is_no_negative_point():
+def test_a_point_outside_the_image_is_no_negative_point():
     of = sample(square(0, 0, 840, 400))
     assert terms(said({**BOX, "point_neg": [420, 410, 0]}), of=of)["negative_points"] == 1
     assert terms(said({**BOX, "point_neg": [-5, 300, 0]}), of=of)["negative_points"] == 0
@@ -292,9 +292,9 @@ def test_more_reasoning_is_never_worth_more(used, budget):
 
 @pytest.mark.parametrize(("penalty", "total"), [("clipped", 0), ("literal", 8 * -0.2), ("none", 8)])
 def test_the_penalty_multiplies_the_whole_reward(penalty, total):
-    reply = said(BOX, think=" ".join(f"word{index}" for index in range(696)))
+    response = said(BOX, think=" ".join(f"word{index}" for index in range(696)))
     easy = rewards.VideoSegR1Reward(penalty=penalty, scores={key_of(ONE): 1.0})
-    found = terms(reply, easy)
+    found = terms(response, easy)
     assert (found["used"], found["budget"], found["over_budget"]) == (696, 96, 600)
     assert found["total"] == pytest.approx(total)
 
@@ -340,10 +340,10 @@ def test_budgets_that_do_not_fit_are_refused(tokens, thresholds):
         budgets_of(tokens, thresholds)
 
 
-# replies of every kind
+# responses of every kind
 
 
-def random_replies(count: int, more: Sequence[str] = ()) -> list[str]:
+def random_responses(count: int, more: Sequence[str] = ()) -> list[str]:
     pieces = [
         "<think>",
         "</think>",
@@ -390,9 +390,9 @@ def random_replies(count: int, more: Sequence[str] = ()) -> list[str]:
     return made
 
 
-def test_ten_thousand_malformed_replies_are_worth_a_number_and_none_raises(huge):
-    replies = random_replies(10_000, [*huge, *(f"[1, 2, {one}]" for one in huge)])
-    found = rewards.VideoSegR1Reward()(group(*replies))
+def test_ten_thousand_malformed_responses_are_worth_a_number_and_none_raises(huge):
+    responses = random_responses(10_000, [*huge, *(f"[1, 2, {one}]" for one in huge)])
+    found = rewards.VideoSegR1Reward()(group(*responses))
     assert len(found) == 10_000
     totals = [one["total"] for one in found]
     assert all(np.isfinite(list(one.values())).all() for one in found)
@@ -525,18 +525,18 @@ def test_supervised_training_asks_what_reinforcement_learning_asks(mevis, seed):
     assert all(len(one.request.frames) > 1 for one in made)  # frames beside the target
 
 
-def test_a_supervised_reply_is_about_the_frame_that_is_asked_about(mevis):
+def test_a_supervised_response_is_about_the_frame_that_is_asked_about(mevis):
     several = [*samples_of(mevis), track(9, seen=(1,), side=420)]  # not in the middle frame
     task = replace(mevis, samples=lambda: several)
     for seed in range(5):
         for one, of in zip(supervised(task, seed)[1], several, strict=True):
             (target,) = one.request.frames[0]
-            assert of.target.answer.masks[target].area and "<frame>" not in one.reply
-            reward = terms(one.reply, of=of, canvas=(840, 840), frames=one.request.frames)
+            assert of.target.answer.masks[target].area and "<frame>" not in one.response
+            reward = terms(one.response, of=of, canvas=(840, 840), frames=one.request.frames)
             assert reward["accuracy"] > 2.9 and reward["answer_format"] == 2
 
 
-def test_supervised_questions_about_pictures_and_in_words_are_evaluations_own(mevis):
+def test_supervised_questions_about_images_and_in_words_are_evaluations_own(mevis):
     model = supervised(mevis, 0)[0]
     film = next(samples_of(mevis))
     words = replace(
@@ -547,7 +547,7 @@ def test_supervised_questions_about_pictures_and_in_words_are_evaluations_own(me
     for of in (replace(ONE, query=replace(ONE.query, forms=(AnswerForm.MASK,))), words):
         (made,) = examples_of(model, [replace(mevis, samples=lambda of=of: [of])], seed=1)
         assert (made.request,) == model.requests(of.query)
-        assert (made.reply,) == model.write(of.query, of.target.answer)
+        assert (made.response,) == model.write(of.query, of.target.answer)
 
 
 def test_a_video_in_which_nothing_shows_is_not_taught(mevis):
@@ -582,7 +582,7 @@ class Rates(Chat):
     def generate(self, requests):
         if self.stops_after is not None and len(self.asked) >= self.stops_after:
             raise KeyboardInterrupt
-        said = [ChatReply(text=self.says[len(self.asked) + i]) for i in range(len(requests))]
+        said = [ChatResponse(text=self.says[len(self.asked) + i]) for i in range(len(requests))]
         self.asked.extend(requests)
         return said
 
@@ -613,7 +613,7 @@ def test_ratings_are_read_from_what_a_network_says():
 
 
 def first(sample):
-    """Every picture's frame."""
+    """Every image's frame."""
     return 0
 
 
@@ -638,7 +638,7 @@ def test_a_killed_rating_goes_on_where_it_was(tmp_path):
     assert rated(SAMPLES[:2], None, file, first) == {key_of(one): 5 for one in SAMPLES[:2]}
 
 
-def test_a_reply_that_is_none_makes_a_sample_medium_and_is_not_asked_for_again(tmp_path):
+def test_a_response_that_is_none_makes_a_sample_medium_and_is_not_asked_for_again(tmp_path):
     file = tmp_path / "ratings.jsonl"
     scores = rated(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file, first)
     assert [Budgets().budget(score) for score in scores.values()] == [176]

@@ -123,7 +123,7 @@ def test_its_checkpoint_is_a_model(training, examples):
     )
     sample = next(samples_of(plugins.build("tasks", parse("mevis"), examples)))
     (said,) = model.predict([sample.query])
-    assert said.replies[-1].startswith("<frame>")
+    assert said.responses[-1].startswith("<frame>")
 
 
 def test_a_supervised_training_takes_clips_beside_the_target(tiny_qwen, examples, tmp_path):

@@ -17,13 +17,13 @@ from harness import media, plugins
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
-from harness.models.truth import without_specks
+from harness.models.ground_truth import without_specks
 from harness.models.visionreasoner import grammar
 from harness.spec import parse
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.sft.examples import examples_of
 from harness.trainers.visionreasoner import rewards
-from harness.trainers.visionreasoner.objects import Meant, check, objects, truth
+from harness.trainers.visionreasoner.objects import Meant, check, ground_truth, objects
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
@@ -55,19 +55,19 @@ def boxed(*box, point=(50, 50)):
     return {"bbox_2d": list(box), "point_2d": list(point)}
 
 
-def test_ten_thousand_replies_are_worth_what_the_official_functions_say():
+def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
     stored = json.loads((GOLDEN / "scores.json").read_text())
-    replies = golden("replies")
-    assert (stored["seed"], stored["count"]) == (replies.SEED, replies.COUNT)
-    assert replies.COUNT >= 10_000
-    for place, (reply, meant, *_) in enumerate(replies.cases()):
+    responses = golden("responses")
+    assert (stored["seed"], stored["count"]) == (responses.SEED, responses.COUNT)
+    assert responses.COUNT >= 10_000
+    for place, (response, meant, *_) in enumerate(responses.cases()):
         formats, right, fresh = stored["rows"][stored["index"][place]][:3]
         ours = (
-            rewards.thinking_format(reply) + rewards.answer_format(reply),
-            rewards.accuracy(reply, items(meant)).total,
-            rewards.non_repeat(reply),
+            rewards.thinking_format(response) + rewards.answer_format(response),
+            rewards.accuracy(response, items(meant)).total,
+            rewards.non_repeat(response),
         )
-        assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, reply)
+        assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, response)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_published_cases_are_worth_what_the_official_code_gives(objects, mea
 
 
 @pytest.mark.parametrize(
-    ("reply", "worth"),
+    ("response", "worth"),
     [
         (said([P]), 3.0),
         (said([P]) + "\n", 2.0),
@@ -102,16 +102,16 @@ def test_the_published_cases_are_worth_what_the_official_code_gives(objects, mea
         ("", 0.0),
     ],
 )
-def test_a_format_is_worth_what_the_official_code_gives(reply, worth):
-    assert rewards.thinking_format(reply) + rewards.answer_format(reply) == worth
+def test_a_format_is_worth_what_the_official_code_gives(response, worth):
+    assert rewards.thinking_format(response) + rewards.answer_format(response) == worth
 
 
 @pytest.mark.parametrize(
-    ("reply", "worth"),
+    ("response", "worth"),
     [("a. a. b.", 1.0), ("a. a. a.", 0.0), ("a. a. b. b.", 0.0), ("", 1.0), ("....", 1.0)],
 )
-def test_one_repetition_is_free_and_two_are_not(reply, worth):
-    assert rewards.non_repeat(reply) == worth
+def test_one_repetition_is_free_and_two_are_not(response, worth):
+    assert rewards.non_repeat(response) == worth
 
 
 coordinates = st.integers(-50, 900)
@@ -166,17 +166,17 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("reply", MALFORMED, ids=range(len(MALFORMED)))
-def test_a_malformed_reply_costs_no_time_and_raises_nothing(reply):
+@pytest.mark.parametrize("response", MALFORMED, ids=range(len(MALFORMED)))
+def test_a_malformed_response_costs_no_time_and_raises_nothing(response):
     begin = time.perf_counter()
-    rewards.thinking_format(reply)
-    rewards.answer_format(reply)
-    rewards.non_repeat(reply)
-    assert rewards.accuracy(reply, items([P])).total == 0
+    rewards.thinking_format(response)
+    rewards.answer_format(response)
+    rewards.non_repeat(response)
+    assert rewards.accuracy(response, items([P])).total == 0
     assert time.perf_counter() - begin < 3
 
 
-def test_ten_thousand_malformed_replies_never_raise(huge):
+def test_ten_thousand_malformed_responses_never_raise(huge):
     draw = random.Random(3)
     pieces = [
         "<think>",
@@ -200,21 +200,21 @@ def test_ten_thousand_malformed_replies_never_raise(huge):
     boxes = [said([P]).replace(" 99]", f" {one}]") for one in huge]
     for number in range(10_000):
         text = "".join(draw.choices(pieces, k=draw.randrange(8)))
-        reply = draw.choice(boxes) if number % 20 == 0 else text
+        response = draw.choice(boxes) if number % 20 == 0 else text
         found = (
-            rewards.thinking_format(reply),
-            rewards.answer_format(reply),
-            rewards.non_repeat(reply),
-            rewards.accuracy(reply, items([P])).total,
+            rewards.thinking_format(response),
+            rewards.answer_format(response),
+            rewards.non_repeat(response),
+            rewards.accuracy(response, items([P])).total,
         )
         assert all(math.isfinite(value) for value in found)
 
 
 @given(st.text(), st.text())
 def test_any_text_has_a_reward(one, other):
-    for reply in (one, f"<think>{one}</think><answer>{other}</answer>"):
-        assert 0 <= rewards.thinking_format(reply) + rewards.answer_format(reply) <= 3
-        assert rewards.accuracy(reply, items([P])).total == 0
+    for response in (one, f"<think>{one}</think><answer>{other}</answer>"):
+        assert 0 <= rewards.thinking_format(response) + rewards.answer_format(response) <= 3
+        assert rewards.accuracy(response, items([P])).total == 0
 
 
 def sample(answer, *, form=AnswerForm.MASK, size=(420, 210), frames=1):
@@ -244,7 +244,7 @@ def group(one, *texts, canvas=(840, 840), frames=((0,),)):
 def test_a_mask_is_one_object_a_part_and_scaled_to_the_frame():
     mask = disc((420, 210), 100, 100, 20) | disc((420, 210), 300, 60, 30)
     one = sample(Answer(masks=(Rle.from_array(mask),)))
-    large, small = truth(one)
+    large, small = ground_truth(one)
     assert large == Item(Box(540, 120, 660, 360), Point(600, 240))
     assert small.place == Point(200, 400)
 
@@ -260,7 +260,7 @@ def test_instances_are_the_objects_to_find_and_to_teach():
         answer = Answer(masks=masks, instances=tuple((mask,) for mask in instances) or None)
         one = sample(answer)
         task = SimpleNamespace(name="t", split="train", samples=lambda: [one])
-        (taught,) = (example.reply for example in examples_of(model, [task]))
+        (taught,) = (example.response for example in examples_of(model, [task]))
         assert len(grammar.parse(taught).items) == len(objects(one))
         (terms,) = rewards.VisionReasonerReward()(group(one, taught))
         assert terms["accuracy"] == 3
@@ -299,10 +299,10 @@ def test_a_stray_pixel_is_no_object_to_find_though_it_is_written():
     one = sample(Answer(masks=(Rle.from_array(mask),)))
     assert len(objects(one)) == 2
     model = plugins.build("models", parse("visionreasoner(backend=stored)"))
-    (reply,) = model.write(one.query, one.target.answer)
-    assert len(grammar.parse(reply).items) == 3
+    (response,) = model.write(one.query, one.target.answer)
+    assert len(grammar.parse(response).items) == 3
     task = SimpleNamespace(name="t", split="train", samples=lambda: [one])
-    (taught,) = (found.reply for found in examples_of(model, [task]))
+    (taught,) = (found.response for found in examples_of(model, [task]))
     assert len(grammar.parse(taught).items) == 2
 
 
@@ -328,7 +328,7 @@ def test_a_mask_without_specks_is_nearly_the_mask(seed, share, blob):
     assert kept.any() == array.any()
 
 
-def test_boxes_of_the_truth_win_over_parts_of_its_mask():
+def test_boxes_of_the_ground_truth_win_over_parts_of_its_mask():
     mask = disc((420, 210), 100, 100, 20) | disc((420, 210), 130, 100, 20)
     boxes = (Box(80, 80, 121, 121), Box(110, 80, 151, 121))
     one = sample(Answer(masks=(Rle.from_array(mask),), boxes=boxes))
@@ -340,20 +340,20 @@ def test_boxes_of_the_truth_win_over_parts_of_its_mask():
     assert [item.point for item in objects(sample(marked))] == [Point(1, 2), Point(3, 4)]
 
 
-def test_nothing_meant_is_no_object_and_no_place_is_no_truth():
-    assert truth(sample(Answer(no_target=True))) == []
+def test_nothing_meant_is_no_object_and_no_place_is_no_ground_truth():
+    assert ground_truth(sample(Answer(no_target=True))) == []
     for answer in (Answer(text="a cat"), Answer(points=(Point(1, 2),)), Answer(count=3)):
         with pytest.raises(ParseError, match="masks or boxes"):
             check(sample(answer, form=AnswerForm.COUNT))
     check(sample(Answer(count=1, boxes=(Box(1, 2, 3, 4),)), form=AnswerForm.COUNT))
 
 
-def test_a_perfect_reply_is_worth_seven():
+def test_a_perfect_response_is_worth_seven():
     mask = disc((420, 210), 100, 100, 20)
     one = sample(Answer(masks=(Rle.from_array(mask),)))
     model = plugins.build("models", parse("visionreasoner(backend=stored)"))
-    (reply,) = model.write(one.query, one.target.answer)
-    (terms,) = rewards.VisionReasonerReward()(group(one, reply))
+    (response,) = model.write(one.query, one.target.answer)
+    (terms,) = rewards.VisionReasonerReward()(group(one, response))
     assert terms == {
         "thinking_format": 1,
         "answer_format": 2,
@@ -365,8 +365,8 @@ def test_a_perfect_reply_is_worth_seven():
         "total": 7,
     }
     small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))
-    (reply,) = small.write(one.query, one.target.answer)
-    assert rewards.VisionReasonerReward()(group(one, reply, canvas=(168, 168)))[0]["total"] == 7
+    (response,) = small.write(one.query, one.target.answer)
+    assert rewards.VisionReasonerReward()(group(one, response, canvas=(168, 168)))[0]["total"] == 7
 
 
 def test_a_video_is_judged_in_the_frame_that_is_named_or_shown():
@@ -378,19 +378,19 @@ def test_a_video_is_judged_in_the_frame_that_is_named_or_shown():
         return reward(group(one, text, frames=frames))[0]["accuracy"]
 
     for frame in range(4):
-        reply = grammar.write(truth(one, frame))
-        assert right(f"<frame>{frame}</frame>{reply}", ((0, 1, 2, 3),)) == 3
-        assert right(reply, ((frame,),)) == 3
-        assert right(reply, ((0, 1, 2, 3),)) == 0
-        assert right(f"<frame>{(frame + 2) % 4}</frame>{reply}", ((0, 1, 2, 3),)) == 0
-    assert right(f"<frame>9</frame>{reply}", ((0, 1, 2, 3),)) == 0
+        response = grammar.write(ground_truth(one, frame))
+        assert right(f"<frame>{frame}</frame>{response}", ((0, 1, 2, 3),)) == 3
+        assert right(response, ((frame,),)) == 3
+        assert right(response, ((0, 1, 2, 3),)) == 0
+        assert right(f"<frame>{(frame + 2) % 4}</frame>{response}", ((0, 1, 2, 3),)) == 0
+    assert right(f"<frame>9</frame>{response}", ((0, 1, 2, 3),)) == 0
 
 
 def test_what_is_meant_is_found_once_a_frame(monkeypatch):
     asked = []
     one = sample(Answer(boxes=(Box(0, 0, 9, 9),)), form=AnswerForm.BOXES)
     monkeypatch.setattr(
-        "harness.trainers.visionreasoner.objects.truth",
+        "harness.trainers.visionreasoner.objects.ground_truth",
         lambda sample, frame: asked.append(frame) or [],
     )
     meant = Meant(one)

@@ -16,7 +16,7 @@ SIDES = st.integers(1, 40)
 PINNED = "2140550a827e8ad04b12939d02f2cb11"
 # few values, so that long runs, short runs and lone bytes all occur
 PIXELS = st.sampled_from([0, 1, 143, 144, 255])
-PICTURES = st.tuples(SIDES, SIDES).flatmap(
+IMAGES = st.tuples(SIDES, SIDES).flatmap(
     lambda size: st.sampled_from([size, (*size, 3)]).flatmap(
         lambda shape: arrays(np.uint8, shape, elements=PIXELS)
     )
@@ -28,29 +28,29 @@ def opened(data: bytes) -> Image.Image:
 
 
 @settings(max_examples=60, deadline=None)
-@given(PICTURES)
-def test_a_png_decodes_to_the_picture(picture: np.ndarray) -> None:
-    image = opened(encode_png(picture))
-    assert image.mode == ("RGB" if picture.ndim == 3 else "L")
-    assert np.array_equal(np.asarray(image), picture)
+@given(IMAGES)
+def test_a_png_decodes_to_the_image(image: np.ndarray) -> None:
+    decoded = opened(encode_png(image))
+    assert decoded.mode == ("RGB" if image.ndim == 3 else "L")
+    assert np.array_equal(np.asarray(decoded), image)
 
 
 @pytest.mark.parametrize("length", [*range(1, 12), 257, 258, 259, 260, 261, 516, 517, 519, 1200])
 def test_runs_of_every_length_survive(length: int) -> None:
     row = np.full((1, length), 7, dtype=np.uint8)
-    for picture in (row, np.concatenate([row, np.array([[9]], dtype=np.uint8)], axis=1)):
-        assert np.array_equal(np.asarray(opened(encode_png(picture))), picture)
+    for image in (row, np.concatenate([row, np.array([[9]], dtype=np.uint8)], axis=1)):
+        assert np.array_equal(np.asarray(opened(encode_png(image))), image)
 
 
 def test_all_bytes_survive() -> None:
-    picture = np.arange(256, dtype=np.uint8).reshape(16, 16)
-    assert np.array_equal(np.asarray(opened(encode_png(picture))), picture)
+    image = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    assert np.array_equal(np.asarray(opened(encode_png(image))), image)
 
 
 def test_the_bytes_of_a_png_are_pinned() -> None:
     y, x = np.mgrid[0:31, 0:47]
-    picture = np.stack([x * 5 % 256, y * 8 % 256, (x // 9 + y // 7) % 2 * 200], axis=2)
-    data = encode_png(picture.astype(np.uint8))
+    image = np.stack([x * 5 % 256, y * 8 % 256, (x // 9 + y // 7) % 2 * 200], axis=2)
+    data = encode_png(image.astype(np.uint8))
     assert hashlib.blake2b(data, digest_size=16).hexdigest() == PINNED
 
 
@@ -58,11 +58,11 @@ def test_runs_of_equal_pixels_are_packed() -> None:
     assert len(encode_png(np.full((168, 168, 3), 90, dtype=np.uint8))) < 1500
 
 
-def test_a_jpeg_is_near_the_picture_and_keeps_its_colours_apart(tmp_path: Path) -> None:
-    picture = np.zeros((64, 64, 3), dtype=np.uint8)
-    picture[:, 32:] = (214, 32, 36)
-    write_jpeg(tmp_path / "a.jpg", picture)
+def test_a_jpeg_is_near_the_image_and_keeps_its_colours_apart(tmp_path: Path) -> None:
+    image = np.zeros((64, 64, 3), dtype=np.uint8)
+    image[:, 32:] = (214, 32, 36)
+    write_jpeg(tmp_path / "a.jpg", image)
     decoded = decode_image(tmp_path / "a.jpg", "a").astype(int)
-    assert abs(decoded - picture).max() < 12
-    with Image.open(tmp_path / "a.jpg") as image:
-        assert image.format == "JPEG"
+    assert abs(decoded - image).max() < 12
+    with Image.open(tmp_path / "a.jpg") as file:
+        assert file.format == "JPEG"

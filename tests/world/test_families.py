@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.world.families import PICTURE_SIZES, draw_scene, is_clear
+from harness.world.families import IMAGE_SIZES, draw_scene, is_clear
 from harness.world.qa_video import visible_frames
 from harness.world.questions import ask, asks
 from harness.world.raster import has_holes, is_inside, is_outside, visible_masks, whole_areas
@@ -105,7 +105,7 @@ def test_seeds_families_and_splits_give_different_scenes() -> None:
 @given(SEEDS, st.sampled_from(["val", "train"]))
 def test_in_stills_most_of_every_thing_is_visible_without_holes(seed: int, split: Split) -> None:
     scene = draw_scene(seed, family="still", split=split, index=1)
-    assert (scene.width, scene.height) in PICTURE_SIZES
+    assert (scene.width, scene.height) in IMAGE_SIZES
     assert 3 <= len(scene.things) <= 7
     assert sorted(thing.depth for thing in scene.things) == list(range(len(scene.things)))
     whole = whole_areas(scene)
@@ -131,7 +131,7 @@ def test_in_videos_every_thing_is_well_seen_half_of_the_time(seed: int) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(SEEDS)
-def test_what_is_in_the_picture_at_both_ends_never_left_it(seed: int) -> None:
+def test_what_is_in_the_image_at_both_ends_never_left_it(seed: int) -> None:
     scene = draw_scene(seed, family="video", split="train", index=2)
     for thing in scene.things:
         inside = [is_inside(scene, thing, frame) for frame in range(scene.frames)]

@@ -32,7 +32,7 @@ TEMPLATES: dict[Shape, list[str]] = {
     "cross": ["8781cf279a2ea4c6", "5656be3ee7030370", "b0122adb1a9e2de4"],
     "hexagon": ["d2762d4665cbe5a5", "ad2667ea1f8a1b8c", "1b407a9ea7b78993"],
 }
-PICTURES = {
+IMAGES = {
     "still/val/0/0": ("63b25e4ac25759ea", "238080b7d4bc5cce"),
     "still/train/1/0": ("0292cb81092f7b7f", "b7974046ff371aaa"),
     "still/test/2/0": ("db6cad0839319083", "9f8a62c240023103"),
@@ -75,12 +75,12 @@ def test_the_masks_of_shapes_are_pinned(shape: Shape) -> None:
     assert [digest(mask) for mask in masks] == TEMPLATES[shape]
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_masks_and_pictures_of_scenes_are_pinned(name: str) -> None:
+@pytest.mark.parametrize("name", IMAGES)
+def test_masks_and_images_of_scenes_are_pinned(name: str) -> None:
     family, split, index, frame = name.split("/")
     scene = draw_scene(2025, family=family, split=split, index=int(index))  # type: ignore[arg-type]
-    masks, picture = visible_masks(scene, int(frame)), render(scene, int(frame))
-    assert (digest(masks), digest(picture)) == PICTURES[name]
+    masks, image = visible_masks(scene, int(frame)), render(scene, int(frame))
+    assert (digest(masks), digest(image)) == IMAGES[name]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -120,10 +120,10 @@ def test_a_square_covers_the_pixels_around_its_centre() -> None:
 
 def test_the_inside_has_the_exact_colour_and_the_rim_a_darker_one() -> None:
     scene = scene_of(red_square())
-    picture = render(scene)
-    assert tuple(picture[80, 80]) == COLOURS["red"]
-    assert tuple(picture[59, 80]) == tuple(part * 5 // 8 for part in COLOURS["red"])
-    assert tuple(picture[58, 80]) == tuple(picture[0, 0])
+    image = render(scene)
+    assert tuple(image[80, 80]) == COLOURS["red"]
+    assert tuple(image[59, 80]) == tuple(part * 5 // 8 for part in COLOURS["red"])
+    assert tuple(image[58, 80]) == tuple(image[0, 0])
 
 
 def test_a_nearer_thing_covers_a_farther_one() -> None:
@@ -169,18 +169,18 @@ def test_holes_are_found() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(SEEDS, st.sampled_from(["still", "video", "count"]))
-def test_masks_share_no_pixel_and_pictures_follow_them(seed: int, family: str) -> None:
+def test_masks_share_no_pixel_and_images_follow_them(seed: int, family: str) -> None:
     scene = draw_scene(seed, family=family, split="test", index=0)
     frame = seed % scene.frames
-    masks, owner, picture = visible_masks(scene, frame), owners(scene, frame), render(scene, frame)
+    masks, owner, image = visible_masks(scene, frame), owners(scene, frame), render(scene, frame)
     assert masks.sum(0).max() <= 1
     assert np.array_equal(masks.any(0), owner >= 0)
-    assert picture.shape == (scene.height, scene.width, 3) and picture.dtype == np.uint8
+    assert image.shape == (scene.height, scene.width, 3) and image.dtype == np.uint8
     named = np.array(list(COLOURS.values()))
-    background = picture[owner < 0]
+    background = image[owner < 0]
     assert not (background[:, None] == named).all(2).any()
     for index, thing in enumerate(scene.things):
         inside = np.array(COLOURS[thing.colour])
         rim = inside + 48 if thing.colour == "black" else inside * 5 // 8
-        seen = picture[masks[index]]
+        seen = image[masks[index]]
         assert ((seen == inside).all(1) | (seen == rim).all(1)).all()

@@ -67,12 +67,12 @@ def test_the_manifest_names_every_file_with_its_digest(root: Path) -> None:
 
 
 def test_pixels_are_hashed_and_not_the_file_of_a_jpeg(tmp_path: Path) -> None:
-    picture = Image.fromarray(np.full((16, 16, 3), 128, dtype=np.uint8))
+    image = Image.fromarray(np.full((16, 16, 3), 128, dtype=np.uint8))
     for name, comment in (("a.jpg", b"one"), ("b.jpg", b"another")):
-        picture.save(tmp_path / name, quality=95, comment=comment)
+        image.save(tmp_path / name, quality=95, comment=comment)
     assert (tmp_path / "a.jpg").read_bytes() != (tmp_path / "b.jpg").read_bytes()
     assert fingerprint(tmp_path / "a.jpg") == fingerprint(tmp_path / "b.jpg")
-    picture.transpose(Image.Transpose.ROTATE_90).crop((0, 0, 16, 15)).save(tmp_path / "c.jpg")
+    image.transpose(Image.Transpose.ROTATE_90).crop((0, 0, 16, 15)).save(tmp_path / "c.jpg")
     assert fingerprint(tmp_path / "c.jpg") != fingerprint(tmp_path / "a.jpg")
 
 
@@ -181,11 +181,11 @@ def test_a_contact_sheet_shows_a_row_a_family_and_a_cell_a_kind(world: World) ->
 
 def test_tinting_keeps_what_is_meant_and_fades_the_rest(small: World) -> None:
     scene = small.of("still", "val")[0].scene
-    picture = tinted(scene, 0, (0,))
+    image = tinted(scene, 0, (0,))
     thing = scene.things[0]
     from harness.world.raster import owners, render
 
     mine = owners(scene) == 0
-    assert np.array_equal(picture[mine], render(scene)[mine])
-    assert not np.array_equal(picture[~mine], render(scene)[~mine])
+    assert np.array_equal(image[mine], render(scene)[mine])
+    assert not np.array_equal(image[~mine], render(scene)[~mine])
     assert mine[thing.y, thing.x] or thing.depth > 0

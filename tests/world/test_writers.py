@@ -81,10 +81,10 @@ def test_reason_seg_files_rasterise_to_the_masks_of_their_scenes(
 ) -> None:
     folder = root / "reason_seg" / "ReasonSeg" / split
     for path, example in zip(sorted(folder.glob("*.json")), small.of("still", split), strict=True):
-        plain, picture = read_json(path), decode_image(path.with_suffix(".jpg"), path.stem)
+        plain, image = read_json(path), decode_image(path.with_suffix(".jpg"), path.stem)
         assert plain["text"][0] == example.questions[0].text
-        assert abs(picture.astype(int) - render(example.scene)).mean() < 4
-        mask = lisa_mask(plain["shapes"], *picture.shape[:2])
+        assert abs(image.astype(int) - render(example.scene)).mean() < 4
+        mask = lisa_mask(plain["shapes"], *image.shape[:2])
         meant = visible_masks(example.scene)[list(example.questions[0].referents)].any(0)
         assert np.array_equal(mask == 1, meant)
 
@@ -178,7 +178,7 @@ def test_mevis_run_lengths_are_the_masks_of_the_scenes(root: Path, small: World,
     for example in small.of("video", SPLIT_NAMES[name]):
         scene = example.scene
         vid = video_name(scene)
-        truth = [visible_masks(scene, frame) for frame in range(scene.frames)]
+        ground_truth = [visible_masks(scene, frame) for frame in range(scene.frames)]
         for place, question in enumerate(example.questions):
             expression = videos[vid]["expressions"][str(place)]
             assert expression["exp"] == question.text
@@ -189,16 +189,18 @@ def test_mevis_run_lengths_are_the_masks_of_the_scenes(root: Path, small: World,
                 assert len(track) == len(videos[vid]["frames"])
                 for frame, plain in enumerate(track):
                     if plain is None:
-                        assert not truth[frame][thing].any()
+                        assert not ground_truth[frame][thing].any()
                         continue
                     assert list(plain) == ["size", "counts"]
                     assert plain["size"] == [scene.height, scene.width]
-                    assert np.array_equal(Rle.from_json(plain).to_array(), truth[frame][thing])
+                    assert np.array_equal(
+                        Rle.from_json(plain).to_array(), ground_truth[frame][thing]
+                    )
         for frame in range(scene.frames):
             path = folder / "JPEGImages" / vid / f"{frame_name(frame)}.jpg"
-            picture = decode_image(path, vid)
-            assert picture.shape == (scene.height, scene.width, 3)
-            assert abs(picture.astype(int) - render(scene, frame)).mean() < 4
+            image = decode_image(path, vid)
+            assert image.shape == (scene.height, scene.width, 3)
+            assert abs(image.astype(int) - render(scene, frame)).mean() < 4
 
 
 def test_mevis_annotations_belong_to_one_video_each(root: Path) -> None:
@@ -294,15 +296,15 @@ def test_rows_of_the_copies_are_the_scenes(
     root: Path, small: World, name: str, family: str, split: Split
 ) -> None:
     for row, example in zip(table(root, name).to_pylist(), small.of(family, split), strict=True):
-        picture, scene = decoded(row["image"]), example.scene
-        assert np.array_equal(picture, render(scene))
-        assert (row["img_height"], row["img_width"]) == picture.shape[:2]
+        image, scene = decoded(row["image"]), example.scene
+        assert np.array_equal(image, render(scene))
+        assert (row["img_height"], row["img_width"]) == image.shape[:2]
         assert row["image_id"] == row["ann_id"] == str(scene.index)
         assert row["text"] == example.questions[0].text
         assert 2 <= row["count"] == len(example.questions[0].referents) <= 10
 
 
-def test_countbench_says_its_number_in_words_and_has_lost_one_picture(
+def test_countbench_says_its_number_in_words_and_has_lost_one_image(
     root: Path, small: World
 ) -> None:
     bench = small.of("countbench", "test")
@@ -319,12 +321,12 @@ def test_countbench_says_its_number_in_words_and_has_lost_one_picture(
         assert np.array_equal(decoded(row["image"]), render(example.scene))
 
 
-def test_training_pictures_are_named_by_their_sha256(root: Path, small: World) -> None:
+def test_training_images_are_named_by_their_sha256(root: Path, small: World) -> None:
     rows = table(root, "pixmo-count").to_pylist()
-    pictures = root / "counting" / "pixmo-count" / "images"
-    assert {path.name for path in pictures.iterdir()} == {row["image_sha256"] for row in rows}
+    images = root / "counting" / "pixmo-count" / "images"
+    assert {path.name for path in images.iterdir()} == {row["image_sha256"] for row in rows}
     for row, example in zip(rows, small.of("count", "train"), strict=True):
-        data = (pictures / row["image_sha256"]).read_bytes()
+        data = (images / row["image_sha256"]).read_bytes()
         assert hashlib.sha256(data).hexdigest() == row["image_sha256"]
         assert np.array_equal(decoded({"bytes": data}), render(example.scene))
         assert row["count"] == len(row["points"]) == example.questions[0].count

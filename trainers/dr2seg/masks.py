@@ -14,21 +14,23 @@ from harness.types import Sample
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """IoU of the joint mask, from 0 to 1: all boxes of a reply, or its description alone.
+    """IoU of the joint mask, from 0 to 1: all boxes of a response, or its description alone.
 
-    Replies are read by `model` as its evaluation reads them, but without repairs. One that cannot
-    be read is worth 0. Equal replies are segmented once.
+    Responses are read by `model` as its evaluation reads them, but without repairs. One that cannot
+    be read is worth 0. Equal responses are segmented once.
     """
 
     model: PromptedModel
 
-    def __call__(self, group: Group, replies: Sequence[str]) -> list[RewardComponents]:
-        """The overlap, one mapping a reply."""
-        found = {reply: self._overlap(group.sample, reply) for reply in dict.fromkeys(replies)}
-        return [{"accuracy": found[reply]} for reply in replies]
+    def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
+        """The overlap, one mapping a response."""
+        found = {
+            response: self._overlap(group.sample, response) for response in dict.fromkeys(responses)
+        }
+        return [{"accuracy": found[response]} for response in responses]
 
-    def _overlap(self, sample: Sample, reply: str) -> float:
-        answer = self.model.read(sample.query, [reply]).answer
+    def _overlap(self, sample: Sample, response: str) -> float:
+        answer = self.model.read(sample.query, [response]).answer
         if answer is None or answer.masks is None:
             return 0.0
         return joint_iou(answer.masks, true_masks(sample))

@@ -1,9 +1,9 @@
 """DR2Seg's reward: (format + no repetition + accuracy + description) × gated length.
 
 He et al., "DR2Seg" (arXiv:2601.09981), Eq. 2 to 8. The terms of Eq. 6 are VisionReasoner's
-(`trainers/visionreasoner`). A reply is `<think>…</think><description>…</description>
+(`trainers/visionreasoner`). A response is `<think>…</think><description>…</description>
 <answer>…</answer>`; its description was asked as a question of its own, and what the same policy
-said to that is the second reply. Every function is pure and takes whatever a network writes.
+said to that is the second response. Every function is pure and takes whatever a network writes.
 """
 
 from collections.abc import Sequence
@@ -31,9 +31,9 @@ GAMMA = 0.05
 
 
 class Accuracy(Protocol):
-    """R_acc of several replies about one sample: named parts, of which `accuracy` is the sum."""
+    """R_acc of several responses about one sample: named parts, of which `accuracy` is the sum."""
 
-    def __call__(self, group: Group, replies: Sequence[str]) -> list[RewardComponents]: ...  # noqa: D102
+    def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Places:
 
     semantics: Semantics = "official"
 
-    def __call__(self, group: Group, replies: Sequence[str]) -> list[RewardComponents]:
-        """Three parts and their sum, one mapping a reply."""
+    def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
+        """Three parts and their sum, one mapping a response."""
         meant = Meant(group.sample)
-        found = [located(group, text, meant, semantics=self.semantics) for text in replies]
+        found = [located(group, text, meant, semantics=self.semantics) for text in responses]
         return [{**right._asdict(), "accuracy": right.total} for right in found]
 
 
-def format_terms(reply: str, *, form: Form = "sam2") -> dict[str, float]:
+def format_terms(response: str, *, form: Form = "sam2") -> dict[str, float]:
     """R_format, part by part.
 
     `sam2`: 1 for the three parts in their order and nothing else, and VisionReasoner's 0 to 2 for
@@ -59,19 +59,19 @@ def format_terms(reply: str, *, form: Form = "sam2") -> dict[str, float]:
     >>> format_terms("<think>a</think><description>b</description><answer>[]</answer>")
     {'thinking_format': 1.0, 'answer_format': 0.0}
     """
-    whole = float(well_formed(reply, form=form))
+    whole = float(well_formed(response, form=form))
     if form == "sam2":
-        return {"thinking_format": whole, "answer_format": answer_format(reply)}
+        return {"thinking_format": whole, "answer_format": answer_format(response)}
     return {
         "thinking_format": whole,
-        "description_format": float(bool(description(reply, form=form))),
-        "answer_format": box_format(reply),
+        "description_format": float(bool(description(response, form=form))),
+        "answer_format": box_format(response),
     }
 
 
-def box_format(reply: str) -> float:
+def box_format(response: str) -> float:
     """Return, from 0 to 1, the share of the answer's objects that have a box of four numbers."""
-    value = answer_value(reply)
+    value = answer_value(response)
     if not isinstance(value, list) or not value:
         return 0.0
     boxes = [entry.get(BOX) if isinstance(entry, dict) else None for entry in value]
@@ -99,7 +99,7 @@ def length_reward(
 def gated(
     lengths: Sequence[float], accuracies: Sequence[float], *, threshold: float = 0.0
 ) -> list[float]:
-    """R̃_len (Eq. 8) of a group: R_len if some first reply is right at all, else 1.
+    """R̃_len (Eq. 8) of a group: R_len if some first response is right at all, else 1.
 
     `threshold` is what an accuracy must exceed for that. The paper's is 0.
 
@@ -145,8 +145,8 @@ class DR2SegReward:
         ]
         factors = self._factors(lengths, [one["accuracy"] for one in right])
         return [
-            self._terms(reply, terms, desc, count, other, length, factor)
-            for reply, terms, desc, count, other, length, factor in zip(
+            self._terms(response, terms, desc, count, other, length, factor)
+            for response, terms, desc, count, other, length, factor in zip(
                 firsts, right, again, counts, counts_again, lengths, factors, strict=True
             )
         ]
@@ -159,7 +159,7 @@ class DR2SegReward:
 
     def _terms(
         self,
-        reply: str,
+        response: str,
         right: RewardComponents,
         desc: float,
         first: int,
@@ -167,8 +167,8 @@ class DR2SegReward:
         length: float,
         factor: float,
     ) -> RewardComponents:
-        formats = format_terms(reply, form=self.form)
-        unrepeated = non_repeat(reply)
+        formats = format_terms(response, form=self.form)
+        unrepeated = non_repeat(response)
         base = sum(formats.values()) + unrepeated + right["accuracy"]
         return {
             **formats,
@@ -185,7 +185,7 @@ class DR2SegReward:
         }
 
     def _seconds(self, group: Group) -> list[Rollout | None]:
-        """The second replies that count: those to a description that is one."""
+        """The second responses that count: those to a description that is one."""
         if not group.seconds:
             return [None] * len(group.rollouts)
         return [
@@ -200,5 +200,5 @@ class DR2SegReward:
         found = iter(self.accuracy(group, [one.text for one in seconds if one is not None]))
         return [0.0 if one is None else next(found)["accuracy"] for one in seconds]
 
-    def _tokens(self, group: Group, reply: str) -> int:
-        return group.count_tokens(thought(reply, form=self.form))
+    def _tokens(self, group: Group, response: str) -> int:
+        return group.count_tokens(thought(response, form=self.form))

@@ -24,10 +24,10 @@ DUMMY = "object"
 
 
 def described(
-    reply: str, count_tokens: Callable[[str], int], *, form: Form, longest: int = LONGEST
+    response: str, count_tokens: Callable[[str], int], *, form: Form, longest: int = LONGEST
 ) -> str:
-    """The description of a first reply; empty if it has none, or one of too many tokens."""
-    text = description(split_frame(reply)[1], form=form)
+    """The description of a first response; empty if it has none, or one of too many tokens."""
+    text = description(split_frame(response)[1], form=form)
     return text if text and count_tokens(text) <= longest else ""
 
 

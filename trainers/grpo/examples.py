@@ -129,7 +129,7 @@ def _made(
     try:
         method.usable(sample)
     except HarnessError as error:
-        return Dropped(task, sample.id, "no truth for the reward", str(error))
+        return Dropped(task, sample.id, "no ground truth for the reward", str(error))
     try:
         limit = method.settings.max_completion_length
         return example_of(model, task, sample, ask=method.ask, max_completion_length=limit)

@@ -12,7 +12,7 @@ from harness.errors import ParseError
 from harness.models.canvas import Canvas
 from harness.models.compose import LOCATED
 from harness.models.grammar import ParseResult
-from harness.replies import storable
+from harness.responses import storable
 from harness.trainer import Curve
 from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.types import Group, RewardComponents
@@ -83,7 +83,7 @@ def places_of(
     except ParseError as error:
         read = ParseResult(error=str(error))
     canvas = Canvas(example.canvas, query.size)
-    items = [canvas.to_picture(item) for item in read.items]
+    items = [canvas.to_image(item) for item in read.items]
     return {
         "frame": _frame(example, read),
         "boxes": [list(item.box) for item in items if item.box is not None],

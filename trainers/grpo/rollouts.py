@@ -9,7 +9,7 @@ import torch
 from accelerate import Accelerator
 
 from harness.errors import ModelError
-from harness.model import ChatReply, ChatRequest, Conversation
+from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.backends.inputs import plain
 from harness.models.backends.networks import end_tokens
 from harness.models.backends.transformers import TransformersChat
@@ -125,10 +125,10 @@ class Writer:
         request, turns = replace(first, key=draft.key, temperature=None), 0
         draft.text = first.prefix
         while True:
-            (reply,) = yield (request,)
-            draft.add(reply.tokens, self._text(reply), policy=True)
-            draft.logps += self._logps(request, reply)
-            draft.cut = reply.cut
+            (response,) = yield (request,)
+            draft.add(response.tokens, self._text(response), policy=True)
+            draft.logps += self._logps(request, response)
+            draft.cut = response.cut
             if method.environment is None:
                 break
             with blamed(f"environment of {method.name}", ModelError):
@@ -154,16 +154,16 @@ class Writer:
                 asked = method.second(sample, draft.rollout)
             heat = method.second_temperature
             asked = replace(asked, key=f"{draft.key}/second", temperature=heat)
-            (reply,) = yield (asked,)
-            text = f"{asked.prefix}{self._text(reply)}"
-            draft.second = Rollout(text=text, tokens=len(reply.tokens), cut=reply.cut)
+            (response,) = yield (asked,)
+            text = f"{asked.prefix}{self._text(response)}"
+            draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
 
-    def _text(self, reply: ChatReply) -> str:
+    def _text(self, response: ChatResponse) -> str:
         """Return what the tokens of a response read, up to its end token."""
-        ended = reply.tokens and reply.tokens[-1] in self._ends
-        tokens = reply.tokens[:-1] if ended else reply.tokens
+        ended = response.tokens and response.tokens[-1] in self._ends
+        tokens = response.tokens[:-1] if ended else response.tokens
         return str(self._tokenizer.decode(tokens, skip_special_tokens=True))
 
-    def _logps(self, request: ChatRequest, reply: ChatReply) -> list[float]:
-        return [0.0] * len(reply.tokens) if self._vllm is None else self._vllm.logps[request.key]
+    def _logps(self, request: ChatRequest, response: ChatResponse) -> list[float]:
+        return [0.0] * len(response.tokens) if self._vllm is None else self._vllm.logps[request.key]

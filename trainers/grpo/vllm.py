@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 
 from harness.errors import MissingDependency, UsageError
-from harness.model import ChatReply, ChatRequest, Conversation
+from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.backends.inputs import shown, squashed
 from harness.models.backends.stops import tokens_to_stop
 from harness.models.backends.transformers import TransformersChat
@@ -152,7 +152,7 @@ class VllmChat:
         )
         return list(zip(tokens, logps, strict=True))
 
-    def _response(self, request: ChatRequest, tokens: Sequence[int], logps: Any) -> ChatReply:
+    def _response(self, request: ChatRequest, tokens: Sequence[int], logps: Any) -> ChatResponse:
         """Return a response up to where its own request has it end, if vLLM went on."""
         decode = self._processor.tokenizer.decode
         kept = tokens[: request.max_new_tokens]
@@ -162,7 +162,7 @@ class VllmChat:
         kept = kept[:stopped]
         self.logps[request.key] = [float(several[0]) for several in logps[: len(kept)]]
         cut = stopped is None and kept[-1] not in self._ends
-        return ChatReply(text=decode(kept), tokens=tuple(kept), cut=cut)
+        return ChatResponse(text=decode(kept), tokens=tuple(kept), cut=cut)
 
 
 def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor, *, by_token: bool) -> Tensor:

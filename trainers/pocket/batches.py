@@ -31,10 +31,10 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Arrays of some pictures (or clips of one length) and the lessons about them."""
+    """Arrays of some images (or clips of one length) and the lessons about them."""
 
-    pictures: NDArray[np.uint8]
-    """Pictures × frames × 168 × 168 × 3."""
+    images: NDArray[np.uint8]
+    """Images × frames × 168 × 168 × 3."""
     tokens: Ints
     """Rows × length, padded on the right."""
     labels: Ints
@@ -44,7 +44,7 @@ class Batch:
     positions: Ints
     """3 × rows × length."""
     owner: Ints
-    """Rows: the picture of each."""
+    """Rows: the image of each."""
     seen: NDArray[np.bool_]
     """Rows × length: image tokens."""
     meant: Floats
@@ -60,19 +60,19 @@ class Batch:
     options: Ints
     """Words of options × 3: row, place, and the number of the option."""
     kinds: Ints
-    """Pictures × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
+    """Images × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
     not predicted."""
     boxes: Floats
-    """Pictures × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
+    """Images × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
     asked_boxes: Floats
     """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
     it, even where other things cover more of the token."""
     patch_kinds: Ints
-    """Pictures × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
+    """Images × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
     patch_boxes: Floats
-    """Pictures × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
+    """Images × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
     outlines: Floats
-    """Pictures × image tokens × 49: the part that the token's thing covers of each cell of a grid
+    """Images × image tokens × 49: the part that the token's thing covers of each cell of a grid
     over the token; × 0 without a head on outlines."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -108,13 +108,13 @@ class Collator:
         return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
 
     def batch(self, drawn: Sequence[Drawn], *, intervals: Sequence[int]) -> Batch:
-        """The batch of pictures with equally many frames.
+        """The batch of images with equally many frames.
 
-        `intervals` are the steps in time from one grid of a clip to the next, one a picture.
+        `intervals` are the steps in time from one grid of a clip to the next, one an image.
         """
         rows = [
-            self._row(picture, one.view, lesson, intervals[picture])
-            for picture, one in enumerate(drawn)
+            self._row(image, one.view, lesson, intervals[image])
+            for image, one in enumerate(drawn)
             for lesson in one.lessons
         ]
         longest = max(len(row["tokens"]) for row in rows)
@@ -132,7 +132,7 @@ class Collator:
             for one in drawn
         ]
         return Batch(
-            pictures=np.stack([squashed(one.view) for one in drawn]),
+            images=np.stack([squashed(one.view) for one in drawn]),
             tokens=_padded([row["tokens"] for row in rows], length, self._pad),
             labels=_padded([row["labels"] for row in rows], length, IGNORED),
             soft=_padded([row["soft"] for row in rows], length, 0).astype(np.bool_),
@@ -159,10 +159,12 @@ class Collator:
             ).astype(np.float32),
         )
 
-    def _row(self, picture: int, view: View, lesson: Lesson, interval: int) -> dict[str, Any]:
+    def _row(self, image: int, view: View, lesson: Lesson, interval: int) -> dict[str, Any]:
         before, after, grids, asked = self._around(lesson, view)
         pad = self._image if len(view.frames) == 1 else self._video
-        encoded = self._tokenizer.backend_tokenizer.encode(lesson.reply, add_special_tokens=False)
+        encoded = self._tokenizer.backend_tokenizer.encode(
+            lesson.response, add_special_tokens=False
+        )
         end = self._encode(vocabulary.END)
         prompt = [*before, *[pad] * (grids * TOKENS), *after]
         tokens = [*prompt, *encoded.ids, *end]
@@ -201,7 +203,7 @@ class Collator:
             "labels": labels,
             "soft": soft,
             "positions": _positions(len(before), grids, interval, len(tokens)),
-            "owner": picture,
+            "owner": image,
             "seen": seen,
             "meant": _meant(view, lesson.meant),
             "asked_boxes": self._asked_boxes(view, lesson.meant),

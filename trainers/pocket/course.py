@@ -30,7 +30,7 @@ ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
 """Parts of the names of matrices that are a network's ends."""
 
 BASE = "base"  # the folder of the early checkpoint
-EXAMINED = 12  # pictures of each kind in a look
+EXAMINED = 12  # images of each kind in a look
 
 
 def follow(together: Together, settings: "PocketTrainer", out: Path, seed: int, first: int) -> None:
@@ -233,7 +233,7 @@ class Course:
         learned = labels != IGNORED
         with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
             states_ = self._forward(
-                patches(tensors["pictures"]),
+                patches(tensors["images"]),
                 tensors["tokens"],
                 tensors["positions"],
                 tensors["owner"],

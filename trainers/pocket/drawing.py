@@ -10,7 +10,7 @@ import torch
 
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Batch, Collator
-from harness.trainers.pocket.mixture import draw_counts, draw_pictures, draw_stills, draw_videos
+from harness.trainers.pocket.mixture import draw_counts, draw_images, draw_stills, draw_videos
 
 if TYPE_CHECKING:
     from harness.trainers.pocket.trainer import PocketTrainer
@@ -47,7 +47,7 @@ class Drawing:
         drawn = {
             "stills": [
                 *draw_stills(shares, most_things=most, **given),
-                *draw_pictures(shares, **given),
+                *draw_images(shares, **given),
             ],
             "counts": draw_counts(shares, most_things=most, **given),
             "clips": draw_videos(shares, **given),

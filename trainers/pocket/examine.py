@@ -1,7 +1,7 @@
 """Quick validation: greedy responses to unseen questions, by kind.
 
 The card's numbers do not come from here but from `harness eval`. Here lessons of the validation
-split are drawn, answered, and held against their own replies.
+split are drawn, answered, and held against their own responses.
 """
 
 from collections import defaultdict
@@ -21,14 +21,14 @@ from harness.trainers.pocket.lessons import Lesson
 from harness.trainers.pocket.mixture import Drawn
 from harness.trainers.pocket.reasons import MEASURED
 
-LONGEST = 150  # tokens of a reply
+LONGEST = 150  # tokens of a response
 CLOSE = 0.1  # a number this near, relatively, is right
 
 
 def examine(
     network: Any, tokenizer: Any, collator: Collator, drawn: Sequence[Drawn], *, interval: int = 2
 ) -> dict[str, list[float]]:
-    """Scores from 0 to 1 of each lesson's reply, by the lesson's kind.
+    """Scores from 0 to 1 of each lesson's response, by the lesson's kind.
 
     For places: the share of boxes that are right (IoU ≥ 0.5, one to one), by the larger number of
     boxes; for a count, whether it is right; for words, whether the answer is.
@@ -39,9 +39,9 @@ def examine(
         if one.lessons:
             alike[len(one.view.frames)].append(one)
     for several in alike.values():
-        replies = iter(_replies(network, tokenizer, collator, several, interval))
+        responses = iter(_responses(network, tokenizer, collator, several, interval))
         for lesson in (lesson for one in several for lesson in one.lessons):
-            found[lesson.kind].append(_right(lesson, next(replies)))
+            found[lesson.kind].append(_right(lesson, next(responses)))
     return found
 
 
@@ -50,20 +50,22 @@ def summary(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {kind: round(float(np.mean(values)), 4) for kind, values in sorted(found.items())}
 
 
-def _right(lesson: Lesson, reply: str) -> float:
-    truth = grammar.parse(lesson.reply)
-    if truth.error is not None:
-        said, right = spoken(reply), spoken(lesson.reply)
+def _right(lesson: Lesson, response: str) -> float:
+    ground_truth = grammar.parse(lesson.response)
+    if ground_truth.error is not None:
+        said, right = spoken(response), spoken(lesson.response)
         if lesson.kind in MEASURED and said.isdigit():
             return float(abs(int(said) - int(right)) <= CLOSE * int(right))
         return float(said == right)
-    read = grammar.parse(reply)
+    read = grammar.parse(response)
     if lesson.kind in ("count", "absent"):
-        return float(read.error is None and len(read.items) == len(truth.items))
+        return float(read.error is None and len(read.items) == len(ground_truth.items))
     if read.error is not None or not read.items:
         return 0.0
-    ious = box_iou([item.bounds for item in truth.items], [item.bounds for item in read.items])
-    return _matched(ious) / max(len(truth.items), len(read.items))
+    ious = box_iou(
+        [item.bounds for item in ground_truth.items], [item.bounds for item in read.items]
+    )
+    return _matched(ious) / max(len(ground_truth.items), len(read.items))
 
 
 def _matched(ious: np.ndarray) -> int:
@@ -74,18 +76,18 @@ def _matched(ious: np.ndarray) -> int:
 
 
 @torch.no_grad()
-def _replies(
+def _responses(
     network: Any, tokenizer: Any, collator: Collator, drawn: Sequence[Drawn], interval: int
 ) -> list[str]:
-    """Greedy replies through the network's own `generate`, prompts padded on the left."""
+    """Greedy responses through the network's own `generate`, prompts padded on the left."""
     batch = collator.batch(drawn, intervals=[interval] * len(drawn))
     prompts = [_prompt(batch, row) for row in range(len(batch.tokens))]
     length = max(map(len, prompts))
     pad = tokenizer.pad_token_id
     tokens = torch.tensor([[pad] * (length - len(row)) + row for row in prompts])
     mask = torch.tensor([[0] * (length - len(row)) + [1] * len(row) for row in prompts])
-    clip = batch.pictures.shape[1] > 1
-    pixels = patches(torch.from_numpy(batch.pictures))  # pictures × grids × patches × … × 588
+    clip = batch.images.shape[1] > 1
+    pixels = patches(torch.from_numpy(batch.images))  # images × grids × patches × … × 588
     grid = torch.tensor([[pixels.shape[1], 12, 12]] * len(prompts))
     flat = torch.cat([_both_moments(pixels[owner]) for owner in batch.owner])
     if clip:
@@ -106,10 +108,12 @@ def _replies(
 
 
 def _prompt(batch: Batch, row: int) -> list[int]:
-    """A row's tokens before its reply: up to the place that writes the reply's first token."""
+    """A row's tokens before its response: up to the place that writes the response's first
+    token.
+    """
     last = int(np.flatnonzero(batch.seen[row])[-1])
     labelled = np.flatnonzero(batch.labels[row] >= 0)
-    assert labelled[0] > last, "replies come after pictures"
+    assert labelled[0] > last, "responses come after images"
     return [int(token) for token in batch.tokens[row, : labelled[0] + 1]]
 
 

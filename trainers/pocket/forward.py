@@ -1,8 +1,8 @@
-"""The network's own computation, laid out for training on many small pictures at once.
+"""The network's own computation, laid out for training on many small images at once.
 
 Works on the weights of the transformers modules and gives their logits (a test holds the two
-against each other). It is several times as fast on a CPU: all pictures of a batch are one
-tensor, both temporal kernels of the patch embedding are summed where a picture stands still,
+against each other). It is several times as fast on a CPU: all images of a batch are one
+tensor, both temporal kernels of the patch embedding are summed where an image stands still,
 the vocabulary is computed at the places that are asked for alone, and attention is two matrix
 products, whose backward pass is faster than that of the fused kernel at such lengths.
 """
@@ -20,9 +20,9 @@ class States:
     """Hidden states that the losses read."""
 
     image: Tensor
-    """Pictures × image tokens × width: the vision tower's output."""
+    """Images × image tokens × width: the vision tower's output."""
     patches: Tensor
-    """Pictures × patches × width: states before the merger, four patches for each token."""
+    """Images × patches × width: states before the merger, four patches for each token."""
     middle: Tensor
     """Rows × tokens × width: hidden states after the layer that heads read."""
     last: Tensor
@@ -50,10 +50,10 @@ class Forward:
         """States of a batch.
 
         Args:
-            pixels: Pictures × grids in time × patches × 2 × 588 (or × 1 × 588 for a still).
+            pixels: Images × grids in time × patches × 2 × 588 (or × 1 × 588 for a still).
             tokens: Rows × length, padded on the right.
             positions: 3 × rows × length: time, height and width of each token.
-            owner: Rows: the picture of each.
+            owner: Rows: the image of each.
             seen: Rows × length: True at image tokens, equally many in each row.
         """
         image, seen_patches = self._see(pixels)
@@ -64,7 +64,7 @@ class Forward:
 
     def _see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the states of image tokens, and of their patches."""
-        pictures, times, patches = pixels.shape[:3]
+        images, times, patches = pixels.shape[:3]
         kernel = self._vision.patch_embed.proj.weight  # width × 3 × 2 × 14 × 14
         if pixels.shape[3] == 1:
             flat = functional.linear(pixels[:, :, :, 0], kernel.sum(2).flatten(1))
@@ -74,14 +74,14 @@ class Forward:
                 for moment in range(2)
             )
             flat = first + second
-        hidden = flat.view(pictures * times, patches, -1)
+        hidden = flat.view(images * times, patches, -1)
         for block in self._vision.blocks:
             hidden = hidden + self._look(block.attn, _normed(hidden, block.norm1))
             hidden = hidden + block.mlp(_normed(hidden, block.norm2))
         merger = self._vision.merger
         normed = _normed(hidden, merger.ln_q)
-        merged: Tensor = merger.mlp(normed.view(pictures, times * patches // 4, -1))
-        return merged, normed.view(pictures, times * patches, -1)
+        merged: Tensor = merger.mlp(normed.view(images, times * patches // 4, -1))
+        return merged, normed.view(images, times * patches, -1)
 
     def _look(self, attention: Any, hidden: Tensor) -> Tensor:
         batch, length, _ = hidden.shape
@@ -168,20 +168,20 @@ DEVIATION = torch.tensor([0.26862954, 0.26130258, 0.27577711])
 PATCH = 14
 
 
-def patches(pictures: Tensor) -> Tensor:
+def patches(images: Tensor) -> Tensor:
     """Patches in the order of the architecture, normalised.
 
     Args:
-        pictures: Pictures × frames × side × side × 3, uint8; one frame, or an even number.
+        images: Images × frames × side × side × 3, uint8; one frame, or an even number.
 
     Returns:
-        Pictures × grids in time × patches × moments × 588; one moment for a still picture, whose
+        Images × grids in time × patches × moments × 588; one moment for a still image, whose
         two are equal, and two for a clip. Patches come in blocks of 2 × 2.
     """
-    number, frames, side = pictures.shape[:3]
+    number, frames, side = images.shape[:3]
     moments = 1 if frames == 1 else 2
     blocks = side // (2 * PATCH)
-    scaled = (pictures.float() / 255 - MEAN) / DEVIATION
+    scaled = (images.float() / 255 - MEAN) / DEVIATION
     split = scaled.view(number, frames // moments, moments, blocks, 2, PATCH, blocks, 2, PATCH, 3)
     ordered = split.permute(0, 1, 3, 6, 4, 7, 2, 9, 5, 8)
     return ordered.reshape(number, frames // moments, blocks * blocks * 4, moments, -1)

@@ -1,6 +1,6 @@
 """Scenes to lessons: a request, the response to learn, and the subject of each part of it.
 
-Replies are in the grammar in which pocket is evaluated. Reasoning names what is meant before its
+Responses are in the grammar in which pocket is evaluated. Reasoning names what is meant before its
 place is told; for comparisons it tells the two things compared, where each is, and the outcome.
 
     <think>small red circle</think><answer>[{"bbox_2d": […], "point_2d": […]}]</answer>
@@ -50,23 +50,23 @@ class Copy:
     start: int
     end: int
     source: tuple[int, int]
-    """Stretch of the earlier text: of the prompt, or of the reply."""
+    """Stretch of the earlier text: of the prompt, or of the response."""
     in_prompt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One request and the reply to it."""
+    """One request and the response to it."""
 
     kind: str
     """Kind of the question: `find`, `reason`, `list`, `count`, or that of a question in words."""
     prompt: str
-    reply: str
+    response: str
     spans: tuple[Span, ...]
     meant: tuple[int, ...]
     """Things that the question is about; for motions, all among which the one is looked for."""
     learned_from: int = 0
-    """Index of the reply's character from which on it is learned; before, it is given."""
+    """Index of the response's character from which on it is learned; before, it is given."""
     copies: tuple[Copy, ...] = ()
     """Places in the text that the network must attend to."""
     options: tuple[tuple[int, int], ...] = ()
@@ -165,7 +165,7 @@ def located(
     Args:
         view: What is seen.
         question: What is asked.
-        frame: Of a video, the frame that the reply names; one of the view's.
+        frame: Of a video, the frame that the response names; one of the view's.
         numbered: Of a video, the numbers that the frames go by in the request.
         named: Another thing that the reasoning speaks of: then the answer is that thing, and only
             what follows the reasoning is learned. It teaches to answer what the reasoning says.
@@ -207,7 +207,7 @@ def located(
     return Lesson(
         kind=_kind(question),
         prompt=prompt,
-        reply=writing.text,
+        response=writing.text,
         spans=tuple(writing.spans),
         meant=question.among or tuple(things),
         learned_from=learned_from,

@@ -11,12 +11,14 @@ The heads here tell it; they exist in training only.
 - `outlines`: each image token, as the vision tower gives it, says which parts of it the thing
   covers. What shape a thing has is learned from where its edges are, of small things most of all.
 - `meant`: after the middle text layer each image token says whether the question is about it.
-- `looks`: wherever the reply is about to speak of a thing, the hidden state picks the image tokens
-  that show it, by a product of queries and keys; and in the next layer one head attends to them.
-- `copies`: wherever the reply says what an earlier text tells (an option's letter, the thing that
-  a comparison comes out for), or what follows from it (which of two numbers is more), another head
-  of that layer attends to that text; and the words of an option say its letter, which stands before
-  them. What follows from texts that are apart attends to each: it cannot lose less than log 2.
+- `looks`: wherever the response is about to speak of a thing, the hidden state picks the image
+  tokens that show it, by a product of queries and keys; and in the next layer one head attends to
+  them.
+- `copies`: wherever the response says what an earlier text tells (an option's letter, the thing
+  that a comparison comes out for), or what follows from it (which of two numbers is more), another
+  head of that layer attends to that text; and the words of an option say its letter, which stands
+  before them. What follows from texts that are apart attends to each: it cannot lose less than log
+  2.
 """
 
 from collections.abc import Sequence

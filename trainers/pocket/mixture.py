@@ -56,17 +56,17 @@ LONGEST_VIDEO = 300  # frames; their numbers go up to this
 NAMED_APART, GROUND_APART = 80, 56
 """Distance, in at least one channel, of a colour without a name from every named colour and from
 the background's."""
-MOST_SHOWN = 16  # things in a picture that nothing is asked about
-MIDDLE = 4  # the place among the frames shown of the one that replies name, if it shows enough
+MOST_SHOWN = 16  # things in an image that nothing is asked about
+MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Pictures of each kind in one step, and lessons a picture."""
+    """Images of each kind in one step, and lessons an image."""
 
     stills: int = 10
     still_lessons: int = 4
-    pictures: int = 16
+    images: int = 16
     """Number of further stills without questions: image tokens learn to describe their content."""
     counts: int = 6
     count_lessons: int = 3
@@ -81,7 +81,7 @@ class Shares:
     sized: float = 0.3
     """Share of the counting lessons that distinguish things by size, where a scene allows it."""
     recoloured: float = 0.0
-    """Share of the things in `pictures` that have a colour without a name: a thing's shape and size
+    """Share of the things in `images` that have a colour without a name: a thing's shape and size
     must not be guessed from its colour, as training does not show all combinations."""
     swapped: float = 0.3
     """Share of the lessons with one referent whose reasoning is changed to name another thing."""
@@ -91,9 +91,9 @@ class Shares:
     are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
     guess. The first part of the training of the shipped weights had it."""
 
-    def at_first(self, pictures: int) -> "Shares":
-        """The shares while the vision tower learns: many pictures, few lessons."""
-        return replace(self, stills=1, counts=0, videos=1, pictures=pictures)
+    def at_first(self, images: int) -> "Shares":
+        """The shares while the vision tower learns: many images, few lessons."""
+        return replace(self, stills=1, counts=0, videos=1, images=images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ def draw_stills(shares: Shares, *, seed: int, step: int, most_things: int) -> li
     return drawn
 
 
-def draw_pictures(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
+def draw_images(shares: Shares, *, seed: int, step: int) -> list[Drawn]:
     """Draw stills without questions."""
     drawn = []
-    for place in range(shares.pictures):
+    for place in range(shares.images):
         chance = np.random.default_rng([seed, 5, step, place])
         scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MOST_SHOWN)
         fills = _fills(chance, scene, shares.recoloured) if shares.recoloured else {}
@@ -296,7 +296,7 @@ def _worded(chance: Chance, question: Question) -> Question:
 
 
 def named_frame(view: View, question: Question) -> int | None:
-    """The frame that a reply names: near the middle, and showing as much as can be of all."""
+    """The frame that a response names: near the middle, and showing as much as can be of all."""
     best, most = None, 0.0
     places = sorted(range(len(view.frames)), key=lambda place: (abs(place - MIDDLE), place % 2))
     for place in places:
@@ -323,7 +323,7 @@ def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:
 
 
 def draw_exam(number: int) -> list[Drawn]:
-    """The same unseen pictures and clips every time, with questions as in training."""
+    """The same unseen images and clips every time, with questions as in training."""
     drawn = []
     shares = Shares(swapped=0.0)
     for place in range(number):

@@ -39,7 +39,7 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> Lesson:
     return Lesson(
         kind=qa.kind,
         prompt=prompt,
-        reply=writing.text,
+        response=writing.text,
         spans=tuple(writing.spans),
         meant=tuple(dict.fromkeys(thing for thing, _ in qa.named)),
         copies=tuple(writing.copies),
@@ -67,7 +67,7 @@ UPRIGHT = re.compile("top to bottom|up or down")
 """Pattern of questions for a distance along the vertical axis."""
 
 MEASURED = frozenset({"width", "height", "distance", "path"})
-"""Kinds that are answered with a length, in hundredths of the picture's side."""
+"""Kinds that are answered with a length, in hundredths of the image's side."""
 
 
 def _outcome(writing: Writing, view: View, qa: QA) -> Writing:

@@ -107,7 +107,7 @@ def _in_words(sample: Sample, scene: Scene) -> dict[str, str]:
     for qa in every_qa(scene):
         # Options are drawn with the question, so that one of the same text has the same ones.
         if qa.text == sample.query.text and tuple(qa.options) == sample.query.options:
-            return {RATIONALE: between(in_words(view, qa).reply, "think") or ""}
+            return {RATIONALE: between(in_words(view, qa).response, "think") or ""}
     return {}
 
 

@@ -6,7 +6,7 @@
     harness train --method pocket --out DIR --set steps=50
 
 The first two make the shipped weights in 90 minutes on two cores. No task is read: scenes,
-questions and replies are drawn as training goes, by the training processes or `workers` further
+questions and responses are drawn as training goes, by the training processes or `workers` further
 ones, each step a pure function of seed and step. A step adds up the gradients of three batches:
 stills, stills to count in, and clips.
 """
@@ -128,7 +128,7 @@ def pocket(
     stills: int = 4,
     counts: int = 2,
     videos: int = 2,
-    pictures: int = 16,
+    images: int = 16,
     words: float = 0.5,
     recoloured: float = 0.0,
     swapped: float = 0.3,
@@ -167,19 +167,19 @@ def pocket(
         outlines_weight: Weight of the loss on which parts of image tokens things cover (4: the
             vision tower alone learns shapes sooner).
         meant_weight: Weight of the loss on which image tokens are asked about.
-        looks_weight: Weight of the loss on where replies look.
-        copies_weight: Weight of the loss on which text replies look at for what it tells.
+        looks_weight: Weight of the loss on where responses look.
+        copies_weight: Weight of the loss on which text responses look at for what it tells.
         heads_until: Part of the steps after which all of these weigh a tenth.
         easy_until: Part of the steps in which scenes grow from two things to all.
         see_until: Part of the steps in which the vision tower mainly learns, on further stills.
         seen_first: How many of those in each half of a step.
-        text_first: Requests come before pictures.
+        text_first: Requests come before images.
         stills: Stills in each half of a step, with four lessons each.
         counts: Stills to count in, likewise, with three lessons each.
         videos: Clips, likewise, with four lessons each.
-        pictures: Further stills, likewise, without lessons: they teach the vision tower alone.
+        images: Further stills, likewise, without lessons: they teach the vision tower alone.
         words: Part of the lessons that are answered in words.
-        recoloured: Part of the things in `pictures` that have a colour without a name. Above 0
+        recoloured: Part of the things in `images` that have a colour without a name. Above 0
             image tokens tell shapes and sizes there alone: elsewhere they could be guessed from
             colours, as scenes of training do not show all combinations.
         swapped: Part of the lessons about one thing whose reasoning is made to name another.
@@ -232,7 +232,7 @@ def pocket(
         log_every=log_every,
         examine_every=examine_every,
         shares=Shares(
-            pictures=pictures,
+            images=images,
             stills=stills,
             counts=counts,
             videos=videos,

@@ -111,7 +111,7 @@ class View:
         return int(left + right) // 2, int(top + bottom) // 2
 
     def in_order(self, things: Iterable[int], frame: int) -> list[int]:
-        """Things in the order in which replies list them: by image token, row by row."""
+        """Things in the order in which responses list them: by image token, row by row."""
 
         def place(thing: int) -> tuple[int, int, int]:
             x, y = self.middle(thing, frame)

@@ -1,7 +1,7 @@
 """pocket's tokenizer: bytes, a small byte-pair vocabulary, phrases, and one token a number.
 
 A number that is one token is one decision for the network; the fixed parts of prompts and of the
-answer's JSON are one token each, so that a reply about one object is some twenty tokens. All of
+answer's JSON are one token each, so that a response about one object is some twenty tokens. All of
 them are ordinary tokens over ordinary text: any text can be written, and is read back as it was.
 """
 
@@ -18,7 +18,7 @@ from harness.world.qa import every_qa
 from harness.world.questions import KINDS, every_question
 
 CANVAS = 168
-"""Side in pixels of the square that every picture is squashed to; number tokens go this far."""
+"""Side in pixels of the square that every image is squashed to; number tokens go this far."""
 
 WORDS = Questions(package="harness.models.pocket")
 PIECES = 640  # entries of the byte-pair vocabulary, the 256 bytes among them
@@ -68,16 +68,16 @@ def phrases() -> tuple[str, ...]:
 def chat_template(*, text_first: bool) -> str:
     """The template of a conversation.
 
-    With the text before the pictures, image tokens know the question already (attention looks
-    back only), and replies attend to tokens that say themselves whether they are meant.
+    With the text before the images, image tokens know the question already (attention looks
+    back only), and responses attend to tokens that say themselves whether they are meant.
     """
     text = "{%- for part in message.content if part.type == 'text' %}{{ part.text }}{%- endfor %}"
-    pictures = (
+    images = (
         "{%- for part in message.content if part.type != 'text' %}"
         f"{{{{ '{VISION_START}' + ('{IMAGE}' if part.type == 'image' else '{VIDEO}')"
         f" + '{VISION_END}' }}}}{{%- endfor %}}"
     )
-    parts = text + pictures if text_first else pictures + text
+    parts = text + images if text_first else images + text
     return (
         f"{{%- for message in messages %}}{{{{ '{START}' + message.role + '\\n' }}}}"
         "{%- if message.content is string %}{{ message.content }}"

@@ -28,9 +28,9 @@ STILLS = ("still", "still", "count", "video")
 class Asked:
     """An image, prompts of one kind for some of its objects, and the true masks of these."""
 
-    picture: Frame
+    image: Frame
     points: NDArray[np.float32]
-    """Objects × points × 2 (x, y), in pixels of the picture."""
+    """Objects × points × 2 (x, y), in pixels of the image."""
     labels: NDArray[np.int64]
     """Objects × points."""
     masks: BoolArray
@@ -46,11 +46,11 @@ class Clip:
     """Frames × objects × height × width. An object may leave the view later, and return."""
 
 
-def stills(seed: int, step: int, *, pictures: int, objects: int) -> list[Asked]:
-    """A step's pictures; all prompts of a step are of one kind."""
+def stills(seed: int, step: int, *, images: int, objects: int) -> list[Asked]:
+    """A step's images; all prompts of a step are of one kind."""
     draw = np.random.default_rng((seed, 0, step))
     kind = KINDS[int(draw.integers(len(KINDS)))]
-    return [_asked(seed, step * pictures + place, kind, objects, draw) for place in range(pictures)]
+    return [_asked(seed, step * images + place, kind, objects, draw) for place in range(images)]
 
 
 def clips(seed: int, step: int, *, videos: int, objects: int, frames: int) -> list[Clip]:
@@ -68,9 +68,7 @@ def _asked(seed: int, index: int, kind: Kind, objects: int, draw: Generator) -> 
         if chosen is None:
             return None
         points, labels = points_of(masks[chosen], kind, draw)
-        return Asked(
-            picture=render(scene, frame), points=points, labels=labels, masks=masks[chosen]
-        )
+        return Asked(image=render(scene, frame), points=points, labels=labels, masks=masks[chosen])
 
     return _first(made)
 

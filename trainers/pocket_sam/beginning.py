@@ -1,9 +1,9 @@
 """Initial weights: attention that already attends to the prompted place.
 
 Trained from the weights that transformers draws, the mask decoder never found out within our
-budget what a prompt has to do with a place; it learned to mark every object of a picture. Three
+budget what a prompt has to do with a place; it learned to mark every object of an image. Three
 things make the difference, and all of them only say where training starts: places are encoded
-alike for prompts and pixels, queries and keys are projected alike, and neither the picture's
+alike for prompts and pixels, queries and keys are projected alike, and neither the image's
 content nor the prompt's kind drowns the encoding of places.
 """
 
@@ -13,7 +13,7 @@ CONTENT = 0.25  # of what Xavier's rule gives the maps of the image encoder
 KINDS = 0.3  # standard deviation of the vectors that tell a corner from a point, and the like
 SHARPNESS = 1.4  # gain of the projections to queries and keys
 FUSED = 0.1  # of the memory fuser's layers; transformers begins with zero: no gradient
-ADDED = 0.1  # of what memory attention adds to a picture's features besides the memories
+ADDED = 0.1  # of what memory attention adds to an image's features besides the memories
 
 
 def begin(network: Any) -> None:
@@ -63,7 +63,7 @@ def _begin_alike(attention: Any) -> None:
 def _begin_remembering(network: Any) -> None:
     """Initialise memory attention so that a pixel attends to the memory of similar pixels.
 
-    A memory is a narrower copy of the picture's features, to which the mask is added, so keys are
+    A memory is a narrower copy of the image's features, to which the mask is added, so keys are
     made from it as queries are made from the features narrowed in the same way.
     """
     import torch

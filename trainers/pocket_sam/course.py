@@ -120,7 +120,7 @@ class Course:
         """Yield the losses of a step, by its kind of input."""
         settings, seed, shown = self._set, self._run.seed, self.shown(step)
         given = {"background": self.background(step)}
-        asked = stills(seed, step, pictures=settings.pictures, objects=settings.objects)
+        asked = stills(seed, step, images=settings.images, objects=settings.objects)
         yield (
             "still",
             still_cost(self.network, self.processor, asked, several=shown.several, **given),

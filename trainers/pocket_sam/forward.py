@@ -2,7 +2,7 @@
 
 transformers runs SAM 2 on videos in inference mode, one object at a time. The two functions here
 compute the same numbers from the same modules for all objects at once, and gradients flow through
-them: `prompted` is one picture with prompts, `tracked` a clip with the masks of its first frame.
+them: `prompted` is one image with prompts, `tracked` a clip with the masks of its first frame.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ class Features:
     """Features of the image encoder for some images."""
 
     fine: Any
-    """Pictures × hidden/8 × side/4 × side/4."""
+    """Images × hidden/8 × side/4 × side/4."""
     middle: Any
-    """Pictures × hidden/4 × side/8 × side/8."""
+    """Images × hidden/4 × side/8 × side/8."""
     top: Any
-    """Pictures × hidden × side/16 × side/16."""
+    """Images × hidden × side/16 × side/16."""
     places: Any
     """1 × hidden × side/16 × side/16: the encoding of places that memory attention adds."""
 
-    def at(self, pictures: Any) -> "Features":
+    def at(self, images: Any) -> "Features":
         """Return the features of some images, in the order of their indices; any may repeat."""
-        return Features(self.fine[pictures], self.middle[pictures], self.top[pictures], self.places)
+        return Features(self.fine[images], self.middle[images], self.top[images], self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,18 @@ class Decoded:
     """Output of the mask decoder for each object."""
 
     masks: Any
-    """Pictures × objects × masks × side/4 × side/4: logits."""
+    """Images × objects × masks × side/4 × side/4: logits."""
     ious: Any
-    """Pictures × objects × masks: the IoU that it expects of each."""
+    """Images × objects × masks: the IoU that it expects of each."""
     tokens: Any
-    """Pictures × objects × masks × hidden."""
+    """Images × objects × masks × hidden."""
     presence: Any
-    """Pictures × objects × 1: the logit of the object being in view."""
+    """Images × objects × 1: the logit of the object being in view."""
 
 
-def encoded(network: Any, pictures: Any) -> Features:
-    """Run the image encoder on pictures × 3 × side × side, normalised by the processor."""
-    seen = network.vision_encoder(pictures)
+def encoded(network: Any, images: Any) -> Features:
+    """Run the image encoder on images × 3 × side × side, normalised by the processor."""
+    seen = network.vision_encoder(images)
     fine, middle, top = seen.fpn_hidden_states
     decoder = network.mask_decoder
     places = seen.fpn_position_encoding[-1][:1]
@@ -56,13 +56,13 @@ def encoded(network: Any, pictures: Any) -> Features:
 
 
 def prompted(network: Any, seen: Features, points: Any, labels: Any, *, several: bool) -> Decoded:
-    """Masks of prompts in still pictures.
+    """Masks of prompts in still images.
 
     Args:
         network: A Sam2VideoModel.
-        seen: Features of the pictures.
-        points: Pictures × objects × points × 2 (x, y), in pixels of the network's picture.
-        labels: Pictures × objects × points: 1 in the object, 0 beside it, 2 and 3 the top left and
+        seen: Features of the images.
+        points: Images × objects × points × 2 (x, y), in pixels of the network's image.
+        labels: Images × objects × points: 1 in the object, 0 beside it, 2 and 3 the top left and
             bottom right corners of its box.
         several: Three masks a prompt, for prompts that may mean several things, or one.
     """
@@ -72,24 +72,24 @@ def prompted(network: Any, seen: Features, points: Any, labels: Any, *, several:
     return _decoded(network, lone, sparse, dense, several=several)
 
 
-def tracked(network: Any, seen: Features, masks: Any, pictures: Any) -> list[Decoded]:
+def tracked(network: Any, seen: Features, masks: Any, images: Any) -> list[Decoded]:
     """Follow objects from the masks of a first frame through later ones.
 
     Args:
         network: A Sam2VideoModel.
         seen: Features of all frames of all clips.
         masks: Objects × side × side, 0 or 1: where each object is in its first frame.
-        pictures: Frames × objects: the index in `seen` of each object's frames, in the order in
+        images: Frames × objects: the index in `seen` of each object's frames, in the order in
             which it is followed. Objects may be of several clips, and of several directions.
 
     Returns:
-        For each frame after the first, with pictures = objects and objects = 1.
+        For each frame after the first, with images = objects and objects = 1.
     """
-    memories = [_given_memory(network, seen.at(pictures[0]), masks[:, None])]
+    memories = [_given_memory(network, seen.at(images[0]), masks[:, None])]
     said = []
-    for now in pictures[1:]:
+    for now in images[1:]:
         frame = seen.at(now)
-        recalled = _recalled(network, frame, memories, frames=len(pictures))
+        recalled = _recalled(network, frame, memories, frames=len(images))
         decoded = _decoded(network, recalled, *_no_prompt(network, len(masks)), several=True)
         memories.append(_new_memory(network, frame, decoded))
         said.append(decoded)

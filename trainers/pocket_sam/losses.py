@@ -5,31 +5,31 @@ from typing import Any
 STEADY = 64.0  # pixels of the grid that losses are taken on: keeps tiny objects from ruling
 
 
-def mask_losses(logits: Any, truth: Any, *, background: float = 1.0) -> Any:
+def mask_losses(logits: Any, ground_truth: Any, *, background: float = 1.0) -> Any:
     """Cross entropy by the object's area, plus dice: (…) of logits (…, h, w).
 
     Args:
         logits: Of each pixel being in the mask.
-        truth: The share of each pixel that the object covers, of a shape that broadcasts.
+        ground_truth: The share of each pixel that the object covers, of a shape that broadcasts.
         background: What a pixel beside the object counts in the cross entropy, against one in it.
             Most pixels are background, and a network that begins with 1 begins with empty masks.
     """
     import torch.nn.functional as nnf
 
-    truth = truth.expand_as(logits)
-    crossed = nnf.binary_cross_entropy_with_logits(logits, truth, reduction="none")
-    weights = background + (1 - background) * truth
-    area, chance = truth.sum((-1, -2)), logits.sigmoid()
-    shared = (chance * truth).sum((-1, -2))
+    ground_truth = ground_truth.expand_as(logits)
+    crossed = nnf.binary_cross_entropy_with_logits(logits, ground_truth, reduction="none")
+    weights = background + (1 - background) * ground_truth
+    area, chance = ground_truth.sum((-1, -2)), logits.sigmoid()
+    shared = (chance * ground_truth).sum((-1, -2))
     dice = 1 - (2 * shared + 1) / (chance.sum((-1, -2)) + area + 1)
     return (crossed * weights).sum((-1, -2)) / (area + STEADY) + dice
 
 
-def reached_ious(logits: Any, truth: Any) -> Any:
+def reached_ious(logits: Any, ground_truth: Any) -> Any:
     """Return the IoU of thresholded masks; 1 where both are empty."""
     import torch
 
-    said, real = logits > 0, truth.expand_as(logits) > 0.5
+    said, real = logits > 0, ground_truth.expand_as(logits) > 0.5
     union = (said | real).sum((-1, -2))
     shared = (said & real).sum((-1, -2))
     return torch.where(union > 0, shared / union.clamp(min=1), 1.0)

@@ -9,7 +9,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainers.pocket_sam.beginning import begin
 
 STRIDE = 16
-"""Pixels of the network's picture along one cell of its coarsest map."""
+"""Pixels of the network's image along one cell of its coarsest map."""
 
 MEMORY_WIDTH = 64  # transformers' memory attention takes no other, and pointers are cut to it
 
@@ -19,7 +19,7 @@ class Architecture:
     """Sizes; `Sam2VideoConfig` documents each one."""
 
     side: int = 192
-    """Pictures are squashed to a square of this many pixels."""
+    """Images are squashed to a square of this many pixels."""
     widths: tuple[int, ...] = (32, 64, 96, 128)
     blocks: tuple[int, ...] = (1, 2, 3, 1)
     heads: tuple[int, ...] = (1, 2, 4, 4)
@@ -45,7 +45,7 @@ def make_network(sizes: Architecture, *, seed: int) -> Any:
 
 
 def make_processor(side: int) -> Any:
-    """The Sam2VideoProcessor for pictures of side × side pixels; it makes still pictures too."""
+    """The Sam2VideoProcessor for images of side × side pixels; it makes still images too."""
     ensure_torchvision()
     from transformers import Sam2ImageProcessor, Sam2VideoProcessor, Sam2VideoVideoProcessor
 

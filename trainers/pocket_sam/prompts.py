@@ -79,7 +79,7 @@ def _inside(
 
 
 def _beside(mask: BoolArray, box: Floats, draw: Generator) -> Place:
-    """A place near the object that is not in it; a corner of the picture if none is found."""
+    """A place near the object that is not in it; a corner of the image if none is found."""
     height, width = mask.shape
     middle, reach = (box[:2] + box[2:]) / 2, box[2:] - box[:2] + 8
     for _ in range(TRIES):

@@ -34,12 +34,12 @@ def still_cost(
     import torch
 
     side = network.config.image_size
-    seen = encoded(network, pixels(processor, [one.picture for one in asked]))
+    seen = encoded(network, pixels(processor, [one.image for one in asked]))
     points = torch.from_numpy(np.stack([scaled(one, side) for one in asked]))
     labels = torch.from_numpy(np.stack([one.labels for one in asked]))
     decoded = prompted(network, seen, points, labels, several=several)
-    truth = torch.stack([shares(one.masks, side // 2) for one in asked])
-    return _cost(decoded, truth, torch.ones_like(decoded.presence), background)
+    ground_truth = torch.stack([shares(one.masks, side // 2) for one in asked])
+    return _cost(decoded, ground_truth, torch.ones_like(decoded.presence), background)
 
 
 def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background: float) -> Cost:
@@ -54,7 +54,7 @@ def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background
     first = torch.tensor([place * length for place, n in enumerate(objects) for _ in range(n)])
     given = torch.cat([shares(clip.masks[0], side) for clip in shown]) >= 0.5
     said = tracked(network, seen, given.float(), first + torch.arange(length)[:, None])
-    truth = torch.cat([_later(clip, side // 2) for clip in shown], dim=1)
+    ground_truth = torch.cat([_later(clip, side // 2) for clip in shown], dim=1)
     in_view = torch.from_numpy(np.concatenate([_in_view(clip) for clip in shown], axis=1))
     joined = Decoded(
         *(
@@ -62,12 +62,12 @@ def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background
             for name in ("masks", "ious", "tokens", "presence")
         )
     )
-    return _cost(joined, truth.transpose(0, 1), in_view.T[..., None].float(), background)
+    return _cost(joined, ground_truth.transpose(0, 1), in_view.T[..., None].float(), background)
 
 
-def pixels(processor: Any, pictures: Sequence[NDArray[np.uint8]]) -> Any:
-    """Pictures as the network takes them, made as they are when it is used."""
-    return processor.image_processor(list(pictures), return_tensors="pt")["pixel_values"]
+def pixels(processor: Any, images: Sequence[NDArray[np.uint8]]) -> Any:
+    """Images as the network takes them, made as they are when it is used."""
+    return processor.image_processor(list(images), return_tensors="pt")["pixel_values"]
 
 
 def shares(masks: BoolArray, side: int) -> Any:
@@ -82,8 +82,8 @@ def shares(masks: BoolArray, side: int) -> Any:
 
 
 def scaled(asked: Asked, side: int) -> NDArray[np.float32]:
-    """Points in pixels of the network's picture."""
-    height, width = asked.picture.shape[:2]
+    """Points in pixels of the network's image."""
+    height, width = asked.image.shape[:2]
     return asked.points * np.array([side / width, side / height], dtype=np.float32)
 
 
@@ -96,16 +96,19 @@ def _in_view(clip: Clip) -> NDArray[np.bool_]:
     return np.asarray(clip.masks[1:].any(axis=(2, 3)), dtype=np.bool_)
 
 
-def _cost(decoded: Decoded, truth: Any, present: Any, background: float) -> Cost:
-    """The whole loss of pictures × objects.
+def _cost(decoded: Decoded, ground_truth: Any, present: Any, background: float) -> Cost:
+    """The whole loss of images × objects.
 
-    `truth` is pictures × objects × h × w, shares of cells; `present` pictures × objects × 1. Masks
-    cost something only where the object is in view.
+    `ground_truth` is images × objects × h × w, shares of cells; `present` images × objects × 1.
+    Masks cost something only where the object is in view.
     """
     from torch.nn import functional as nnf
 
-    grown = nnf.interpolate(decoded.masks.flatten(0, 1), truth.shape[-2:], mode="bilinear")
-    logits, whole = grown.view(*decoded.masks.shape[:3], *truth.shape[-2:]), truth[:, :, None]
+    grown = nnf.interpolate(decoded.masks.flatten(0, 1), ground_truth.shape[-2:], mode="bilinear")
+    logits, whole = (
+        grown.view(*decoded.masks.shape[:3], *ground_truth.shape[-2:]),
+        ground_truth[:, :, None],
+    )
     losses = mask_losses(logits, whole, background=background)
     reached = reached_ious(logits.detach(), whole)
     each = (losses.amin(-1) + OTHERS * losses.mean(-1), (decoded.ious - reached).abs().mean(-1))

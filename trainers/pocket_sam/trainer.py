@@ -24,7 +24,7 @@ class PocketSamTrainer(Trainer):
 
     still_steps: int
     clip_steps: int
-    pictures: int
+    images: int
     objects: int
     videos: int
     followed: int
@@ -76,7 +76,7 @@ def pocket_sam(
     *,
     still_steps: int = 1000,
     clip_steps: int = 1000,
-    pictures: int = 6,
+    images: int = 6,
     objects: int = 8,
     videos: int = 2,
     followed: int = 4,
@@ -96,7 +96,7 @@ def pocket_sam(
     Args:
         still_steps: Steps at first, with stills only.
         clip_steps: Steps after them, each with stills and clips.
-        pictures: Stills in a step.
+        images: Stills in a step.
         objects: Prompts for each of them.
         videos: Clips in a step.
         followed: Objects that are followed in each of them.
@@ -108,7 +108,7 @@ def pocket_sam(
         weight_decay: Of matrices and filters.
         clip: Largest norm of the gradient.
         sparse_steps: Until a pixel beside an object counts as much as one in it.
-        side: Pictures are squashed to a square of this many pixels, a multiple of 64.
+        side: Images are squashed to a square of this many pixels, a multiple of 64.
         save_every: Steps from one state to the next.
 
     Raises:
@@ -117,7 +117,7 @@ def pocket_sam(
     for name, value, least in (
         ("still_steps", still_steps, 0),
         ("clip_steps", clip_steps, 0),
-        ("pictures", pictures, 1),
+        ("images", images, 1),
         ("objects", objects, 1),
         ("videos", videos, 1),
         ("followed", followed, 1),
@@ -140,7 +140,7 @@ def pocket_sam(
     return PocketSamTrainer(
         still_steps=still_steps,
         clip_steps=clip_steps,
-        pictures=pictures,
+        images=images,
         objects=objects,
         videos=videos,
         followed=followed,

@@ -2,8 +2,8 @@
 
 Liu et al., "Seg-Zero" (2025), with the semantics of the official code (`dvlab-research/Seg-Zero`,
 `seg.py` soft, `seg_restrict.py` strict). Pure functions of whatever a network writes; numbers are
-pixels of the 840 × 840 frame. The answer is the first `{…}` of the whole reply. `soft` takes keys
-that contain `bbox` and `point`; `strict` takes `bbox`, `points_1` and `points_2`, all lists.
+pixels of the 840 × 840 frame. The answer is the first `{…}` of the whole response. `soft` takes
+keys that contain `bbox` and `point`; `strict` takes `bbox`, `points_1` and `points_2`, all lists.
 """
 
 import json
@@ -18,7 +18,7 @@ from harness.errors import ParseError
 from harness.models.grammar import Item, split_frame
 from harness.models.seg_zero.grammar import KEYS, braced
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.replies import DIGITS
+from harness.responses import DIGITS
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
 from harness.trainers.visionreasoner.rewards import thinking_format
@@ -49,9 +49,9 @@ class Meant(NamedTuple):
     points: tuple[Point, Point]
 
 
-def answer_value(reply: str) -> Mapping[str, Any] | None:
+def answer_value(response: str) -> Mapping[str, Any] | None:
     """The object that the first `{…}` is in JSON, or None."""
-    text = braced(reply)
+    text = braced(response)
     if text is None or DIGITS.search(text):
         return None
     try:
@@ -61,12 +61,12 @@ def answer_value(reply: str) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def answer_format(reply: str, *, semantics: Semantics = "soft") -> float:
+def answer_format(response: str, *, semantics: Semantics = "soft") -> float:
     """1 if there is a box of four and there are two points of two, else 0.
 
     Softly, a text of that length is one too, and keys of points contain `point`.
     """
-    value = answer_value(reply)
+    value = answer_value(response)
     if value is None:
         return 0.0
     keys = KEYS if semantics == "strict" else _formatted(value)
@@ -109,17 +109,19 @@ def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pa
 
 
 def box_iou(
-    reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+    response: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
 ) -> float:
     """1 if the box overlaps the true one by more than half."""
 
     def right(value: Mapping[str, Any]) -> bool:
         return inclusive_iou(scaled(_box_of(value, semantics), scale), meant.box) > IOU
 
-    return _bit(reply, right)
+    return _bit(response, right)
 
 
-def box_l1(reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME) -> float:
+def box_l1(
+    response: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+) -> float:
     """1 if the box's edges are near the true ones, on average."""
 
     def right(value: Mapping[str, Any]) -> bool:
@@ -127,11 +129,11 @@ def box_l1(reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pa
         apart = [abs(edge - true) for edge, true in zip(box, meant.box, strict=True)]
         return bool((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
 
-    return _bit(reply, right)
+    return _bit(response, right)
 
 
 def points_l1(
-    reply: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+    response: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
 ) -> float:
     """1 if both points are in the predicted box and near the true two."""
 
@@ -141,11 +143,11 @@ def points_l1(
         inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in found)
         return inside and points_apart(found, meant.points) < POINT_DISTANCE
 
-    return _bit(reply, right)
+    return _bit(response, right)
 
 
-def _bit(reply: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
-    value = answer_value(reply)
+def _bit(response: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
+    value = answer_value(response)
     if value is None:
         return 0.0
     try:
@@ -190,25 +192,25 @@ class SegZeroReward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total`, from 0 to 5, is their sum."""
-        meant = truth(group.sample)
+        meant = ground_truth(group.sample)
         return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
 
     def terms(self, group: Group, text: str, meant: Meant) -> dict[str, float]:
-        """The terms of one reply."""
-        reply = split_frame(text)[1]
+        """The terms of one response."""
+        response = split_frame(text)[1]
         width, height = group.canvas
         scale = (CANVAS[0] / width, CANVAS[1] / height)
         terms = {
-            "thinking_format": thinking_format(reply),
-            "answer_format": answer_format(reply, semantics=self.semantics),
-            "bbox_iou": box_iou(reply, meant, semantics=self.semantics, scale=scale),
-            "bbox_l1": box_l1(reply, meant, semantics=self.semantics, scale=scale),
-            "points_l1": points_l1(reply, meant, semantics=self.semantics, scale=scale),
+            "thinking_format": thinking_format(response),
+            "answer_format": answer_format(response, semantics=self.semantics),
+            "bbox_iou": box_iou(response, meant, semantics=self.semantics, scale=scale),
+            "bbox_l1": box_l1(response, meant, semantics=self.semantics, scale=scale),
+            "points_l1": points_l1(response, meant, semantics=self.semantics, scale=scale),
         }
         return {**terms, TOTAL: sum(terms.values())}
 
 
-def truth(sample: Sample) -> Meant:
+def ground_truth(sample: Sample) -> Meant:
     """Return the box around the targets, and the centres of its two largest inscribed circles.
 
     The answer's own two points where it has one box and two points. The second circle lies

@@ -12,7 +12,7 @@ from harness.models.prompts import wording_of
 from harness.models.seg_zero.grammar import SegZero
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, truth
+from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, ground_truth
 
 
 @with_settings(
@@ -33,7 +33,7 @@ def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer
         reward=SegZeroReward(semantics),
         own={"semantics": semantics},
         fitted=fitted,
-        usable=truth,
+        usable=ground_truth,
     )
 
 

@@ -1,6 +1,6 @@
-"""Examples as tensors: the prompt exactly as evaluation encodes it, then the reply and its end.
+"""Examples as tensors: the prompt exactly as evaluation encodes it, then the response and its end.
 
-Of every row the loss sees the reply and the token that ends it, and nothing before.
+Of every row the loss sees the response and the token that ends it, and nothing before.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,10 @@ def encoded(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
 
     inputs = processor_inputs(processor, [example.request for example in examples])
     prompts = inputs["attention_mask"].bool()
-    replies = [torch.tensor(reply_tokens(processor, example.reply)) for example in examples]
-    lengths = [int(mask.sum()) + len(reply) for mask, reply in zip(prompts, replies, strict=True)]
+    responses = [torch.tensor(response_tokens(processor, example.response)) for example in examples]
+    lengths = [
+        int(mask.sum()) + len(response) for mask, response in zip(prompts, responses, strict=True)
+    ]
     shape = (len(examples), max(lengths))
     fill = {"input_ids": processor.tokenizer.pad_token_id}
     batch = dict(inputs)
@@ -44,21 +46,21 @@ def encoded(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
         if name in inputs:
             batch[name] = torch.full(shape, fill.get(name, 0), dtype=inputs[name].dtype)
     labels = torch.full(shape, IGNORED, dtype=torch.int64)
-    for row, (mask, reply, length) in enumerate(zip(prompts, replies, lengths, strict=True)):
-        start = length - len(reply)
+    for row, (mask, response, length) in enumerate(zip(prompts, responses, lengths, strict=True)):
+        start = length - len(response)
         for name in MARKED:
             if name in inputs:
                 batch[name][row, :start] = inputs[name][row][mask]
-        batch["input_ids"][row, start:length] = reply
+        batch["input_ids"][row, start:length] = response
         batch["attention_mask"][row, start:length] = 1
-        labels[row, start:length] = reply
+        labels[row, start:length] = response
     return {**batch, "labels": labels}
 
 
-def reply_tokens(processor: Any, reply: str) -> list[int]:
-    """The tokens of a reply and the one that ends it; no text in it is a special token."""
+def response_tokens(processor: Any, response: str) -> list[int]:
+    """The tokens of a response and the one that ends it; no text in it is a special token."""
     words = processor.tokenizer
-    tokens = words(plain(processor, reply), add_special_tokens=False)["input_ids"]
+    tokens = words(plain(processor, response), add_special_tokens=False)["input_ids"]
     return [*tokens, words.eos_token_id]
 
 

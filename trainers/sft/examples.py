@@ -1,7 +1,7 @@
 """Samples to training examples: the request that evaluation makes, and its response.
 
 Nothing here words a prompt or scales a coordinate: requests come from the model's own
-composition, replies from its own `write`. A model that asks only once it has looked for something
+composition, responses from its own `write`. A model that asks only once it has looked for something
 says itself what a training asks.
 """
 
@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from harness.errors import HarnessError, ParseError, UsageError
 from harness.model import ChatRequest
 from harness.models.compose import LOCATED, PromptedModel
-from harness.models.truth import taught
+from harness.models.ground_truth import taught
 from harness.run.plan import samples_of
 from harness.task import Task
 from harness.trainers.sft.reasoning import about_objects, with_thought
@@ -24,13 +24,13 @@ Reasoning: TypeAlias = Literal["none", "short"]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A request and the reply to learn."""
+    """A request and the response to learn."""
 
     task: str
     sample: str
     """The benchmark's own id."""
     request: ChatRequest
-    reply: str
+    response: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AsksInTraining(Protocol):
         query.
         """
 
-    def training_replies(
+    def training_responses(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
     ) -> tuple[str, ...]:
         """Return the responses for `answer` to these requests."""
@@ -72,11 +72,11 @@ def examples_of(
     """One example a form of answer of every sample, in the tasks' order.
 
     Args:
-        model: What is asked, and writes the replies.
+        model: What is asked, and writes the responses.
         tasks: Whose samples.
         reasoning: What `<think>` holds.
         seed: Of what is drawn in the place of what a model would look for.
-        complete: Adds to each reply what its answer alone does not say.
+        complete: Adds to each response what its answer alone does not say.
 
     Raises:
         UsageError: the model cannot be asked what a task asks.
@@ -99,25 +99,27 @@ def _examples(
         yield Dropped(task, sample.id, "no target")
         return
     try:
-        requests, replies = _asked_and_said(model, query, target.answer, seed)
+        requests, responses = _asked_and_said(model, query, target.answer, seed)
         pairs = [
             (
                 request,
-                complete(sample, request, _reply(model, request, form, reply, target, reasoning)),
+                complete(
+                    sample, request, _response(model, request, form, response, target, reasoning)
+                ),
             )
-            for request, form, reply in zip(requests, query.forms, replies, strict=True)
+            for request, form, response in zip(requests, query.forms, responses, strict=True)
         ]
     except UsageError:
         raise
     except HarnessError as error:
-        why = "no reply says its answer" if isinstance(error, ParseError) else "unreadable"
+        why = "no response says its answer" if isinstance(error, ParseError) else "unreadable"
         yield Dropped(task, sample.id, why, str(error))
         return
-    if not all(reply.strip() for _, reply in pairs):
+    if not all(response.strip() for _, response in pairs):
         yield Dropped(task, sample.id, "an empty answer")
         return
-    for request, reply in pairs:
-        yield Example(task, sample.id, request, reply)
+    for request, response in pairs:
+        yield Example(task, sample.id, request, response)
 
 
 def _asked_and_said(
@@ -126,7 +128,7 @@ def _asked_and_said(
     """Return the requests of a query, and the responses for `answer` without its specks."""
     if isinstance(model, AsksInTraining):
         requests = model.training_requests(query, answer, seed=seed)
-        return requests, model.training_replies(query, _taught(answer, requests), requests)
+        return requests, model.training_responses(query, _taught(answer, requests), requests)
     requests = model.requests(query)
     return requests, model.write(query, _taught(answer, requests))
 
@@ -136,29 +138,29 @@ def _taught(answer: Answer, requests: Sequence[ChatRequest]) -> Answer:
 
 
 def _first(request: ChatRequest) -> Sequence[int]:
-    """The frames of the first picture or video that a request shows, which answers are about."""
+    """The frames of the first image or video that a request shows, which answers are about."""
     if request.frames:
         return request.frames[0]
     return range(len(request.media[0])) if request.media else ()
 
 
-def _reply(
+def _response(
     model: PromptedModel,
     request: ChatRequest,
     form: AnswerForm,
-    reply: str,
+    response: str,
     target: Target,
     reasoning: Reasoning,
 ) -> str:
     if reasoning == "none":
-        return reply
+        return response
     rationale = target.extra.get("rationale")
     if isinstance(rationale, str) and rationale.strip():
         thought = rationale.strip()
     elif form in LOCATED:
         canvas = model.canvas(request)
-        items = [canvas.x_first(item) for item in model.prompt.parse(reply).items]
+        items = [canvas.x_first(item) for item in model.prompt.parse(response).items]
         thought = about_objects(items, canvas.extent)
     else:
         thought = ""
-    return with_thought(reply, thought)
+    return with_thought(response, thought)

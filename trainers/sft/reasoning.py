@@ -39,8 +39,8 @@ def about_objects(items: Sequence[Item], canvas: tuple[int, int]) -> str:
     return str(sentence).replace("{Count}", str(len(items))).replace("{Places}", ", ".join(places))
 
 
-def with_thought(reply: str, thought: str) -> str:
-    """The reply with a reasoning in its `<think>`, which is put before it if it has none.
+def with_thought(response: str, thought: str) -> str:
+    """The response with a reasoning in its `<think>`, which is put before it if it has none.
 
     >>> with_thought("<think></think><answer>[]</answer>", "Nothing.")
     '<think>Nothing.</think><answer>[]</answer>'
@@ -51,13 +51,13 @@ def with_thought(reply: str, thought: str) -> str:
         ParseError: the reasoning holds a tag of the grammar.
     """
     if not thought:
-        return reply
+        return response
     if any(tag in thought for tag in TAGS):
         raise ParseError("reasoning to write", expected="no tag of the grammar", found=thought[:60])
     told = f"<think>{thought}</think>"
-    if NO_THOUGHT in reply:
-        return reply.replace(NO_THOUGHT, told, 1)
-    frame, rest = split_frame(reply)
+    if NO_THOUGHT in response:
+        return response.replace(NO_THOUGHT, told, 1)
+    frame, rest = split_frame(response)
     return f"{frame_tag(frame)}{told}{rest}"
 
 

@@ -22,29 +22,29 @@ DESCRIPTION = "description"
 EMPTY = {tag: f"<{tag}></{tag}>" for tag in ("description", "target_desc")}
 
 
-def as_written(sample: Sample, request: ChatRequest, reply: str) -> str:
-    """The reply as it was."""
+def as_written(sample: Sample, request: ChatRequest, response: str) -> str:
+    """The response as it was."""
     del sample, request
-    return reply
+    return response
 
 
-def described(sample: Sample, request: ChatRequest, reply: str) -> str:
-    """The reply with its empty description filled: by the target's own, else by the question.
+def described(sample: Sample, request: ChatRequest, response: str) -> str:
+    """The response with its empty description filled: by the target's own, else by the question.
 
     Raises:
         ParseError: the model's grammar has no description, or what is said holds a tag.
     """
     del request
-    tag = next((tag for tag, empty in EMPTY.items() if empty in reply), None)
+    tag = next((tag for tag, empty in EMPTY.items() if empty in response), None)
     if tag is None:
         raise ParseError(
-            "reply to complete", expected=" or ".join(EMPTY.values()), found=reply[:60]
+            "response to complete", expected=" or ".join(EMPTY.values()), found=response[:60]
         )
     own = sample.target.extra.get(DESCRIPTION) if sample.target is not None else None
     said = own if isinstance(own, str) and own.strip() else sample.query.text
     if "<" in said:
         raise ParseError("description to write", expected="no tag", found=said[:60])
-    return reply.replace(EMPTY[tag], f"<{tag}>{said.strip()}</{tag}>", 1)
+    return response.replace(EMPTY[tag], f"<{tag}>{said.strip()}</{tag}>", 1)
 
 
 def told_by(told: Told, task: Task) -> Task:

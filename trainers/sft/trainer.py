@@ -216,7 +216,7 @@ def sft(
     descriptions: bool = False,
     report_to: str | None = "auto",
 ) -> Sft:
-    """Supervised fine-tuning of a vision-language network on perfect replies, with TRL.
+    """Supervised fine-tuning of a vision-language network on perfect responses, with TRL.
 
     Args:
         finetune: All weights (`full`), or an adapter that is merged into them at the end (`lora`).

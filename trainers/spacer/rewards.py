@@ -17,7 +17,7 @@ from harness.metrics.numeric import mean_relative_accuracy
 from harness.models.spacer.grammar import GRID, GridMap, drawn, grid_map
 from harness.trainers.grpo.types import Group, RewardComponents, Rollout
 from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
-from harness.trainers.video_str.answers import answer, truth_of
+from harness.trainers.video_str.answers import answer, ground_truth_of
 from harness.types import AnswerForm, Sample
 
 KEY = "map"
@@ -73,7 +73,7 @@ def spoken_number(said: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def map_score(said: GridMap, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
+def map_score(said: GridMap, ground_truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
     """Return the agreement of a map's cells with the true ones, from 0 to 1.
 
     Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
@@ -81,20 +81,22 @@ def map_score(said: GridMap, truth: Mapping[str, Sequence[Sequence[float]]]) -> 
     the mean over categories, weighted by their true cells. Without true cells an empty map is
     worth 1.
     """
-    total = sum(map(len, truth.values()))
+    total = sum(map(len, ground_truth.values()))
     if not total:
         return float(not said)
     worth = [
-        len(cells) * _category(said.get(name, ()), cells) for name, cells in truth.items() if cells
+        len(cells) * _category(said.get(name, ()), cells)
+        for name, cells in ground_truth.items()
+        if cells
     ]
     return math.fsum(worth) / total
 
 
-def _category(said: Sequence[Sequence[float]], truth: Sequence[Sequence[float]]) -> float:
+def _category(said: Sequence[Sequence[float]], ground_truth: Sequence[Sequence[float]]) -> float:
     apart = sorted(
         (math.dist(one, other), place, true)
         for place, one in enumerate(said)
-        for true, other in enumerate(truth)
+        for true, other in enumerate(ground_truth)
     )
     worth: list[float] = []
     used: tuple[set[int], set[int]] = set(), set()
@@ -103,25 +105,31 @@ def _category(said: Sequence[Sequence[float]], truth: Sequence[Sequence[float]])
             used[0].add(place)
             used[1].add(true)
             worth.append(max(0.0, 1.0 - distance / DIAGONAL))
-    return math.fsum(worth) / max(len(said), len(truth))
+    return math.fsum(worth) / max(len(said), len(ground_truth))
 
 
-def score_drawn(reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> float | None:
-    """The score of a reply's map: 0 for one that cannot be read, None for a reply without one."""
-    if not drawn(reply):
+def score_drawn(
+    response: str, ground_truth: Mapping[str, Sequence[Sequence[float]]]
+) -> float | None:
+    """The score of a response's map: 0 for one that cannot be read, None for a response without
+    one.
+    """
+    if not drawn(response):
         return None
     try:
-        return map_score(grid_map(reply, tuple(truth)), truth)
+        return map_score(grid_map(response, tuple(ground_truth)), ground_truth)
     except ParseError:
         return 0.0
 
 
-def with_map(accuracy: float, reply: str, truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
+def with_map(
+    accuracy: float, response: str, ground_truth: Mapping[str, Sequence[Sequence[float]]]
+) -> float:
     """Return the accuracy of a right answer with its map's score added; 0 if the map's score is 0.
 
-    A reply without a map keeps its accuracy.
+    A response without a map keeps its accuracy.
     """
-    score = score_drawn(reply, truth)
+    score = score_drawn(response, ground_truth)
     if score is None:
         return accuracy
     return accuracy + score if score > 0 else 0.0
@@ -132,8 +140,8 @@ class SpacerAccuracy:
     """SpaceR's accuracy of one rollout, its map included, from 0 to 2.
 
     A target carries its map as `extra["map"]`, cells by category; a sample without one is scored
-    by its answer alone (the official code stops at a right answer with a map that it has no truth
-    for, and gives 0).
+    by its answer alone (the official code stops at a right answer with a map that it has no ground
+    truth for, and gives 0).
     """
 
     other: VideoR1Accuracy = field(default_factory=VideoR1Accuracy)
@@ -145,8 +153,8 @@ class SpacerAccuracy:
         own = self._own(group, rollout)
         if own is None:
             return self.other(group, rollout)
-        accuracy, truth = own
-        return accuracy if truth is None else with_map(accuracy, rollout.text, truth)
+        accuracy, ground_truth = own
+        return accuracy if ground_truth is None else with_map(accuracy, rollout.text, ground_truth)
 
     def map_counted(self, group: Group, rollout: Rollout) -> float | None:
         """Return the score of the map, from 0 to 1; None where the accuracy does not use it."""
@@ -162,17 +170,17 @@ class SpacerAccuracy:
 
         None for forms that SpaceR scores as Video-R1 does.
         """
-        target, form = truth_of(group.sample), group.sample.query.form
+        target, form = ground_truth_of(group.sample), group.sample.query.form
         said = answer(rollout.text)
         if form is AnswerForm.CHOICE:
             accuracy, right = float(said == target.answer.choice), 0.0
         elif form is AnswerForm.NUMBER and target.extra.get("problem_type") != "regression":
-            truth = float(target.answer.number or 0.0)
-            accuracy, right = mean_relative_accuracy(spoken_number(said), truth), RIGHT
+            ground_truth = float(target.answer.number or 0.0)
+            accuracy, right = mean_relative_accuracy(spoken_number(said), ground_truth), RIGHT
         else:
             return None
-        truth_map = map_of(group.sample)
-        return accuracy, truth_map if self.maps and accuracy > right else None
+        ground_truth_map = map_of(group.sample)
+        return accuracy, ground_truth_map if self.maps and accuracy > right else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

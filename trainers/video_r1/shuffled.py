@@ -19,7 +19,7 @@ class Shuffled:
 
     The order depends on the seed and the sample alone. The official code draws half as many
     shuffled rollouts as others; here there are as many, because all processes have to write
-    equally often, and the mean of more of them is the same quantity with less noise. A picture
+    equally often, and the mean of more of them is the same quantity with less noise. An image
     has nothing to shuffle: one token is written, as there, and is not used.
     """
 

@@ -1,8 +1,8 @@
 """R_ans of Video-STR by the form of the answer: Eq. 2 to 4, as pure functions of text and target.
 
-Each reads a reply strictly (no repairs) and is 0 where nothing can be read; none raises on what a
-network wrote. Boxes are compared in pixels of the picture, right and bottom exclusive; the numbers
-of a reply are in the resolution that the question names, else in the network's canvas.
+Each reads a response strictly (no repairs) and is 0 where nothing can be read; none raises on what
+a network wrote. Boxes are compared in pixels of the image, right and bottom exclusive; the numbers
+of a response are in the resolution that the question names, else in the network's canvas.
 """
 
 import math
@@ -36,33 +36,33 @@ NO_TIME = re.compile(r"\w{65}")
 LONGEST_TEXT = 2_000  # tokens of a text that are compared
 
 
-def format_reward(reply: str) -> float:
+def format_reward(response: str) -> float:
     """R_format (Eq. 1): 1 if the whole response, stripped, is reasoning, graph or none, answer."""
-    return float(well_formed(reply.strip(), aid="graph"))
+    return float(well_formed(response.strip(), aid="graph"))
 
 
-def answer(reply: str) -> str:
+def answer(response: str) -> str:
     """Return the text of the first `<answer>`; empty where there is none."""
-    return between(reply, "answer") or ""
+    return between(response, "answer") or ""
 
 
-def choice_reward(reply: str, truth: str) -> float:
+def choice_reward(response: str, ground_truth: str) -> float:
     """R_mc (Eq. 2): 1 where the answer begins with the letter.
 
     >>> choice_reward("<answer>B. the dog</answer>", "B"), choice_reward("<answer>b</answer>", "B")
     (1.0, 0.0)
     """
-    match = re.match(r"[A-Z](?![A-Za-z])", answer(reply))
-    return float(match is not None and match[0] == truth)
+    match = re.match(r"[A-Z](?![A-Za-z])", answer(response))
+    return float(match is not None and match[0] == ground_truth)
 
 
-def number_reward(reply: str, truth: float) -> float:
+def number_reward(response: str, ground_truth: float) -> float:
     """R_num (Eq. 3): `max(0, 1 - |p - y| / |y|)`; commas and a unit are removed before parsing.
 
     >>> number_reward("<answer>1,500 mm</answer>", 2000.0)
     0.75
     """
-    return relative_accuracy(number(answer(reply)), truth)
+    return relative_accuracy(number(answer(response)), ground_truth)
 
 
 def number(said: str) -> float | None:
@@ -77,71 +77,73 @@ def number(said: str) -> float | None:
 
 
 def boxes_reward(
-    reply: str, truth: Sequence[Box], *, canvas: tuple[int, int], picture: tuple[int, int]
+    response: str, ground_truth: Sequence[Box], *, canvas: tuple[int, int], image: tuple[int, int]
 ) -> float:
-    """R_IoU (Eq. 4) of boxes in a picture.
+    """R_IoU (Eq. 4) of boxes in an image.
 
     Of several, the best assignment's IoUs over the larger of both numbers; 1 for none and none.
     """
-    said = parse(reply, aid="graph", strict=True)
-    if said.error is not None or "<answer>" not in reply:
+    said = parse(response, aid="graph", strict=True)
+    if said.error is not None or "<answer>" not in response:
         return 0.0
-    if not truth or not said.items:
-        return float(not truth and not said.items)
-    across, down = picture[0] / canvas[0], picture[1] / canvas[1]
+    if not ground_truth or not said.items:
+        return float(not ground_truth and not said.items)
+    across, down = image[0] / canvas[0], image[1] / canvas[1]
     rows = [
         (box.left * across, box.top * down, box.right * across, box.bottom * down)
         for box in (item.bounds for item in said.items)
     ]
-    ious = box_iou(truth, rows)
+    ious = box_iou(ground_truth, rows)
     shared = float(ious[linear_sum_assignment(-ious)].sum())
-    return shared / max(len(truth), len(rows))
+    return shared / max(len(ground_truth), len(rows))
 
 
-def interval_reward(reply: str, truth: Interval) -> float:
+def interval_reward(response: str, ground_truth: Interval) -> float:
     """R_IoU of a stretch of time."""
-    said = answer(reply)
+    said = answer(response)
     if NO_TIME.search(said):  # `s to e` is searched for in cubic time of the longest word
         return 0.0
     try:
-        return temporal_iou(truth, interval(said))
+        return temporal_iou(ground_truth, interval(said))
     except (ParseError, DataError):
         return 0.0
 
 
-def boxes_3d_reward(reply: str, truth: Sequence[Box3D]) -> float:
+def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
     """IoU of axis-aligned boxes in space where both have an extent, else exp(-distance) in metres.
 
     One box is asked for: the first of each counts.
     """
     try:
-        said = boxes_3d(answer(reply))
+        said = boxes_3d(answer(response))
     except ParseError:
         return 0.0
-    if not said or not truth:
+    if not said or not ground_truth:
         return 0.0
-    one, other = truth[0], said[0]
+    one, other = ground_truth[0], said[0]
     if all(np.array(one[3:]) > 0) and any(np.array(other[3:]) != 0):
         return float(box_iou_3d([one], [other])[0, 0])
     return math.exp(-math.dist(one[:3], other[:3]))
 
 
-def text_reward(reply: str, truths: Sequence[str]) -> float:
+def text_reward(response: str, ground_truths: Sequence[str]) -> float:
     """Mean F-measure of ROUGE-1, -2 and -L with the nearest true text, words not stemmed.
 
     Video-STR mixes in samples of Video-R1-260k, whose free answers are graded so (with stemming),
     and whose transcriptions by `transcription`.
     """
-    return max((rouge(truth, answer(reply)) for truth in truths), default=0.0)
+    return max(
+        (rouge(ground_truth, answer(response)) for ground_truth in ground_truths), default=0.0
+    )
 
 
-def rouge(truth: str, said: str) -> float:
+def rouge(ground_truth: str, said: str) -> float:
     """Mean F-measure of ROUGE-1, -2 and -L (Lin 2004), in lower case, words not stemmed.
 
     >>> round(rouge("the red car", "a red car"), 3)
     0.611
     """
-    one, other = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (truth, said))
+    one, other = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (ground_truth, said))
     shared = [_shared(one, other, n) for n in (1, 2)]
     return math.fsum((*shared, _f(_common(one, other), len(other), len(one)))) / 3
 
@@ -166,13 +168,13 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return row[-1]
 
 
-def transcription(said: str, truth: str) -> float:
+def transcription(said: str, ground_truth: str) -> float:
     """1 minus the word error rate, at least 0.
 
     >>> transcription("the red car", "the red bus")
     0.6666666666666667
     """
-    wanted, found = truth.split()[:LONGEST_TEXT], said.split()[:LONGEST_TEXT]
+    wanted, found = ground_truth.split()[:LONGEST_TEXT], said.split()[:LONGEST_TEXT]
     row = list(range(len(found) + 1))
     for number, word in enumerate(wanted, start=1):
         before, row[0] = row[0], number
@@ -182,10 +184,10 @@ def transcription(said: str, truth: str) -> float:
     return max(0.0, min(1.0, 1 - row[-1] / max(1, len(wanted))))
 
 
-def answer_reward(group: Group, reply: str) -> float:
+def answer_reward(group: Group, response: str) -> float:
     """R_ans: the reward for the form of answer that a group's sample asks for."""
     sample = group.sample
-    return REWARDS[sample.query.form](reply, truth_of(sample), group)
+    return REWARDS[sample.query.form](response, ground_truth_of(sample), group)
 
 
 def answer_term(sample: Sample) -> str | None:
@@ -193,12 +195,12 @@ def answer_term(sample: Sample) -> str | None:
     return TERMS.get(sample.query.form)
 
 
-def truth_of(sample: Sample) -> Target:
+def ground_truth_of(sample: Sample) -> Target:
     """The target of a sample that an answer can be rewarded for.
 
     Raises:
         UsageError: there is no reward for its form of answer.
-        DataError: its truth says nothing of that form.
+        DataError: its ground truth says nothing of that form.
     """
     form = sample.query.form
     if form not in REWARDS:
@@ -213,34 +215,34 @@ def truth_of(sample: Sample) -> Target:
     return sample.target
 
 
-def _choice(reply: str, target: Target, group: Group) -> float:
-    return choice_reward(reply, target.answer.choice or "")
+def _choice(response: str, target: Target, group: Group) -> float:
+    return choice_reward(response, target.answer.choice or "")
 
 
-def _number(reply: str, target: Target, group: Group) -> float:
-    return number_reward(reply, float(target.answer.number or 0.0))
+def _number(response: str, target: Target, group: Group) -> float:
+    return number_reward(response, float(target.answer.number or 0.0))
 
 
-def _boxes(reply: str, target: Target, group: Group) -> float:
+def _boxes(response: str, target: Target, group: Group) -> float:
     query = group.sample.query
     canvas = named_resolution(query.text) or group.canvas
-    return boxes_reward(reply, target.answer.boxes or (), canvas=canvas, picture=query.size)
+    return boxes_reward(response, target.answer.boxes or (), canvas=canvas, image=query.size)
 
 
-def _interval(reply: str, target: Target, group: Group) -> float:
-    assert target.answer.interval is not None, "`truth_of` has checked it"
-    return interval_reward(reply, target.answer.interval)
+def _interval(response: str, target: Target, group: Group) -> float:
+    assert target.answer.interval is not None, "`ground_truth_of` has checked it"
+    return interval_reward(response, target.answer.interval)
 
 
-def _boxes_3d(reply: str, target: Target, group: Group) -> float:
-    return boxes_3d_reward(reply, target.answer.boxes_3d or ())
+def _boxes_3d(response: str, target: Target, group: Group) -> float:
+    return boxes_3d_reward(response, target.answer.boxes_3d or ())
 
 
-def _text(reply: str, target: Target, group: Group) -> float:
-    truth = target.answer.text or ""
+def _text(response: str, target: Target, group: Group) -> float:
+    ground_truth = target.answer.text or ""
     if target.extra.get("problem_type") == "OCR":
-        return transcription(answer(reply), truth)
-    return text_reward(reply, (truth, *target.references))
+        return transcription(answer(response), ground_truth)
+    return text_reward(response, (ground_truth, *target.references))
 
 
 REWARDS: Mapping[AnswerForm, Callable[[str, Target, Group], float]] = MappingProxyType(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.errors import DataError, ParseError, UsageError
-from harness.replies import finite_numbers, loads_strict
+from harness.responses import finite_numbers, loads_strict
 from harness.store.atomic import write_bytes
 from harness.task import Task
 from harness.trainers.video_str.nodes import FrameGraph, Node

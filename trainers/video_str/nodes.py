@@ -1,7 +1,7 @@
 """True graph of a frame, and its agreement with a predicted one: Eq. 5 and 6 of Video-STR.
 
 Places are in metres in the camera's frame: x to the right, y up, z forward. Pure functions of
-numbers; nothing here reads a reply.
+numbers; nothing here reads a response.
 """
 
 import math
@@ -40,7 +40,7 @@ class FrameGraph:
 
 
 def node_reward(
-    predicted: Mapping[str, Vector], truth: Sequence[Node], *, sigma: float = 1.0
+    predicted: Mapping[str, Vector], ground_truth: Sequence[Node], *, sigma: float = 1.0
 ) -> float:
     """R_n (Eq. 5): exp(-distance / sigma) of each category, weighted by its instances.
 
@@ -48,15 +48,15 @@ def node_reward(
 
     Args:
         predicted: Centres by category.
-        truth: The nodes of one frame.
+        ground_truth: The nodes of one frame.
         sigma: Metres at which a node is worth 1/e; the paper has 1.
     """
-    total = sum(node.count for node in truth)
+    total = sum(node.count for node in ground_truth)
     if not total:
         return 0.0
     worth = [
         node.count * math.exp(-math.dist(predicted[node.category], node.centre) / sigma)
-        for node in truth
+        for node in ground_truth
         if node.category in predicted
     ]
     return math.fsum(worth) / total
@@ -64,7 +64,7 @@ def node_reward(
 
 def edge_reward(
     predicted: Mapping[str, Vector],
-    truth: Sequence[Node],
+    ground_truth: Sequence[Node],
     *,
     literal: bool = False,
     angle: Angle = "joint",
@@ -78,14 +78,14 @@ def edge_reward(
 
     Args:
         predicted: Centres by category.
-        truth: The nodes of one frame.
+        ground_truth: The nodes of one frame.
         literal: The double sum as it is printed, over ordered pairs and each node with itself:
             n² where all agree. Otherwise the mean over unordered pairs, from 0 to 1; 0 where there
             is no pair.
         angle: See `Angle`.
         sigma: Metres at which a wrong distance is worth 1/e; the paper has 1.
     """
-    known = [node for node in truth if node.category in predicted]
+    known = [node for node in ground_truth if node.category in predicted]
     true = np.array([node.centre for node in known]).reshape(-1, 3)
     said = np.array([predicted[node.category] for node in known]).reshape(-1, 3)
     if angle == "kabsch" and len(known) > 1:
@@ -96,7 +96,7 @@ def edge_reward(
     )
     if literal:
         return 2 * worth + len(known)
-    pairs = math.comb(len(truth), 2)
+    pairs = math.comb(len(ground_truth), 2)
     return worth / pairs if pairs else 0.0
 
 

@@ -33,7 +33,7 @@ class VideoStrReward:
     sigma: float = 1.0
     """Metres; of R_n and R_e."""
     frames: int = 4
-    """k: true frames that the one graph of a reply is compared with."""
+    """k: true frames that the one graph of a response is compared with."""
     omega: float = 0.2
     shortest: int = 320
     longest: int = 512
@@ -45,8 +45,8 @@ class VideoStrReward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """One set of terms a rollout."""
-        truth = self.compared(group)
-        return [self._terms(group, rollout, truth) for rollout in group.rollouts]
+        ground_truth = self.compared(group)
+        return [self._terms(group, rollout, ground_truth) for rollout in group.rollouts]
 
     def compared(self, group: Group) -> tuple[FrameGraph, ...]:
         """The true frames that count: k of those that were shown, evenly spread.
@@ -60,10 +60,10 @@ class VideoStrReward:
         return tuple(related[place] for place in uniform(range(len(related)), self.frames))
 
     def _terms(
-        self, group: Group, rollout: Rollout, truth: Sequence[FrameGraph]
+        self, group: Group, rollout: Rollout, ground_truth: Sequence[FrameGraph]
     ) -> RewardComponents:
         r_ans = answer_reward(group, rollout.text)
-        r_n, r_e = self.graph_terms(rollout.text, truth)
+        r_n, r_e = self.graph_terms(rollout.text, ground_truth)
         terms = {
             "R_format": format_reward(rollout.text),
             "R_ans": r_ans,
@@ -81,26 +81,26 @@ class VideoStrReward:
         term = answer_term(group.sample)
         return {**terms, **({} if term is None else {term: r_ans}), TOTAL: total}
 
-    def graph_terms(self, reply: str, truth: Sequence[FrameGraph]) -> tuple[float, float]:
+    def graph_terms(self, response: str, ground_truth: Sequence[FrameGraph]) -> tuple[float, float]:
         """R_n and R_e, each the mean over the frames; no graph, or one that is none, is 0."""
-        said = graph_or_none(reply) if truth else None
+        said = graph_or_none(response) if ground_truth else None
         if said is None:
             return 0.0, 0.0
-        nodes = [node_reward(said, frame.nodes, sigma=self.sigma) for frame in truth]
+        nodes = [node_reward(said, frame.nodes, sigma=self.sigma) for frame in ground_truth]
         edges = [
             edge_reward(said, frame.nodes, literal=self.literal, angle=self.angle, sigma=self.sigma)
-            for frame in truth
+            for frame in ground_truth
         ]
-        return math.fsum(nodes) / len(truth), math.fsum(edges) / len(truth)
+        return math.fsum(nodes) / len(ground_truth), math.fsum(edges) / len(ground_truth)
 
     def length_reward(self, r_ans: float, tokens: int) -> float:
         """R_l: omega for an answer that is right, of a length within the bounds."""
         return self.omega * float(r_ans > RIGHT and self.shortest <= tokens <= self.longest)
 
 
-def graph_or_none(reply: str) -> Graph | None:
+def graph_or_none(response: str) -> Graph | None:
     """Return the graph of a response; None where none can be read."""
     try:
-        return graph(reply)
+        return graph(response)
     except ParseError:
         return None

@@ -1,12 +1,12 @@
 """True graphs and maps of the generated world, from the scenes' own places.
 
 The world is flat, with an order of depth. It is taken for a room seen from its open side, four
-metres across in a picture of equal sides: x and y are metres from the middle of the picture, z is
+metres across in an image of equal sides: x and y are metres from the middle of the image, z is
 one metre for what is nearest, and half a metre more with each step of depth. On a map, a grid of
-10 × 10 lies over the picture's first frame, rows downwards.
+10 × 10 lies over the image's first frame, rows downwards.
 
 `pocket` tells places in pixels of its canvas, from its top left, and has never heard of metres. On
-its canvas, to which pictures are squashed, the room of a square picture has 42 pixels to the metre:
+its canvas, to which images are squashed, the room of a square image has 42 pixels to the metre:
 x goes right, y down, and depth is counted in the same unit. Places are of whole things, also where
 they are covered or half outside.
 """
@@ -29,11 +29,11 @@ from harness.world.quiz import called
 from harness.world.scene import SPLITS, Scene, Split
 from harness.world.shapes import MANIFEST
 
-ACROSS = 4.0  # metres that the picture's unit side is taken for
+ACROSS = 4.0  # metres that the image's unit side is taken for
 NEAREST, STEP = 1.0, 0.5  # metres of depth
 GRID = 10
 METRE = CANVAS / ACROSS
-"""Pixels of pocket's canvas that a metre of a square picture has on it."""
+"""Pixels of pocket's canvas that a metre of a square image has on it."""
 
 
 def frame_graph(scene: Scene, frame: int, *, canvas: bool = False) -> FrameGraph:

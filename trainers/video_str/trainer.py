@@ -16,7 +16,7 @@ from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import SecondPass
-from harness.trainers.video_str.answers import truth_of
+from harness.trainers.video_str.answers import ground_truth_of
 from harness.trainers.video_str.graphs import (
     Extra,
     extended,
@@ -53,9 +53,9 @@ class SpokenTrainer(GrpoTrainer):
 def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel], PromptedModel]:
     """Puts a method's words into a model that has others; frames and perception stay.
 
-    Its rewards read these words' tags: asked in others, a reply is worth next to nothing, however
-    right it is. A graph or map is asked of samples alone that have a true one or whose benchmark
-    lists objects, as in SpaceR's official code: of others it earns nothing.
+    Its rewards read these words' tags: asked in others, a response is worth next to nothing,
+    however right it is. A graph or map is asked of samples alone that have a true one or whose
+    benchmark lists objects, as in SpaceR's official code: of others it earns nothing.
 
     Args:
         method: Whose folder below `harness.models` has the words.
@@ -141,7 +141,7 @@ def video_str(
         reward=reward,
         own={"graphs": graphs, **asdict(reward)},
         fitted=in_words_of("video_str"),
-        usable=truth_of,
+        usable=ground_truth_of,
         extra=extra_of(graphs),
         listed=named_or_drawn,
     )

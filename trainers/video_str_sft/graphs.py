@@ -15,7 +15,7 @@ PLACES = 1  # after the point: a tenth is what a small network can learn to say
 
 
 def with_graph(
-    sample: Sample, request: ChatRequest, reply: str, *, in_reasoning: bool = False
+    sample: Sample, request: ChatRequest, response: str, *, in_reasoning: bool = False
 ) -> str:
     """Return the response with the true graph after its reasoning, or at its start; unchanged, if
     the request asks for none or none is known.
@@ -26,12 +26,12 @@ def with_graph(
     """
     cells = map_of(sample)
     if ASKED_MAP in request.text and cells is not None:
-        return reply.replace(THINK, f"{THINK}<map>{json.dumps(cells)}</map>", 1)
+        return response.replace(THINK, f"{THINK}<map>{json.dumps(cells)}</map>", 1)
     graph = middle(graphs_of(sample), request.frames[0])
     if ASKED not in request.text or graph is None:
-        return reply
+        return response
     tag = THINK if in_reasoning else END
-    return reply.replace(tag, f"{tag}<graph>{written(graph)}</graph>", 1)
+    return response.replace(tag, f"{tag}<graph>{written(graph)}</graph>", 1)
 
 
 def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | None:
@@ -43,7 +43,7 @@ def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | N
 
 
 def written(graph: FrameGraph) -> str:
-    """A graph as replies have it, in its own unit; whole numbers without a point.
+    """A graph as responses have it, in its own unit; whole numbers without a point.
 
     >>> from harness.trainers.video_str.nodes import Node
     >>> written(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))

@@ -3,7 +3,7 @@
 harness train --method video_str_sft --model "video_str(checkpoint=…,graph=off)"
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
 
-With `graphs=…` replies also draw up the true graph, where the model's prompt asks for one: what a
+With `graphs=…` responses also draw up the true graph, where the model's prompt asks for one: what a
 network that has never seen a graph can start `video_str` from.
 """
 
@@ -92,7 +92,7 @@ def video_str_sft(
         save_steps: Steps between states that a training can go on from.
         dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
-        graphs: Where true graphs are that replies draw up, as for `video_str`; none: no graphs.
+        graphs: Where true graphs are that responses draw up, as for `video_str`; none: no graphs.
         graph_in_reasoning: Graphs begin the reasoning, which can then go by what they say, and not
             follow it.
         reasoning: As for `sft`; the baseline has none.

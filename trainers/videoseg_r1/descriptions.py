@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.models.truth import objects_in, taught
+from harness.models.ground_truth import objects_in, taught
 from harness.models.videoseg_r1.drawing import visible
 from harness.types import Sample
 

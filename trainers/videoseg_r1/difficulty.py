@@ -4,8 +4,8 @@
     scores = rated(samples, ChatRater(chat=chat), file, asked.frame)  # goes on after a kill
     Budgets().histogram(…)                                # the paper's Table D2
 
-VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. A reply that cannot
-be read makes its sample medium, and is not asked for again.
+VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. A response that
+cannot be read makes its sample medium, and is not asked for again.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 from harness.errors import StoreError
 from harness.frames import uniform
 from harness.model import Chat, ChatRequest
-from harness.replies import storable
+from harness.responses import storable
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 from harness.trainers.videoseg_r1.descriptions import (
     looks,
@@ -39,7 +39,7 @@ from harness.trainers.videoseg_r1.ratings import (
 from harness.trainers.videoseg_r1.samples import key_of
 from harness.types import Sample
 
-PATIENCE = 86_400.0  # seconds without a new rating; pictures are looked at before the first
+PATIENCE = 86_400.0  # seconds without a new rating; images are looked at before the first
 LOOK = 2.0  # seconds between looks
 
 
@@ -84,8 +84,8 @@ class ChatRater:
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
         """Ask about each sample once."""
         asked = list(zip(samples, frames, strict=True))
-        replies = self.chat.generate([self.request(*one) for one in asked])
-        texts = [storable(reply.text) for reply in replies]
+        responses = self.chat.generate([self.request(*one) for one in asked])
+        texts = [storable(response.text) for response in responses]
         return [
             Rated(key_of(*one), read_rating(text), text)
             for one, text in zip(asked, texts, strict=True)

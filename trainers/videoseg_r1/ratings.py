@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from harness.errors import DataError, ParseError
-from harness.replies import MAX_TEXT, finite_numbers, loads_lenient
+from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
 from harness.store.atomic import cannot_write
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 
@@ -39,8 +39,8 @@ class Rated:
     sample: str
     """Key of the sample; see `samples.key_of`."""
     rating: Rating | None
-    """None: the reply could not be read."""
-    reply: str = ""
+    """None: the response could not be read."""
+    response: str = ""
 
     @property
     def score(self) -> float:
@@ -48,8 +48,8 @@ class Rated:
         return UNKNOWN if self.rating is None else self.rating.score
 
 
-def read_rating(reply: str) -> Rating | None:
-    """The five ratings of a reply; None if one is missing or out of range.
+def read_rating(response: str) -> Rating | None:
+    """The five ratings of a response; None if one is missing or out of range.
 
     The last object in braces that holds all of them counts: what stands before may be an example.
 
@@ -57,7 +57,7 @@ def read_rating(reply: str) -> Rating | None:
     >>> read_rating(said).score
     5.0
     """
-    text = reply[:MAX_TEXT]
+    text = response[:MAX_TEXT]
     start = len(text)
     while start > 0:
         after, start = start, text.rfind("{", 0, start)
@@ -131,7 +131,7 @@ def append(file: Path, rater: str, batch: Sequence[Rated]) -> None:
                 "rater": rater,
                 "score": one.score,
                 "ratings": None if one.rating is None else asdict(one.rating),
-                "reply": one.reply,
+                "response": one.response,
             }
         )
         + "\n"

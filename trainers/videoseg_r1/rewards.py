@@ -21,7 +21,7 @@ from harness.models.grammar import MAX_OBJECTS, between, split_frame
 from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
 from harness.models.videoseg_r1.negatives import boxes_filled
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.replies import finite_numbers
+from harness.responses import finite_numbers
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
@@ -59,7 +59,7 @@ class Placed(NamedTuple):
     """Objects that have a negative point, be it readable or not."""
 
 
-def answer_format(reply: str, *, negative: bool = True) -> float:
+def answer_format(response: str, *, negative: bool = True) -> float:
     """Return twice the mean over objects of the share of box, positive and negative point: 0 to 2.
 
     Without `negative`, of box and positive point: what earns nothing need not be said.
@@ -67,21 +67,21 @@ def answer_format(reply: str, *, negative: bool = True) -> float:
     A box has four numbers' room, a point three, the last of which is its label. An answer that is
     no list, or an empty one, is worth 0.
     """
-    value = answer_value(reply)
+    value = answer_value(response)
     if not isinstance(value, list) or not value:
         return 0.0
     credit = sum(_marks(entry, negative=negative) for entry in value) / len(value)
     return credit * FORMATS / (3 if negative else 2)
 
 
-def placed(reply: str) -> Placed:
-    """Boxes and points of a reply; at most 120 objects are read.
+def placed(response: str) -> Placed:
+    """Boxes and points of a response; at most 120 objects are read.
 
     One wrong box or positive point makes all objects worthless, as in VisionReasoner's reward; a
     wrong negative point is one that is no use.
     """
     nothing = np.zeros((0, 2))
-    value = answer_value(reply)
+    value = answer_value(response)
     if not isinstance(value, list) or not value:
         return Placed(None, nothing, 0)
     entries = [entry for entry in value[:MAX_OBJECTS] if isinstance(entry, Mapping)]
@@ -98,7 +98,7 @@ def placed(reply: str) -> Placed:
 
 
 def distances(meant: BoolArray) -> Distances | None:
-    """Taxicab distances to a mask (height × width of the picture), in the 840 × 840 frame.
+    """Taxicab distances to a mask (height × width of the image), in the 840 × 840 frame.
 
     None if nothing is meant. A mask that no pixel of the frame falls on is where it overlaps one.
     """
@@ -126,7 +126,7 @@ def negative_points(
         far: Of the union of all objects; None if nothing is meant, and no point is near it.
         reach: τ_neg. A point at exactly this distance counts.
 
-    A point outside the picture is none.
+    A point outside the image is none.
     """
     if far is None or predicted == 0:
         return 0.0
@@ -137,14 +137,14 @@ def negative_points(
     return near / predicted
 
 
-def thought(reply: str) -> str:
+def thought(response: str) -> str:
     """Return the reasoning whose tokens are counted: L_used of Eq. 7.
 
     The text of the first `<think>`. If there is none, or it was not closed, all that stands before
     the answer: leaving a tag out must not shorten it.
     """
-    closed = between(reply, "think")
-    return reply.partition("<answer>")[0].strip() if closed is None else closed
+    closed = between(response, "think")
+    return response.partition("<answer>")[0].strip() if closed is None else closed
 
 
 class Beside(dict[int, "Distances | None"]):
@@ -189,20 +189,20 @@ class VideoSegR1Reward:
         return [self.terms(group, rollout.text, meant, beside) for rollout in group.rollouts]
 
     def terms(self, group: Group, text: str, meant: Meant, beside: Beside) -> RewardComponents:
-        """The terms of one reply."""
-        reply = split_frame(text)[1]
+        """The terms of one response."""
+        response = split_frame(text)[1]
         frame = target_of(group)
-        said = placed(reply)
+        said = placed(response)
         right = self._right(group, said, meant, frame)
         terms = {
-            "thinking_format": thinking_format(reply) if self.think else 0.0,
-            "answer_format": answer_format(reply, negative=self.negative),
+            "thinking_format": thinking_format(response) if self.think else 0.0,
+            "answer_format": answer_format(response, negative=self.negative),
             **right._asdict(),
             "accuracy": right.total,
             "negative_points": self._negative(group, said, beside, frame),
-            "non_repeat": non_repeat(reply),
+            "non_repeat": non_repeat(response),
         }
-        return {**terms, **self._shortened(group, reply, terms, frame)}
+        return {**terms, **self._shortened(group, response, terms, frame)}
 
     def _right(self, group: Group, said: Placed, meant: Meant, frame: int | None) -> Accuracy:
         if said.objects is None or frame is None or not meant[frame]:
@@ -225,13 +225,13 @@ class VideoSegR1Reward:
         return negative_points(points, said.predicted, beside[frame], reach=self.reach)
 
     def _shortened(
-        self, group: Group, reply: str, terms: RewardComponents, frame: int | None
+        self, group: Group, response: str, terms: RewardComponents, frame: int | None
     ) -> RewardComponents:
         names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
         original = sum(terms[name] for name in names)
         key = key_of(group.sample, frame or 0)
         budget = self.budgets.budget(self.scores.get(key, UNKNOWN))
-        used = group.count_tokens(thought(reply))
+        used = group.count_tokens(thought(response))
         factor = (
             1.0
             if self.penalty == "none"
@@ -254,7 +254,7 @@ def target_of(group: Group) -> int | None:
 
 
 def scale_of(group: Group) -> NDArray[np.float64]:
-    """(across, down) from the frame that a group's replies are in to that of rewards."""
+    """(across, down) from the frame that a group's responses are in to that of rewards."""
     return np.array([CANVAS[0] / group.canvas[0], CANVAS[1] / group.canvas[1]])
 
 

@@ -46,7 +46,7 @@ def key_of(sample: Sample, frame: int = 0) -> str:
 
 
 def usable(sample: Sample) -> None:
-    """Raise a HarnessError for a sample whose reward has no truth.
+    """Raise a HarnessError for a sample whose reward has no ground truth.
 
     Raises:
         ParseError: the answer names no places.
@@ -65,14 +65,14 @@ class TrainingRequests:
     drawing: Drawing
 
     def frame(self, sample: Sample) -> int:
-        """The frame that is marked: the one that difficulty is rated of; 0 of a picture."""
+        """The frame that is marked: the one that difficulty is rated of; 0 of an image."""
         assert sample.target is not None, "samples without targets are left out"
         if len(sample.query.media[0]) == 1:
             return 0
         return self.drawing.drawn(sample.query, sample.target.answer)[0].target
 
     def __call__(self, model: PromptedModel, sample: Sample) -> ChatRequest:
-        """The request; that for a picture is the one that evaluation makes."""
+        """The request; that for an image is the one that evaluation makes."""
         assert isinstance(model, VideoSegR1), "the trainer has made it one"
         assert sample.target is not None, "samples without targets are left out"
         asked(model, sample)  # refuses what has several forms of answer

@@ -1,7 +1,7 @@
 """Target objects in the frame that rewards are computed in: 840 × 840 pixels.
 
 The published training sets store boxes and points in this frame, scaled by `int(v * 840 / W + 0.5)`
-(W the picture's width; likewise its height).
+(W the image's width; likewise its height).
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
-from harness.models.truth import key_frame_of, objects_of, parts, taught
+from harness.models.ground_truth import key_frame_of, objects_of, parts, taught
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import Answer, AnswerForm, Box, Point, Sample
 
@@ -76,7 +76,7 @@ def _marked(box: Box, mask: Rle | None) -> Item:
 
 
 def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
-    """Objects of a picture of `size` (width, height), in whole pixels of the 840 × 840 frame."""
+    """Objects of an image of `size` (width, height), in whole pixels of the 840 × 840 frame."""
     across, down = CANVAS[0] / size[0], CANVAS[1] / size[1]
 
     def scaled(x: float, y: float) -> tuple[float, float]:
@@ -88,7 +88,7 @@ def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
     ]
 
 
-def truth(sample: Sample, frame: int = 0) -> list[Item]:
+def ground_truth(sample: Sample, frame: int = 0) -> list[Item]:
     """Return the target objects of a frame, in the 840 × 840 frame."""
     return in_frame(objects(sample, frame), sample.query.size)
 
@@ -101,12 +101,12 @@ class Meant(dict[int, list[Item]]):
         self.sample = sample
 
     def __missing__(self, frame: int) -> list[Item]:
-        self[frame] = truth(self.sample, frame)
+        self[frame] = ground_truth(self.sample, frame)
         return self[frame]
 
 
 def check(sample: Sample) -> None:
-    """Raise ParseError if a sample has no truth for a reward over places."""
+    """Raise ParseError if a sample has no ground truth for a reward over places."""
     masked = sample.target is not None and sample.target.answer.masks is not None
     if not (masked and sample.query.form in MASKS):
         objects(sample, key_frame(sample))  # a mask always has parts, which take time to find

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 
 from harness.models.grammar import MAX_OBJECTS, Item, between, split_frame
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.replies import DIGITS, MAX_DEPTH, MAX_TEXT, nesting
+from harness.responses import DIGITS, MAX_DEPTH, MAX_TEXT, nesting
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import Meant
 
@@ -57,8 +57,8 @@ class Accuracy(NamedTuple):
         return self.bboxes_iou + self.bboxes_l1 + self.points_l1
 
 
-def thinking_format(reply: str) -> float:
-    """1 if the reply is `<think>…</think>`, blanks, `<answer>…</answer>` and nothing else.
+def thinking_format(response: str) -> float:
+    """1 if the response is `<think>…</think>`, blanks, `<answer>…</answer>` and nothing else.
 
     As a full match of that pattern, in linear time. A newline at the end gives 0.
 
@@ -66,19 +66,19 @@ def thinking_format(reply: str) -> float:
     1.0
     """
     opening, closing = "<think>", "</answer>"
-    if not (reply.startswith(opening) and reply.endswith(closing)):
+    if not (response.startswith(opening) and response.endswith(closing)):
         return 0.0
-    inside = reply[len(opening) : len(reply) - len(closing)]
+    inside = response[len(opening) : len(response) - len(closing)]
     return float(TURN.search(inside) is not None)
 
 
-def answer_value(reply: str) -> Any:
+def answer_value(response: str) -> Any:
     """The JSON value of the first `<answer>`; None if there is none that can be read.
 
     As lenient as `json.loads`, for rewards are compared with the official ones, but within limits
-    of length, depth and digits that no reply of a sound length reaches.
+    of length, depth and digits that no response of a sound length reaches.
     """
-    text = between(reply, "answer")
+    text = between(response, "answer")
     if text is None or len(text) > MAX_TEXT or DIGITS.search(text) or nesting(text) > MAX_DEPTH:
         return None
     try:
@@ -87,12 +87,12 @@ def answer_value(reply: str) -> Any:
         return None
 
 
-def answer_format(reply: str) -> float:
+def answer_format(response: str) -> float:
     """Return the mean over objects of "has a box of four" and "has a point of two", from 0 to 2.
 
     An object that cannot be looked into ends the counting; what was counted stays.
     """
-    value = answer_value(reply)
+    value = answer_value(response)
     if not isinstance(value, (list, dict, str)) or not value:
         return 0.0
     credit = 0.0
@@ -117,12 +117,12 @@ def _long(value: Any, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def predicted(reply: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def predicted(response: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Boxes (M × 4) and points (M × 2) of the answer, or None if one of them is not numbers.
 
-    One wrong object makes the reply wrong. At most 120 objects are read.
+    One wrong object makes the response wrong. At most 120 objects are read.
     """
-    value = answer_value(reply)
+    value = answer_value(response)
     if not isinstance(value, list) or not value:
         return None
     if not all(isinstance(entry, dict) and BOX in entry and POINT in entry for entry in value):
@@ -149,7 +149,7 @@ def _is_number(value: Any) -> bool:
 
 
 def accuracy(
-    reply: str,
+    response: str,
     meant: Sequence[Item],
     *,
     canvas: tuple[int, int] = CANVAS,
@@ -158,13 +158,13 @@ def accuracy(
     """Return the share of targets found: matched objects' bits over the larger of both numbers.
 
     Args:
-        reply: The network's text.
+        response: The network's text.
         meant: True objects in the 840 × 840 frame, each with a point.
-        canvas: (width, height) of the frame that the reply's numbers are in.
+        canvas: (width, height) of the frame that the response's numbers are in.
         semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
             point anywhere, and a matching of its own for each bit.
     """
-    found = predicted(reply)
+    found = predicted(response)
     if found is None or not meant:
         return Accuracy()
     boxes, points = found
@@ -220,7 +220,7 @@ def matched(bits: Bits, *, jointly: bool) -> Accuracy:
     return Accuracy(*(float(bit[pairs].sum() / most) for bit in bits))
 
 
-def non_repeat(reply: str) -> float:
+def non_repeat(response: str) -> float:
     """Return 0 if two sentences are repeated, else 1. The whole response counts, tags and JSON too.
 
     >>> non_repeat("a. a. b."), non_repeat("a. a. a.")
@@ -228,7 +228,7 @@ def non_repeat(reply: str) -> float:
     """
     seen: set[str] = set()
     repeats = 0
-    for sentence in filter(None, map(str.strip, reply.split("."))):
+    for sentence in filter(None, map(str.strip, response.split("."))):
         repeats += sentence in seen
         if repeats >= REPEATS:
             return 0.0
@@ -248,15 +248,15 @@ class VisionReasonerReward:
         return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
 
     def terms(self, group: Group, text: str, meant: Meant) -> dict[str, float]:
-        """The terms of one reply."""
-        reply = split_frame(text)[1]
+        """The terms of one response."""
+        response = split_frame(text)[1]
         right = located(group, text, meant, semantics=self.semantics)
         terms = {
-            "thinking_format": thinking_format(reply),
-            "answer_format": answer_format(reply),
+            "thinking_format": thinking_format(response),
+            "answer_format": answer_format(response),
             **right._asdict(),
             "accuracy": right.total,
-            "non_repeat": non_repeat(reply),
+            "non_repeat": non_repeat(response),
         }
         rewards = ("thinking_format", "answer_format", "accuracy", "non_repeat")
         return {**terms, TOTAL: sum(terms[name] for name in rewards)}
@@ -265,14 +265,14 @@ class VisionReasonerReward:
 def located(
     group: Group, text: str, meant: Meant, *, semantics: Semantics = "official"
 ) -> Accuracy:
-    """The accuracy of a reply's objects in the frame that it names, or in the one shown.
+    """The accuracy of a response's objects in the frame that it names, or in the one shown.
 
-    Nothing is right of a reply that must name a frame and does not, or names one that the video
+    Nothing is right of a response that must name a frame and does not, or names one that the video
     does not have.
     """
-    frame, reply = split_frame(text)
+    frame, response = split_frame(text)
     shown = group.frames[0] if group.frames else (0,)
     start = frame if frame is not None else (shown[0] if len(shown) == 1 else None)
     if start is None or start >= len(group.sample.query.media[0]):
         return Accuracy()
-    return accuracy(reply, meant[start], canvas=group.canvas, semantics=semantics)
+    return accuracy(response, meant[start], canvas=group.canvas, semantics=semantics)

@@ -28,7 +28,7 @@ def visionreasoner(
 
     Args:
         semantics: Of the accuracy: `official`, as coded, or the `paper`'s wording.
-        newline: Between picture and prompt, as in the official training, whose checkpoints are
+        newline: Between image and prompt, as in the official training, whose checkpoints are
             evaluated without. `pocket` was taught without.
     """
     return GrpoTrainer(

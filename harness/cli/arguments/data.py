@@ -70,6 +70,6 @@ def add_data(commands: Any) -> None:
                 choices=("ends", "all", "none"),
                 default="ends",
                 help="frames of videos that are decoded: the first and the last "
-                "(default), all of them and of pictures too, or none",
+                "(default), all of them and of images too, or none",
             )
         add_json(action)

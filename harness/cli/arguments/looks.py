@@ -39,8 +39,8 @@ def add_explain(commands: Any) -> None:
         commands,
         "explain",
         "explain:explain",
-        "one sample of a run: prompt, pixels, reply, what was read, masks, score; or a training's "
-        "rollouts",
+        "one sample of a run: prompt, pixels, response, what was read, masks, score; "
+        "or a training's rollouts",
         epilog="examples: harness explain runs/saliency/reason_seg SAMPLE --image sample.png\n"
         "          harness explain TRAINING --out rollouts.html",
     )
@@ -55,7 +55,10 @@ def add_explain(commands: Any) -> None:
         "--data", type=Path, metavar="ROOT", help="default: where the run read them"
     )
     parser.add_argument(
-        "--image", type=Path, metavar="FILE.png", help="write truth and prediction over the picture"
+        "--image",
+        type=Path,
+        metavar="FILE.png",
+        help="write ground truth and prediction over the image",
     )
     parser.add_argument(
         "--out",

@@ -12,7 +12,7 @@ from harness.cli.arguments.shared import (
     command,
 )
 
-LINES = """A line of FILE is a JSON object: "id", and one of "reply", "boxes", "points", "masks",
+LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes", "points", "masks",
 "answer", "no_target". A sample without a line counts as failed. See docs/predictions.md.
 """
 
@@ -96,7 +96,7 @@ def _evaluation(parser: Any) -> None:
     parser.add_argument(
         "--isolate",
         action="store_true",
-        help="give the model decoded pictures in a process without file handles",
+        help="give the model decoded images in a process without file handles",
     )
     parser.add_argument(
         "--timeout",
@@ -132,7 +132,7 @@ def _evaluation(parser: Any) -> None:
     parser.add_argument(
         "--allow-missing",
         action="store_true",
-        help="count samples with missing or damaged pictures as failed and go on",
+        help="count samples with missing or damaged images as failed and go on",
     )
     parser.add_argument(
         "--restart",
@@ -179,13 +179,15 @@ def add_score(commands: Any) -> None:
         help="of --format mask-tree: a probability above it is foreground (default 0.5)",
     )
     parser.add_argument(
-        "--model", metavar="SPEC", help='reads "reply" lines, for example qwen_vl(backend=stored)'
+        "--model",
+        metavar="SPEC",
+        help='reads "response" lines, for example qwen_vl(backend=stored)',
     )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
     parser.add_argument(
-        "--allow-missing", action="store_true", help="go on where pictures or videos are missing"
+        "--allow-missing", action="store_true", help="go on where images or videos are missing"
     )
     parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="processes that score RUNs (default 1)"
@@ -203,14 +205,14 @@ def add_verify(commands: Any) -> None:
         commands,
         "verify",
         "verify:verify",
-        "perfect answers must reach each card's ceiling, also as reply text",
+        "perfect answers must reach each card's ceiling, also as response text",
     )
     add_tasks_and_data(parser)
     parser.add_argument(
         "--model",
         metavar="SPEC",
         default="qwen_vl(backend=stored)",
-        help="whose grammar writes and reads the replies (default: %(default)s); "
+        help="whose grammar writes and reads the responses (default: %(default)s); "
         "none: answers only",
     )
     add_json(parser)

@@ -1,1 +1,1 @@
-"""ReasonSeg's training pictures, each with all of its wordings."""
+"""ReasonSeg's training images, each with all of its wordings."""

@@ -29,12 +29,12 @@ def reason_seg_train(
     seed: int = 0,
     protocol: str = "seg/lisa",
 ) -> Task:
-    """One sample a wording, or one a picture.
+    """One sample a wording, or one an image.
 
     Args:
         data: The folder that holds one folder a benchmark.
         split: There is one.
-        texts: `all`; `one` of each picture, drawn by `seed`; or the `first`, which is
+        texts: `all`; `one` of each image, drawn by `seed`; or the `first`, which is
             `reason_seg(split=train)` by another name.
         seed: Decides which wording `one` takes.
         protocol: One of ReasonSeg's.
@@ -69,8 +69,8 @@ class _Wordings:
 def _samples(whole: Task, wordings: _Wordings) -> Iterator[Sample]:
     for sample in whole.samples():
         for number, text in wordings.of(sample.id):
-            # The first wording keeps the picture's id. That it is a sample of ReasonSeg is found by
-            # its picture and question: ids of two tasks are not compared.
+            # The first wording keeps the image's id. That it is a sample of ReasonSeg is found by
+            # its image and question: ids of two tasks are not compared.
             name = f"{sample.id}#{number}" if number else sample.id
             query = replace(sample.query, id=query_id(name), text=text)
             yield replace(sample, id=name, unit=name, query=query)

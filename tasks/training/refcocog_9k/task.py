@@ -30,7 +30,7 @@ SOLUTION = re.compile(
 def refcocog_9k(
     data: Path, *, split: Literal["train"] = "train", protocol: str = "train/objects"
 ) -> Task:
-    """One sample a row; the box and the points are pixels of the 840 × 840 picture.
+    """One sample a row; the box and the points are pixels of the 840 × 840 image.
 
     Args:
         data: The folder that holds one folder a benchmark.
@@ -46,10 +46,10 @@ def solution(text: str, where: str) -> Solution:
     """Read `<box>(x1,y1),(x2,y2)</box><points>(x,y),(x,y)</points>`.
 
     `extra` of the target keeps the numbers as `bbox`, `points_1` and `points_2`, the keys of
-    Seg-Zero's replies.
+    Seg-Zero's responses.
 
     Raises:
-        DataError: it is in another form, or outside the picture.
+        DataError: it is in another form, or outside the image.
     """
     match = SOLUTION.fullmatch(text)
     if match is None:

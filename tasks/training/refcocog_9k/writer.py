@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.tasks.training.refcocog_9k.task import FOLDER
-from harness.tasks.training.shapes840 import asked, one_object, picture, scenes, write_rows
+from harness.tasks.training.shapes840 import asked, image, one_object, scenes, write_rows
 from harness.world.shapes import World
 
 
@@ -23,7 +23,7 @@ def _rows(world: World) -> Iterator[dict[str, Any]]:
         yield {
             "id": name,
             "problem": question.text,
-            "image": picture(scene, f"{name}.png"),
+            "image": image(scene, f"{name}.png"),
             "solution": one_object(scene, question.referents[0]),
             "img_height": scene.height,
             "img_width": scene.width,

@@ -36,7 +36,7 @@ def name(scene: Scene) -> str:
 
 
 def _map(scene: Scene) -> dict[str, Any]:
-    """The cells of a grid over the picture that things are in at the start."""
+    """The cells of a grid over the image that things are in at the start."""
     cells: dict[str, list[list[int]]] = {}
     for thing in scene.things:
         column, row = thing.x * GRID // scene.width, thing.y * GRID // scene.height

@@ -67,8 +67,8 @@ class Settings:
     frames: int = 16
     """Most frames of a clip, as the paper trains with."""
     per_clip: int = 3
-    """Most questions of one type about one clip, and about one picture."""
-    pictures: int = 2
+    """Most questions of one type about one clip, and about one image."""
+    images: int = 2
     """Number of frames of each clip that become separate images."""
     synonyms: bool = True
     rl: int = 12_000
@@ -86,7 +86,7 @@ class Settings:
         least = {
             "frames": 2,
             "per_clip": 1,
-            "pictures": 0,
+            "images": 0,
             "rl": 1,
             "kitti_step": 1,
             "scannet_step": 1,
@@ -106,7 +106,7 @@ class Settings:
             "sources": list(self.sources),
             "frames": self.frames,
             "per_clip": self.per_clip,
-            "pictures": self.pictures,
+            "images": self.images,
             "synonyms": self.synonyms,
             "rl": self.rl,
             "limits": describe(self.limits),
@@ -143,16 +143,16 @@ def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterat
     letters, answers = Letters(settings.seed), Answers()
     for clip in found:
         known = cleared(clip, settings.limits, tally)
-        for shown in (known, *_pictures(known, settings)):
+        for shown in (known, *_images(known, settings)):
             for kind in KINDS:
                 if shown.is_video or kind not in TEMPORAL:
                     yield from _of_kind(shown, kind, settings, letters, answers, tally)
 
 
-def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
+def _images(clip: Clip, settings: Settings) -> Iterator[Clip]:
     """Yield some frames as separate images: those with a clear object for a question.
 
-    A clip of one frame is a picture already.
+    A clip of one frame is an image already.
     """
     if not clip.is_video:
         return
@@ -161,9 +161,9 @@ def _pictures(clip: Clip, settings: Settings) -> Iterator[Clip]:
         for one, sights in enumerate(clip.sights)
         if any(sight.clear and sight.category not in clip.unnamed_at(one) for sight in sights)
     ]
-    draws = Draws(settings.seed, "stv", clip.id, "pictures")
-    for frame in sorted(draws.shuffled(frames)[: settings.pictures]):
-        yield clip.picture(frame)
+    draws = Draws(settings.seed, "stv", clip.id, "images")
+    for frame in sorted(draws.shuffled(frames)[: settings.images]):
+        yield clip.image(frame)
 
 
 def _of_kind(
@@ -213,7 +213,7 @@ def _line(
         "data_source": "STV-205k",
         "task": draft.kind,
         "source": clip.source,
-        "frames": list(clip.pictures),
+        "frames": list(clip.images),
         "rate": clip.rate,
         "size": list(clip.size),
         "frame": draft.frame if clip.is_video else None,

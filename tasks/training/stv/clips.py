@@ -18,7 +18,7 @@ class Sight:
     category: str
     """Name of the object for readers; empty where the source's category is too vague."""
     box: Box
-    """Pixels of the picture, not cut at its borders."""
+    """Pixels of the image, not cut at its borders."""
     visible: float
     """The share of the object that can be seen, from 0 to 1, as the reader estimates it."""
     centre: Place | None = None
@@ -26,7 +26,7 @@ class Sight:
     extent: Box3D | None = None
     """The axis-aligned box around it in the frame's camera, in the same axes."""
     ground: Place | None = None
-    """Seen from above, x to the right and y ahead (z is not used), in one frame for the picture."""
+    """Seen from above, x to the right and y ahead (z is not used), in one frame for the image."""
     world: Place | None = None
     """Place in one coordinate frame for the whole clip, metres: displacement is measured in it."""
     sides: tuple[float, float, float] | None = None
@@ -41,7 +41,7 @@ class Clip:
 
     id: str
     source: Source
-    pictures: tuple[str, ...]
+    images: tuple[str, ...]
     """Paths below the data root, one a frame."""
     rate: float
     """Frames a second."""
@@ -62,7 +62,7 @@ class Clip:
     @property
     def is_video(self) -> bool:
         """True if it has more than one frame."""
-        return len(self.pictures) > 1
+        return len(self.images) > 1
 
     def seconds(self, frame: int) -> float:
         """Return the display time of a frame, in seconds from the clip's start."""
@@ -82,12 +82,12 @@ class Clip:
         """Categories of which some frame may show another one that is as clear."""
         return frozenset[str]().union(*self.unnamed)
 
-    def picture(self, frame: int) -> "Clip":
+    def image(self, frame: int) -> "Clip":
         """One frame by itself."""
         return replace(
             self,
             id=f"{self.id}/{frame}",
-            pictures=(self.pictures[frame],),
+            images=(self.images[frame],),
             sights=(self.sights[frame],),
             uncounted=self.uncounted[frame : frame + 1],
             unnamed=self.unnamed[frame : frame + 1],

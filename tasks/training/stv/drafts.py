@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number with its decimals, so that text and truth are the same number."""
+    """A number with its decimals, so that text and ground truth are the same number."""
 
     value: float
     decimals: int = 2
@@ -60,7 +60,7 @@ class Draft:
 
 
 def box_text(box: Box) -> str:
-    """A box in the picture as questions and answers write it: whole pixels.
+    """A box in the image as questions and answers write it: whole pixels.
 
     >>> box_text(Box(1.4, 2.5, 30.6, 40))
     '[1, 2, 31, 40]'

@@ -82,7 +82,7 @@ def bounds(pixels: Array) -> Box:
 
 
 def clipped(box: Box, size: tuple[int, int]) -> Box:
-    """The part of a box that lies in a picture of (width, height); it may have no area."""
+    """The part of a box that lies in an image of (width, height); it may have no area."""
     width, height = size
     left, right = (min(max(one, 0.0), float(width)) for one in (box.left, box.right))
     top, bottom = (min(max(one, 0.0), float(height)) for one in (box.top, box.bottom))
@@ -95,7 +95,7 @@ def area(box: Box) -> float:
 
 
 def share_inside(box: Box, size: tuple[int, int]) -> float:
-    """The part of a box's area that lies in a picture of (width, height); 0 without area.
+    """The part of a box's area that lies in an image of (width, height); 0 without area.
 
     >>> share_inside(Box(-10, 0, 10, 10), (100, 100))
     0.5

@@ -1,4 +1,4 @@
-"""KITTI tracking (Geiger et al., 2013): boxes in the picture and in space, from a moving car.
+"""KITTI tracking (Geiger et al., 2013): boxes in the image and in space, from a moving car.
 
 Below `kitti_tracking/training`: `image_02/%04d/%06d.png`, `label_02/%04d.txt`, `calib/%04d.txt`,
 and `oxts/%04d.txt` for where the car was. A line of labels has 17 columns:
@@ -6,7 +6,7 @@ and `oxts/%04d.txt` for where the car was. A line of labels has 17 columns:
     frame track type truncated occluded alpha left top right bottom height width length x y z ry
 
 The box in space stands on its bottom face's centre (x, y, z) in the rectified frame of camera 0
-(x right, y *down*, z ahead) and is turned by ry around y; pictures are those of camera 2.
+(x right, y *down*, z ahead) and is turned by ry around y; images are those of camera 2.
 
 A line of type `DontCare` is no object but an area in which objects were left without labels, since
 they are too far away (the development kit's readme), of any type and number: how many objects such
@@ -112,13 +112,13 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
         labels[label.frame].append(label)
     partly = read_partly_labelled(root / "label_02" / f"{name}.txt")
     calibration = read_calibration(root / "calib" / f"{name}.txt")
-    pictures = sorted((root / "image_02" / name).glob("*.png"))
-    if not pictures:
-        raise DataError(f"folder {root / 'image_02' / name}", expected="pictures", found="none")
-    size = header_size(pictures[0])
+    images = sorted((root / "image_02" / name).glob("*.png"))
+    if not images:
+        raise DataError(f"folder {root / 'image_02' / name}", expected="images", found="none")
+    size = header_size(images[0])
     oxts = root / "oxts" / f"{name}.txt"
     poses = read_poses(oxts) if oxts.is_file() else None
-    chosen = list(range(0, len(pictures), step))
+    chosen = list(range(0, len(images), step))
     for start in range(0, len(chosen), frames):
         window = chosen[start : start + frames]
         sights = [
@@ -128,11 +128,11 @@ def _sequence(root: Path, name: str, *, frames: int, step: int) -> Iterator[Clip
             )
             for frame in window
         ]
-        shown = [f"kitti_tracking/training/image_02/{name}/{pictures[one].name}" for one in window]
+        shown = [f"kitti_tracking/training/image_02/{name}/{images[one].name}" for one in window]
         yield Clip(
             id=f"kitti/{name}/{window[0]}",
             source="kitti",
-            pictures=tuple(shown),
+            images=tuple(shown),
             rate=RATE / step,
             size=size,
             sights=tuple(sights),
@@ -281,9 +281,9 @@ def corners(label: Label) -> Array:
 def sight_of(
     label: Label, calibration: Calibration, size: tuple[int, int], pose: Array | None
 ) -> Sight:
-    """An object as the pictures' camera sees it.
+    """An object as the images' camera sees it.
 
-    The visible share is the part of the projected box in space that lies in the picture, times the
+    The visible share is the part of the projected box in space that lies in the image, times the
     share of its level of occlusion; 0 if a corner is behind the camera.
     """
     x, y, z = label.location

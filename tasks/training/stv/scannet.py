@@ -1,4 +1,4 @@
-"""ScanNet (Dai et al., 2017): rooms as labelled meshes, and pictures of a camera moving in them.
+"""ScanNet (Dai et al., 2017): rooms as labelled meshes, and images of a camera moving in them.
 
 Below `scannet/scans/SCAN`:
 
@@ -43,8 +43,8 @@ from harness.tasks.training.stv.geometry import (
 from harness.tasks.training.stv.ply import read_vertices
 
 RATE = 30.0  # frames a second
-POINTS = 400  # of an object that are looked for in each picture
-BEHIND = 0.15  # metres that a point may lie behind what the depth picture shows
+POINTS = 400  # of an object that are looked for in each image
+BEHIND = 0.15  # metres that a point may lie behind what the depth image shows
 VAGUE = frozenset(
     {
         "wall",
@@ -78,7 +78,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A scan without its pictures."""
+    """A scan without its images."""
 
     things: tuple[Thing, ...]
     area: float | None
@@ -118,7 +118,7 @@ def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
     )[::step]
     if not numbers:
         raise DataError(
-            f"folder {folder / 'color'}", expected="pictures, 0.jpg and so on", found="none"
+            f"folder {folder / 'color'}", expected="images, 0.jpg and so on", found="none"
         )
     size = header_size(folder / "color" / f"{numbers[0]}.jpg")
     intrinsics = read_matrix(folder / "intrinsic" / "intrinsic_color.txt")
@@ -133,7 +133,7 @@ def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
             id=f"scannet/{folder.name}/{window[0]}",
             source="scannet",
             rate=RATE / step,
-            pictures=tuple(shown),
+            images=tuple(shown),
             size=size,
             sights=tuple(sights),
             room=room.area,
@@ -242,23 +242,23 @@ def _sights(
 
 
 def _depth(path: Path) -> Array | None:
-    """Metres of a depth picture in thousandths; None where none was exported."""
+    """Metres of a depth image in thousandths; None where none was exported."""
     if not path.is_file():
         return None
     try:
-        with opened(path) as file, Image.open(file, formats=("PNG",)) as picture:
-            return np.asarray(picture).astype(np.float64) / 1000
+        with opened(path) as file, Image.open(file, formats=("PNG",)) as image:
+            return np.asarray(image).astype(np.float64) / 1000
     except (OSError, SyntaxError, ValueError) as error:
-        raise DataError(f"picture {path}", expected="a complete PNG", found=str(error)) from error
+        raise DataError(f"image {path}", expected="a complete PNG", found=str(error)) from error
 
 
 def sight_of(
     thing: Thing, camera: Array, intrinsics: Array, size: tuple[int, int], depth: Any = None
 ) -> Sight | None:
-    """An object as a camera sees it; None if no point of it lies in the picture.
+    """An object as a camera sees it; None if no point of it lies in the image.
 
-    The visible share is that of its points which lie in the picture and, where there is a depth
-    picture, not behind what that shows.
+    The visible share is that of its points which lie in the image and, where there is a depth
+    image, not behind what that shows.
     """
     width, height = size
     points = moved(camera, thing.points)

@@ -2,7 +2,7 @@
 
 Each takes a clip of one or more frames, filtered, and yields every question that it allows, in a
 fixed order; the builder draws from them. What a number here rules out is counted by its reason. A
-clip of one frame is a picture.
+clip of one frame is an image.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from harness.tasks.training.stv.filters import Tally, clear_at, few
 from harness.tasks.training.stv.geometry import clipped, distance, turn
 from harness.types import Box, Box3D
 
-MARGIN = 0.05  # of the picture's sides, between centres that lie one left of the other
+MARGIN = 0.05  # of the image's sides, between centres that lie one left of the other
 SLACK = 10.0  # degrees around the borders of "left", "right" and "back" where neither is said
 BACK = 135.0  # degrees from which something is at one's back
 APART = 0.5  # metres between where one stands and what one looks at
@@ -62,12 +62,12 @@ def direction(clip: Clip, tally: Tally) -> Iterator[Draft]:
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
         if clip.source == "tao":
-            yield from _in_picture(clip, frame, seen, tally)
+            yield from _in_image(clip, frame, seen, tally)
         elif clip.still or not clip.is_video:
             yield from _standing(clip, frame, seen, tally)
 
 
-def _in_picture(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
+def _in_image(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
     width, height = clip.size
     for one, other in permutations(few(clip, seen, "relative_direction", tally), 2):
         (x, y), (u, v) = (_middle(seen[name].box, clip.size) for name in (one, other))
@@ -160,7 +160,7 @@ def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
 
 
 def localization(clip: Clip, _: Tally) -> Iterator[Draft]:
-    """The box of an object: in space where its depth is known, else in the picture."""
+    """The box of an object: in space where its depth is known, else in the image."""
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():
             fields = {"object": category, **_when(clip, frame)}

@@ -10,8 +10,8 @@
      "annotations": [{"image_id": 1, "track_id": 1, "bbox": [x, y, width, height]}, …],
      "categories": [{"id": 95, "name": "baby"}, …]}
 
-Pictures lie at `tao/frames/<file_name>`. Boxes are of what is visible, so that the visible share is
-the part of the box inside the picture.
+Images lie at `tao/frames/<file_name>`. Boxes are of what is visible, so that the visible share is
+the part of the box inside the image.
 """
 
 import re
@@ -128,11 +128,11 @@ def _clip(
 ) -> Clip:
     first = images[0]
     size = (field(first, "width", int, where), field(first, "height", int, where))
-    pictures, sights = [], []
+    files, sights = [], []
     for image in images:
         name = field(image, "file_name", str, where)
         inside(data / "tao" / "frames", name)
-        pictures.append(f"tao/frames/{name}")
+        files.append(f"tao/frames/{name}")
         sights.append(
             tuple(
                 Sight(track=track, category=category, box=box, visible=share_inside(box, size))
@@ -142,7 +142,7 @@ def _clip(
     return Clip(
         id=f"tao/{number}/{start}",
         source="tao",
-        pictures=tuple(pictures),
+        images=tuple(files),
         rate=RATE,
         size=size,
         sights=tuple(sights),

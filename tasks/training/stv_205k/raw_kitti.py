@@ -1,7 +1,7 @@
 """Moving scenes in the layout of KITTI tracking: each thing is a thin plate that faces the camera.
 
 The scene's order of depth becomes metres, and a pixel's place follows from a pinhole camera that
-stands still: picture, box in the picture and box in space agree exactly.
+stands still: image, box in the image and box in space agree exactly.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ VELODYNE = "0 -1 0 0 0 0 -1 0 1 0 0 0"
 
 
 def write_kitti(root: Path, scenes: Sequence[Scene]) -> None:
-    """Write `root/kitti_tracking/training`: pictures, labels, calibrations and poses."""
+    """Write `root/kitti_tracking/training`: images, labels, calibrations and poses."""
     base = root / "kitti_tracking" / "training"
     for name in ("image_02", "label_02", "calib", "oxts"):
         (base / name).mkdir(parents=True)
@@ -100,7 +100,7 @@ def _label(
 
 
 def calibration(scene: Scene) -> list[str]:
-    """The lines of a calibration file: four equal cameras, the third of which takes pictures."""
+    """The lines of a calibration file: four equal cameras, the third of which takes images."""
     middle = f"{scene.width / 2:.6e} 0 0 {FOCAL:.6e} {scene.height / 2:.6e} 0 0 0 1 0"
     cameras = [f"P{number}: {FOCAL:.6e} 0 {middle}" for number in range(4)]
     return [

@@ -106,7 +106,7 @@ def pose_of(frame: int) -> Array:
 
 
 def write_scan(folder: Path, scene: Scene) -> None:
-    """Write the mesh, its labels, and the pictures with their poses.
+    """Write the mesh, its labels, and the images with their poses.
 
     The scan's own world is the aligned one turned back; its last frame's pose is lost.
     """

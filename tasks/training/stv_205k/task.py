@@ -1,7 +1,7 @@
 """STV-205k (Video-STR, 2025): eight types of questions of space and time, from three data sets.
 
 The set is built by `python -m harness.tasks.training.stv --data ROOT` from TAO, KITTI tracking and
-ScanNet, into `ROOT/stv_205k`. A line of `questions.jsonl`, whose pictures lie below ROOT:
+ScanNet, into `ROOT/stv_205k`. A line of `questions.jsonl`, whose images lie below ROOT:
 
     {"problem_id": "kitti/0001/0/relative_distance-0", "problem": "At 1.5 s, from the center points
      of the car and the cyclist, what is the direct distance separating them in meters?",
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
 from harness.layout import field, folder, inside
-from harness.media import Media, frame_files, image, lost
+from harness.media import Media, frame_files, lost, open_image
 from harness.task import Problem, Task, choose
 from harness.tasks.rvos.videos import refuse_missing
 from harness.tasks.spatial.tables import listed_ids, records, text
@@ -172,7 +172,9 @@ def _media(question: Question, source: Source) -> Media:
     paths = [inside(source.data, name) for name in names]
     try:
         refuse_missing(paths)
-        media = frame_files(paths, frames_per_second=rate) if question.video else image(paths[0])
+        media = (
+            frame_files(paths, frames_per_second=rate) if question.video else open_image(paths[0])
+        )
     except MediaError as error:
         return lost(error, size=(width, height), frames=len(paths))
     if media.size != (width, height):

@@ -15,7 +15,7 @@ MOST = 3  # scenes of each source
 def settings(seed: int) -> Settings:
     """Return the settings for scenes, which are short: every frame of them is used."""
     return Settings(
-        seed=seed, kitti_step=1, scannet_step=1, frames=FRAMES, per_clip=1, pictures=1, rl=24
+        seed=seed, kitti_step=1, scannet_step=1, frames=FRAMES, per_clip=1, images=1, rl=24
     )
 
 

@@ -1,1 +1,1 @@
-"""Video-R1-260k: questions about pictures and videos that a reward can grade."""
+"""Video-R1-260k: questions about images and videos that a reward can grade."""

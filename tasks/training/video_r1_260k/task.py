@@ -1,6 +1,6 @@
-"""Video-R1-260k (Feng et al., 2025): questions of five types about pictures and videos.
+"""Video-R1-260k (Feng et al., 2025): questions of five types about images and videos.
 
-`Video-R1-260k.json` is one JSON list; pictures and videos lie beside it, in folders by source:
+`Video-R1-260k.json` is one JSON list; images and videos lie beside it, in folders by source:
 
     {"problem_id": 2, "problem": "What appears on the screen …?", "data_type": "video",
      "problem_type": "multiple choice", "options": ["A. …", "B. …"],
@@ -43,7 +43,7 @@ def video_r1_260k(
     Args:
         data: The folder that holds one folder a benchmark.
         split: There is one.
-        medium: Questions about pictures, about videos, or all.
+        medium: Questions about images, about videos, or all.
         sample: Only so many of them, drawn uniformly by `seed`.
         seed: Decides which.
         frames: Which frames of a video there are: a rule of `harness.frames`; all, without.

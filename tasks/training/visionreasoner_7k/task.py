@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, ParseError
-from harness.replies import loads_strict
+from harness.responses import loads_strict
 from harness.task import Task, choose
 from harness.tasks.training.scoring import OBJECTS as PROTOCOLS
 from harness.tasks.training.tables840 import Solution, box, point, table_task
@@ -26,7 +26,7 @@ FOLDER = "VisionReasoner_multi_object_7k_840"
 def visionreasoner_7k(
     data: Path, *, split: Literal["train"] = "train", protocol: str = "train/objects"
 ) -> Task:
-    """One sample a row; boxes and points are pixels of the 840 × 840 picture.
+    """One sample a row; boxes and points are pixels of the 840 × 840 image.
 
     Args:
         data: The folder that holds one folder a benchmark.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.training.shapes840 import asked, objects, picture, scenes, write_rows
+from harness.tasks.training.shapes840 import asked, image, objects, scenes, write_rows
 from harness.tasks.training.visionreasoner_7k.task import FOLDER
 from harness.world.shapes import World
 
@@ -21,7 +21,7 @@ def _rows(world: World) -> Iterator[dict[str, Any]]:
         yield {
             "id": name,
             "problem": question.text,
-            "image": picture(scene, f"{name}.png"),
+            "image": image(scene, f"{name}.png"),
             "solution": objects(scene, question.referents),
             "img_height": scene.height,
             "img_width": scene.width,

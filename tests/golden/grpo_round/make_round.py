@@ -2,9 +2,9 @@
 
     python tests/golden/grpo_round/make_round.py [NAME …]
 
-The network is the one that ships; its replies to generated pictures are rewarded at random, and
+The network is the one that ships; its responses to generated images are rewarded at random, and
 the second step on them is kept, in which the ratio to the old policy is no longer 1. `round` has
-four replies of one length to one picture; `lengths` has two groups of three, of unequal lengths,
+four responses of one length to one image; `lengths` has two groups of three, of unequal lengths,
 and some are cut at the longest that is allowed.
 """
 

@@ -1,4 +1,4 @@
-"""Write scores.json: what the official rewards of SpaceR and Video-R1 say of seeded replies.
+"""Write scores.json: what the official rewards of SpaceR and Video-R1 say of seeded responses.
 
     python tests/golden/spatial_rewards/make_rewards.py --official FOLDER
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from replies import TRUE_MAP, cases
+from responses import TRUE_MAP, cases
 
 SEED, NUMBER = 20250917, 4000
 COMMITS = {
@@ -92,8 +92,8 @@ def spacer(folder: Path) -> dict[str, Any]:
 
 
 def scored(space: dict[str, Any], case: dict[str, Any], **others: Any) -> list[float]:
-    completions = [[{"content": case["reply"]}]]
-    solution = [f"<answer>{case['truth']}</answer>"]
+    completions = [[{"content": case["response"]}]]
+    solution = [f"<answer>{case['ground_truth']}</answer>"]
     accuracy = space["accuracy_reward"](
         completions, solution, problem_type=[case["kind"]], **others
     )[0]
@@ -119,7 +119,7 @@ def main() -> None:
         "seed": SEED,
         "number": NUMBER,
         "numpy": np.__version__,
-        "what": "accuracy and format of each reply of replies.cases(seed, number)",
+        "what": "accuracy and format of each response of responses.cases(seed, number)",
     }
     lines = [f'"{name}": {json.dumps(each, separators=(",", ":"))}' for name, each in rows.items()]
     path = Path(__file__).with_name("scores.json")

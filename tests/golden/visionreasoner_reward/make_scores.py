@@ -1,4 +1,4 @@
-"""Write scores.json: what the official rewards say of the replies in replies.py.
+"""Write scores.json: what the official rewards say of the responses in responses.py.
 
     python tests/golden/visionreasoner_reward/make_scores.py CHECKOUT
 
@@ -13,7 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from replies import COUNT, SEED, cases
+from responses import COUNT, SEED, cases
 
 HERE = Path(__file__).parent
 
@@ -26,17 +26,17 @@ def module(checkout, name):
     return found
 
 
-def bits(official, reply, truth):
+def bits(official, response, ground_truth):
     return [
-        official.seg_thinking_format_reward(reply),
-        official.seg_segmentation_format_reward(reply),
-        official.seg_iou_reward(reply, truth),
-        official.seg_box_l1_reward(reply, truth),
-        official.seg_point_l1_reward(reply, truth),
+        official.seg_thinking_format_reward(response),
+        official.seg_segmentation_format_reward(response),
+        official.seg_iou_reward(response, ground_truth),
+        official.seg_box_l1_reward(response, ground_truth),
+        official.seg_point_l1_reward(response, ground_truth),
     ]
 
 
-def seg_truth(alone):
+def seg_ground_truth(alone):
     (a, b, c, d), (x, y), (u, v) = alone
     return f"<box>({a},{b}),({c},{d})</box><points>({x},{y}),({u},{v})</points>"
 
@@ -45,14 +45,14 @@ def main(checkout):
     many = module(checkout, "vision_reasoner")
     soft, strict = module(checkout, "seg"), module(checkout, "seg_restrict")
     rows, known, index = [], {}, []
-    for reply, meant, single, alone in cases():
-        truth = json.dumps(meant)
+    for response, meant, single, alone in cases():
+        ground_truth = json.dumps(meant)
         row = (
-            many.vision_reasoner_format_reward(reply),
-            round(float(many.vision_reasoner_accuracy_reward(reply, truth)), 9),
-            float(many.vision_reasoner_non_repeat_reward(reply)),
-            *bits(soft, single, seg_truth(alone)),
-            *bits(strict, single, seg_truth(alone)),
+            many.vision_reasoner_format_reward(response),
+            round(float(many.vision_reasoner_accuracy_reward(response, ground_truth)), 9),
+            float(many.vision_reasoner_non_repeat_reward(response)),
+            *bits(soft, single, seg_ground_truth(alone)),
+            *bits(strict, single, seg_ground_truth(alone)),
         )
         row = (round(row[0], 9), *row[1:])
         if row not in known:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.errors import ParseError
 from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
-from harness.models.envelope import Read, read_reply
+from harness.models.envelope import Read, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, numerals
 from harness.models.qwen_vl.questions import Questions
 from harness.options import with_options
@@ -35,7 +35,7 @@ class Points:
         return f"{ask_for_frame(numbered)}Point to {text}"
 
     def parse(self, text: str) -> ParseResult:
-        return read_reply(text, read)
+        return read_response(text, read)
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         places = [numerals(item.place) for item in items]

@@ -23,7 +23,7 @@ class OnObjects:
     def components(self, group: Group, response: str, masks: list[np.ndarray]) -> Terms:
         """`on_objects`, from 0 to 1: the matched points over the larger of both numbers."""
         canvas = Canvas(group.canvas, group.sample.query.size)
-        places = [canvas.to_picture(item).place for item in self.parse(response).items]
+        places = [canvas.to_image(item).place for item in self.parse(response).items]
         rows = [[mask[int(y), int(x)] for mask in masks] for x, y in places]
         on = np.array(rows, float).reshape(len(places), len(masks))
         hits = on[linear_sum_assignment(-on)].sum()

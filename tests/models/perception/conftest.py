@@ -20,7 +20,7 @@ class Scene:
     masks: tuple[NDArray[np.bool_], ...]
 
     @property
-    def picture(self) -> Frame:
+    def image(self) -> Frame:
         return self.media.frame(0)
 
     def query(self, *forms: AnswerForm, text: str = "", name: str = "disc") -> Query:

@@ -59,13 +59,13 @@ def test_a_form_without_a_guess_is_a_failure_of_the_model(model, form, standing)
 
 
 @BOTH
-def test_a_choice_without_options_and_a_mask_without_a_picture_are_failures(model):
+def test_a_choice_without_options_and_a_mask_without_an_image_are_failures(model):
     queries = [asked("x", F.CHOICE), *(asked("x", form) for form in PIXELS)]
     assert all(found.failure is not None for found in model.predict(queries))
 
 
 @BOTH
-def test_a_question_without_a_picture_can_be_counted_and_chosen(model):
+def test_a_question_without_an_image_can_be_counted_and_chosen(model):
     found = answer(model, asked("x", F.COUNT, F.CHOICE, F.NUMBER, options=("a", "b")))
     assert None not in (found.count, found.choice, found.number)
 
@@ -135,7 +135,7 @@ def test_random_guesses_cover_their_ranges_evenly(standing):
     assert (edges[:, 2] - edges[:, 0]).mean() == pytest.approx(161 / 3, abs=3)
 
 
-def test_a_picture_of_one_pixel_has_one_box():
+def test_an_image_of_one_pixel_has_one_box():
     one = media.pixels([np.zeros((1, 1, 3), np.uint8)], times=[0.0], is_video=False, id="one")
     for index in range(20):
         query = Query(id=query_id(str(index)), text="", media=(one,), forms=(F.BOXES, F.MASK))
@@ -171,7 +171,7 @@ def test_floors_decode_no_frame():
         key = None
 
         def __call__(self):
-            raise AssertionError("a floor looked at the picture")
+            raise AssertionError("a floor looked at the image")
 
     video = media.Media(
         [Unreadable()] * 3, size=(8, 6), times=(0, 1, 2), digest=lambda: "", is_video=True

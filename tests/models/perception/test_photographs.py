@@ -13,24 +13,24 @@ from harness.types import AnswerForm, Query, query_id
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared/real/reason_seg/ReasonSeg/val"
 
 
-def truths():
+def ground_truths():
     for path in sorted(PHOTOGRAPHS.glob("*.json")):
         if path.stem.endswith("-short"):  # the same photograph with a shorter question
             continue
-        picture = media.image(path.with_suffix(".jpg"))
-        mask = np.zeros(picture.size[::-1], dtype=np.uint8)
+        image = media.open_image(path.with_suffix(".jpg"))
+        mask = np.zeros(image.size[::-1], dtype=np.uint8)
         for shape in json.loads(path.read_text(encoding="utf-8"))["shapes"]:
             cv2.fillPoly(mask, [np.array(shape["points"], dtype=np.int32)], 1)
-        yield picture, mask > 0
+        yield image, mask > 0
 
 
 def mean_iou(model):
     scores = []
-    for index, (picture, truth) in enumerate(truths()):
-        query = Query(id=query_id(str(index)), text="", media=(picture,), forms=(AnswerForm.MASK,))
+    for index, (image, ground_truth) in enumerate(ground_truths()):
+        query = Query(id=query_id(str(index)), text="", media=(image,), forms=(AnswerForm.MASK,))
         (found,) = plugins.build("models", model).predict([query])
         mask = found.answer.masks[0].to_array()
-        scores.append(np.count_nonzero(mask & truth) / np.count_nonzero(mask | truth))
+        scores.append(np.count_nonzero(mask & ground_truth) / np.count_nonzero(mask | ground_truth))
     return np.mean(scores)
 
 

@@ -52,9 +52,9 @@ def test_flow_follows_a_disc_forward_and_backward(moving, start):
 
 @BOTH
 def test_in_a_static_video_both_objects_keep_their_masks_exactly(propagator, standing):
-    video = media.pixels([standing.picture] * 7, times=range(7), is_video=True, id="static")
+    video = media.pixels([standing.image] * 7, times=range(7), is_video=True, id="static")
     corner = np.zeros((120, 160), dtype=np.bool_)
-    corner[:31, 130:] = True  # reaches two edges of the picture
+    corner[:31, 130:] = True  # reaches two edges of the image
     masks = [standing.masks[0], corner]
     for track, mask in zip(propagator.propagate(video, 3, masks), masks, strict=True):
         assert len(track) == 7
@@ -68,7 +68,7 @@ def test_motion_of_a_third_of_a_pixel_a_frame_adds_up(standing):
     frames, moved = [], []
     for shift in shifts:
         matrix = np.float32([[1, 0, shift], [0, 1, 0]])
-        frames.append(cv2.warpAffine(standing.picture, matrix, (160, 120), borderMode=1))
+        frames.append(cv2.warpAffine(standing.image, matrix, (160, 120), borderMode=1))
         moved.append(cv2.warpAffine(mask.astype(np.float32), matrix, (160, 120)) >= 0.5)
     video = media.pixels(frames, times=range(13), is_video=True, id="slow")
     (track,) = flow().propagate(video, 0, [mask])
@@ -97,7 +97,7 @@ def test_flow_does_not_depend_on_the_number_of_threads(moving):
     np.testing.assert_array_equal(found[0], found[2])
 
 
-def test_flow_is_in_pixels_of_the_picture_whatever_it_is_computed_at(moving):
+def test_flow_is_in_pixels_of_the_image_whatever_it_is_computed_at(moving):
     first, second = moving.media.frame(0), moving.media.frame(1)
     inside = moving.masks[0] & moving.masks[1]
     for max_side in (160, 80):
@@ -106,7 +106,7 @@ def test_flow_is_in_pixels_of_the_picture_whatever_it_is_computed_at(moving):
 
 
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (1, 40), (15, 16), (16, 16), (17, 33)])
-def test_small_pictures_are_carried_too(width, height):
+def test_small_images_are_carried_too(width, height):
     frames = [np.full((height, width, 3), 60 * index, dtype=np.uint8) for index in range(3)]
     video = media.pixels(frames, times=range(3), is_video=True, id="small")
     mask = np.ones((height, width), dtype=np.bool_)

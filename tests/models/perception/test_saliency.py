@@ -30,7 +30,7 @@ def answer(query, **arguments):
     return found.answer
 
 
-def picture(pixels, name="p"):
+def image(pixels, name="p"):
     return media.pixels([pixels], times=[0.0], is_video=False, id=name)
 
 
@@ -95,19 +95,19 @@ def test_two_discs_are_counted():
     for x in (60, 140):
         cv2.circle(pixels, (x, 60), 22, (230, 200, 40), -1)
     query = Query(
-        id=query_id("2"), text="", media=(picture(pixels),), forms=(F.COUNT, F.BOXES, F.POINTS)
+        id=query_id("2"), text="", media=(image(pixels),), forms=(F.COUNT, F.BOXES, F.POINTS)
     )
     found = answer(query)
     assert found.count == len(found.boxes) == len(found.points) == 2
 
 
-def test_masks_are_in_pixels_of_the_original_picture():
+def test_masks_are_in_pixels_of_the_original_image():
     pixels = np.full((600, 900, 3), 30, dtype=np.uint8)
-    truth = np.zeros((600, 900), dtype=np.uint8)
+    ground_truth = np.zeros((600, 900), dtype=np.uint8)
     cv2.circle(pixels, (500, 260), 120, (240, 80, 60), -1)
-    cv2.circle(truth, (500, 260), 120, 1, -1)
-    query = Query(id=query_id("b"), text="", media=(picture(pixels),), forms=(F.MASK,))
-    assert iou(answer(query).masks[0].to_array(), truth > 0) > 0.9
+    cv2.circle(ground_truth, (500, 260), 120, 1, -1)
+    query = Query(id=query_id("b"), text="", media=(image(pixels),), forms=(F.MASK,))
+    assert iou(answer(query).masks[0].to_array(), ground_truth > 0) > 0.9
 
 
 @pytest.mark.parametrize("form", sorted(set(AnswerForm) - ANSWERED))
@@ -121,17 +121,17 @@ def test_a_form_that_it_cannot_answer_is_a_failure_of_the_model(form, standing):
     assert found.failure.message == f"saliency cannot answer {form}"
 
 
-def test_a_query_without_a_picture_is_a_failure_of_the_model():
+def test_a_query_without_an_image_is_a_failure_of_the_model():
     query = Query(id=query_id("x"), text="how many?", media=(), forms=(F.COUNT,))
     assert saliency().predict([query])[0].failure.kind is FailureKind.MODEL
 
 
-def test_a_damaged_picture_is_nobodys_failure_but_its_own(standing, moving):
+def test_a_damaged_image_is_nobodys_failure_but_its_own(standing, moving):
     class Damaged:
         key = None
 
         def __call__(self):
-            raise MediaError("picture x", expected="a complete picture", found="half of one")
+            raise MediaError("image x", expected="a complete image", found="half of one")
 
     torn = media.Media([Damaged()], size=(8, 8), times=(0,), digest=lambda: "", is_video=False)
     bad = Query(id=query_id("bad"), text="", media=(torn,), forms=(F.MASK,))
@@ -171,7 +171,7 @@ def test_answers_depend_on_neither_batch_nor_order_nor_randomness_nor_threads(st
         cv2.setNumThreads(before)
 
 
-def test_nothing_stands_out_of_a_plain_picture(plain):
+def test_nothing_stands_out_of_a_plain_image(plain):
     forms = (F.MASK, F.BOXES, F.BOX_TRACK, F.POINTS, F.COUNT)
     found = answer(plain.query(*forms))
     assert found.masks[0].area == 0
@@ -182,14 +182,14 @@ def test_nothing_stands_out_of_a_plain_picture(plain):
 
 
 def test_nothing_stands_out_of_a_plain_video(plain):
-    video = media.pixels([plain.picture] * 4, times=range(4), is_video=True, id="plain video")
+    video = media.pixels([plain.image] * 4, times=range(4), is_video=True, id="plain video")
     query = Query(id=query_id("x"), text="", media=(video,), forms=(F.MASK_TRACK,))
     assert [mask.area for mask in answer(query).masks] == [0] * 4
 
 
 def test_noise_below_what_people_see_does_not_stand_out():
     pixels = (noise(3, 60, 80) % 2 + 120).astype(np.uint8)
-    query = Query(id=query_id("x"), text="", media=(picture(pixels),), forms=(F.COUNT,))
+    query = Query(id=query_id("x"), text="", media=(image(pixels),), forms=(F.COUNT,))
     assert answer(query).count == 0
 
 
@@ -205,8 +205,8 @@ def test_every_size_gets_an_answer(width, height, frames, seed):
     assert all(0 <= point.x < width and 0 <= point.y < height for point in found.points)
 
 
-def test_superpixels_cover_the_picture_and_follow_edges(standing):
-    regions = superpixels(standing.picture, 150)
+def test_superpixels_cover_the_image_and_follow_edges(standing):
+    regions = superpixels(standing.image, 150)
     assert np.array_equal(np.unique(regions.labels), np.arange(regions.count))
     share = regions.mean(standing.masks[0].astype(np.float64))
     assert np.mean((share < 0.1) | (share > 0.9)) > 0.9
@@ -216,7 +216,7 @@ def test_superpixels_cover_the_picture_and_follow_edges(standing):
 
 
 def test_what_the_border_is_connected_to_is_background(standing):
-    regions = superpixels(standing.picture, 150)
+    regions = superpixels(standing.image, 150)
     found = background_probability(regions, between(regions.colours), scale=7)
     inside = regions.mean(standing.masks[0].astype(np.float64)) > 0.9
     assert found[inside].max() < 0.2
@@ -225,7 +225,7 @@ def test_what_the_border_is_connected_to_is_background(standing):
 
 
 def test_salience_is_highest_inside_and_lowest_outside(standing):
-    regions = superpixels(standing.picture, 150)
+    regions = superpixels(standing.image, 150)
     field = regions.paint(salience(regions, (160, 120)))
     assert field[standing.masks[0]].mean() > 0.8
     assert field[~standing.masks[0]].mean() < 0.1

@@ -26,72 +26,72 @@ def test_a_segmenter_is_found_by_its_name(name):
 
 @BOTH
 def test_no_prompts_give_no_masks(segmenter, standing):
-    assert segmenter.segment(standing.picture, []) == []
+    assert segmenter.segment(standing.image, []) == []
 
 
 @BOTH
-def test_each_prompt_gets_one_boolean_mask_of_the_pictures_size(segmenter, standing):
+def test_each_prompt_gets_one_boolean_mask_of_the_images_size(segmenter, standing):
     prompts = [ObjectPrompt(box=ROUND), ObjectPrompt(positive=(Point(70, 64),))]
-    masks = segmenter.segment(standing.picture, prompts)
+    masks = segmenter.segment(standing.image, prompts)
     assert [(mask.shape, mask.dtype) for mask in masks] == [((120, 160), np.bool_)] * 2
     assert all(mask.any() for mask in masks)
 
 
 def test_box_fills_exactly_its_box(standing):
-    (mask,) = box().segment(standing.picture, [ObjectPrompt(box=Box(3, 5, 10, 6))])
+    (mask,) = box().segment(standing.image, [ObjectPrompt(box=Box(3, 5, 10, 6))])
     assert mask.sum() == 7
     assert mask[5, 3:10].all()
 
 
 def test_box_spans_points_where_no_box_is_given(standing):
     points = (Point(4.2, 9.9), Point(6.0, 8.0))
-    (mask,) = box().segment(standing.picture, [ObjectPrompt(positive=points)])
+    (mask,) = box().segment(standing.image, [ObjectPrompt(positive=points)])
     assert mask.sum() == 6
     assert mask[8:10, 4:7].all()
 
 
 def test_grabcut_cuts_a_disc_out_of_a_loose_box(standing):
-    (mask,) = grabcut().segment(standing.picture, [ObjectPrompt(box=ROUND)])
-    (rectangle_mask,) = box().segment(standing.picture, [ObjectPrompt(box=ROUND)])
+    (mask,) = grabcut().segment(standing.image, [ObjectPrompt(box=ROUND)])
+    (rectangle_mask,) = box().segment(standing.image, [ObjectPrompt(box=ROUND)])
     assert iou(mask, standing.masks[0]) > 0.9 > iou(rectangle_mask, standing.masks[0])
 
 
 def test_grabcut_cuts_a_disc_out_around_one_point(standing):
-    (mask,) = grabcut().segment(standing.picture, [ObjectPrompt(positive=(Point(70, 64),))])
+    (mask,) = grabcut().segment(standing.image, [ObjectPrompt(positive=(Point(70, 64),))])
     assert iou(mask, standing.masks[0]) > 0.9
 
 
 def test_grabcut_keeps_a_negative_point_out(standing):
     inside = Point(60, 60)
     prompt = ObjectPrompt(box=ROUND, positive=(Point(80, 66),), negative=(inside,))
-    (mask,) = grabcut().segment(standing.picture, [prompt])
+    (mask,) = grabcut().segment(standing.image, [prompt])
     assert not mask[60, 60]
     assert mask[66, 80]
 
 
 def test_grabcut_stays_within_its_box(standing):
     half = Box(40, 30, 70, 98)
-    (mask,) = grabcut().segment(standing.picture, [ObjectPrompt(box=half)])
+    (mask,) = grabcut().segment(standing.image, [ObjectPrompt(box=half)])
     assert mask.any()
     assert not mask[:, 70:].any()
 
 
 def test_grabcut_falls_back_on_the_box_where_colours_say_nothing(plain):
     prompt = ObjectPrompt(box=Box(11, 7, 51, 33))
-    (mask,) = grabcut().segment(plain.picture, [prompt])
-    (filled,) = box().segment(plain.picture, [prompt])
+    (mask,) = grabcut().segment(plain.image, [prompt])
+    (filled,) = box().segment(plain.image, [prompt])
     np.testing.assert_array_equal(mask, filled)
 
 
 def test_grabcut_falls_back_on_exactly_the_box_in_a_shrunk_view():
-    picture = np.zeros((300, 1400, 3), dtype=np.uint8)
+    image = np.zeros((300, 1400, 3), dtype=np.uint8)
     prompt = ObjectPrompt(box=Box(101, 51, 1203, 54))
-    (mask,) = grabcut().segment(picture, [prompt])
-    np.testing.assert_array_equal(mask, box().segment(picture, [prompt])[0])
+    (mask,) = grabcut().segment(image, [prompt])
+    np.testing.assert_array_equal(mask, box().segment(image, [prompt])[0])
 
 
-def test_grabcut_gives_the_whole_picture_for_a_box_of_it(standing):
-    (mask,) = grabcut().segment(standing.picture, [ObjectPrompt(box=Box(-9, -9, 999, 999))])
+def test_grabcut_gives_the_whole_image_for_a_box_of_it(standing):
+    (mask,) = grabcut().segment(standing.image, [ObjectPrompt(box=Box(-9, -9, 999, 999))])
     assert mask.all()
 
 
@@ -110,7 +110,7 @@ def test_grabcut_gives_the_whole_picture_for_a_box_of_it(standing):
     ids=["nothing", "phrase", "right of it", "left of it", "no width", "not a number", "negative"],
 )
 def test_a_prompt_that_names_no_place_gets_an_empty_mask(segmenter, standing, prompt):
-    (mask,) = segmenter.segment(standing.picture, [prompt])
+    (mask,) = segmenter.segment(standing.image, [prompt])
     assert mask.shape == (120, 160)
     assert not mask.any()
 
@@ -118,7 +118,7 @@ def test_a_prompt_that_names_no_place_gets_an_empty_mask(segmenter, standing, pr
 @BOTH
 def test_a_box_that_reaches_outside_is_clipped(segmenter, standing):
     far, near = Box(-1e9, 30, 104, float("inf")), Box(0, 30, 104, 120)
-    masks = segmenter.segment(standing.picture, [ObjectPrompt(box=far), ObjectPrompt(box=near)])
+    masks = segmenter.segment(standing.image, [ObjectPrompt(box=far), ObjectPrompt(box=near)])
     np.testing.assert_array_equal(*masks)
     assert masks[0].any()
 
@@ -127,15 +127,15 @@ def test_a_box_that_reaches_outside_is_clipped(segmenter, standing):
 def test_swapped_edges_are_put_in_order(segmenter, standing):
     swapped = Box(ROUND.right, ROUND.bottom, ROUND.left, ROUND.top)
     prompts = [ObjectPrompt(box=swapped), ObjectPrompt(box=ROUND)]
-    np.testing.assert_array_equal(*segmenter.segment(standing.picture, prompts))
+    np.testing.assert_array_equal(*segmenter.segment(standing.image, prompts))
 
 
 @BOTH
-def test_the_picture_is_not_written_to_and_may_be_read_only(segmenter, standing):
-    picture = standing.picture.copy()
-    picture.flags.writeable = False
-    segmenter.segment(picture, [ObjectPrompt(box=ROUND)])
-    np.testing.assert_array_equal(picture, standing.picture)
+def test_the_image_is_not_written_to_and_may_be_read_only(segmenter, standing):
+    image = standing.image.copy()
+    image.flags.writeable = False
+    segmenter.segment(image, [ObjectPrompt(box=ROUND)])
+    np.testing.assert_array_equal(image, standing.image)
 
 
 def test_grabcut_depends_on_neither_other_prompts_nor_the_state_of_randomness(standing):
@@ -144,10 +144,10 @@ def test_grabcut_depends_on_neither_other_prompts_nor_the_state_of_randomness(st
         ObjectPrompt(box=Box(0, 0, 90, 90)),
         ObjectPrompt(positive=(Point(20, 20),)),
     ]
-    together = grabcut().segment(standing.picture, prompts)
+    together = grabcut().segment(standing.image, prompts)
     for index in (2, 0, 1):
         cv2.setRNGSeed(1000 + index)
-        (alone,) = grabcut().segment(standing.picture, [prompts[index]])
+        (alone,) = grabcut().segment(standing.image, [prompts[index]])
         np.testing.assert_array_equal(alone, together[index])
 
 
@@ -157,7 +157,7 @@ def test_grabcut_does_not_depend_on_the_number_of_threads(standing):
     try:
         for threads in (1, 4):
             cv2.setNumThreads(threads)
-            masks += grabcut().segment(standing.picture, [ObjectPrompt(box=ROUND)])
+            masks += grabcut().segment(standing.image, [ObjectPrompt(box=ROUND)])
     finally:
         cv2.setNumThreads(before)
     np.testing.assert_array_equal(*masks)
@@ -172,9 +172,9 @@ def test_grabcut_does_not_depend_on_the_number_of_threads(standing):
 )
 def test_every_size_and_box_gives_a_mask_within_the_box(width, height, edges, seed):
     random = np.random.Generator(np.random.Philox(key=seed))
-    picture = random.integers(0, 256, size=(height, width, 3), dtype=np.uint8)
+    image = random.integers(0, 256, size=(height, width, 3), dtype=np.uint8)
     prompt = ObjectPrompt(box=Box(*edges), positive=(Point(0, 0),))
-    (cut,), (filled,) = (part.segment(picture, [prompt]) for part in (grabcut(), box()))
+    (cut,), (filled,) = (part.segment(image, [prompt]) for part in (grabcut(), box()))
     assert cut.shape == filled.shape == (height, width)
     assert not (cut & ~filled).any()
     assert cut.any() == filled.any()

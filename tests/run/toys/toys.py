@@ -16,7 +16,7 @@ from PIL import Image
 from harness.errors import OutOfMemory
 from harness.layout import folder
 from harness.masks import Rle
-from harness.media import image
+from harness.media import open_image
 from harness.model import Model, Staged
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Problem, Protocol, Task
@@ -24,18 +24,18 @@ from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target,
 
 
 def write_dots(root: Path, count: int) -> Path:
-    """Pictures of one bright rectangle whose corner tells which it is."""
+    """Images of one bright rectangle whose corner tells which it is."""
     place = root / "dots"
     place.mkdir(parents=True)
     for index in range(count):
-        picture = np.zeros((24, 32, 3), np.uint8)
-        picture[index % 7 : 12, index % 11 : 20] = 255
-        Image.fromarray(picture).save(place / f"{index:04d}.png")
+        image = np.zeros((24, 32, 3), np.uint8)
+        image[index % 7 : 12, index % 11 : 20] = 255
+        Image.fromarray(image).save(place / f"{index:04d}.png")
     return root
 
 
 def dots(data: Path, *, pair: bool = False) -> Task:
-    """One sample a picture; with `pair`, two neighbours are one unit."""
+    """One sample an image; with `pair`, two neighbours are one unit."""
     place = folder(data / "dots", fix="")
     paths = sorted(place.glob("*.png"))
 
@@ -47,7 +47,7 @@ def dots(data: Path, *, pair: bool = False) -> Task:
                 query=Query(
                     id=query_id(f"dot/{index}"),
                     text="the dot",
-                    media=(image(path),),
+                    media=(open_image(path),),
                     forms=(AnswerForm.MASK,),
                 ),
                 target=Target(answer=Answer(masks=(corner,))),
@@ -83,11 +83,11 @@ def bright(index: int) -> np.ndarray:
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     shared = union = 0
     for sample, prediction in zip(unit, predictions, strict=True):
-        truth = sample.target.answer.masks[0]
+        ground_truth = sample.target.answer.masks[0]
         masks = prediction.answer.masks if prediction.answer else None
-        mask = masks[0] if masks else Rle.empty(truth.height, truth.width)
-        shared += truth.intersection(mask).area
-        union += truth.union(mask).area
+        mask = masks[0] if masks else Rle.empty(ground_truth.height, ground_truth.width)
+        shared += ground_truth.intersection(mask).area
+        union += ground_truth.union(mask).area
     return {"IoU": Mean(shared / union), "cIoU": Ratio(shared, union)}
 
 
@@ -222,8 +222,8 @@ class DotTalker(DotFinder, Staged[Prediction]):
         for place, query in enumerate(queries):
             time.sleep(self.delay)
             if "SIGNS" in os.environ:
-                with (Path(os.environ["SIGNS"]) / "replies").open("a") as replies:
-                    replies.write(f"{query.id}\n")
+                with (Path(os.environ["SIGNS"]) / "responses").open("a") as responses:
+                    responses.write(f"{query.id}\n")
             yield place, self.answer(query)
 
     def ask(self, queries: Sequence[Query]) -> list[Prediction]:

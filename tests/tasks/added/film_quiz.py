@@ -26,9 +26,9 @@ FIELDS = Fields(
 )
 
 
-def first_letter(reply: str) -> str | None:
-    """How the benchmark's own script reads a reply: its first character."""
-    return reply.strip()[:1] or None
+def first_letter(response: str) -> str | None:
+    """How the benchmark's own script reads a response: its first character."""
+    return response.strip()[:1] or None
 
 
 def film_quiz(

@@ -1,5 +1,5 @@
-"""A benchmark of phrases and masks, in as little as one takes: lines of JSON that name a picture
-and a picture of its mask.
+"""A benchmark of phrases and masks, in as little as one takes: lines of JSON that name an image
+and an image of its mask.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from harness.tasks.qa.questions import read
 from harness.tasks.reason_seg.task import PROTOCOLS
 from harness.tasks.segmentation.task import Phrase, Phrases, painted, segmentation_task
 
-COLUMNS = {"id": "number", "phrase": "what is meant", "picture": "file", "mask": "file"}
+COLUMNS = {"id": "number", "phrase": "what is meant", "image": "file", "mask": "file"}
 
 
 def phrase_masks(
     data: Path, *, split: Literal["val", "test"] = "val", protocol: str = "seg/lisa"
 ) -> Task:
-    """One sample a phrase; statistics cluster by picture."""
+    """One sample a phrase; statistics cluster by image."""
     place = data / "phrase_masks"
     listed = file(place / f"{split}.jsonl", fix="See https://phrases.invalid.")
     make = partial(phrase, place)
@@ -31,11 +31,11 @@ def phrase_masks(
 
 def phrase(place: Path, row: Mapping[str, Any], where: str) -> Phrase:
     """A line's phrase, and the mask that it names."""
-    picture, mask = (inside(place, field(row, name, str, where)) for name in ("picture", "mask"))
+    image, mask = (inside(place, field(row, name, str, where)) for name in ("image", "mask"))
     return Phrase(
         id=str(field(row, "id", int, where)),
         text=field(row, "phrase", str, where),
-        picture=picture,
+        image=image,
         mask=painted(mask),
         where=where,
     )

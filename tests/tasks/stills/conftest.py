@@ -1,4 +1,4 @@
-"""Benchmarks of still pictures: a small world in their layouts, and files made by hand."""
+"""Benchmarks of still images: a small world in their layouts, and files made by hand."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -64,14 +64,14 @@ def refer_files(tmp_path: Path) -> Callable[..., Path]:
         *,
         refs: list[Mapping[str, Any]] | None = None,
         things: list[Mapping[str, Any]] | None = None,
-        picture: Mapping[str, Any] | None = None,
+        image: Mapping[str, Any] | None = None,
         size: tuple[int, int] = (30, 20),
     ) -> Path:
         root = tmp_path / "refer_seg"
-        pictures = root / "images/mscoco/images/train2014"
-        pictures.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", size).save(pictures / "five.jpg")
-        entry = {"id": 5, "file_name": "five.jpg", "width": 30, "height": 20, **(picture or {})}
+        images = root / "images/mscoco/images/train2014"
+        images.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size).save(images / "five.jpg")
+        entry = {"id": 5, "file_name": "five.jpg", "width": 30, "height": 20, **(image or {})}
         instances = {
             "images": [entry],
             "annotations": [{**THING, **one} for one in things or [{}]],

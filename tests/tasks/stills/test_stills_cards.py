@@ -118,7 +118,7 @@ def test_the_record_of_a_referring_card_reads(build, refer_files, name):
     stem = "grefs(unc)" if several else "refs(umd)" if name == "refcocog" else "refs(unc)"
     things = [{"id": 1719310, "image_id": record["image_id"]}]
     root = refer_files(
-        folder, f"{stem}.json", refs=[record], things=things, picture={"id": record["image_id"]}
+        folder, f"{stem}.json", refs=[record], things=things, image={"id": record["image_id"]}
     )
     samples = list(build(f"{name}(split={record['split']})", root).samples())
     assert [one.id for one in samples] == [str(number) for number in record["sent_ids"]]

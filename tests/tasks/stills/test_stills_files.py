@@ -27,7 +27,7 @@ def refused(build, root, message, *, spec="refcoco"):
         ({"ann_id": [-1, 70]}, r"entry 0: 'ann_id'"),
         ({"ann_id": -1}, r"entry 0: 'ann_id'.*one object"),
         ({"ann_id": "70"}, r"entry 0: 'ann_id'.*int or list"),
-        ({"image_id": 6}, r"entry 0: 'image_id' 6.*5, the picture of annotation 70"),
+        ({"image_id": 6}, r"entry 0: 'image_id' 6.*5, the image of annotation 70"),
         ({"image_id": True}, "'image_id'"),
         ({"split": 3}, "'split'"),
         ({"sentences": []}, "'sentences'.*at least one"),
@@ -79,21 +79,21 @@ def test_a_box_that_is_wrong_is_named(build, refer_files, box):
 
 
 @pytest.mark.parametrize(
-    ("picture", "message"),
+    ("image", "message"),
     [
         ({"width": 31}, r"five\.jpg.*31 × 20 pixels, as annotated.*30 × 20"),
-        ({"width": 0}, "picture 5 size"),
-        ({"height": 10**6}, "picture 5 size"),
+        ({"width": 0}, "image 5 size"),
+        ({"height": 10**6}, "image 5 size"),
         ({"file_name": "../five.jpg"}, "relative path"),
         ({"file_name": 5}, "'file_name'"),
     ],
 )
 @pytest.mark.parametrize("spec", SPECS)
-def test_a_picture_that_is_wrong_is_named(build, refer_files, picture, message, spec):
-    refused(build, refer_files(picture=picture), message, spec=spec)
+def test_an_image_that_is_wrong_is_named(build, refer_files, image, message, spec):
+    refused(build, refer_files(image=image), message, spec=spec)
 
 
-def test_a_picture_that_is_lost_is_named_and_is_still_a_sample(build, refer_files):
+def test_an_image_that_is_lost_is_named_and_is_still_a_sample(build, refer_files):
     root = refer_files()
     next(root.rglob("five.jpg")).unlink()
     task = build("refcoco", root)
@@ -151,7 +151,7 @@ def test_what_is_not_there_says_where_it_is_had(build, tmp_path, refer_files):
     ("refs", "things", "message"),
     [
         ([{"ann_id": [70, 99]}], [{}], "'ann_id'.*99"),
-        ([{"ann_id": [70, 71]}], [{}, {"id": 71, "image_id": 6}], "'ann_id' 71.*picture 5"),
+        ([{"ann_id": [70, 71]}], [{}, {"id": 71, "image_id": 6}], "'ann_id' 71.*image 5"),
         ([{"ann_id": [70]}], [{"iscrowd": 1}], "'ann_id'.*no crowd"),
         ([{"ann_id": []}], [{}], "'ann_id'"),
         ([{"split": "testAB"}], [{}], "split val.*only testAB"),
@@ -170,7 +170,7 @@ def test_a_crowd_adds_nothing_to_a_mask(build, refer_files):
     assert sample.target.answer.masks[0].area == 20 and sample.categories == {"objects": "several"}
 
 
-def test_pictures_of_grefcoco_may_lie_where_its_own_reader_looks(build, refer_files):
+def test_images_of_grefcoco_may_lie_where_its_own_reader_looks(build, refer_files):
     root = refer_files("grefcoco", "grefs(unc).json", refs=[{"ann_id": [70]}])
     place = root / "refer_seg" / "images"
     (place / "mscoco/images/train2014").rename(place / "train2014")
@@ -183,7 +183,7 @@ def test_pictures_of_grefcoco_may_lie_where_its_own_reader_looks(build, refer_fi
 
 @pytest.fixture
 def questions(tmp_path):
-    """One picture with one question, changed."""
+    """One image with one question, changed."""
 
     def written(pair, *, source="coco", name="a.jpg"):
         root = tmp_path / "llm_seg40k"
@@ -218,9 +218,7 @@ def test_a_question_of_llm_seg40k_that_is_wrong_is_named(build, questions, pair,
     refused(build, questions(pair, **more), message, spec="llm_seg40k")
 
 
-def test_a_mask_smaller_than_its_picture_is_not_resized_but_the_answer_is(
-    build, questions, numbers
-):
+def test_a_mask_smaller_than_its_image_is_not_resized_but_the_answer_is(build, questions, numbers):
     from harness.masks import Rle
     from harness.types import Answer
 
@@ -228,8 +226,8 @@ def test_a_mask_smaller_than_its_picture_is_not_resized_but_the_answer_is(
     for protocol in ("seg/lisa", "seg/llmseg"):
         task = build(f"llm_seg40k(protocol={protocol})", root)
         (sample,) = task.samples()
-        truth = sample.target.answer.masks[0]
-        assert truth.size == (15, 10) and sample.query.size == (30, 20)
+        ground_truth = sample.target.answer.masks[0]
+        assert ground_truth.size == (15, 10) and sample.query.size == (30, 20)
         half = Rle.from_json({"size": [20, 30], "counts": [0, 280, 320]})  # fourteen columns
         found = numbers(task.protocol, [(sample, Answer(masks=(half,)))])
         assert found["gIoU"] == pytest.approx(1.0, abs=3e-5)
@@ -290,7 +288,7 @@ def test_a_row_of_a_copy_that_is_wrong_is_named(build, copied, change, message):
     refused(build, copied(change), message, spec=COPY)
 
 
-def test_a_picture_of_another_size_than_its_row_says_is_named(build, copied):
+def test_an_image_of_another_size_than_its_row_says_is_named(build, copied):
     from io import BytesIO
 
     def other(cell):
@@ -374,7 +372,7 @@ def test_annotations_of_coco_that_are_wrong_are_named(build, detection, change, 
     refused(build, detection(change), message, spec="coco_detection")
 
 
-def test_a_question_about_a_picture_that_coco_does_not_have_is_named(build, detection):
+def test_a_question_about_an_image_that_coco_does_not_have_is_named(build, detection):
     root = detection(lambda plain: plain["images"].pop(0), copy=True)
     refused(build, root, "row 0: 'image_id' and 'cat_id'", spec="coco_detection")
 

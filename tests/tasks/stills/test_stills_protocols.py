@@ -39,7 +39,7 @@ MASK, SAID_NONE = Answer(masks=(block(2, 6),)), Answer(masks=(block(2, 6),), no_
 
 
 @pytest.mark.parametrize(
-    ("truth", "answer", "expected"),
+    ("ground_truth", "answer", "expected"),
     [
         (NONE, SAID_NONE, {"gIoU": 1.0, "cIoU": None, "N_acc": 1.0, "T_acc": None}),
         (NONE, MASK, {"gIoU": 0.0, "cIoU": 0.0, "N_acc": 0.0, "T_acc": None}),
@@ -51,8 +51,10 @@ MASK, SAID_NONE = Answer(masks=(block(2, 6),)), Answer(masks=(block(2, 6),), no_
         (TARGET, None, {"gIoU": 0.0, "cIoU": 0.0, "T_acc": 0.0}),
     ],
 )
-def test_the_four_cells_of_rela_and_what_is_none_of_them(asked, numbers, truth, answer, expected):
-    found = numbers(GREFCOCO["res/rela_pixels"], [(asked(truth), answer)])
+def test_the_four_cells_of_rela_and_what_is_none_of_them(
+    asked, numbers, ground_truth, answer, expected
+):
+    found = numbers(GREFCOCO["res/rela_pixels"], [(asked(ground_truth), answer)])
     assert {name: found[name] for name in expected} == expected
 
 
@@ -102,8 +104,8 @@ def test_nothing_is_meant_for_visionreasoners_variant_where_the_mask_is_empty(as
     assert (found["gIoU"], found["bbox_AP"]) == (1.0, 1.0), "the hull of both is the box"
 
 
-def test_every_picture_weighs_the_same_in_rela_s_evaluation(build, refer_files, numbers, tmp_path):
-    """One half of a picture of 600 pixels that is found, and of one of 60,000 that is missed."""
+def test_every_image_weighs_the_same_in_rela_s_evaluation(build, refer_files, numbers, tmp_path):
+    """One half of an image of 600 pixels that is found, and of one of 60,000 that is missed."""
     found = {}
     for protocol in ("res/rela", "res/rela_pixels"):
         pairs = []
@@ -114,14 +116,14 @@ def test_every_picture_weighs_the_same_in_rela_s_evaluation(build, refer_files, 
                 "grefs(unc).json",
                 refs=[{"ann_id": [70]}],
                 things=[{"segmentation": [list(map(float, corners))]}],
-                picture={"width": 30 * scale, "height": 20 * scale},
+                image={"width": 30 * scale, "height": 20 * scale},
                 size=(30 * scale, 20 * scale),
             )
             task = build(f"grefcoco(protocol={protocol})", root)
             (sample,) = task.samples()
-            truth = sample.target.answer
+            ground_truth = sample.target.answer
             empty = Answer(masks=(Rle.empty(20 * scale, 30 * scale),))
-            pairs.append((sample, empty if number else truth))
+            pairs.append((sample, empty if number else ground_truth))
         found[protocol] = numbers(task.protocol, pairs)["cIoU"]
     assert found == {"res/rela": 0.5, "res/rela_pixels": pytest.approx(1 / 101)}
 
@@ -140,7 +142,7 @@ LEFT, RIGHT = Box(0, 0, 4, 4), Box(6, 0, 10, 4)
 
 
 @pytest.mark.parametrize(
-    ("truth", "answer", "f1_score", "f1"),
+    ("ground_truth", "answer", "f1_score", "f1"),
     [
         ((LEFT, RIGHT), Answer(boxes=(RIGHT, LEFT)), 1.0, 1.0),
         ((LEFT, RIGHT), Answer(boxes=(LEFT,)), 0.0, 2 / 3),
@@ -155,13 +157,13 @@ LEFT, RIGHT = Box(0, 0, 4, 4), Box(6, 0, 10, 4)
         ((LEFT,), None, 0.0, 0.0),
     ],
 )
-def test_grec_asks_for_exactly_the_right_boxes(asked, numbers, truth, answer, f1_score, f1):
-    sample = asked(Answer(boxes=truth, no_target=not truth), form=AnswerForm.BOXES)
+def test_grec_asks_for_exactly_the_right_boxes(asked, numbers, ground_truth, answer, f1_score, f1):
+    sample = asked(Answer(boxes=ground_truth, no_target=not ground_truth), form=AnswerForm.BOXES)
     found = numbers(GREFCOCO["rec/grec"], [(sample, answer)])
     assert (found["F1_score"], found["F1"]) == (f1_score, pytest.approx(f1))
     right = answer is not None and (f1 > 0 or f1_score == 1)
-    assert found["T_acc" if truth else "N_acc"] == float(right)
-    assert found["N_acc" if truth else "T_acc"] is None
+    assert found["T_acc" if ground_truth else "N_acc"] == float(right)
+    assert found["N_acc" if ground_truth else "T_acc"] is None
 
 
 # RefCOCO
@@ -207,10 +209,12 @@ def test_a_mask_without_boxes_does_not_count_in_bbox_ap(asked, numbers):
     assert (found["gIoU"], found["cIoU"], found["bbox_AP"]) == (0.5, 0.5, 1.0)
 
 
-def test_a_pixel_in_two_polygons_costs_a_perfect_answer_of_the_strict_truth(
+def test_a_pixel_in_two_polygons_costs_a_perfect_answer_of_the_strict_ground_truth(
     build, refer_files, numbers
 ):
-    """Two overlapping squares of 16 pixels that share 4: LISA's truth has 24 pixels, not 28."""
+    """Two overlapping squares of 16 pixels that share 4: LISA's ground truth has 24 pixels,
+    not 28.
+    """
     squares = [[2, 2, 6, 2, 6, 6, 2, 6], [4, 4, 8, 4, 8, 8, 4, 8]]
     root = refer_files(things=[{"segmentation": squares}])
     (once,) = build("refcoco", root).samples()

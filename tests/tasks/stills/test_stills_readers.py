@@ -76,8 +76,8 @@ def hand_made(golden, tmp_path, *, pickled=False):
         (root / "refcoco/refs(unc).json").write_text(json.dumps(plain["refs"]))
     (root / "refcoco/instances.json").write_text(json.dumps(plain["instances"]))
     for entry in plain["instances"]["images"]:
-        picture = Image.new("RGB", (entry["width"], entry["height"]))
-        picture.save(root / "images/mscoco/images/train2014" / entry["file_name"])
+        image = Image.new("RGB", (entry["width"], entry["height"]))
+        image.save(root / "images/mscoco/images/train2014" / entry["file_name"])
     return plain["read"]
 
 

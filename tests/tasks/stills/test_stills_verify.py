@@ -63,9 +63,9 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, stills, reader, spec
     task = build(spec, stills)
     assert not list(task.check())
     verdicts = list(verify(task, reader))
-    assert [one.way for one in verdicts] == ["answers", "replies"]
+    assert [one.way for one in verdicts] == ["answers", "responses"]
     for one in verdicts:
-        # Masks of a picture's own pixels are not quite those that ReLA draws on its square.
+        # Masks of an image's own pixels are not quite those that ReLA draws on its square.
         lowest = 0.98 if task.protocol.name == "res/rela" else 1.0
         assert one.passed and lowest <= one.ceiling <= 1.0 and one.tolerance <= 2.1e-5
         assert one.n == SPECS[spec] if spec in SPECS else one.n >= 3
@@ -138,7 +138,7 @@ def test_the_ceiling_of_grefcoco_leaves_out_targets_without_a_pixel(build, refer
     assert verdict.passed and verdict.ceiling == verdict.value == 0.5
 
 
-def test_a_protocol_is_refused_where_the_layout_has_lost_its_truth(build, stills, tmp_path):
+def test_a_protocol_is_refused_where_the_layout_has_lost_its_ground_truth(build, stills, tmp_path):
     with pytest.raises(UsageError, match=r"layout=lmms.*res/expression"):
         build("refcoco(layout=lmms)", stills)
     with pytest.raises(UsageError, match="layout=visionreasoner"):

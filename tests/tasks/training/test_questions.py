@@ -144,9 +144,9 @@ def test_answers_of_each_kind_score_by_their_own_measure():
         (Answer(boxes_3d=(cube,)), Answer(boxes_3d=(cube,)), ("box_3d", 1.0)),
         (Answer(boxes_3d=(cube,)), Answer(boxes_3d=()), ("box_3d", 0.0)),
     ]
-    for truth, said, expected in cases:
-        assert value(truth, said) == expected
-        assert value(truth, None) == (expected[0], 0.0)
+    for ground_truth, said, expected in cases:
+        assert value(ground_truth, said) == expected
+        assert value(ground_truth, None) == (expected[0], 0.0)
 
 
 boxes = st.lists(

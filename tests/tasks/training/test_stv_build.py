@@ -1,4 +1,6 @@
-"""The builder on files in the three sources' formats: truth, determinism, counts, named faults."""
+"""The builder on files in the three sources' formats: ground truth, determinism, counts, named
+faults.
+"""
 
 import json
 import math
@@ -141,7 +143,7 @@ def test_graphs_of_scannet_are_the_room_seen_from_the_camera(found):
     assert checked > 10
 
 
-def test_boxes_of_scannet_lie_on_the_picture_of_the_thing(found):
+def test_boxes_of_scannet_lie_on_the_image_of_the_thing(found):
     """Projected meshes and rasterised shapes agree to within the thickness of a thing."""
     for one in found:
         if one.id.startswith("scannet") and one.query.form == "boxes":
@@ -200,7 +202,7 @@ def test_every_object_in_every_frame_is_counted_once(stv):
         assert objects[KEPT] > 0
     assert report["filters"]["scannet"]["ambiguous category"] > 0
     assert {STAYING, RESTING, DOUBTFUL, SEVERAL} <= set(report["filters"]["kitti"])
-    everything = Settings(seed=SEED, kitti_step=1, scannet_step=1, per_clip=10**6, pictures=1)
+    everything = Settings(seed=SEED, kitti_step=1, scannet_step=1, per_clip=10**6, images=1)
     tally = Tally()
     number = sum(1 for _ in questions(clips(stv, everything), everything, tally))
     assert not any(reason == PER_CLIP and count for (_, reason), count in tally.counts.items())
@@ -231,7 +233,7 @@ def of_kitti(folder, lines):
 
 def test_of_a_frame_with_an_area_without_labels_nothing_is_counted(stv, copy, lines, tmp_path):
     """And it is, once the rows of these areas are taken away; all else is asked of both."""
-    everything = replace(settings(SEED), sources=("kitti",), per_clip=1000, pictures=1000)
+    everything = replace(settings(SEED), sources=("kitti",), per_clip=1000, images=1000)
     build(stv, tmp_path / "with", everything)
     for path in (copy / "kitti_tracking" / "training" / "label_02").glob("*.txt"):
         edit(
@@ -244,7 +246,7 @@ def test_of_a_frame_with_an_area_without_labels_nothing_is_counted(stv, copy, li
         [row for row in rows if row["task"] == "object_counting"] for rows in (partly, wholly)
     ]
     frames = [{row["frames"][0] for row in rows if row["data_type"] == "image"} for rows in counted]
-    assert [len(pictures) for pictures in frames] == [MOST * LAST, MOST * (LAST + 1)]
+    assert [len(images) for images in frames] == [MOST * LAST, MOST * (LAST + 1)]
     assert [any(row["data_type"] == "video" for row in rows) for rows in counted] == [False, True]
     others = [sum(row["task"] != "object_counting" for row in rows) for rows in (partly, wholly)]
     assert others[0] == others[1] > 0

@@ -78,9 +78,7 @@ def test_a_car_turned_by_a_quarter_is_as_long_as_it_was_wide(tmp_path, calibrati
     assert sight.extent == pytest.approx(Box3D(1.05, -0.85, 10.0, 1.6, 1.5, 4.0))
 
 
-def test_what_is_seen_of_a_car_is_its_share_in_the_picture_times_its_occlusion(
-    tmp_path, calibration
-):
+def test_what_is_seen_of_a_car_is_its_share_in_the_image_times_its_occlusion(tmp_path, calibration):
     """A car whose middle lies on the left border: half of its box is inside, nearly.
 
     Its front, at z - 0.8, is the widest part: pixels 600 + 700 (x ± 2) / 9.2.
@@ -164,7 +162,7 @@ def test_a_clip_of_kitti_knows_in_which_frames_anything_may_be_there(tmp_path):
     everything = {"car", "van", "truck", "pedestrian", "sitting person", "cyclist", "tram"}
     assert first.uncounted == (frozenset(), everything) and not any(second.uncounted)
     assert first.uncounted_ever == everything and not second.uncounted_ever
-    assert not first.picture(0).uncounted_ever and first.picture(1).uncounted_ever == everything
+    assert not first.image(0).uncounted_ever and first.image(1).uncounted_ever == everything
 
 
 @pytest.mark.parametrize("lost", ["P2", "R_rect", "Tr_velo_cam", "Tr_imu_velo"])
@@ -201,15 +199,15 @@ def test_a_chest_of_scannet_is_seen_where_it_stands():
     assert sight.box.left == pytest.approx(112 + 160 / 4.2)
 
 
-def test_a_chest_half_out_of_the_picture_is_seen_by_half():
-    """A picture that ends at pixel 170 has x / z < 58 / 160: 3 of 5 columns in front, 3 behind."""
+def test_a_chest_half_out_of_the_image_is_seen_by_half():
+    """An image that ends at pixel 170 has x / z < 58 / 160: 3 of 5 columns in front, 3 behind."""
     sight = scannet.sight_of(chest(), inverse(POSE), CAMERA, (170, 168))
     expected = [x / y < 58 / 160 for x in np.linspace(1, 2, 5) for y in (4, 4.2)]
     assert sight.visible == pytest.approx(np.mean(expected)) and 0 < sight.visible < 1
     assert scannet.sight_of(chest(), inverse(POSE), CAMERA, (112, 168)) is None
 
 
-def test_what_a_depth_picture_shows_before_a_chest_hides_it():
+def test_what_a_depth_image_shows_before_a_chest_hides_it():
     def seen(depth):
         return scannet.sight_of(chest(), inverse(POSE), CAMERA, (224, 168), depth)
 
@@ -281,7 +279,7 @@ sides = st.floats(-100, 300)
 
 
 @given(st.tuples(sides, sides, sides, sides))
-def test_the_part_of_a_box_in_a_picture_is_a_share(four):
+def test_the_part_of_a_box_in_an_image_is_a_share(four):
     x, y, u, v = four
     box = Box(min(x, u), min(y, v), max(x, u), max(y, v))
     share = share_inside(box, (200, 100))

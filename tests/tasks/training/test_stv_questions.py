@@ -48,7 +48,7 @@ def clip(*frames, source="kitti", **more):
     return Clip(
         id="c",
         source=source,
-        pictures=tuple(f"{k}.png" for k in range(len(frames))),
+        images=tuple(f"{k}.png" for k in range(len(frames))),
         rate=2.0,
         size=(200, 100),
         sights=tuple(map(tuple, frames)),
@@ -136,7 +136,7 @@ def test_an_object_has_a_name_only_where_it_is_the_only_one():
         )
     )
     assert list(clear_at(video, 0)) == ["van"]
-    assert list(clear_at(kept(video.picture(0)), 0)) == ["car", "van"]
+    assert list(clear_at(kept(video.image(0)), 0)) == ["car", "van"]
 
 
 def test_one_of_several_is_clear_and_is_not_tallied_as_kept():
@@ -204,10 +204,10 @@ def test_what_may_be_there_unannotated_is_not_counted():
     assert not list(spatial.size(video, tally)), "which car is not said by a time"
     assert tally.to_json() == {"kitti": {spatial.PARTLY_LISTED: 2, spatial.PARTLY_NAMED: 4}}
     for frame, number in enumerate((2, 0, 2)):
-        picture = video.picture(frame)
-        assert len(list(spatial.counting(picture, Tally()))) == number
-        assert len(list(spatial.size(picture, Tally()))) == number
-        assert len(list(spatial.localization(picture, Tally()))) == number
+        image = video.image(frame)
+        assert len(list(spatial.counting(image, Tally()))) == number
+        assert len(list(spatial.size(image, Tally()))) == number
+        assert len(list(spatial.localization(image, Tally()))) == number
 
 
 def test_what_is_too_far_to_be_annotated_is_not_counted_and_leaves_names_alone():
@@ -217,8 +217,8 @@ def test_what_is_too_far_to_be_annotated_is_not_counted_and_leaves_names_alone()
     assert tally.to_json() == {"kitti": {spatial.PARTLY_LISTED: 2}}
     for asked in (spatial.size, spatial.localization, spatial.separation, temporal.displacement):
         assert list(asked(video, Tally())) == list(asked(plain, Tally())) != []
-    assert not list(spatial.counting(video.picture(1), Tally()))
-    assert len(list(spatial.localization(video.picture(1), Tally()))) == 2
+    assert not list(spatial.counting(video.image(1), Tally()))
+    assert len(list(spatial.localization(video.image(1), Tally()))) == 2
 
 
 def test_an_object_that_is_not_named_for_that_reason_is_tallied_once():
@@ -232,9 +232,9 @@ def test_an_object_that_is_not_named_for_that_reason_is_tallied_once():
     assert tally.to_json() == {"kitti": {KEPT: 2, UNSURE: 1, SEVERAL: 4}}
 
 
-def test_pictures_are_of_frames_of_which_something_can_be_asked():
+def test_images_are_of_frames_of_which_something_can_be_asked():
     video = passing_by(ANYTHING, NONE, ANYTHING)
-    asked = questions([video], Settings(pictures=2), Tally())
+    asked = questions([video], Settings(images=2), Tally())
     shown = [one.question for one in asked if one.question["data_type"] == "image"]
     assert {tuple(one["frames"]) for one in shown} == {("1.png",)}
     assert {"object_counting", "object_localization"} <= {one["task"] for one in shown}
@@ -249,7 +249,7 @@ def test_an_order_ends_where_something_may_have_been_there_before(doubt, asked):
     assert len(found) == asked
 
 
-def test_directions_in_a_picture_need_a_margin():
+def test_directions_in_an_image_need_a_margin():
     left, right = Box(0, 0, 40, 40), Box(100, 50, 140, 90)
     shown = kept(clip([sight("1", "cat", left), sight("2", "dog", right)], source="tao"))
     answers = {
@@ -278,7 +278,7 @@ def test_directions_of_one_who_stands_beside_something():
     # From the van the car lies straight back, the tram at 38.7 degrees to its left.
     assert asked["van", "car", "tram"].right == "left"
     assert asked["van", "tram", "car"].right == "right"
-    video = replace(shown, pictures=("0.png", "1.png"), sights=shown.sights * 2)
+    video = replace(shown, images=("0.png", "1.png"), sights=shown.sights * 2)
     assert not list(spatial.direction(video, Tally())), "who moves cannot be asked without a time"
     assert list(spatial.direction(replace(video, still=True), Tally()))
 
@@ -311,7 +311,7 @@ def test_sizes_are_the_longest_side_and_the_room():
     bed, room = spatial.size(kept(shown), Tally())
     assert (bed.answer.text(), bed.wording) == ("2.00", "video")
     assert (room.answer.text(), room.wording) == ("23.5", "room")
-    (only,) = spatial.size(kept(shown.picture(0)), Tally())
+    (only,) = spatial.size(kept(shown.image(0)), Tally())
     assert only.wording == "image"
 
 
@@ -405,7 +405,7 @@ DROPS = {
         1,
         {spatial.PARTLY_CLEAR: 1, spatial.PARTLY_LISTED: 1},
     ),
-    "directions in a picture": (  # cat and cow are level, dog and cow one above the other
+    "directions in an image": (  # cat and cow are level, dog and cow one above the other
         spatial.direction,
         clip(
             [
@@ -485,16 +485,16 @@ def test_what_a_number_rules_out_is_counted(name):
 
 
 def test_all_that_is_dropped_of_a_clip_stands_on_the_page():
-    """Three that rest, in a video of two frames and in a picture of one of them.
+    """Three that rest, in a video of two frames and in an image of one of them.
 
-    Beyond three of a type: 3 of the video's 6 distances, 3 of the picture's 6 directions. The
-    picture is not asked for an order, nor where anything went.
+    Beyond three of a type: 3 of the video's 6 distances, 3 of the image's 6 directions. The
+    image is not asked for an order, nor where anything went.
     """
     spots = {"car": (0, 0, 5), "van": (0, 0, 15), "tram": (8, 0, 5)}
     resting = [sight(name, name, at=at, world=Place(0.0, 0.0, 0.0)) for name, at in spots.items()]
     tally = Tally()
-    asked = list(questions([clip(resting, resting)], Settings(pictures=1), tally))
-    assert len(asked) == 15  # three each: objects and distances twice, directions of the picture
+    asked = list(questions([clip(resting, resting)], Settings(images=1), tally))
+    assert len(asked) == 15  # three each: objects and distances twice, directions of the image
     assert tally.to_json() == {
         "kitti": {
             KEPT: 6,
@@ -578,22 +578,22 @@ SIDES = frozenset(spatial.SIDES)
 
 
 def test_of_the_same_options_the_one_that_was_right_least_often_comes_first():
-    answers, picture = Answers(), clip([])
-    first, refused = answers.chosen(picture, told("left", "left", "right", "back"), 3)
+    answers, image = Answers(), clip([])
+    first, refused = answers.chosen(image, told("left", "left", "right", "back"), 3)
     assert ([one.answer.right for one in first], refused) == (["left", "right", "back"], 0)
-    (draft,), refused = answers.chosen(picture, told("left", "left"), 1)
+    (draft,), refused = answers.chosen(image, told("left", "left"), 1)
     assert (draft.fields["object_1"], refused) == ("0", 0), "of equals the first"
 
 
 def test_no_option_is_right_more_than_so_often_more_than_another():
-    answers, picture = Answers(), clip([])
-    chosen, refused = answers.chosen(picture, told(*["left"] * 7), 100)
+    answers, image = Answers(), clip([])
+    chosen, refused = answers.chosen(image, told(*["left"] * 7), 100)
     assert (len(chosen), refused) == (LEAD, 7 - LEAD)
-    assert answers.chosen(picture, told("left", "right"), 9)[0] == told("left", "right")[1:]
-    for other in (replace(picture, source="scannet"), clip([], [])):
+    assert answers.chosen(image, told("left", "right"), 9)[0] == told("left", "right")[1:]
+    for other in (replace(image, source="scannet"), clip([], [])):
         assert len(answers.chosen(other, told("left"), 9)[0]) == 1, "another source, another medium"
-    answers.chosen(picture, told("back", "right"), 9)
-    assert len(answers.chosen(picture, told("left"), 9)[0]) == 1, "both others have come once"
+    answers.chosen(image, told("back", "right"), 9)
+    assert len(answers.chosen(image, told("left"), 9)[0]) == 1, "both others have come once"
 
 
 def test_what_has_no_options_or_its_own_is_taken_as_it_comes():
@@ -631,7 +631,7 @@ def coming(number):
 
 
 def strewn(number, *, source, count):
-    """Things anywhere on six by six metres, and anywhere in a picture of 200 × 100 pixels."""
+    """Things anywhere on six by six metres, and anywhere in an image of 200 × 100 pixels."""
     draws = Draws(0, "strewn", number)
     things = []
     for name in draws.shuffled(HOUSEHOLD)[:count]:
@@ -645,7 +645,7 @@ def strewn(number, *, source, count):
 
 WORLDS = {
     "orders": ("appearance_order", coming),
-    "directions in a picture": (
+    "directions in an image": (
         "relative_direction",
         lambda number: strewn(number, source="tao", count=3),
     ),
@@ -655,7 +655,7 @@ WORLDS = {
     ),
     "directions on a road": (
         "relative_direction",
-        lambda number: strewn(number, source="kitti", count=4).picture(number % 2),
+        lambda number: strewn(number, source="kitti", count=4).image(number % 2),
     ),
 }
 
@@ -693,7 +693,7 @@ def test_the_right_option_cannot_be_told_from_the_options(name):
         one.question
         for one in questions(
             [replace(made(number), id=f"c{number}") for number in range(160)],
-            Settings(pictures=0),
+            Settings(images=0),
             Tally(),
         )
     ]

@@ -25,7 +25,7 @@ GOOD = {
     "visionreasoner_7k": '[{"bbox_2d": [10, 100, 200, 210], "point_2d": [30, 110]}]',
     "refcocog_9k": "<box>(10,100),(200,210)</box><points>(30,110),(35,180)</points>",
 }
-PICTURE = encode_png(np.zeros((840, 840, 3), np.uint8))
+IMAGE = encode_png(np.zeros((840, 840, 3), np.uint8))
 
 
 def table(root, name, *rows):
@@ -36,7 +36,7 @@ def table(root, name, *rows):
             "solution": GOOD[name],
             "img_height": 427,
             "img_width": 640,
-            "image": {"bytes": PICTURE, "path": "a.png"},
+            "image": {"bytes": IMAGE, "path": "a.png"},
             **row,
         }
         for row in rows
@@ -107,13 +107,13 @@ def test_a_wrong_solution_names_its_row(build, tmp_path, name, text):
     assert "row 1" in problem.message
 
 
-def test_a_picture_of_another_size_and_a_lost_one_are_named(build, tmp_path):
+def test_an_image_of_another_size_and_a_lost_one_are_named(build, tmp_path):
     small = encode_png(np.zeros((840, 839, 3), np.uint8))
     table(
         tmp_path,
         "refcocog_9k",
         {"id": "small", "image": {"bytes": small, "path": ""}},
-        {"id": "cut", "image": {"bytes": PICTURE[:20], "path": ""}},
+        {"id": "cut", "image": {"bytes": IMAGE[:20], "path": ""}},
     )
     problems = list(build("refcocog_9k", tmp_path).check())
     assert ["'image'" in one.message for one in problems] == [True, False]

@@ -56,7 +56,7 @@ def test_all_wordings_of_reason_seg_are_asked_about_the_same_mask(build, bases):
     assert len({one.query.id for one in found}) == len(found) > len(first)
 
 
-def test_one_wording_of_each_picture_follows_the_seed(build, bases):
+def test_one_wording_of_each_image_follows_the_seed(build, bases):
     first = [one.id for one in build("reason_seg_train", bases, texts="first").samples()]
     assert first == [one.id for one in reason_seg(bases, split="train").samples()]
     drawn_ids = [

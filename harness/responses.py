@@ -11,19 +11,19 @@ from typing import Any, NoReturn
 
 from harness.errors import ParseError
 
-MAX_TEXT = 200_000  # characters of a reply that are looked at
+MAX_TEXT = 200_000  # characters of a response that are looked at
 MAX_DEPTH = 64
 MAX_DIGITS = 64
 DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
 
 
-def tagged(reply: str, tag: str) -> str | None:
+def tagged(response: str, tag: str) -> str | None:
     """The stripped text of the first `<tag>…</tag>`, or None. The first match always wins.
 
     >>> tagged("<answer> 1 </answer><answer>2</answer>", "answer")
     '1'
     """
-    return _between(reply[:MAX_TEXT], f"<{tag}>", f"</{tag}>")
+    return _between(response[:MAX_TEXT], f"<{tag}>", f"</{tag}>")
 
 
 def _between(text: str, opening: str, closing: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The tables "malformed replies" of the cards of models/*/README.md, row by row."""
+"""The tables "malformed responses" of the cards of models/*/README.md, row by row."""
 
 import json
 from pathlib import Path
@@ -34,10 +34,10 @@ def said(value, tag="answer"):
     return f"<think>so</think><{tag}>{text}</{tag}>"
 
 
-def outcome(ask, spec, form, reply, frames=1):
+def outcome(ask, spec, form, response, frames=1):
     model = plugins.build("models", parse(spec))
     query = ask(form, frames=frames, options=("the cat", "the dog"))
-    prediction = model.read(query, [reply])
+    prediction = model.read(query, [response])
     if prediction.failure is not None:
         assert prediction.failure.kind is FailureKind.PARSE and prediction.answer is None
         return FAILS, None
@@ -49,7 +49,7 @@ def outcome(ask, spec, form, reply, frames=1):
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
-def test_a_card_says_what_it_is_where_it_is_from_and_how_replies_fail(name):
+def test_a_card_says_what_it_is_where_it_is_from_and_how_responses_fail(name):
     card = (CARDS / name / "README.md").read_text()
     assert "- Paper: " in card and "- Weights: " in card
     assert "icence" in card or "Apache-2.0" in card
@@ -75,9 +75,9 @@ WORDS = [
 
 
 @pytest.mark.parametrize("name", [*SPOKEN, "qwen_vl", "visionreasoner"])
-@pytest.mark.parametrize(("form", "reply", "expected", "fields"), WORDS)
-def test_replies_in_words(ask, name, form, reply, expected, fields):
-    found, answer = outcome(ask, f"{name}(backend=stored)", form, reply)
+@pytest.mark.parametrize(("form", "response", "expected", "fields"), WORDS)
+def test_responses_in_words(ask, name, form, response, expected, fields):
+    found, answer = outcome(ask, f"{name}(backend=stored)", form, response)
     assert found == expected
     for field, value in fields.items():
         assert getattr(answer, field) == value
@@ -102,19 +102,21 @@ SPOKEN_ROWS = [
 
 
 @pytest.mark.parametrize("name", SPOKEN)
-@pytest.mark.parametrize(("form", "reply", "expected"), SPOKEN_ROWS)
-def test_replies_of_models_that_answer_in_words_about_places_too(ask, name, form, reply, expected):
-    assert outcome(ask, f"{name}(backend=stored)", form, reply)[0] == expected
+@pytest.mark.parametrize(("form", "response", "expected"), SPOKEN_ROWS)
+def test_responses_of_models_that_answer_in_words_about_places_too(
+    ask, name, form, response, expected
+):
+    assert outcome(ask, f"{name}(backend=stored)", form, response)[0] == expected
 
 
 @pytest.mark.parametrize(("name", "tag"), [("video_str", "graph"), ("spacer", "map")])
 @pytest.mark.parametrize("drawn", ["{'chair': 1}", "no", "{"])
 def test_a_graph_or_map_that_cannot_be_read_costs_no_answer(ask, name, tag, drawn):
-    for reply in (
+    for response in (
         f"<think>A</think><{tag}>{drawn}</{tag}><answer>B</answer>",
         f"<think>A</think><{tag}>{drawn}</{tag}> B",
     ):
-        found, answer = outcome(ask, f"{name}(backend=stored)", AnswerForm.CHOICE, reply)
+        found, answer = outcome(ask, f"{name}(backend=stored)", AnswerForm.CHOICE, response)
         assert (found, answer.choice) == (READ, "B")
 
 
@@ -139,9 +141,9 @@ OBJECTS = [
 
 
 @pytest.mark.parametrize("name", ["visionreasoner", "qwen_vl", "dr2seg"])
-@pytest.mark.parametrize(("reply", "expected"), OBJECTS)
-def test_lists_of_objects_with_boxes_and_points(ask, name, reply, expected):
-    assert outcome(ask, f"{name}(backend=stored)", AnswerForm.BOXES, reply)[0] == expected
+@pytest.mark.parametrize(("response", "expected"), OBJECTS)
+def test_lists_of_objects_with_boxes_and_points(ask, name, response, expected):
+    assert outcome(ask, f"{name}(backend=stored)", AnswerForm.BOXES, response)[0] == expected
 
 
 def test_a_point_is_needed_but_by_those_that_say_otherwise(ask):
@@ -152,11 +154,11 @@ def test_a_point_is_needed_but_by_those_that_say_otherwise(ask):
 
 @pytest.mark.parametrize("name", ["visionreasoner", "seg_zero", "qwen_vl"])
 def test_a_frame_is_named_where_it_has_to_be(ask, name):
-    reply = said(ZERO) if name == "seg_zero" else said([BOX])
+    response = said(ZERO) if name == "seg_zero" else said([BOX])
     spec = f"{name}(backend=stored,keyframe=named)"
-    assert outcome(ask, spec, AnswerForm.BOXES, reply, frames=3)[0] == FAILS
-    assert outcome(ask, spec, AnswerForm.BOXES, f"<frame>2</frame>{reply}", frames=3)[0] == READ
-    assert outcome(ask, spec, AnswerForm.BOXES, f"<frame>3</frame>{reply}", frames=3)[0] == FAILS
+    assert outcome(ask, spec, AnswerForm.BOXES, response, frames=3)[0] == FAILS
+    assert outcome(ask, spec, AnswerForm.BOXES, f"<frame>2</frame>{response}", frames=3)[0] == READ
+    assert outcome(ask, spec, AnswerForm.BOXES, f"<frame>3</frame>{response}", frames=3)[0] == FAILS
 
 
 LOCATE = [
@@ -171,9 +173,9 @@ LOCATE = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "expected"), LOCATE)
-def test_qwens_own_grounding(ask, reply, expected):
-    found, _ = outcome(ask, "qwen_vl(backend=stored,prompt=locate)", AnswerForm.BOXES, reply)
+@pytest.mark.parametrize(("response", "expected"), LOCATE)
+def test_qwens_own_grounding(ask, response, expected):
+    found, _ = outcome(ask, "qwen_vl(backend=stored,prompt=locate)", AnswerForm.BOXES, response)
     assert (found in (READ, NOTED)) == (expected in (READ, NOTED))
     assert found == expected or expected == NOTED
 
@@ -196,11 +198,11 @@ ONE = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "soft", "strict"), ONE)
-def test_seg_zeros_one_object(ask, reply, soft, strict):
+@pytest.mark.parametrize(("response", "soft", "strict"), ONE)
+def test_seg_zeros_one_object(ask, response, soft, strict):
     for semantics, expected in (("soft", soft), ("strict", strict)):
         spec = f"seg_zero(backend=stored,semantics={semantics})"
-        assert outcome(ask, spec, AnswerForm.BOXES, reply)[0] == expected
+        assert outcome(ask, spec, AnswerForm.BOXES, response)[0] == expected
 
 
 PHRASE = "<target_desc>the dog</target_desc>"
@@ -220,15 +222,18 @@ SAM3 = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "form", "expected"), SAM3)
-def test_dr2segs_other_form(ask, reply, form, expected):
+@pytest.mark.parametrize(("response", "form", "expected"), SAM3)
+def test_dr2segs_other_form(ask, response, form, expected):
     spec = "dr2seg(backend=stored,form=sam3,segmenter=box)"
     if form is AnswerForm.MASK:
         from harness.models.dr2seg.grammar import parse as read
 
-        assert (read(reply, form="sam3").ok, bool(read(reply, form="sam3").notes)) == (True, True)
+        assert (read(response, form="sam3").ok, bool(read(response, form="sam3").notes)) == (
+            True,
+            True,
+        )
         return
-    assert outcome(ask, spec, form, reply)[0] == expected
+    assert outcome(ask, spec, form, response)[0] == expected
 
 
 POINTED = {"bbox_2d": BOX["bbox_2d"], "point_pos": [30, 40, 1], "point_neg": [5, 6, 0]}
@@ -247,6 +252,6 @@ VIDEOSEG = [
 ]
 
 
-@pytest.mark.parametrize(("reply", "expected"), VIDEOSEG)
-def test_videoseg_r1s_points(ask, reply, expected):
-    assert outcome(ask, "videoseg_r1(backend=stored)", AnswerForm.BOXES, reply)[0] == expected
+@pytest.mark.parametrize(("response", "expected"), VIDEOSEG)
+def test_videoseg_r1s_points(ask, response, expected):
+    assert outcome(ask, "videoseg_r1(backend=stored)", AnswerForm.BOXES, response)[0] == expected

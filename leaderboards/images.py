@@ -13,7 +13,7 @@ from harness.media import Frame, Media
 from harness.overlay import Colour
 from harness.types import Answer, Prediction, Sample
 
-WIDTH = 260  # pixels of a picture's thumbnail
+WIDTH = 260  # pixels of an image's thumbnail
 FRAME_WIDTH = 160  # pixels of one frame in a strip
 FRAMES = 6
 QUALITY = 80
@@ -21,22 +21,24 @@ GAP = (128, 128, 128)  # between frames: seen on a light page and on a dark one
 
 
 def views(sample: Sample, prediction: Prediction | None) -> dict[str, str]:
-    """The first medium as JPEG data URIs: plain, with the truth, with the prediction.
+    """The first medium as JPEG data URIs: plain, with the ground truth, with the prediction.
 
-    `truth` is left out where the truth cannot be drawn, `prediction` where neither it nor the
-    truth can. In `prediction` the answer is tinted and the truth outlined. Of a video, a strip of
-    frames is drawn.
+    `ground_truth` is left out where the ground truth cannot be drawn, `prediction` where neither it
+    nor the ground truth can. In `prediction` the answer is tinted and the ground truth outlined. Of
+    a video, a strip of frames is drawn.
     """
     if not sample.query.media:
         return {}
     media = sample.query.media[0]
-    truth = sample.target.answer if sample.target else None
+    ground_truth = sample.target.answer if sample.target else None
     answer = prediction.answer if prediction else None
-    found = {"picture": data_uri(_strip(media, []))}
-    if drawable(truth):
-        found["truth"] = data_uri(_strip(media, [(truth, overlay.TRUTH, True)]))
-    if drawable(truth) or drawable(answer):
-        layers = [(answer, overlay.PREDICTION, True), (truth, overlay.TRUTH, False)]
+    found = {"image": data_uri(_strip(media, []))}
+    if drawable(ground_truth):
+        found["ground_truth"] = data_uri(
+            _strip(media, [(ground_truth, overlay.GROUND_TRUTH, True)])
+        )
+    if drawable(ground_truth) or drawable(answer):
+        layers = [(answer, overlay.PREDICTION, True), (ground_truth, overlay.GROUND_TRUTH, False)]
         found["prediction"] = data_uri(_strip(media, layers))
     return found
 
@@ -55,10 +57,10 @@ def drawable(answer: Answer | None) -> bool:
     )
 
 
-def data_uri(picture: Frame) -> str:
-    """A picture as a JPEG inside a URI."""
+def data_uri(image: Frame) -> str:
+    """An image as a JPEG inside a URI."""
     encoded = io.BytesIO()
-    Image.fromarray(picture).save(encoded, format="JPEG", quality=QUALITY)
+    Image.fromarray(image).save(encoded, format="JPEG", quality=QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
 
 
@@ -66,18 +68,18 @@ def _strip(media: Media, layers: Sequence[tuple[Answer | None, Colour, bool]]) -
     width = FRAME_WIDTH if len(media) > 1 else WIDTH
     shown = []
     for index in overlay.spread(len(media), FRAMES):
-        picture = overlay.thumbnail(media.frame(index), width=width)
+        image = overlay.thumbnail(media.frame(index), width=width)
         for answer, colour, filled in layers:
             if answer is not None:
-                picture = draw(
-                    picture, answer, index=index, size=media.size, colour=colour, filled=filled
+                image = draw(
+                    image, answer, index=index, size=media.size, colour=colour, filled=filled
                 )
-        shown.append(picture)
+        shown.append(image)
     return overlay.side_by_side(shown, gap=3, background=GAP)
 
 
 def draw(
-    picture: Frame,
+    image: Frame,
     answer: Answer,
     *,
     index: int,
@@ -88,32 +90,32 @@ def draw(
     """Draw what an answer says about frame `index` on a thumbnail of it.
 
     Args:
-        picture: The thumbnail.
+        image: The thumbnail.
         answer: Its coordinates are pixels of the original.
         index: Which frame of the media this is.
         size: (width, height) of the original.
         colour: Of everything drawn.
         filled: Tint masks; otherwise outline them.
     """
-    across, down = picture.shape[1] / size[0], picture.shape[0] / size[1]
-    line = 2 if filled or picture.shape[1] > FRAME_WIDTH else 1
+    across, down = image.shape[1] / size[0], image.shape[0] / size[1]
+    line = 2 if filled or image.shape[1] > FRAME_WIDTH else 1
     if (mask := _mask(answer, index)) is not None:
-        small = shrink(mask, picture.shape[:2])
-        picture = (
-            overlay.tint(picture, small, colour=colour)
+        small = shrink(mask, image.shape[:2])
+        image = (
+            overlay.tint(image, small, colour=colour)
             if filled
-            else overlay.outline(picture, small, colour=colour, width=line)
+            else overlay.outline(image, small, colour=colour, width=line)
         )
     track = answer.box_track or ()
     tracked = track[index] if index < len(track) else None
     boxes = (*(answer.boxes or () if index == 0 else ()), *([tracked] if tracked else ()))
     for box in boxes:
         scaled = (box.left * across, box.top * down, box.right * across, box.bottom * down)
-        picture = overlay.rectangle(picture, scaled, colour=colour, width=line)
+        image = overlay.rectangle(image, scaled, colour=colour, width=line)
     for point in answer.points or () if index == 0 else ():
         place = (point.x * across, point.y * down)
-        picture = overlay.dot(picture, place, colour=colour, radius=2 + line)
-    return picture
+        image = overlay.dot(image, place, colour=colour, radius=2 + line)
+    return image
 
 
 def _mask(answer: Answer, index: int) -> BoolArray | None:
@@ -135,7 +137,7 @@ def shrink(mask: BoolArray, shape: tuple[int, ...]) -> BoolArray:
 
 
 def say(answer: Answer) -> str:
-    """An answer in words: `2 boxes`, `mask of 12.5 % of the picture`, `choice B`."""
+    """An answer in words: `2 boxes`, `mask of 12.5 % of the image`, `choice B`."""
     parts = ["no target"] if answer.no_target else []
     if answer.masks is not None:
         parts.append(_say_masks(answer.masks))
@@ -166,7 +168,7 @@ def say(answer: Answer) -> str:
 def _say_masks(masks: Sequence[Rle]) -> str:
     if len(masks) == 1:
         share = 100 * masks[0].area / (masks[0].height * masks[0].width)
-        return f"mask of {share:.1f} % of the picture" if share else "empty mask"
+        return f"mask of {share:.1f} % of the image" if share else "empty mask"
     seen = sum(mask.area > 0 for mask in masks)
     return f"masks in {seen} of {len(masks)} frames"
 

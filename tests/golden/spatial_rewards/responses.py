@@ -1,4 +1,6 @@
-"""Replies of all kinds, good and bad, as a function of a seed: what official rewards are run on."""
+"""Responses of all kinds, good and bad, as a function of a seed: what official rewards are
+run on.
+"""
 
 import random
 from collections.abc import Iterator
@@ -56,7 +58,7 @@ SAID = {
     "regression": ("3", "3.0", "3.14", "1,500", "about 4", "-3", "inf", "nan", "", "4.5", "12"),
     "OCR": (*TEXTS, "EXIT", "the car red", "no parking at any time now"),
 }
-TRUTHS = {
+GROUND_TRUTHS = {
     "multiple choice": ("A", "B", "C"),
     "numerical": ("3", "3.14", "1500", "20", "4.5"),
     "regression": ("3", "3.14", "1500", "20"),
@@ -85,7 +87,9 @@ MAPS = (
 
 
 def cases(seed: int, number: int) -> Iterator[dict[str, Any]]:
-    """`number` questions with a reply each: kind, truth, whether there is a map, reply."""
+    """`number` questions with a response each: kind, ground truth, whether there is a map,
+    response.
+    """
     draws = random.Random(seed)
 
     def one(of: Any) -> Any:
@@ -93,16 +97,22 @@ def cases(seed: int, number: int) -> Iterator[dict[str, Any]]:
 
     for _ in range(number):
         kind = one(KINDS)
-        yield {"kind": kind, "truth": one(TRUTHS[kind]), "reply": _reply(kind, one, draws.random)}
+        yield {
+            "kind": kind,
+            "ground_truth": one(GROUND_TRUTHS[kind]),
+            "response": _response(kind, one, draws.random),
+        }
 
 
-def _reply(kind: str, one: Any, chance: Any) -> str:
+def _response(kind: str, one: Any, chance: Any) -> str:
     if chance() < 0.2:
         return "".join(one(NOISE) for _ in range(int(chance() * 24)))
     inside = one(MAPS)
     thought = f"so <map>{inside}</map>" if chance() < 0.6 else "so"
-    reply = f"<think>{thought}</think>{one(('', chr(10), ' x '))}<answer>{one(SAID[kind])}</answer>"
+    response = (
+        f"<think>{thought}</think>{one(('', chr(10), ' x '))}<answer>{one(SAID[kind])}</answer>"
+    )
     if chance() < 0.2:
-        start = int(chance() * len(reply))
-        reply = reply[:start] + one(NOISE) + reply[start + int(chance() * 4) :]
-    return reply
+        start = int(chance() * len(response))
+        response = response[:start] + one(NOISE) + response[start + int(chance() * 4) :]
+    return response

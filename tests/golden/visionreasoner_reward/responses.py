@@ -1,4 +1,5 @@
-"""Replies good and bad, drawn from a seed: what the official rewards and ours are both asked about.
+"""Responses good and bad, drawn from a seed: what the official rewards and ours are both asked
+about.
 
 Only numbers of `random.Random` are used whose values are the same in every version of Python.
 """
@@ -12,7 +13,9 @@ WORDS = ("the cup", "left of", "it is red", "so", "a dog", "I compare", "bbox", 
 
 
 def cases():
-    """(reply in VisionReasoner's form, its truth, reply in Seg-Zero's form, its truth)."""
+    """(response in VisionReasoner's form, its ground truth, response in Seg-Zero's form, its ground
+    truth).
+    """
     random = Random(SEED)
     for _ in range(COUNT):
         meant = [thing(random) for _ in range(1 + below(random, 4))]
@@ -150,7 +153,7 @@ def thought(random):
 
 
 def spoilt(random, think, answer):
-    """A whole reply; three of ten are not as they should be."""
+    """A whole response; three of ten are not as they should be."""
     good = f"<think>{think}</think>{('', ' ', chr(10))[below(random, 3)]}<answer>{answer}</answer>"
     if chance(random, 0.7):
         return good

@@ -1,10 +1,10 @@
-"""Answers as objects to write: what a perfect reply would name, in pixels of the picture.
+"""Answers as objects to write: what a perfect response would name, in pixels of the image.
 
 Where a benchmark tells objects apart, they are its own: one that is seen in two places is one, two
 that touch are two. Elsewhere the connected parts of a mask stand for them.
 
-What is written says the whole truth. What is taught and rewarded is `without_specks`: a stray pixel
-of an annotation is no object to find.
+What is written says the whole ground truth. What is taught and rewarded is `without_specks`: a
+stray pixel of an annotation is no object to find.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -98,7 +98,7 @@ def parts(mask: Rle, *, most: int = MAX_OBJECTS) -> list[Item]:
     for label in order[:most]:
         left, top, width, height = (int(number) for number in numbers[label, :4])
         inside = np.asarray(labels)[top : top + height, left : left + width] == label
-        # Outside the picture is outside the part: pad, so that its border is an edge.
+        # Outside the image is outside the part: pad, so that its border is an edge.
         depth = cv2.distanceTransform(np.pad(inside, 1).astype(np.uint8), cv2.DIST_L2, 5)
         row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
         point = Point(float(left + int(column) - 1), float(top + int(row) - 1))

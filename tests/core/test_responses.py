@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ParseError
-from harness.replies import finite_numbers, loads_lenient, loads_strict, storable, tagged
+from harness.responses import finite_numbers, loads_lenient, loads_strict, storable, tagged
 
 
 def test_the_first_tag_wins():

@@ -1,16 +1,18 @@
-"""What a chat completion says: the reply, its tokens, and whether it is of the model asked for."""
+"""What a chat completion says: the response, its tokens, and whether it is of the model
+asked for.
+"""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from harness.errors import ModelError, UsageError
-from harness.model import ChatReply, ChatRequest
+from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.broken import refuse_broken
 from harness.models.backends.known import Known
 from harness.models.backends.openai_http import TryAgain
 from harness.models.backends.stops import until_stop
-from harness.replies import storable
+from harness.responses import storable
 
 FILTERED = "content_filter"
 DATED = re.compile(r"[-@](20\d\d-?\d\d-?\d\d|[01]\d[0-3]\d|0\d\d)")
@@ -19,16 +21,16 @@ UNNAMED = "@main"
 LISTED = 5  # models of a server that an error names
 
 
-def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known) -> ChatReply:
-    """The reply in a chat completion.
+def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known) -> ChatResponse:
+    """The response in a chat completion.
 
     Reasoning that the server has taken out of the text is put back in `<think>` tags, which the
-    grammars read. No text at all is an empty reply, which no grammar has.
+    grammars read. No text at all is an empty response, which no grammar has.
 
     Raises:
         TryAgain: it is no chat completion.
-        ModelError: a filter of the server has withheld the reply, or the rest of it; or the logits
-            were no numbers.
+        ModelError: a filter of the server has withheld the response, or the rest of it; or the
+            logits were no numbers.
     """
     try:
         choice = answer["choices"][0]
@@ -42,7 +44,7 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
         raise TryAgain(f"an answer without a message ({type(error).__name__})") from error
     if ended == FILTERED:
         raise ModelError(
-            "reply",
+            "response",
             expected="all that the network says",
             found=f"a content filter of the server (finish_reason {FILTERED})",
             fix="The network's own words are had from a server without one.",
@@ -50,14 +52,14 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
     said = f"<think>{thoughts}</think>{text}" if thoughts else text
     refuse_broken(text or thoughts, cut=ended == "length", request=request)
     prompt, completion = _counts(answer.get("usage"))
-    reply = ChatReply(
+    response = ChatResponse(
         text=f"{request.prefix}{said}",
         prompt_tokens=prompt or 0,
         completion_tokens=network.count_tokens(said) if completion is None else completion,
         cut=ended == "length",
         canvases=network.canvases(request),
     )
-    return until_stop(reply, request)
+    return until_stop(response, request)
 
 
 def _counts(usage: Any) -> tuple[int | None, int | None]:
@@ -80,7 +82,7 @@ def check_model(name: Any, *, wanted: str, url: str) -> None:
     if not (name.startswith(wanted) and DATED.fullmatch(name[len(wanted) :])):
         raise UsageError(
             f"server {url}",
-            expected=f"replies of {wanted}",
+            expected=f"responses of {wanted}",
             found=f"one of {storable(name, 100)}",
             fix="Give its own name as model=.",
         )

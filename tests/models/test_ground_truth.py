@@ -1,4 +1,4 @@
-"""Objects of the truth: instances where known, else connected parts; both without specks."""
+"""Objects of the ground truth: instances where known, else connected parts; both without specks."""
 
 import numpy as np
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.masks import Rle
 from harness.models.grammar import MAX_OBJECTS, Item
-from harness.models.truth import objects_in, objects_of, parts, taught
+from harness.models.ground_truth import objects_in, objects_of, parts, taught
 from harness.types import Answer, AnswerForm, Box, Point
 
 SIZE = (60, 40)  # width, height
@@ -20,7 +20,7 @@ def area(*boxes):
 
 
 def meant(*instances):
-    """The truth of objects, each a list of one mask a frame."""
+    """The ground truth of objects, each a list of one mask a frame."""
     frames = zip(*instances, strict=True)
     masks = tuple(first.union(*others) for first, *others in frames)
     return Answer(masks=masks, instances=tuple(map(tuple, instances)))
