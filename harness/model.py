@@ -386,7 +386,9 @@ class ChatResponse:
     in_vain: str = ""
     """Why this is the first response although it was asked again; empty: it is the second one."""
 
-    def calls_of(self, request: ChatRequest) -> tuple[tuple[ChatRequest, "ChatResponse | None"], ...]:
+    def calls_of(
+        self, request: ChatRequest
+    ) -> tuple[tuple[ChatRequest, "ChatResponse | None"], ...]:
         """Return every call that led to this response to `request`, with what came back."""
         return self.calls or ((request, self),)
 

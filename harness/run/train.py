@@ -102,7 +102,7 @@ def train(
     manifest = manifest_of(trainer, tasks, model, listed, options, faults)
     before = (trained_by(model) or []) if main else []
     if main and (options.refuse is not None or not (out / SAMPLES).exists()):
-        listed = _pictured(tasks, listed, options.progress)
+        listed = _with_hashes(tasks, listed, options.progress)
     if main and options.refuse is not None:
         options.refuse([*(row for rows in listed for row in rows), *before])
     try:
@@ -255,7 +255,7 @@ def _listed(task: Task) -> list[Trained]:
     return rows
 
 
-def _pictured(
+def _with_hashes(
     tasks: Sequence[Task], listed: Sequence[Sequence[Trained]], progress: TrainingProgress
 ) -> list[list[Trained]]:
     """The rows with the hashes of their images, each of which is decoded for that."""

@@ -136,7 +136,7 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
     if not known:
         return Overlap(sum(1 for _ in chosen.samples(task)), 0, 0, ())
     seen = {row.same_sample for row in known}
-    pictured = {row.same_image for row in known}
+    images = {row.same_image for row in known}
     n_total, same, shared = 0, [], []
     others: dict[str, Trained] = {}
     for sample in chosen.samples(task):
@@ -144,7 +144,7 @@ def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = N
         n_total += 1
         if row.same_sample in seen:
             same.append(row.id)
-        if row.same_sample in seen or row.same_image in pictured:
+        if row.same_sample in seen or row.same_image in images:
             shared.append(row.id)
         else:
             others[row.id] = row

@@ -53,26 +53,36 @@ def _switch(prefix: str) -> list[Markup]:
         if index == 0:
             attributes["checked"] = None
         buttons.append(element("input", attributes))
-        buttons.append(element("label", {"for": f"{prefix}-{view}"}, view.capitalize()))
+        buttons.append(element("label", {"for": f"{prefix}-{view}"}, _said(view).capitalize()))
     legend = element(
         "span",
         {"class": "legend"},
-        element("i", {"class": "swatch ground truth"}),
-        "ground_truth",
+        element("i", {"class": "swatch ground_truth"}),
+        "ground truth",
         element("i", {"class": "swatch prediction"}),
         "prediction",
     )
     return [*buttons, legend]
 
 
+def _said(view: str) -> str:
+    """The view's name in words."""
+    return view.replace("_", " ")
+
+
 def _figure(exhibit: Exhibit, headline: str) -> Markup:
     lines = [
-        ("GroundTruth", exhibit.ground_truth),
+        ("Ground truth", exhibit.ground_truth),
         ("Answer", exhibit.answer),
         ("Failure", exhibit.failure),
     ]
     said = [
-        element("div", {"class": name.lower()}, element("dt", {}, name), element("dd", {}, cut(t)))
+        element(
+            "div",
+            {"class": name.lower().replace(" ", "_")},
+            element("dt", {}, name),
+            element("dd", {}, cut(t)),
+        )
         for name, t in lines
         if t
     ]
@@ -110,7 +120,7 @@ def _images(exhibit: Exhibit) -> Markup:
             {
                 "src": uri,
                 "class": " ".join(f"of-{view}" for view in views),
-                "alt": f"{exhibit.sample}: {' and '.join(views)}",
+                "alt": f"{exhibit.sample}: {' and '.join(map(_said, views))}",
                 "decoding": "async",
             },
         )

@@ -27,9 +27,9 @@ def without_number(caption: str, number: int) -> str:
     ("five-piece", "5pcs"); longer numbers and words that contain it stay.
 
     >>> without_number("Five red apples on a table", 5)
-    'How many are there? The image shows: "… red apples on a table"'
+    'How many are there? The picture shows: "… red apples on a table"'
     >>> without_number("SET OF 10 often-used icons (10pcs, 100 colours)", 10)
-    'How many are there? The image shows: "SET OF … often-used icons (…pcs, 100 colours)"'
+    'How many are there? The picture shows: "SET OF … often-used icons (…pcs, 100 colours)"'
     """
     hidden = re.sub(r"\d+", lambda digits: _unless(digits, number), caption.strip())
     words = [*OTHERS.get(number, ()), *WORDS[number : number + 1]]

@@ -67,7 +67,7 @@ def ref_youtube_vos(
     Args:
         data: The folder that holds one folder a benchmark.
         split: `train_dev` is one video of `train` in ten, `train_fit` the others; `valid` has no
-            ground_truth: evaluating it writes the server's submission.zip.
+            ground truth: evaluating it writes the server's submission.zip.
         protocol: `rvos/mevis`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)

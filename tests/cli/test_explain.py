@@ -93,7 +93,7 @@ def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(
     assert "In which stretch of the video" in shown["prompt 1 to 5"]
     assert f"from {times[2]:.1f} s to {times[3]:.1f} s" in shown["prompt 6 to 10"]
     assert shown["prompt 11"].startswith(
-        f"The first image is the target frame, at {times[3]:.1f} s"
+        f"The first picture is the target frame, at {times[3]:.1f} s"
     )
     assert shown["response 11"] == ANSWER and shown["parse"][0]["frame"] == 3
     target, *beside = shown["shown 11"].split("; ")
@@ -107,7 +107,7 @@ def test_media_that_are_not_the_samples_own_are_named_and_not_drawn(explained, m
         perception(f"altered(images=grey,chat=stored(file={responses}))"), mevis[0]
     )
     assert "of another medium, grey/" in shown["shown 11"]
-    assert shown["prompt 11"].startswith("The first image is the target frame")
+    assert shown["prompt 11"].startswith("The first picture is the target frame")
     height = sample_height(mevis[0])
     assert image.shape[0] == 2 * (height + 8)  # ground truth and prediction, and no third row
 

@@ -114,12 +114,12 @@ def test_the_switch_shows_another_image(path, tmp_path):
         .filter((image) => getComputedStyle(image).display !== 'none')
         .map((image) => image.className).join();
       const before = shown();
-      gallery.querySelector('input.view-ground truth').click();
+      gallery.querySelector('input.view-ground_truth').click();
       document.title = before + ' then ' + shown();
     """
     document, console = after(path, script, tmp_path)
     assert console == []
-    assert "<title>of-prediction then of-ground truth</title>" in document
+    assert "<title>of-prediction then of-ground_truth</title>" in document
 
 
 def test_the_policy_stops_a_script_that_is_not_ours(path, tmp_path):

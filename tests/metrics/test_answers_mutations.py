@@ -111,10 +111,10 @@ MUTATIONS = {
         "else (predicted - ground_truth) / ground_truth",
     ),
     "MRA: sum": ("numeric", "TOLERANCES) / len(TOLERANCES)", "TOLERANCES) / 1"),
-    "MRA: zero ground_truth": (
+    "MRA: zero ground truth": (
         "numeric",
-        "abs(predicted - ground_truth) if ground_truth == 0",
-        "1.0 if ground_truth == 0",
+        "abs(predicted - ground_truth)\n        if ground_truth == 0",
+        "1.0\n        if ground_truth == 0",
     ),
     "relative: not clamped": (
         "numeric",

@@ -90,8 +90,8 @@ MUTATIONS = {
     ),
     "costs: first response only": (
         "efficiency",
-        "for response in prediction.responses)",
-        "for response in prediction.responses[:1])",
+        "for response in prediction.responses\n",
+        "for response in prediction.responses[:1]\n",
     ),
     "reasoning: with spaces": ("efficiency", "[0].strip())", "[0])"),
     "reasoning: the last": (

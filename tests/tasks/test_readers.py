@@ -137,7 +137,7 @@ def asked(split: str, row: dict[str, Any]) -> str:
         return f"How many {row['label']} are there in this image?"
     if split == "countbench":
         hidden = row["text"].replace(NUMBER_WORDS[row["count"]], "…")
-        return f'How many are there? The image shows: "{hidden}"'
+        return f'How many are there? The picture shows: "{hidden}"'
     return str(row["text"])
 
 

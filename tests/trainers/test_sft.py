@@ -597,7 +597,7 @@ def test_a_rationale_of_the_benchmark_comes_first(model, task):
 
 def test_places_are_named_by_thirds_of_the_canvas():
     corners = [Item(Box(x, y, x + 10, y + 10)) for y in (0, 40, 80) for x in (0, 40, 80)]
-    assert about_objects([], (90, 90)) == "Nothing in the image is meant."
+    assert about_objects([], (90, 90)) == "Nothing in the picture is meant."
     assert about_objects(corners[4:5], (90, 90)) == "One object is meant: in the middle."
     text = about_objects(corners, (90, 90))
     assert text.startswith("9 objects are meant: at the upper left, at the top, at the upper right")
