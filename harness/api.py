@@ -127,7 +127,7 @@ def evaluate(
     workers: int = 1,
     restart: bool = False,
 ) -> Run:
-    """Predict and score every sample; resume what is there. As `harness eval`.
+    """Predict and score every sample, or resume an earlier run, like `harness eval`.
 
     Args:
         task: Of `load_task`, or built by hand.
@@ -233,7 +233,7 @@ def score(
 
 
 def read_run(folder: str | Path) -> Run:
-    """Open a run: `manifest` says what was asked, `results` holds the numbers.
+    """Open a run: `manifest` holds its configuration, `results` its numbers.
 
     Raises:
         StoreError: it is no run folder, or one of another version.

@@ -1,10 +1,10 @@
-"""How a checkpoint is to be asked, in a file beside its weights, as `generation_config.json` is.
+"""Inference settings of a checkpoint, in a file beside its weights, like `generation_config.json`.
 
     {"version": 1, "model": "dr2seg(form=sam2,canvas=168,prompt=short,frames=8,…)"}
 
-The model is the one that training asked or, where `--eval-model` names one, that evaluates. Its
-arguments are the options that the plugin declares as `harness.options.Carried`, those that nobody
-gave with the defaults of that day.
+The model is that of `--eval-model`, else the one that was trained. Its arguments are the options
+that the plugin declares as `harness.options.Carried`; options that were not given are recorded with
+the defaults of that day.
 """
 
 import inspect
@@ -22,11 +22,11 @@ LARGEST = 2**20  # bytes; ours have some hundred
 
 
 def write(folder: Path, model: Spec) -> None:
-    """Write how a checkpoint is to be asked.
+    """Write the inference settings of a checkpoint.
 
     Args:
-        folder: The checkpoint's, or an adapter's.
-        model: What it was asked by; only its name and the options that are carried are kept.
+        folder: The folder of the checkpoint, or of an adapter.
+        model: The model of the training; only its name and its carried options are written.
     """
     known = {**_defaults(model.name), **model.arguments}
     kept = {name: known[name] for name in known if name in _carried(model.name)}
@@ -72,6 +72,6 @@ def _carried(name: str) -> frozenset[str]:
 
 
 def _defaults(name: str) -> dict[str, Value]:
-    """The defaults of a model plugin's options, in their order."""
+    """Return the defaults of a model plugin's options, in their order."""
     parameters = inspect.signature(plugins.load("models", name)).parameters
     return {one.name: one.default for one in parameters.values() if one.default is not one.empty}

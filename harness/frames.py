@@ -133,7 +133,7 @@ def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indic
 def frame_rate(times: Times) -> float:
     """Return the average number of frames a second; 1 for a single frame.
 
-    A rate such as 30000/1001 comes out as that quotient, so that counts do not hang on the last
+    A rate such as 30000/1001 comes out as that quotient, so that counts do not depend on the last
     bit of a time.
 
     >>> frame_rate([index / 29.97002997 for index in range(1000)])
@@ -263,8 +263,8 @@ PUBLISHED: Mapping[str, str] = MappingProxyType(
 """Rules by the name of the method, evaluation or benchmark that published them.
 
 Video-STR: at most 16 frames of 128 · 28² pixels in training, 32 of 448 · 28² in evaluation (arXiv
-text). How many of 16 it does not say: it descends from SpaceR's code, whose rule stands for it.
-"""
+text). Its rule below 16 frames is not given: it descends from SpaceR's code, whose rule is used
+here."""
 
 
 def frame_policy(asked: "int | str | Spec") -> FramePolicy:

@@ -59,8 +59,8 @@ class Scale:
 class Rubric:
     """Rule for judging an answer, from a TOML file: a prompt, and a scale of whole grades.
 
-    Without a scale the judge is not shown the ground truth, and its response is no grade but an
-    answer of its own, which the task's scorer compares with the ground truth.
+    Without a scale the judge does not see the ground truth. Its response is then not a grade but an
+    answer, which the task's scorer compares with the ground truth.
     """
 
     reference: str

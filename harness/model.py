@@ -209,8 +209,17 @@ class Staged(Model, Generic[Said]):
 class ResponseReader(Protocol):
     """A model that can read responses it did not write: stored ones, or perfect ones."""
 
-    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
-        """Parse, rescale and segment exactly as for its own responses."""
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
+        """Parse, rescale and segment exactly as for its own responses.
+
+        Args:
+            query: The question.
+            responses: One a form of answer.
+            calls: Those that the responses are from, where a record has them: pixels are those of
+                the canvas in it, whatever this model's own network would see.
+        """
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
         """The responses that say `answer` in this model's grammar and coordinates."""

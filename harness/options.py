@@ -1,11 +1,11 @@
-"""Options that several plugins share are declared once, as the fields of a dataclass.
+"""Options of several plugins, declared once as the fields of a dataclass.
 
     @with_options(Composition, max_new_tokens=2048)
     def visionreasoner(parts: Composition, *, canvas: Carried[int] = 840) -> PromptedModel: …
 
-A SPEC gives `canvas` and every field of `Composition` side by side; the function is handed the
-fields as one value. `Carried` marks the options that a checkpoint carries: how its network is asked
-and what it is shown, which evaluation does as training did.
+A SPEC gives `canvas` and every field of `Composition` side by side; the function gets the fields as
+one value. `Carried` marks the options that a checkpoint carries: the prompt and the input of its
+VLM, which must be the same in evaluation as in training.
 """
 
 import inspect

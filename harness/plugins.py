@@ -1,8 +1,9 @@
-"""Find and build plugins: ours and other people's, the same way, imported only when asked for.
+"""Find and build plugins, built-in and third-party, the same way; each is imported at its first
+use.
 
-A plugin is an entry point in a group `harness.<kind>` whose object is a function that returns the
-thing. Its keyword-only parameters are what a SPEC may give; their annotations say how values are
-converted, so that a wrong type or a mistyped key is an error that names the nearest right one.
+A plugin is an entry point in a group `harness.<kind>` whose object is a function that builds it.
+Its keyword-only parameters are the arguments of a SPEC; values are converted by their annotations,
+so that a wrong type or a mistyped key is an error that names the nearest right one.
 """
 
 import types

@@ -69,7 +69,7 @@ class Problem:
 class Task:
     """A named, versioned set of samples and the way to score them.
 
-    `samples` is called anew for each pass and yields the same samples in the same order; it reads
+    `samples` is called again for each pass and yields the same samples in the same order; it reads
     as it goes, and decodes no image.
     """
 
@@ -137,7 +137,7 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
     """Return the same task with further metrics; its headline and ceiling do not change.
 
     Raises:
-        UsageError: a name is taken, or a cost is asked for where the headline does not fit.
+        UsageError: a name is taken, or a cost needs another kind of headline.
     """
     if not extras:
         return task

@@ -69,7 +69,7 @@ class Trainer(ABC):
     """
 
     needs_model: ClassVar[bool] = False
-    """Whether it is refused without a model, before anything is read or written."""
+    """True if the trainer is refused without a model, before anything is read or written."""
 
     if TYPE_CHECKING:  # see `harness.model.Model`
 

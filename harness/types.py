@@ -211,7 +211,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What one call sent a network."""
+    """The request of one call of a network."""
 
     text: str
     system: str | None = None
@@ -219,7 +219,7 @@ class Request:
     prefix: str = ""
     """The beginning of the response that the network was made to go on from."""
     temperature: float | None = None
-    """What the response was drawn at; None: at the backend's own."""
+    """Sampling temperature; None: the backend's default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,7 @@ class Call:
 
     request: Request
     key: str = ""
-    """What sampling is keyed by, after the query's id: the form, the vote, `:again`."""
+    """Key of the sampling, after the query's id: the form, the vote, `:again`."""
     response: str | None
     """Raw text, its prefix included; None: the network failed."""
 
@@ -245,7 +245,7 @@ class ParsedObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What the grammar read in the response for one form of answer, or why it read nothing.
+    """Parsed content of a response for one form of answer, or the reason why there is none.
 
     Letters, numbers and texts stand in the prediction's answer.
     """

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError
 from harness.leaderboards.images import say, views
+from harness.leaderboards.request_log import request_log
 from harness.leaderboards.runs import plugin_errors, task_of
 from harness.record import Run
 from harness.scores import Corpus, Metric, UnitScore, quotient
@@ -52,6 +53,8 @@ class Exhibit:
     failure: str
     """Kind and message of a failure; empty for an answer."""
     responses: tuple[str, ...]
+    requests: Mapping[str, str] = field(default_factory=dict)
+    """Texts and frames that networks were sent, by the numbers of the calls."""
     views: Mapping[str, str] = field(default_factory=dict)
     """`image`, `ground_truth` and `prediction` as data URIs, as far as they can be drawn."""
     wide: bool = False
@@ -79,7 +82,8 @@ def galleries(
     Args:
         runs: Runs of the same task, split and protocol.
         units: The scores of each run.
-        metrics: The headline last, before it what it is derived from; empty if it is not known.
+        metrics: The headline last, after the metrics that it is derived from; empty if it is not
+            known.
         data_root: Where the data lies now, if not where it lay then.
         picks: How many of each standing to show; 0 for no gallery.
     """
@@ -205,6 +209,9 @@ def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str
         answer=say(prediction.answer) if prediction and prediction.answer else "",
         failure=f"{failure.kind}: {failure.message}" if failure else "",
         responses=prediction.responses if prediction else (),
+        requests=request_log(sample.query if sample else None, prediction.calls)
+        if prediction
+        else {},
         views=drawn,
         wide=sample is not None and any(len(media) > 1 for media in sample.query.media[:1]),
     )

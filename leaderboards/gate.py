@@ -8,8 +8,8 @@ few samples passes almost anything.
 
 A loss is significant if its p value by Holm's correction over the tasks of the baseline is at most
 `1 - level`, so that a model that did not change fails no more often with more tasks. A candidate
-cannot hide a loss behind further tasks of its own, which are not looked at. Where so few groups
-differ that no p value is small enough, the second rule still sees that all of them got worse.
+cannot hide a loss behind further tasks, which are ignored. Where so few groups differ that no p
+value is small enough, the second rule still sees that all of them got worse.
 
 Headlines and answers are two families of tests, each at `level`. The tests are two-sided and only
 losses fail, which is half of `1 - level` for either family, so that both together keep to

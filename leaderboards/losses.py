@@ -65,14 +65,14 @@ def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
 def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> float:
     """Return the largest loss that passes without significance.
 
-    That is `max_loss`, or what the comparison can detect where that is more; without an interval
-    nobody knows what it can, and `max_loss` holds.
+    That is `max_loss`, or the detectable loss where that is larger; without an interval the
+    detectable loss is not known, and `max_loss` holds.
 
     Args:
         comparison: Of one task.
         max_loss: The gate's limit.
-        tasks: How many comparisons the gate makes of this kind. What one of them can detect is at
-            `1 - level` divided by them, so that more tasks do not make more false alarms.
+        tasks: Number of comparisons of this kind that the gate makes. The detectable loss is at `1
+            - level` divided by it, so that more tasks do not make more false alarms.
     """
     if comparison is None or comparison.interval is None:
         return max_loss

@@ -1,9 +1,8 @@
 """Names for rows: a model's own, and for models with the same name the settings that differ.
 
 Rows of one model with other settings (its SPEC) get the fewest settings by which all of them
-differ, with the shortest text: `qwen_vl/locate(segmenter=sam2)`. Runs that their SPECs do not set
-apart, but stand in one table, get their seed, commit or device, or else a number in the order in
-which they were given.
+differ, with the shortest text: `qwen_vl/locate(segmenter=sam2)`. Runs in one table with equal SPECs
+get their seed, commit or device, or else a number in the order in which they were given.
 """
 
 from collections import Counter

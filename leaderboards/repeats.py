@@ -65,9 +65,9 @@ def repeats(
     """Read runs that differ in nothing but seeds.
 
     Args:
-        runs: Run folders, or folders of them, which are sorted into trainings by what the models
-            say of themselves (everything but their `seed`); or by training, where that is known
-            better. Each training needs equally many runs.
+        runs: Run folders, or folders of them, which are grouped into trainings by the models'
+            descriptions (everything but their `seed`), or given by training. Each training needs
+            equally many runs.
         metric: Default: the headline.
         ks: For pass@k or the best of k; default: 1, 2, 4, … up to the number of decodings.
         level: Of all intervals.

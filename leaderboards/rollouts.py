@@ -140,9 +140,9 @@ def drawn(
 
     Args:
         group: Without images.
-        sample: What it is of.
-        ground_truth: What is drawn as the ground truth on a frame: boxes, and points if there are
-            no boxes, in pixels of the original image.
+        sample: The sample of the image.
+        ground_truth: The ground truth to draw on a frame: boxes, and points if there are no boxes,
+            in pixels of the original image.
         said: The target in words.
     """
     known = replace(group, question=sample.query.text, ground_truth=said)

@@ -194,7 +194,7 @@ COPIED = (
 def _says_nothing(results: Mapping[str, Any]) -> bool:
     """Return True if the model gave no answer at all, not even a wrong one: it then has no score.
 
-    A response that cannot be read is an answer of its own, and stays the failure that it is.
+    An unreadable response is an answer too, and counts as its kind of failure.
     """
     silent = results["failures"].get(FailureKind.MODEL, 0)
     return bool(results["n_scored"] == 0 and silent == results["n_total"])

@@ -45,9 +45,9 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
     Stored payloads of a corpus are merged and its function called; no network is run.
 
     Args:
-        run: Whose `results.json` is looked at.
+        run: The run whose `results.json` is read.
         units: Its scores.
-        metrics: The metric last, before it what it is derived from.
+        metrics: The metric last, after the metrics that it is derived from.
 
     Raises:
         StoreError: `results.json` says something else.
@@ -138,7 +138,7 @@ def metrics_for(
     """Return metric `name` and the metrics it derives from, as at the time of scoring.
 
     The data is not needed where the task's module lists its protocols in `PROTOCOLS`, as ours do,
-    or where the metric is a plain quotient. What is found must give the recorded number.
+    or where the metric is a plain quotient. The metrics must give the recorded number.
 
     Raises:
         HarnessError: the task must be built, and cannot be.

@@ -42,6 +42,7 @@ from harness.responses import storable
 from harness.types import (
     Answer,
     AnswerForm,
+    Call,
     Failure,
     FailureKind,
     Parsed,
@@ -271,16 +272,20 @@ class PromptedModel(Staged[Asked]):
         reading = self.reading(query, [response.text for response in asked.responses])
         return lambda: asked.counted(reading())
 
-    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
         """Read responses, one a form of the query, in the order of its forms.
 
         What is read is the text as it can be stored, so that reading it again from a record gives
         the same answer. A product of forms is answered as far as its responses can be read; notes
         say which could not.
         """
-        return self.reading(query, responses)()
+        return self.reading(query, responses, calls)()
 
-    def reading(self, query: Query, responses: Sequence[str]) -> Pending[Prediction]:
+    def reading(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Pending[Prediction]:
         """`read` in two steps: objects are segmented at once, and propagated by what it returns."""
         texts = tuple(storable(response) for response in responses)
         parts: list[Pending[Answer]] = []
@@ -291,7 +296,7 @@ class PromptedModel(Staged[Asked]):
             problems = [f"expected {len(query.forms)} responses, found {len(texts)}"]
         for form, text in zip(query.forms, texts, strict=False):
             try:
-                part, read, repairs = self._part(query, form, text)
+                part, read, repairs = self._part(query, form, text, calls)
             except ParseError as error:
                 problems.append(f"{form}: {error}")
                 parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
@@ -369,7 +374,13 @@ class PromptedModel(Staged[Asked]):
             self.meaning, request.media[0].size, seen=lambda: self.chat.canvas(request)
         )
 
-    def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
+    def _canvas(self, query: Query, form: AnswerForm, calls: Sequence[Call] = ()) -> Canvas:
+        """The canvas that the record of the calls has, or else this model's own."""
+        key = "" if len(query.forms) == 1 else f":{form}"
+        own = (call.request for call in calls if call.key in (key, f"{key}:again"))
+        seen = [request.shown[0].canvas for request in own if request.shown]
+        if seen and (size := seen[-1]) is not None:
+            return Canvas.of(self.meaning, query.size, seen=lambda: size)
         return self.canvas(self._request(query, form))
 
     def _usage(self, query: Query, responses: Sequence[str]) -> Usage:
@@ -383,7 +394,7 @@ class PromptedModel(Staged[Asked]):
         )
 
     def _part(
-        self, query: Query, form: AnswerForm, response: str
+        self, query: Query, form: AnswerForm, response: str, calls: Sequence[Call]
     ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
         if form not in LOCATED:
             answer = self.words.read(query, form, response)
@@ -391,7 +402,7 @@ class PromptedModel(Staged[Asked]):
         said = self.prompt.parse(response)
         if said.error is not None:
             raise ParseError(said.error)
-        start, canvas = self._start(query, form, said), self._canvas(query, form)
+        start, canvas = self._start(query, form, said), self._canvas(query, form, calls)
         items = [canvas.to_image(item) for item in said.items]
         parsed = Parsed(
             form=form,

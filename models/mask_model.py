@@ -27,6 +27,7 @@ from harness.types import (
     Call,
     Failure,
     FailureKind,
+    Parsed,
     Prediction,
     Query,
     Usage,
@@ -172,12 +173,15 @@ class MaskModel(Staged[Emitted]):
         texts = tuple(storable(one.text) for one in responses)
         usage = _usage(query, responses)
         parts: list[Pending[Answer]] = []
+        parsed: list[Parsed] = []
         problems: list[str] = []
         for form, response, text in zip(query.forms, responses, texts, strict=True):
             try:
                 parts.append(self._part(query, form, response, text))
+                parsed.append(Parsed(form=form))
             except ParseError as error:
                 problems.append(f"{form}: {error}")
+                parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
             except ModelError as error:
                 return failed(query, FailureKind.MODEL, str(error), responses=texts, usage=usage)
         return Prediction(
@@ -185,6 +189,7 @@ class MaskModel(Staged[Emitted]):
             answer=whole(parts) if parts else None,
             failure=None if parts else Failure(FailureKind.PARSE, "; ".join(problems)),
             responses=texts,
+            parsed=tuple(parsed),
             usage=usage,
             notes=tuple(problems) if parts else (),
         )

@@ -1,4 +1,4 @@
-"""What every training does beside its steps: tell what they came to, evaluate, stop.
+"""Frame of every training beside its steps: curve, evaluations, interruption.
 
 `sft` (on TRL) and `grpo` (a loop of its own) share it: the curve, the loggers that are named, the
 evaluations while training, Ctrl-C, and the few words that processes exchange.

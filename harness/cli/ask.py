@@ -41,7 +41,7 @@ def require(arguments: Namespace, **options: str) -> None:
     """Raise UsageError that names all options without a value at once.
 
     Args:
-        arguments: What was typed.
+        arguments: The parsed command line.
         options: What each option is for, by its name.
     """
     lacking = {

@@ -1,4 +1,4 @@
-"""A checkpoint is asked as its training asked it, unless told otherwise."""
+"""Settings of `--model` from its checkpoint: those of the training, unless the SPEC has others."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,29 +13,29 @@ from harness.responses import storable
 from harness.spec import Spec, Value, parse
 
 NETWORK = ("backend", "chat")
-"""Arguments whose SPEC names the network that is asked. A segmenter or a sampler has a checkpoint
-too, whose training says nothing of how the model is asked."""
+"""Arguments whose SPEC names the VLM that answers. A segmenter or a sampler has a checkpoint too,
+but its training does not decide how the VLM is prompted."""
 READER = "model"
-"""The argument by which a model, such as `replay`, names another that reads its responses."""
+"""Argument by which a model, such as `replay`, names another model that reads its responses."""
 SHOWN = 600  # characters of arguments that a note shows
 
 
 class Carried(NamedTuple):
-    """What a network's checkpoint says, and the SPEC that asks it does not."""
+    """Settings that a checkpoint has and the SPEC lacks."""
 
     weights: str = ""
-    """The argument that names the weights."""
+    """Argument that names the weights."""
     added: Mapping[str, Value] = {}
     lacking: Mapping[str, Value] = {}
     """Arguments that the model does not take."""
 
 
 def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
-    """The SPECs of `--model`, each with what the checkpoint of its network adds.
+    """Return the SPECs of `--model`, each with the settings that the checkpoint of its VLM carries.
 
     Args:
-        texts: As typed.
-        tell: Whether to say on standard error what was added.
+        texts: Values of `--model`.
+        tell: True: print on standard error what was added.
     """
     given = model_specs(texts)
     if tell:
@@ -44,7 +44,9 @@ def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
 
 
 def model_specs(texts: Sequence[str] | None) -> list[Spec]:
-    """The SPECs of `--model`, where a checkpoint that says how it is asked needs no more."""
+    """Return the SPECs of `--model`; the folder of a checkpoint with inference settings is a SPEC
+    too.
+    """
     if not texts:
         return specs(texts, "--model")
     found = ([model_spec(one)] if _is_folder(one) else specs([one], "--model") for one in texts)
@@ -52,7 +54,7 @@ def model_specs(texts: Sequence[str] | None) -> list[Spec]:
 
 
 def model_spec(text: str) -> Spec:
-    """One SPEC, or the one of the model that asks a checkpoint, of which the folder is given.
+    """Return the SPEC of a text, or of the model whose checkpoint lies in a folder.
 
     Raises:
         UsageError: it is neither.
@@ -71,7 +73,7 @@ def model_spec(text: str) -> Spec:
 
 
 def _is_folder(text: str) -> bool:
-    """Whether a text is a checkpoint's folder, and no model's name."""
+    """Return True if a text is a checkpoint's folder, and no model's name."""
     if not text.strip() or text in plugins.installed("models"):
         return False
     try:
@@ -81,10 +83,10 @@ def _is_folder(text: str) -> bool:
 
 
 def as_trained(spec: Spec) -> Spec:
-    """The SPEC, with arguments that it does not name as the checkpoint of its network has them.
+    """Return the SPEC with the settings that it lacks, as the checkpoint of its VLM carries them.
 
-    Those that have the model's defaults are left out. The same holds of a model in it that reads
-    its responses.
+    Settings equal to the model's defaults are left out. The same is done for a model in it that
+    reads responses.
     """
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
@@ -92,7 +94,7 @@ def as_trained(spec: Spec) -> Spec:
 
 
 def tell_taken(given: Sequence[Spec]) -> None:
-    """Say on standard error what `as_trained` adds, each thing once."""
+    """Print on standard error what `as_trained` adds, each setting once."""
     for note in dict.fromkeys(note for spec in given for note in _notes(spec)):
         print(f"note: {note}", file=sys.stderr)
 
@@ -117,14 +119,16 @@ def _notes(spec: Spec) -> Iterator[str]:
 
 
 def _shown(arguments: Mapping[str, Value]) -> str:
-    """Arguments as typed, on one line of a terminal: a file may hold anything."""
+    """Format arguments as typed, on one line of a terminal: a file may hold anything."""
     folded = " ".join(str(Spec("x", arguments))[2:-1].split())
     plain = "".join(char if char.isprintable() else "\ufffd" for char in folded)
     return storable(plain, SHOWN)
 
 
 def _carried(spec: Spec) -> Carried:
-    """What the checkpoint has and the SPEC does not say: what the model takes, and what not."""
+    """Return the settings that a checkpoint has and the SPEC lacks: those the model takes, and
+    others.
+    """
     weights, known = _config(spec)
     if known is None or known.name != spec.name:
         return Carried(weights)
@@ -142,13 +146,15 @@ def _carried(spec: Spec) -> Carried:
 
 
 def _says(spec: Spec, key: str) -> bool:
-    """Whether a SPEC says an argument, itself or in a rule for frames: those have their pixels."""
+    """Return True if a SPEC gives an argument, itself or in a rule for frames, which sets their
+    pixels.
+    """
     ruled = key == "pixels" and isinstance(spec.arguments.get("frames"), (Spec, str))
     return ruled or key in spec.arguments
 
 
 def _innermost(spec: Spec, name: str) -> Value:
-    """An argument as it counts for the network that a SPEC asks: that of the innermost SPEC."""
+    """Return an argument of the innermost SPEC of the VLM that a SPEC names."""
     for part in NETWORK:
         inner = spec.arguments.get(part)
         if isinstance(inner, Spec) and (found := _innermost(inner, name)) is not None:
@@ -157,10 +163,10 @@ def _innermost(spec: Spec, name: str) -> Value:
 
 
 def _config(spec: Spec) -> tuple[str, Spec | None]:
-    """The argument that names the weights that are asked, and how they are to be asked.
+    """Return the argument that names the weights, and the model that they carry settings for.
 
-    An adapter was trained after its base, and so goes before it. Weights that are shipped are no
-    one's own. None where nothing is said.
+    An adapter was trained after its base and takes precedence. Shipped weights carry none. None
+    without settings.
     """
     for name in ("adapter", "checkpoint"):
         named, revision = _innermost(spec, name), _innermost(spec, "revision")
@@ -173,7 +179,7 @@ def _config(spec: Spec) -> tuple[str, Spec | None]:
 
 
 def _folder(kind: str, named: str, revision: str | None) -> Path | None:
-    """The folder that a backend finds; None where there is none, which the backend will say."""
+    """Return the folder that a backend finds; None where there is none: the backend reports it."""
     if kind == "checkpoint" and named in checkpoint.SHIPPED:
         return None
     try:

@@ -77,7 +77,7 @@ def check_parts(spec: Spec) -> None:
     """Make the parts of a model that exist before its checkpoint does.
 
     Raises:
-        HarnessError: one of them cannot be had, or the model takes no such argument.
+        HarnessError: one of them cannot be built, or the model takes no such argument.
     """
     plugins.load("models", spec.name)
     for key, value in spec.arguments.items():

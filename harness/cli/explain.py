@@ -16,13 +16,14 @@ from harness.cli.overlap import compared
 from harness.cli.overlap import lines as mask_lines
 from harness.cli.parsed import lines as part_lines
 from harness.cli.parsed import parsed
-from harness.cli.request_log import requests, seen
 from harness.cli.rollouts import explain_training, is_training
 from harness.errors import StoreError, UsageError, printable
 from harness.interchange import prediction_to_json
 from harness.leaderboards.images import draw, say
+from harness.leaderboards.request_log import request_log
 from harness.leaderboards.runs import task_of
 from harness.media import Frame
+from harness.models.backends.inputs import squashed
 from harness.record import Run
 from harness.run.judging import verdicts_of
 from harness.run.score import selected
@@ -30,7 +31,7 @@ from harness.run.scoring import score_unit
 from harness.scores import to_json
 from harness.store.atomic import write_bytes
 from harness.task import Task
-from harness.types import Answer, Prediction, Sample
+from harness.types import Answer, Call, Prediction, Query, Sample, Shown
 
 FRAMES = 6  # of a video that are drawn
 
@@ -102,7 +103,7 @@ def _called(sample: Sample, prediction: Prediction) -> dict[str, Any]:
         log = {"prompt": "none in the record: no network was called, or it failed"}
         texts: Sequence[str | None] = prediction.responses
     else:
-        log = requests(sample.query, prediction.calls)
+        log = request_log(sample.query, prediction.calls)
         texts = [call.response for call in prediction.calls]
     return log | {
         f"response {number}": "none: the network failed" if text is None else text
@@ -178,7 +179,7 @@ def drawn(sample: Sample, prediction: Prediction) -> Frame:
             ],
         )
     )
-    rows += seen(sample.query, prediction.calls)
+    rows += _seen(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [
         np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
@@ -201,3 +202,23 @@ def _row(
                 )
         images.append(image)
     return overlay.side_by_side(images)
+
+
+def _seen(query: Query, calls: Sequence[Call]) -> list[Frame]:
+    """Draw a row of frames for each of the query's media shown, as large as seen; equal ones once.
+
+    Media of other queries, and altered ones, are not in the record and are left out.
+    """
+    rows = dict.fromkeys(shown for call in calls for shown in call.request.shown)
+    return [
+        overlay.side_by_side(
+            [_as_seen(query.media[one.medium].frame(frame), one) for frame in one.frames]
+        )
+        for one in rows
+        if isinstance(one.medium, int)
+    ]
+
+
+def _as_seen(frame: Frame, shown: Shown) -> Frame:
+    image: Frame = squashed(squashed(frame, shown.resize), shown.canvas)
+    return np.ascontiguousarray(image)

@@ -145,7 +145,7 @@ def _refuse_another(
 ) -> None:
     """Raise StoreError if other files lie there already: two revisions would be mixed.
 
-    A card that names another revision than the one that was fetched is told and not followed.
+    If the card names another revision than the fetched one, that is printed and not followed.
     """
     for source in sources:
         before = known.get(source.repository)

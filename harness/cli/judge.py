@@ -17,7 +17,7 @@ def judge_for(arguments: Namespace, tasks: Sequence[Task]) -> Judge | None:
 
     Raises:
         UsageError: a task needs a judge and none is given, none needs the one that is given, or it
-            cannot be had.
+            cannot be built.
     """
     judged = [task for task in tasks if task.protocol.rubric is not None]
     if arguments.judge is None:
@@ -40,7 +40,7 @@ def build_judge(text: str) -> Judge:
     """Build the judge of a SPEC and check that its name can be recorded.
 
     Raises:
-        UsageError: it cannot be had.
+        UsageError: it cannot be built.
     """
     try:
         judge: Judge = plugins.build("judges", parse(text))

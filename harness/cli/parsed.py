@@ -12,7 +12,7 @@ from harness.types import Answer, Parsed, ParsedObject, Prediction
 
 TAG = re.compile(r"<([a-z_]{1,20})>")
 OWN_LINE = ("think", "answer", "frame")
-"""Tags that stand under a name of their own."""
+"""Tags that are shown under their own names."""
 MAX_TAGS = 6
 
 
@@ -34,7 +34,7 @@ def parsed(prediction: Prediction) -> list[dict[str, Any]]:
 
 
 def _around(response: str) -> dict[str, Any]:
-    """The frame that a response names, its reasoning, and other tags."""
+    """Return the frame that a response names, its reasoning, and other tags."""
     frame, rest = split_frame(response)
     names = dict.fromkeys(TAG.findall(rest[:MAX_TEXT]))
     others = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
@@ -51,7 +51,9 @@ def _object(one: ParsedObject) -> dict[str, Any]:
 
 
 def _said(one: Parsed, answer: Answer | None) -> str | None:
-    """The fields of an answer that are of one form, in words; None of masks and of no answer."""
+    """Return the fields of an answer that belong to one form, in words; None for masks and no
+    answer.
+    """
     if answer is None or one.error:
         return None
     fields = [name for name in SAYS[one.form] if not name.endswith(("masks", "track"))]
@@ -59,7 +61,7 @@ def _said(one: Parsed, answer: Answer | None) -> str | None:
 
 
 def lines(part: Mapping[str, Any]) -> list[str]:
-    """Say one parsed response in words."""
+    """Describe one parsed response in words."""
     text = [part["form"]]
     if part["frame"] is not None:
         text.append(f"frame: {part['frame']}")

@@ -72,8 +72,8 @@ def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[s
     """Return the groups to show, with images where the data is there, and remarks about them.
 
     Raises:
-        StoreError: no rollouts were kept, or none of the sample that is asked for.
-        UsageError: fewer than one group is asked for.
+        StoreError: no rollouts were kept, or none of the given sample.
+        UsageError: fewer than one group is requested.
     """
     most = GROUPS if arguments.groups is None else arguments.groups
     if most < 1:

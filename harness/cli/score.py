@@ -125,7 +125,8 @@ def _score_runs(arguments: Namespace) -> int:
     """Score runs again; exit code 1 if one comes out otherwise than it is recorded."""
     if arguments.format != "jsonl":
         raise UsageError("--format beside RUN", expected="the run's own", found=arguments.format)
-    for option in ("tasks", "model", "name", "subset", "out", "predictions"):
+    of_reader = () if arguments.model else ("name", "out")
+    for option in ("tasks", "subset", "predictions", *of_reader):
         if getattr(arguments, option):
             raise UsageError(f"--{option} beside RUN", expected="the run's own", found="another")
     runs = [Run.open(folder) for folder in arguments.runs]
@@ -137,16 +138,41 @@ def _score_runs(arguments: Namespace) -> int:
         judge = verdicts_of(run) if arguments.judge is None else build_judge(arguments.judge)
         refuse_several(judge, arguments.workers)
         source = JudgedSource(run.manifest["task"]["spec"], root, extras, judge)
-        results, differing = rescore(source, run, processes=arguments.workers)
         key = name if names.count(name) == 1 else str(run.folder)
+        if arguments.model:
+            shown[key] = public(_read_again(arguments, run, source, root))
+            continue
+        results, differing = rescore(source, run, processes=arguments.workers)
         shown[key] = {**public(results), "differs": differing}
         if differing:
             print(
                 f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
                 file=sys.stderr,
             )
-    _show(arguments, runs[0].manifest["model"]["spec"] if len(runs) == 1 else "runs", shown)
-    return int(any(one["differs"] for one in shown.values()))
+    asked = [arguments.model or run.manifest["model"]["spec"] for run in runs]
+    _show(arguments, asked[0] if len(set(asked)) == 1 else "runs", shown)
+    return int(any(one.get("differs") for one in shown.values()))
+
+
+def _read_again(arguments: Namespace, run: Run, source: JudgedSource, root: Path) -> dict[str, Any]:
+    """Score a run's responses as another model reads and segments them."""
+    reader, reader_spec = _reader(arguments, run.folder)
+    spec, subset = run.manifest["task"]["spec"], run.manifest["subset"]
+    name = arguments.name or f"{run.manifest['model']['name']} read by {reader_spec}"
+    submission = Submission(
+        path=run.folder,
+        name=name,
+        reader=reader,
+        reader_spec=reader_spec,
+        seed=run.manifest["seed"],
+        allow_missing=True,
+        data_root=str(root.resolve()),
+        run=run,
+    )
+    folder = None
+    if arguments.out is not None:
+        folder = run_folder(arguments.out, name, spec, subset)
+    return score_file(source.build(), submission, folder=folder, task_spec=spec)
 
 
 def _show(arguments: Namespace, name: str, shown: dict[str, Any]) -> None:

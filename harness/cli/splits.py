@@ -20,11 +20,11 @@ def overlap_of(
     known.
 
     Args:
-        model: The SPEC, whose checkpoints say what they were trained on.
-        task: What is evaluated.
+        model: The SPEC; its checkpoints record their training data.
+        task: The task of the run.
         subset: The name of the part of it.
-        folder: The run's; what was found before is kept in it.
-        anew: Look again, as an earlier run is set aside.
+        folder: The run's folder, which stores the overlap.
+        anew: Compute the overlap again, as an earlier run is set aside.
         strict: Refuse an overlap.
 
     Raises:

@@ -10,7 +10,7 @@ from harness.run.sweep import Sweep, merged
 
 
 def sweep(arguments: Namespace) -> int:
-    """Evaluate a model once for each setting; boards then say how much the score hangs on it."""
+    """Evaluate a model once for each setting; boards then show the score's sensitivity to it."""
     require(arguments, model=MODEL, vary="SETTING=VALUE,VALUE,…", tasks=TASKS, data=ROOT, out=RUNS)
     bases = model_specs(arguments.model)
     if len(bases) != 1:

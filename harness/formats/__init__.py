@@ -10,7 +10,7 @@
 | `sti` | the JSON that STI-Bench's scripts write |
 | `vsi` | `vsibench.json` of thinking-in-space's lmms-eval |
 
-What they hold are responses; whose sample each is, `harness.formats.matching` tells.
+The files hold responses; `harness.formats.matching` assigns each to its sample.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -47,8 +47,8 @@ def read_format(
     Args:
         name: The format.
         path: The file.
-        samples: All of the benchmark's: what is told apart among some may not be among all.
-        asked: The ids of those that are scored; None: all.
+        samples: All samples of the benchmark: an entry may fit one of a part, but several of all.
+        asked: The ids of the samples to score; None: all.
 
     Raises:
         DataError: the file is not in this format, or two responses to one question differ.

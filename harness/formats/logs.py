@@ -105,8 +105,8 @@ def sti(path: Path) -> Iterator[Entry]:
 def tempcompass(path: Path) -> Iterator[Entry]:
     """TempCompass' predictions: by video and aspect, with the question of each.
 
-    The file is called after the format: `multi-choice.json`. What is said is "prediction" or
-    "response", as its eval_multi-choice.py and its siblings have it.
+    The file is named after the format: `multi-choice.json`. The field of the response is
+    "prediction" or "response", as its eval_multi-choice.py and its siblings have it.
 
     Raises:
         DataError: both are there and differ.

@@ -1,8 +1,8 @@
 """Assignment of each response in a file to its sample.
 
-An entry is a sample's by what it says of it, never by where it stands: by the sample's id; by video
-and question; by the question alone, if no video is named and one sample is asked it. What fits two
-samples fits none. Nothing that an entry says may speak against the sample that it is given.
+An entry belongs to a sample by its fields, never by its place: by the sample's id; by video and
+question; by the question alone, if no video is named and one sample has it. An entry that fits two
+samples is assigned to none, and no field of it may contradict its sample.
 """
 
 import re

@@ -21,7 +21,7 @@ DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 def vlmevalkit(path: Path) -> Iterator[Entry]:
     """VLMEvalKit's table of predictions: a row a question, with the column "prediction".
 
-    Its "index" is the row of a table in an order of its own, and tells nothing.
+    Its "index" is the row of a table in another order, and is ignored.
     """
     if path.suffix == ".pkl":
         raise DataError(

@@ -168,8 +168,7 @@ def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
 
     Args:
         path: The file.
-        columns: The columns that are needed, each with a word on what it holds. Others are not
-            read.
+        columns: The required columns, each with a word on its content. Others are not read.
 
     Raises:
         DataError: it is no Parquet file, or a column is missing.

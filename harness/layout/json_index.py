@@ -43,9 +43,9 @@ def _digest(key: str) -> int:
 class JsonIndex(Mapping[str, Any]):
     """An object of a JSON file as a mapping, or a list of objects by one of their fields.
 
-    Opening looks at nothing. The first look-up walks through the file once and keeps where each
-    entry lies, not what it holds; a look-up reads one entry. `items()` goes through the file in
-    its order and needs no look-up.
+    Opening reads nothing. The first look-up walks through the file once and keeps the place of each
+    entry, not its content; a look-up reads one entry. `items()` goes through the file in its order
+    and needs no look-up.
 
     Args:
         file: The list or object.

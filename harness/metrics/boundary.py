@@ -24,10 +24,10 @@ def boundary_f_measure(
 ) -> NDArray[np.float64]:
     """Return F of each frame, the agreement of the outlines; float64 of shape (frames,), 0 to 1.
 
-    Equal bit for bit to `db_eval_boundary` in `davis2017/metrics.py` (davis2017-evaluation,
-    commit ac7c43f; the same code is in MeViS, VISA and ReferFormer). Precision is the part of the
+    Equal bit for bit to `db_eval_boundary` in `davis2017/metrics.py` (davis2017-evaluation, commit
+    ac7c43f; the same code is in MeViS, VISA and ReferFormer). Precision is the part of the
     predicted boundary that lies within `boundary_radius` of the true one, recall the converse, F
-    their harmonic mean. What is compared are *boundaries*, so that a mask that fills the frame
+    their harmonic mean. The scorer compares *boundaries*, so that a mask that fills the frame
     equals an empty one: both have none, and F is 1. One of two boundaries empty gives 0.
 
     Args:

@@ -1,4 +1,4 @@
-"""IoU of boxes, in the two conventions that are in use, and the accuracy made of it."""
+"""IoU of boxes, in the two conventions that are in use, and the accuracy from it."""
 
 from collections.abc import Sequence
 

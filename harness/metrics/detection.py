@@ -1,8 +1,8 @@
 """COCO's average precision of boxes, by pycocotools or by a faster library that is equal to it.
 
 A statistic is a `Corpus`, whose items are the detections of one category in one image; the
-metric's function turns all of them into AP. Which library computes it is asked for by name, so that
-a run's arguments record it; none is chosen because it happens to be installed.
+metric's function turns all of them into AP. The library that computes it is a setting, so that a
+run's arguments record it; none is chosen because it happens to be installed.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """gRefCOCO's generalised referring segmentation: an expression refers to any number of objects.
 
-"No target" is an answer of its own. What it earns depends on whether there is a target, in four
-cells; the accuracies of the answer itself are quotients over two different sets of samples.
+"No target" is a separate answer. Its score depends on the presence of a target, in four cells; the
+accuracies of the answer itself are quotients over two different sets of samples.
 """
 
 from collections.abc import Sequence

@@ -71,17 +71,17 @@ def confident(boxes: BoxRows, scores: Sequence[float]) -> list[tuple[float, ...]
 def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
     """F1 of one sample: `2 TP / (2 TP + FP + FN)` of boxes matched greedily; 1 if both are none.
 
-    The pair with the largest generalised IoU is matched first, and again among what is left, while
-    it is at least 0.5. Without a true box, "no target", the F1 is 1 without a predicted box and 0
-    otherwise. The benchmark's `F1_score` is the share of samples whose F1 is 1, `f1 >= 1.0`; its
-    N_acc is the share of samples without target that have no box, its T_acc that of the others
-    that have one.
+    The pair with the largest generalised IoU is matched first, then the largest of the remaining
+    pairs, while it is at least 0.5. Without a true box, "no target", the F1 is 1 without a
+    predicted box and 0 otherwise. The benchmark's `F1_score` is the share of samples whose F1 is 1,
+    `f1 >= 1.0`; its N_acc is the share of samples without target that have no box, its T_acc that
+    of the others that have one.
 
     Equal to `RefExpEvaluator.summarize` in `mdetr/datasets/refexp.py` of gRefCOCO (commit 41a8f00),
     to which a no-target sample is an annotation of category -1, whatever its box.
 
     Args:
-        ground_truth: The boxes of all objects that are meant; none where no target is.
+        ground_truth: The boxes of all target objects; empty without a target.
         predicted: The boxes that count, in the order of `confident`.
 
     Raises:

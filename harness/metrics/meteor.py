@@ -47,9 +47,8 @@ def aligned(
 def _program(process: int) -> Any:
     """Start the Java program as `Meteor` does, with two differences.
 
-    What it writes to its error stream is dropped: nobody reads that pipe, and a full one would
-    stop the program. And the alignments of captions that were asked for before are kept, so that
-    the parts of a corpus cost little.
+    Its error stream is dropped: nobody reads that pipe, and a full one would stop the program. The
+    alignments of known captions are cached, so that the parts of a corpus cost little.
     """
     del process  # the cache's key
     need_java("METEOR")

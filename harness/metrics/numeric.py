@@ -62,7 +62,7 @@ def mean_relative_accuracy(predicted: float | None, ground_truth: float) -> floa
     `lmms_eval/tasks/sparbench/utils.py` (spar, commit 1679885) for any.
 
     Args:
-        predicted: What was said; None and not-a-number score 0.
+        predicted: The predicted number; None and not-a-number score 0.
         ground_truth: A finite number.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from harness.interchange import MAX_COUNT
 from harness.metrics.numeric import NUMBER_WORDS
 from harness.model import Propagator, RecordedReader, Segmenter
-from harness.types import Answer, AnswerForm, Prediction, Query
+from harness.types import Answer, AnswerForm, Call, Prediction, Query
 
 LOG = re.compile(r"_samples_(.+)\Z")
 WORDS = {"none": 0} | {word: value for word, value in NUMBER_WORDS.items() if value <= 20}
@@ -76,7 +76,9 @@ class Counting:
         """The reader's settings."""
         return self.reader.describe()
 
-    def read(self, query: Query, responses: Sequence[str]) -> Prediction:
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
         """The count that a response states, or what the reader reads."""
         if query.forms == (AnswerForm.COUNT,) and len(responses) == 1:
             count = RULES.get(self.task, exact)(responses[0])
@@ -84,7 +86,7 @@ class Counting:
                 return Prediction(
                     query_id=query.id, answer=Answer(count=count), responses=tuple(responses)
                 )
-        return self.reader.read(query, responses)
+        return self.reader.read(query, responses, calls)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
         """The responses that the reader writes."""

@@ -12,7 +12,7 @@ from harness.errors import CannotAnswer, HarnessError, ModelError, StoreError
 from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.papers import Deviation, sentence
-from harness.record import RESULTS, SCORES, Run, finish
+from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
 from harness.run.actors import Actors
 from harness.run.contents import hold
 from harness.run.launched import Launch, Leader, meet, share
@@ -231,6 +231,8 @@ class _Evaluation:
         return self.model
 
     def _mend(self) -> None:
+        if (self.folder / MANIFEST).exists():
+            Run.open(self.folder)  # lines of another version are not damaged ones
         for done in Journal(self.folder).mend():
             self.progress.note(f"quarantined: {done}; its samples are predicted again")
 

@@ -6,7 +6,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import count, islice, tee
 from pathlib import Path
@@ -58,6 +58,8 @@ class Submission:
     """Above which a probability is foreground, for the record; None: the format has none."""
     tree: Tree | None = None
     """Reads a folder of predictions; None: it is a file of `format`."""
+    run: Run | None = None
+    """The run whose responses are read again by `reader`; its folder is `path`."""
 
     def deviations(self, task: Task) -> list[Deviation]:
         """In what responses are read otherwise than the paper of the reader's method reads them."""
@@ -83,18 +85,19 @@ def score_file(
     Raises:
         DataError: a line is malformed, its id is not one of the task's, or there is no line.
     """
-    there = submission.path.is_dir() if submission.tree else submission.path.is_file()
+    folder_wanted = submission.tree is not None or submission.run is not None
+    there = submission.path.is_dir() if folder_wanted else submission.path.is_file()
     if not there:
         # It is read twice, and hashed: a pipe would be empty the second time.
         found = "something else" if submission.path.exists() else "none"
         raise DataError(
             f"predictions {submission.path}",
             found=found,
-            expected="a folder" if submission.tree else "a file",
+            expected="a folder" if folder_wanted else "a file",
         )
-    selection = select(task, submission.subset)
+    selection = _selected(task, submission)
     samples = partial(selection.samples, task)
-    matched = None if submission.tree else _matched(task, submission, samples)
+    matched = None if folder_wanted else _matched(task, submission, samples)
     manifest = _manifest(task, submission, task_spec, matched)
     scorer = Scorer(task, samples)
 
@@ -112,6 +115,12 @@ def score_file(
             results = scored(_appending(journal, manifest["config_hash"]))
         finish(folder, scorer.done, results, manifest=manifest)
     return results
+
+
+def _selected(task: Task, submission: Submission) -> Selection:
+    if submission.run is not None:
+        return _selection(task, submission.run)
+    return select(task, submission.subset)
 
 
 def _matched(
@@ -144,12 +153,25 @@ def _answered(
         for unit in units(samples()):
             yield unit, [_prediction(one, matched.rows.get(one.id), submission) for one in unit]
         return
+    if submission.run is not None:
+        for unit in units(samples()):
+            yield unit, [_read_again(one, submission.run, submission.reader) for one in unit]
+        return
     assert submission.tree is not None, "nothing was matched: it is a folder"
     asked, scored = tee(samples())
     made = submission.tree(submission.path, asked, allow_extra=submission.allow_extra)
     for unit in units(scored):
         yield unit, list(islice(made, len(unit)))
     deque(made, maxlen=0)  # to its end, where it looks for what is of no sample
+
+
+def _read_again(sample: Sample, run: Run, reader: RecordedReader | None) -> Prediction:
+    """Read a record's responses with another reader; a prediction without any stands as it is."""
+    recorded = run.prediction(sample.id)
+    if not recorded.responses or reader is None:
+        return recorded
+    read = reader.read(sample.query, recorded.responses, recorded.calls)
+    return replace(read, calls=recorded.calls, usage=recorded.usage)
 
 
 def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Prediction:
@@ -164,12 +186,14 @@ def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Pred
 def _manifest(
     task: Task, submission: Submission, task_spec: str, matched: Matched | None
 ) -> dict[str, Any]:
-    selection = select(task, submission.subset)
+    selection = _selected(task, submission)
     described: dict[str, Any] = {
         "predictions": submission.path.name,
         "content": _content(submission.path),
         "reader": submission.reader_spec or None,
     }
+    if submission.run is not None:
+        described["model"] = submission.run.manifest["model"]["spec"]
     if submission.threshold is not None:
         described["threshold"] = submission.threshold
     if submission.format != "jsonl":
@@ -200,11 +224,12 @@ def _manifest(
 
 
 def _content(path: Path) -> str:
-    """A hash of a file, or of all files in a folder with their names."""
+    """A hash of a file, of a run's journal, or of all files in a folder with their names."""
     if path.is_file():
         return _hash(path)
     whole = hashlib.blake2b(digest_size=16)
-    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+    inside = files(path) if (path / MANIFEST).is_file() else path.rglob("*")
+    for file in sorted(one for one in inside if one.is_file()):
         whole.update(f"{file.relative_to(path)}\0{_hash(file)}\n".encode())
     return whole.hexdigest()
 

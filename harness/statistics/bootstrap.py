@@ -1,9 +1,9 @@
 """The percentile bootstrap over groups: intervals of a metric over other samples of groups.
 
 Groups (images or videos) are drawn with replacement as often as there are groups, and every
-metric is computed anew from the sums of those drawn: the cluster bootstrap of Field and Welsh
-(2007), "Bootstrapping clustered data". Its percentile interval is somewhat too narrow when there
-are few groups (below about 30). Corpus metrics have no such sums; theirs is the cluster jackknife.
+metric is computed from the sums of those drawn: the cluster bootstrap of Field and Welsh (2007),
+"Bootstrapping clustered data". Its percentile interval is somewhat too narrow when there are few
+groups (below about 30). Corpus metrics have no such sums; theirs is the cluster jackknife.
 """
 
 from collections.abc import Mapping, Sequence

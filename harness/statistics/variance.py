@@ -94,10 +94,10 @@ class _Square:
 def components(values: ArrayLike) -> Components:
     """Split the variance of a balanced set of runs.
 
-    With one decoding a training, what decoding does cannot be told from what training does:
-    `decoding` and `sample_decoding` are None and part of `training` and `sample_training`. With
-    one training, `training` and `sample_training` are None; the latter is part of `sample`, and
-    the former cannot be seen at all.
+    With one decoding for each training, the effects of decoding and training cannot be separated:
+    `decoding` and `sample_decoding` are None and part of `training` and `sample_training`. With one
+    training, `training` and `sample_training` are None; the latter is part of `sample`, and the
+    former cannot be seen at all.
 
     Args:
         values: Groups × trainings × decodings: one number a group and run (`linearised` makes

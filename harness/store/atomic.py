@@ -13,7 +13,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Replace `path` by `data` in one step: a temporary file, fsync, rename, fsync the folder.
 
     Raises:
-        StoreError: the disk is full or read-only. What was there before is still there.
+        StoreError: the disk is full or read-only. The earlier file is unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

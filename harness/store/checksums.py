@@ -25,7 +25,7 @@ def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) 
 
     Args:
         folder: The run folder.
-        contents: What is in each file, or will be.
+        contents: The content of each file, now or after the writing.
         journal: False for a copy without predictions.
     """
     write_json(

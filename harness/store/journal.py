@@ -51,7 +51,7 @@ class Writer:
         """Append records with one write; they are readable even if the process is killed then.
 
         Raises:
-            StoreError: the disk is full; what was appended before stays valid.
+            StoreError: the disk is full; the lines before stay valid.
         """
         texts = {name: text for one in records for name, text in one.get("texts", {}).items()}
         new = [{"text": name, "is": texts[name]} for name in texts if name not in self._texts]
@@ -134,7 +134,7 @@ class Journal:
         self.damaged: list[tuple[Path, int]] = []
         """File and offset of lines that are not valid."""
         self._texts: dict[str, str] = {}
-        """What samples share, by name."""
+        """Texts that samples share, by name."""
         self._runs: dict[Path, set[Any]] = {}
         """Runs that the batches of each file name as theirs."""
         self._read: dict[Path, int] = {}

@@ -1,4 +1,4 @@
-"""Texts that many requests have in common, which a journal's file holds once.
+"""Texts that many requests share, stored once in a journal's file.
 
 A prompt's template is the same for every sample. In a file of the journal, a line
 `{"text": name, "is": text}` stands before the first sample whose requests have it; in requests

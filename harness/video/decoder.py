@@ -49,8 +49,8 @@ class Decoder:
 
         Args:
             number: Which, in the order in which they are shown.
-            passed: Told of frames that were decoded on the way, where the frame before is likely
-                to be asked for next: in a video that is read backwards.
+            passed: Callback for frames that were decoded on the way. It serves a video that is read
+                backwards, whose next request is likely for the frame before.
             room: How many of them at most.
 
         Raises:

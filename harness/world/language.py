@@ -96,7 +96,7 @@ class Noun:
     def members(self, scene: Scene) -> tuple[int, ...] | None:
         """Indices of the things that fit, or None where the words also fit other things.
 
-        A size is only said where it compares: beside a `small` circle there must be a larger one,
+        A size is only named where it compares: beside a `small` circle there must be a larger one,
         beside a `medium-sized` one both a smaller and a larger one.
         """
         possible = [i for i, thing in enumerate(scene.things) if self.could_fit(thing)]

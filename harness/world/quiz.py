@@ -1,6 +1,6 @@
 """Questions with a short answer: options to choose from, or a number.
 
-The generators are in `qa_looks`, `qa_places` and `qa_video`; what is asked of them is in `qa`.
+The generators are in `qa_looks`, `qa_places` and `qa_video`; `qa` draws from them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def choice(
     """A question with options, whose order the scene, the text and the options decide.
 
     Args:
-        scene: What is asked about.
+        scene: The scene of the question.
         kind: The name of the generator.
         text: The question.
         answer: The right option.

@@ -24,11 +24,10 @@ SHOWN: Split = "test"
 def contact_sheet(world: World, columns: int = 6) -> Frame:
     """Draw a row for each family of things to find or count, then a cell for each other kind.
 
-    All are from a split that trainers do not see. What is meant is tinted, the question below it;
-    of a video the middle frame is shown, or the nearest one in which what is meant can be seen. Of
-    questions with options or numbers there is one of each kind, the answer in brackets; of their
-    videos four frames are shown.
-    The result is height × width × 3, uint8, RGB.
+    All are from a split that trainers do not see. Referents are tinted, the question is below; of a
+    video the middle frame is shown, or the nearest one in which a referent is visible. Of questions
+    with options or numbers there is one of each kind, the answer in brackets; of their videos four
+    frames are shown. The result is height × width × 3, uint8, RGB.
     """
     cells = [
         _asked(*pair)

@@ -34,9 +34,9 @@ def _linked(entry: Entry, out: Path) -> Entry:
 def link(training: Path, out: Path) -> str | None:
     """A relative URL from folder `out` to the page of a training; None if it must not have one.
 
-    Who publishes a board publishes its folder, or that with its neighbours. So what is linked
-    lies in `out`, in a folder beside it, or below such; symbolic links are followed before that is
-    looked at. Farther away it would lead nowhere, and tell how the machine's folders are called.
+    Who publishes a board publishes its folder, or that with its neighbours. So links go to files in
+    `out`, in a folder beside it, or below such; symbolic links are resolved first. A link farther
+    away would be broken, and reveal the names of the machine's folders.
     """
     here = out.resolve()
     tree = here.parent if here.parent != Path(here.anchor) else here

@@ -26,7 +26,7 @@ def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence
         title: Its heading.
         groups: In the order of their steps.
         summary: What the training is, in one line.
-        notes: What a reader should know, such as why there are no images.
+        notes: Remarks for the reader, such as the reason for missing images.
     """
     style = _part("page.css") + _part("rollouts.css")
     steps = [

@@ -96,6 +96,7 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
         element("p", {"class": "question"}, cut(exhibit.question)),
         _options(exhibit),
         element("dl", {}, *said),
+        *_requests(exhibit),
         *_responses(exhibit),
         element("p", {"class": "id"}, _identity(exhibit)),
     ]
@@ -139,15 +140,26 @@ def _options(exhibit: Exhibit) -> Markup:
     return element("ol", {"class": "options"}, *options)
 
 
+def _requests(exhibit: Exhibit) -> list[Markup]:
+    if not exhibit.requests:
+        return []
+    texts = [f"{name}: {cut(text)}" for name, text in exhibit.requests.items()]
+    return [_folded("Requests" if len(texts) > 2 else "Request", "\n\n".join(texts))]
+
+
+def _folded(name: str, text: str) -> Markup:
+    return element(
+        "details",
+        {"class": "response"},
+        element("summary", {}, name),
+        element("pre", {"tabindex": "0"}, text),
+    )
+
+
 def _responses(exhibit: Exhibit) -> list[Markup]:
     many = len(exhibit.responses) > 1
     return [
-        element(
-            "details",
-            {"class": "response"},
-            element("summary", {}, f"Response {number}" if many else "Response"),
-            element("pre", {"tabindex": "0"}, cut(response)),
-        )
+        _folded(f"Response {number}" if many else "Response", cut(response))
         for number, response in enumerate(exhibit.responses, 1)
     ]
 

@@ -1,10 +1,10 @@
 """DR2Seg: `<think>…</think><description>…</description><answer>[{"bbox_2d": […], …}]</answer>`.
 
-He et al., "DR2Seg: Decomposed Two-Stage Rollouts for Efficient Reasoning Segmentation in
-Multimodal Large Language Models" (arXiv:2601.09981). The answer is VisionReasoner's
-(`models/visionreasoner`), on the same 840 × 840 canvas; what is added is a description that must
-do as a question of its own. Two forms: `sam2` (the paper's Table 9: boxes and points), and `sam3`
-(its C.3: boxes alone, and the description, under `<target_desc>`, is a prompt of the segmenter).
+He et al., "DR2Seg: Decomposed Two-Stage Rollouts for Efficient Reasoning Segmentation in Multimodal
+Large Language Models" (arXiv:2601.09981). The answer is VisionReasoner's (`models/visionreasoner`),
+on the same 840 × 840 canvas; the addition is a description that must also serve as a question. Two
+forms: `sam2` (the paper's Table 9: boxes and points), and `sam3` (its C.3: boxes alone, and the
+description, under `<target_desc>`, is a prompt of the segmenter).
 """
 
 import json
@@ -56,7 +56,7 @@ def ask(
             and without the marks at its ends.
         form: Which prompt.
         answer: Replaces the example of an answer.
-        wording: Of what is around the question.
+        wording: The text around the question.
     """
     asked = visionreasoner.question(text)
     if wording == "short":

@@ -103,8 +103,8 @@ class Handed:
 def read_back(output: Path, wanted: frozenset[str]) -> Handed:
     """Read a program's output: rows with the ids of its input, in the form above.
 
-    Whatever is wrong is told and left out; a line that was cut off by a crash takes no other with
-    it. A link, or what is no file, is not followed.
+    Faulty rows are reported and left out; a line that was cut off by a crash does not affect
+    others. Links, and anything but regular files, are not followed.
     """
     if output.is_symlink() or not output.is_file():
         return Handed({}, ("it wrote no output file",))

@@ -3,8 +3,8 @@
 harness eval --model "external(command='conda run -n lisa python infer.py --in {input} --out
     {output}',directory=/opt/LISA,name=lisa-7b)" --tasks reason_seg …
 
-The program runs in its own environment. It is given questions and copies of their images, and
-hands back masks (`exchange`); what it does not answer is a failure, with its last words.
+The program runs in its own environment. It gets questions and copies of their images, and returns
+masks (`exchange`); a question without an answer is a failure, with the program's last output.
 """
 
 import tempfile
@@ -195,7 +195,7 @@ def external(
         images: `png`, which loses nothing, or `jpg` for programs that read nothing else.
         timeout: Seconds for one batch, its start included.
         batch_size: Questions that it is started for.
-        cache: A folder in which its answers are kept by the content of what was asked.
+        cache: A folder that stores its answers by the content of the questions.
 
     Raises:
         UsageError: the command has no place for its files, or a setting is not right.

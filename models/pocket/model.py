@@ -6,7 +6,7 @@ harness train --method pocket --out runs/pocket
 harness eval --model "pocket(checkpoint=runs/pocket)" --tasks reason_seg,mevis --data ROOT --out DIR
 
 It answers in VisionReasoner's grammar, in pixels of its canvas of 168 × 168, and carries out every
-step that a large model does. What it knows is coloured shapes.
+step that a large model does. It knows coloured shapes only.
 """
 
 from harness.models.compose import PromptedModel

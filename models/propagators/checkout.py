@@ -42,8 +42,8 @@ MOST_OBJECTS = 255  # labels are bytes
 class Checkout(Propagator):
     """XMem or Cutie from a checkout, started when first used.
 
-    Each direction is a walk of its own, which remembers nothing of the other, so that a video
-    played backwards gives the same tracks. All objects are followed in one walk, and keep their
+    Each direction is propagated separately, without memory of the other, so that a video played
+    backwards gives the same tracks. All objects are followed in one propagation, and keep their
     numbers; objects whose masks overlap are followed in different ones, because the networks know
     one object a pixel. The masks of the start frame come back as they were given; an empty one
     stays empty. Memory: one frame and the labels in it, and at first the masks once more, besides

@@ -1,9 +1,9 @@
 """XMem and Cutie behind one small interface: masks of the first frame in, labels of others out.
 
 Each class holds a loaded network and the official code's own `InferenceCore`, and feeds it as the
-official evaluation does: every walk has a memory of its own, the first frame brings the masks,
-later frames none, and the last one is not memorised. Networks and cores are given, so that nothing
-here imports official code; `checkout_child` does.
+official evaluation does: every propagation starts with an empty memory, the first frame has the
+masks, later frames none, and the last one is not memorised. Networks and cores are arguments, so
+that nothing here imports official code; `checkout_child` does.
 
 Frames are height × width × 3, uint8, RGB. Masks are objects × height × width. Labels are height ×
 width, uint8: 0 is the background, k the k-th object.

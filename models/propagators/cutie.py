@@ -15,8 +15,8 @@ def cutie(
     weights.
 
     Args:
-        repo: A folder with https://github.com/hkchengrex/Cutie, whose code is run in a process of
-            its own.
+        repo: A folder with https://github.com/hkchengrex/Cutie, whose code is run in a separate
+            process.
         weights: Such as cutie-base-mega.pth of its releases; read without unpickling.
         size: Frames whose shorter side has more pixels are shrunk to it inside the network.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.

@@ -33,8 +33,8 @@ MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 class Sam2VideoPackage(Sam2Video):
     """The same propagator on SAM2VideoPredictor.
 
-    Its own reader takes files only, so that its record of a video is made here, with frames that
-    are decoded when they are asked for and shown as that reader shows them.
+    The package's reader takes files only. So its state of a video is built here, with frames that
+    are decoded at their access and preprocessed as by that reader.
     """
 
     config: str

@@ -25,10 +25,10 @@ class Sam2Video(Propagator):
     """SAM 2's video model, loaded when first used.
 
     All objects are followed in one pass over the frames in each direction. Each direction is a
-    session of its own, which remembers nothing of the other, so that a video played backwards
-    gives the same tracks. Frames are decoded and resized one by one, and of what is remembered
-    only what can still be used is kept. Memory: each object's mask in one frame, whatever the
-    video's length, besides the network and the run-lengths that are returned.
+    separate session, without memory of the other, so that a video played backwards gives the same
+    tracks. Frames are decoded and resized one by one, and of what is remembered only what can still
+    be used is kept. Memory: each object's mask in one frame, whatever the video's length, besides
+    the network and the run-lengths that are returned.
     """
 
     checkpoint: str

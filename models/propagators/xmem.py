@@ -14,8 +14,8 @@ def xmem(
     the 30 most similar places.
 
     Args:
-        repo: A folder with https://github.com/hkchengrex/XMem, whose code is run in a process of
-            its own.
+        repo: A folder with https://github.com/hkchengrex/XMem, whose code is run in a separate
+            process.
         weights: Such as XMem.pth of its releases; read without unpickling.
         size: Pixels of the shorter side that frames are brought to.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.

@@ -35,11 +35,11 @@ class Saliency(Model):
     segmenter turns each object's box and points into a mask; the propagator carries their union
     to the other frames.
 
-    Masks are the union of all objects, one a frame, and `box_track` is its tight box. Boxes are
-    the tight boxes of the single masks and points lie deepest inside objects, both in the key
-    frame, the heaviest object first. Where nothing stands out the answer is an empty mask, no
-    box, no point, the count 0; it is never NO_TARGET. Of several media only the first is looked
-    at, to which coordinates refer.
+    Masks are the union of all objects, one a frame, and `box_track` is its tight box. Boxes are the
+    tight boxes of the single masks and points lie deepest inside objects, both in the key frame,
+    the heaviest object first. Where nothing is salient the answer is an empty mask, no box, no
+    point, the count 0; it is never NO_TARGET. Of several media only the first is looked at, to
+    which coordinates refer.
     """
 
     segmenter: Segmenter
@@ -147,7 +147,7 @@ def saliency(
     candidates: int = 8,
     batch_size: int = 8,
 ) -> Saliency:
-    """Marks the object most salient by colour and motion, whatever the question; a classical
+    """The object most salient by colour and motion, whatever the question; a classical
     method.
 
     Args:

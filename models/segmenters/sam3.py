@@ -38,13 +38,12 @@ POSITIVE = 1
 class Sam3(Segmenter):
     """SAM 3, loaded when first used. It remembers its view of the last image.
 
-    A prompt with a box and one with a phrase alone are different questions. A phrase alone asks
-    for everything that it fits: the answer is the union of all instances whose confidence is
-    above `threshold`. With a box, `instances` says what is kept of them: `one`, the instance whose
-    box overlaps the prompt's most (SAM 3 also finds others that look like what is in the box), or
-    `all`.
+    A prompt with a box and one with a phrase alone are different questions. A phrase alone finds
+    everything that it fits: the answer is the union of all instances whose confidence is above
+    `threshold`. With a box, `instances` chooses among them: `one`, the instance whose box overlaps
+    the prompt's most (SAM 3 also finds others that look like what is in the box), or `all`.
 
-    Every prompt is a pass of its own: no prompt knows of another. Boxes are clipped to the
+    Every prompt is a separate pass: prompts do not influence each other. Boxes are clipped to the
     image and swapped edges put in order. Points are not read: SAM 3's detector takes none. A
     prompt that names nothing gets an empty mask: no box and no phrase, or a box that lies outside.
     """

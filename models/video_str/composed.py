@@ -14,16 +14,17 @@ from harness.models.shown import budgeted
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution
 from harness.models.video_str.words import Aid, Spoken
 from harness.spec import Spec
-from harness.types import AnswerForm, Prediction, Query
+from harness.types import AnswerForm, Call, Prediction, Query
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpokenModel(PromptedModel):
     """A `PromptedModel` that prompts for boxes as it does for answers in words.
 
-    They show as many frames, may list objects, and mean the resolution that a question names. No
-    frame is to be named for them, whatever `keyframe` says: the question says when, and boxes are
-    of no frame. What a graph or map prompt listed, and why, is recorded.
+    Such questions show as many frames, may list objects, and use the resolution that the question
+    names. The prompt never asks for a frame, whatever `keyframe` is: the question gives the time,
+    and boxes belong to no frame. The objects listed by a graph or map prompt, and their source, are
+    recorded.
     """
 
     words: Spoken
@@ -49,9 +50,11 @@ class SpokenModel(PromptedModel):
             },
         }
 
-    def reading(self, query: Query, responses: Sequence[str]) -> Pending[Prediction]:
+    def reading(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Pending[Prediction]:
         """Read responses; a note names the objects that the prompt listed, and their source."""
-        reading = super().reading(query, responses)
+        reading = super().reading(query, responses, calls)
         listed, source = self.words.objects(query)
         if not listed or all(form in LOCATED - {AnswerForm.BOXES} for form in query.forms):
             return reading
@@ -81,9 +84,9 @@ class SpokenModel(PromptedModel):
     def _must_name(self, query: Query, form: AnswerForm) -> bool:
         return form is not AnswerForm.BOXES and super()._must_name(query, form)
 
-    def _canvas(self, query: Query, form: AnswerForm) -> Canvas:
+    def _canvas(self, query: Query, form: AnswerForm, calls: Sequence[Call] = ()) -> Canvas:
         named = named_resolution(query.text) if form is AnswerForm.BOXES else None
-        return super()._canvas(query, form) if named is None else Canvas(named, query.size)
+        return super()._canvas(query, form, calls) if named is None else Canvas(named, query.size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

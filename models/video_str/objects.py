@@ -1,7 +1,7 @@
 """Objects that a question names, for graph and map prompts.
 
-Where a benchmark names them beside the text they are those; else they are read off the text by a
-rule: what follows an article or "how many", what is listed after a colon or in brackets, and the
+They are the objects that a benchmark names beside the text; without any they are parsed from the
+text by a rule: nouns after an article or "how many", lists after a colon or in brackets, and the
 options of a question "which of these …". The rule knows no category and no benchmark, and is for
 questions of places alone.
 """

@@ -1,8 +1,8 @@
 """Prompt templates of a method: `prompt.toml` of its folder, filled in one pass.
 
-A template names what is put into it in braces: `{Prompt}` is the common part (`plain`, or `aided`
-with a list of objects), `{Question}`, `{Options}`, `{Objects}`, `{Example}` and `{Wanted}` are put
-in last and at once, so that a question that contains `{Options}` says so and nothing else.
+A template has its gaps in braces: `{Prompt}` is the common part (`plain`, or `aided` with a list of
+objects), `{Question}`, `{Options}`, `{Objects}`, `{Example}` and `{Wanted}` are put in last and at
+once, so that `{Options}` in a question's own text is not filled.
 """
 
 import re

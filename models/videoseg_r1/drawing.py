@@ -23,8 +23,8 @@ def visible(query: Query, answer: Answer) -> list[int]:
 class Drawing:
     """Draws target frame, key segment and reference frames of a query: the same ones each time.
 
-    The target is any frame with what is meant, the key segment is drawn around it, as long as the
-    number of references but at most `delta` of the video, and the references are drawn from
+    The target frame is any frame with a target object, the key segment is drawn around it, as long
+    as the number of references but at most `delta` of the video, and the references are drawn from
     outside it.
     """
 
@@ -49,7 +49,7 @@ class Drawing:
         A query that comes again under another id has another draw.
 
         Raises:
-            ParseError: what is meant is seen in no frame.
+            ParseError: no frame shows a target.
         """
         seen = visible(query, answer)
         if not seen:

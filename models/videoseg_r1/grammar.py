@@ -48,9 +48,9 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
-        strict: As a reward reads: no repairs, any four numbers are a box, and each object has
-            both points with their labels. A prediction is read with repairs: a point that is not
-            there is left out, one without its label is taken by its key, and `point_2d` stands
+        strict: Parse as the reward does: no repairs, any four numbers are a box, and each object
+            has both points with their labels. A prediction is read with repairs: a point that is
+            not there is left out, one without its label is taken by its key, and `point_2d` stands
             for the positive one; notes say so.
     """
 

@@ -1,4 +1,4 @@
-"""The searches of several queries side by side: each is a conversation with the voters."""
+"""Frame searches of several queries side by side: each is a conversation with the voters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -77,7 +77,7 @@ def marked(
 
 
 def searched(query: Query, sampler: Sampler, showing: Showing) -> Conversation[Found]:
-    """The search in one query's video: turns of votes, each of which hangs on those before."""
+    """Search in one query's video: turns of votes, each of which depends on those before."""
     search = sampler.search(query.media[0].times(), key=query.id)
     requests, responses = list[ChatRequest](), list[ChatResponse]()
     try:

@@ -54,7 +54,7 @@ from harness.models.visionreasoner.grammar import CANVAS
 from harness.options import Carried, with_options
 from harness.responses import storable
 from harness.spec import Spec
-from harness.types import Answer, AnswerForm, Prediction, Query
+from harness.types import Answer, AnswerForm, Call, Prediction, Query
 
 CONTEXT = (280, 280)
 """(width, height) of frames beside the target: 100 tokens of Qwen2.5-VL instead of 900."""
@@ -64,10 +64,10 @@ CONTEXT = (280, 280)
 class VideoSegR1(PromptedModel):
     """A reasoner after a sampler, which chooses the frame of a video for the masks.
 
-    Questions in words are asked as any composition asks them; so are questions about an image.
-    For places in a video, the searches of all queries of a batch go on side by side. A
-    prediction's responses are those of the sampler, then one a form of answer, which begins with
-    the frame that was marked; `read` needs the last ones only.
+    Questions in words, and questions about an image, are prompted as in any composition. For places
+    in a video, the searches of all queries of a batch go on side by side. A prediction's responses
+    are those of the sampler, then one a form of answer, which begins with the frame that was
+    marked; `read` needs the last ones only.
     """
 
     voters: Chat
@@ -156,7 +156,7 @@ class VideoSegR1(PromptedModel):
     def _is_one_talk(self) -> bool:
         """True if each query's reasoner starts as soon as its own search has ended.
 
-        Asked turn by turn, it would share calls with votes, which `altered` would swap it with.
+        In separate turns it would share calls with votes, and `altered` would swap the two.
         """
         return self.voters is self.chat and isinstance(self.chat, ConversingChat)
 
@@ -177,7 +177,7 @@ class VideoSegR1(PromptedModel):
         """Return the frames of the first requests; later ones depend on the search's first turn.
 
         Raises:
-            UsageError: this model cannot be asked for such an answer.
+            UsageError: this model does not give such an answer.
         """
         if not is_looked_for(query):
             return super().looks_at(query)
@@ -206,8 +206,8 @@ class VideoSegR1(PromptedModel):
         sampler.
 
         Raises:
-            UsageError: this model cannot be asked for such an answer.
-            ParseError: no frame shows what is meant.
+            UsageError: this model does not give such an answer.
+            ParseError: no frame shows a target.
         """
         return self.drawn_requests(query, answer, Drawing(seed=seed, delta=self.sampler.delta))
 
@@ -234,12 +234,14 @@ class VideoSegR1(PromptedModel):
             for form, request in zip(query.forms, requests, strict=True)
         )
 
-    def reading(self, query: Query, responses: Sequence[str]) -> Pending[Prediction]:
+    def reading(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Pending[Prediction]:
         """Read responses: the last ones, one a form of the query; those before are the
         sampler's.
         """
         asked = max(0, len(responses) - len(query.forms))
-        reading = super().reading(query, responses[asked:])
+        reading = super().reading(query, responses[asked:], calls)
         before = tuple(storable(response) for response in responses[:asked])
         tokens = sum(map(self.voters.count_tokens, before))
 

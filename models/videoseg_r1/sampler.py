@@ -1,7 +1,7 @@
 """The hierarchical text-guided frame sampler: it chooses a segment of a video, and its frame.
 
-VideoSeg-R1's stage 1 (Xu et al. 2025), as a pure search that asks and is told: it yields what a
-network is to be asked, is sent the responses, and returns a place. Nothing here knows a network.
+VideoSeg-R1's stage 1 (Xu et al. 2025), as a pure generator: it yields questions for a VLM, receives
+the responses, and returns a place. Nothing here depends on a VLM.
 
 1. Several votes for a stretch of time; their average is the key segment. While that is longer than
    `delta` of the video, the same inside it.

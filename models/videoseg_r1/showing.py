@@ -1,8 +1,8 @@
 """Requests of the sampler and of the reasoner, with their frames.
 
-One copy for adapter and trainer. The target frame is the first medium of the reasoner's request,
-at the size of the canvas; reference frames and key frames follow, smaller, each as an image or,
-where they are asked for so, as two clips, of which Qwen's encoder joins each two frames to one.
+One copy for adapter and trainer. The target frame is the first medium of the reasoner's request, at
+the size of the canvas; reference frames and key frames follow, smaller, each as an image or, by
+`beside`, as two clips, of which Qwen's encoder joins each two frames to one.
 """
 
 import tomllib

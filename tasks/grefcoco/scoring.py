@@ -58,8 +58,8 @@ def score_rela(
 ) -> Scores:
     """GIoU, cIoU, N_acc, T_acc and Pr@t of ReLA's refer_evaluation.py (3ca9551).
 
-    "No target" is said by NO_TARGET alone; an empty mask is a mask. A failed sample is wrong in
-    every number: it says neither that there is a target nor that there is none.
+    Only NO_TARGET counts as "no target"; an empty mask is a mask. A failed sample is wrong in every
+    number: it claims neither a target nor its absence.
     """
     (sample,), (prediction,) = unit, predictions
     answer, nothing = prediction.answer, _ground_truth(sample).no_target

@@ -1,6 +1,7 @@
 """gRefCOCO (Liu et al., 2023): an expression may mean one object, several, or none.
 
-Its files are those of RefCOCO but for `ann_id`, a list, in which [-1] says that nothing is meant:
+Its files are those of RefCOCO but for `ann_id`, a list, in which [-1] means that there is no
+target:
 
     {"ref_id": 7, "ann_id": [-1], "category_id": [-1], "image_id": 1234, "split": "testA",
      "sent_ids": [9], "sentences": [{"sent_id": 9, "sent": "the blue dog", "raw": …, "tokens": …}]}
@@ -118,7 +119,7 @@ def ground_truth(things: list[Thing], image: ImageInfo, protocol: str, where: st
     A crowd has no mask, as in gRefCOCO's own reader.
 
     Raises:
-        DataError: objects are meant, and all of them are crowds.
+        DataError: all target objects are crowds.
     """
     nothing = not things
     boxes = tuple(thing.box for thing in things)

@@ -1,6 +1,6 @@
 """JiTBench (Shen et al., 2025): masks in every frame for the objects of an implicit question.
 
-The records are read as those of RVTBench, by a mapping of its own; three levels, three categories.
+The records are read as those of RVTBench, by another mapping; three levels, three categories.
 """
 
 from pathlib import Path

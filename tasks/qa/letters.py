@@ -41,9 +41,9 @@ def letter_protocols(
         name: What both names begin with.
         read: The letter that the benchmark's own script takes from a response, or None.
         score: Gives `accuracy`, where none is not simply wrong.
-        official: Whose scorer the first is, and what is particular about it.
+        official: Description of the first protocol: its scorer, and its particulars.
         accuracy: What its accuracy is.
-        strict: What is particular about the second.
+        strict: Particulars of the second protocol.
     """
     by_script = read_by(lambda _, text: read(text))
     both = (

@@ -156,9 +156,9 @@ def read(
 
     Args:
         paths: Parquet, lines of JSON, or JSON that is a list; read as they are needed.
-        columns: The fields that are needed, each with a word on what it holds.
+        columns: The required fields, each with a word on its content.
         make: Takes a record, and where it stands.
-        optional: What is read if a table has it.
+        optional: Fields that are read if a table has them.
     """
     for path in paths:
         for where, row in records(path, columns, optional=optional):

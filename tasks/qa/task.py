@@ -164,11 +164,11 @@ def question_task(
     """The task of a benchmark's questions.
 
     Args:
-        asked: How they are read, shown and asked.
+        asked: The functions that read, open and word the questions.
         name: The task's name.
         protocol: What scores them.
-        arguments: What was asked for and what defaults filled in, for the record.
-        forms: The forms of answer that are asked for.
+        arguments: The task's arguments with defaults filled in, for the record.
+        forms: The forms of answer.
         split: The split's name.
         version: Raised when samples, question text or scoring change.
         submission: What writes the organisers' file, where the ground truth is hidden.

@@ -1,6 +1,6 @@
 """COCO's `instances.json`: images and objects, their boxes and their masks.
 
-Only what is asked for is checked: the file of RefCOCO holds ten times as many objects as are
+Only accessed entries are checked: the file of RefCOCO holds ten times as many objects as are
 referred to.
 """
 

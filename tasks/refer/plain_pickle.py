@@ -5,8 +5,8 @@ that build plain data and refuses by name those that import, call, build objects
 Nothing is imported from Python's own `pickle`.
 
 Limits: a memo entry costs a byte of the file, not the index that it names; whole numbers have 64
-bits; containers are nested at most `MAX_DEPTH` deep, which also rules out a list within itself;
-and what is shared counts each time, so that a short file cannot stand for a huge tree.
+bits; containers are nested at most `MAX_DEPTH` deep, which also rules out a list within itself; and
+shared values count each time, so that a short file cannot expand to a huge tree.
 """
 
 import struct

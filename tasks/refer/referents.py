@@ -5,8 +5,8 @@
      "sentences": [{"sent_id": 3, "sent": "lady in black", "raw": "lady in black", "tokens": […]}]}
 
 The official files of RefCOCO are pickles of Python 2; a JSON file of the same name and content is
-read as well, as gRefCOCO has it. In gRefCOCO `ann_id` is a list, and [-1] says that nothing is
-meant. `file_name` carries the object's number and names no file.
+read as well, as gRefCOCO has it. In gRefCOCO `ann_id` is a list, and [-1] means that there is no
+target. `file_name` carries the object's number and names no file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ class Referent:
 
 @dataclass(frozen=True)
 class Listing:
-    """One benchmark's files. JSON is read anew in each pass; a pickle is loaded once, and kept."""
+    """Files of one benchmark. JSON is read again in each pass; a pickle is loaded once and kept."""
 
     root: Path
     """The folder that holds `images` and one folder a benchmark."""

@@ -115,7 +115,7 @@ def mentions(
 ) -> list[Mention]:
     """Return the expressions of a split: as many together as the world has samples.
 
-    Each scene is asked about once before one is asked about again.
+    Each scene gets one question before any gets another.
 
     Args:
         world: The world.

@@ -1,6 +1,6 @@
 """Video scenes in the layout of ReVOS: frames, expressions of three types, and two files of masks.
 
-Expressions take turns in referring and reasoning; the third of a video asks for what is not there.
+Expressions take turns in referring and reasoning; the third of a video has no referent.
 """
 
 from collections.abc import Mapping

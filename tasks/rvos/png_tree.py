@@ -38,7 +38,7 @@ def png_tree(
 
     Args:
         root: The folder of the videos, or one that holds it as `Annotations`.
-        samples: What was asked.
+        samples: The samples that the files answer.
         allow_extra: Pass over images that belong to no sample or frame, instead of refusing.
 
     Raises:

@@ -76,7 +76,7 @@ def of_each(
 
     Args:
         videos: Entries by name, read as they are needed.
-        listed: The file that they stand in.
+        listed: The file that lists the videos.
         look: Takes a video's name and entry.
     """
     try:

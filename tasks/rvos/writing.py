@@ -94,7 +94,7 @@ def write_labels(
     """Write `<frame>.png` with a palette: each thing's value where it is visible, 0 elsewhere.
 
     Args:
-        scene: What is seen.
+        scene: The scene that is shown.
         folder: Where the files go.
         frames: Which frames.
         values: One a thing; 0 leaves it to the background.

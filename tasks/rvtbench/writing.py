@@ -31,9 +31,9 @@ def write_records(world: World, folder: Path, kind: Kind, *, levels: int, annota
     """Write the videos of the world's `test` split, and a record for each of its questions.
 
     Args:
-        world: What is written.
+        world: The world to write.
         folder: The benchmark's folder; tasks that share it share the videos.
-        kind: What is asked for.
+        kind: The kind of answer.
         levels: Questions take turns in levels and categories.
         annotations: The file of the records below the folder.
     """

@@ -137,7 +137,7 @@ def segmentation_task(
         phrases: How they are read.
         name: The task's name.
         protocol: What scores them.
-        arguments: What was asked for besides the split and the protocol, for the record.
+        arguments: Arguments besides the split and the protocol, for the record.
         split: The split's name.
         version: Raised when samples, question text or scoring change.
     """

@@ -1,7 +1,7 @@
 """shapes_referring: a mask in a generated image for the object that a text describes or implies.
 
-One question a line of `questions.jsonl`; images lie beside it. Every thing that is meant has a
-box (right and bottom exclusive) and a run-length of what is visible of it.
+One question a line of `questions.jsonl`; images lie beside it. Every referent has a box (right
+and bottom exclusive) and a run-length of its visible part.
 
     {"id": "referring_00000_0", "image": "images/referring_00000.jpg",
      "question": "Which shape has five points?", "kind": "riddle", "level": "easy",

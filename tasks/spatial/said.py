@@ -1,8 +1,8 @@
 """Text of a model's answer, in the form that a benchmark's scorer takes.
 
-Official scorers read responses, harness keeps what a model's own parser made of them as well. A
-protocol that repeats an official scorer reads the response; one that was never made (a file of
-plain answers, a perfect answer) is written in the shortest form that says the same.
+Official scorers read responses; harness also records the parsed answer. A protocol that repeats an
+official scorer reads the response. Without one (a file of plain answers, a perfect answer), the
+answer is written in its shortest form.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from harness.types import Answer, Prediction, Sample
 def said(prediction: Prediction) -> str | None:
     """Return the last response of a prediction that counts; None if there is none.
 
-    What stands in `<answer>…</answer>`, else what follows `</think>`, else the whole response, with
-    its blanks: some scorers mind them. A response that the model's parser could not read counts
+    The text in `<answer>…</answer>`, else the text after `</think>`, else the whole response, with
+    its blanks, which some scorers count. A response that the model's parser could not read counts
     too.
 
     >>> from harness.types import Answer

@@ -1,7 +1,7 @@
 """Questions of space and time about the generated world, and its scenes as video files.
 
-The world's own questions (`harness.world.qa`) need scenes that allow them. These can be asked of
-every scene with two things that have a name, so that a benchmark's every type of question occurs.
+The world's own questions (`harness.world.qa`) need scenes that allow them. The questions here fit
+every scene with two named things, so that every type of a benchmark occurs.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -22,8 +22,8 @@ def records(
 
     Args:
         path: The file.
-        columns: What is needed, each with a word on what it holds.
-        optional: What is read if the file has it.
+        columns: The required columns, each with a word on its content.
+        optional: Columns that are read if the file has them.
 
     Raises:
         DataError: the file cannot be read, or lacks a column; a line is no JSON object.

@@ -45,7 +45,7 @@ def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",))
     Args:
         folders: Where it is looked for, in turn.
         name: The file's name, from an annotation file.
-        suffixes: What is added to it, in turn.
+        suffixes: Suffixes to try, in turn.
 
     Raises:
         DataError: the name leaves the folder.

@@ -67,8 +67,8 @@ def _question(row: Mapping[str, Any], where: str) -> Question:
 def in_numbers(question: Question) -> Question | None:
     """The question for a number, without options; None if they are not numbers of one unit.
 
-    At least two options have to differ, and the unit has to be said. This rule is ours. The
-    record gets the unit as `unit`.
+    At least two options have to differ, and the question has to name the unit. This rule is our
+    own. The record gets the unit as `unit`.
     """
     found = [quantity(option) for option in question.options]
     units = {each[1].lower() for each in found if each}

@@ -26,7 +26,7 @@ def found_objects(
     """(share of objects found, mean IoU) of the best one-to-one assignment.
 
     Both are sums over assigned pairs, divided by the larger number of boxes; an object is found at
-    an IoU above 0.5. Nothing said where nothing is meant is 1 and 1.
+    an IoU above 0.5. An empty answer scores 1 and 1 where there is no target.
 
     Args:
         ground_truth: True boxes.

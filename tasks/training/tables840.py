@@ -198,8 +198,8 @@ def whole(numbers: Any, count: int, where: str) -> list[int]:
 def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
     """A box of the table, as a box of ours and as plain numbers; they are the same four.
 
-    Rewards compare responses with these very numbers, so right and bottom stay what they are: the
-    last column and row, one less than elsewhere here.
+    Rewards compare responses with these very numbers, so right and bottom are unchanged: the last
+    column and row, one less than elsewhere here.
 
     Raises:
         DataError: it is no box with right ≥ left and bottom ≥ top.

@@ -70,7 +70,7 @@ def v_star(
             `official`: those texts.
         where: `track`: a box a second; `text`: the official response, boxes by their second as
             JSON, in pixels of the original video.
-        rubric: By what a judge grades the answer to "what": a rubric's name, or a TOML file.
+        rubric: Rubric for the answer to "what": its name, or a TOML file.
     """
     assert find_rubric(rubric).graded(), "else it raises"
     scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), rubric)

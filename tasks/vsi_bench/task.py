@@ -54,7 +54,7 @@ def vsi_bench(
 
     Args:
         data: The folder that holds one folder a benchmark.
-        split: `full`, `debiased`, `pruned` (what was taken out of it) or `tiny`.
+        split: `full`, `debiased`, `pruned` (the questions that were taken out of it) or `tiny`.
         protocol: `vsi/official`, `vsi/lmms2026` or `vsi/strict`; with `form=numeric` always
             `vsi/numeric`.
         form: `mixed`, or `numeric`: only the questions for a number.

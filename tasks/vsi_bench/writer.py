@@ -35,7 +35,7 @@ TWICE = 2 * len(TYPES)
 def write(world: World, root: Path) -> None:
     """Write `size` questions, but two of each type at least, below `root/vsi_bench`.
 
-    Every subset has all types: what is pruned is every second round of types.
+    Every subset has all types: every second round of types is pruned.
     """
     scenes = world.scenes("qa_video", "test")
     folder = root / "vsi_bench"

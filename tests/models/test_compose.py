@@ -22,7 +22,18 @@ from harness.models.qwen_vl.locate import Locate
 from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import evenly
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.types import Answer, AnswerForm, Box, FailureKind, Interval, Point, Query
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    Call,
+    FailureKind,
+    Interval,
+    Point,
+    Query,
+    Request,
+    Shown,
+)
 
 FORM = AnswerForm
 
@@ -500,3 +511,27 @@ def test_the_point_of_a_part_is_the_centre_of_its_largest_inscribed_circle():
     assert part.box == Box(5, 5, 55, 55)
     assert abs(part.point.x - 14.5) <= 1
     assert abs(part.point.y - 14.5) <= 1
+
+
+def test_pixels_are_of_the_canvas_that_the_record_has():
+    text = response([84, 84, 168, 420])
+    shown = Shown(frames=(0,), canvas=(1680, 1680))
+    calls = [Call(request=Request(text="?", shown=(shown,)), response=text)]
+    (here,) = model().read(query(FORM.BOXES), [text]).answer.boxes
+    (there,) = model().read(query(FORM.BOXES), [text], calls).answer.boxes
+    assert tuple(there) == pytest.approx(tuple(edge / 2 for edge in here), abs=0.5) != tuple(here)
+
+
+@pytest.mark.parametrize("forms", [(FORM.BOXES,), (FORM.TEXT, FORM.COUNT)])
+def test_a_prediction_says_what_was_parsed_form_by_form(forms):
+    texts = ["a dog" if form is FORM.TEXT else response([84, 84, 168, 420]) for form in forms]
+    said = model().read(query(forms), texts)
+    assert [one.form for one in said.parsed] == list(forms)
+    (one,) = said.parsed[-1].objects
+    assert (one.box,) == said.answer.boxes and said.parsed[-1].frame is None
+
+
+def test_what_could_not_be_parsed_has_its_reason_in_the_record():
+    said = model().read(query((FORM.BOXES, FORM.COUNT)), [response(), "I see nothing"])
+    first, second = said.parsed
+    assert first.error == "" and second.error and second.error in "; ".join(said.notes)

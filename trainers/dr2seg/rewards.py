@@ -2,8 +2,8 @@
 
 He et al., "DR2Seg" (arXiv:2601.09981), Eq. 2 to 8. The terms of Eq. 6 are VisionReasoner's
 (`trainers/visionreasoner`). A response is `<think>…</think><description>…</description>
-<answer>…</answer>`; its description was asked as a question of its own, and what the same policy
-said to that is the second response. Every function is pure and takes whatever a network writes.
+<answer>…</answer>`; its description is put to the same policy as a question, whose response is the
+second one. Every function is pure and takes whatever a network writes.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The second pass: the description in the question's place, to the same policy.
 
-What it says earns rewards for the first pass. No token of it is learned from ("used to compute
+Its text earns rewards for the first pass. No token of it enters the loss ("used to compute
 self-rewards", C.2).
 """
 

@@ -59,9 +59,9 @@ def dr2seg(
 ) -> DR2SegTrainer:
     """DR2Seg (He et al. 2026) with GRPO: VisionReasoner's rewards, and two of the model's own.
 
-    The defaults are the paper's few-shot setting. What it does not state (divergence, temperature,
-    clipping, entropy) is as in VisionReasoner's official code. Beside these, every setting of the
-    GRPO engine can be given; docs/training.md lists them.
+    The defaults are the paper's few-shot setting. Settings that it does not state (divergence,
+    temperature, clipping, entropy) are as in VisionReasoner's official code. Beside these, every
+    setting of the GRPO engine can be given; docs/training.md lists them.
 
     Args:
         form: `sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter

@@ -102,7 +102,7 @@ class Course:
         """Make the steps; yield the number of steps made, and the losses of the last one.
 
         Raises:
-            KeyboardInterrupt: the first process was told to stop; its state is saved.
+            KeyboardInterrupt: the first process received a signal to stop; its state is saved.
         """
         torch.set_flush_denormal(True)  # attention leaves many, and they are slow
         try:

@@ -1,7 +1,7 @@
 """Quick validation: greedy responses to unseen questions, by kind.
 
 The card's numbers do not come from here but from `harness eval`. Here lessons of the validation
-split are drawn, answered, and held against their own responses.
+split are drawn, answered, and compared with their responses.
 """
 
 from collections import defaultdict

@@ -1,14 +1,14 @@
 """Scenes to lessons: a request, the response to learn, and the subject of each part of it.
 
-Responses are in the grammar in which pocket is evaluated. Reasoning names what is meant before its
-place is told; for comparisons it tells the two things compared, where each is, and the outcome.
+Responses are in the grammar in which pocket is evaluated. Reasoning names the referents before
+their places; for comparisons it gives the two things, their places, and the outcome.
 
     <think>small red circle</think><answer>[{"bbox_2d": […], "point_2d": […]}]</answer>
     <think>red circle 40 62, blue square 120 80: left</think><answer>B</answer>
 
-What is told by its motion is looked for among all that have the name: pocket's image tokens know
-places well, and motions hardly. A word of motion follows the two numbers that it compares at once,
-and `yes` or `not` says whether all that was told is what is asked for.
+A referent that is identified by its motion is searched among all things with the name: pocket's
+image tokens encode places well, but motions hardly. A word of motion directly follows the two
+numbers that it compares, and `yes` or `not` then states whether the thing is a referent.
 
     <think>small red star 40 80 right 62 62 still yes, large red star 20 20 still 90 91 still not:
     small red star</think>…
@@ -163,8 +163,8 @@ def located(
     Of a question for motions, reasoning goes through the ways of all that have the name.
 
     Args:
-        view: What is seen.
-        question: What is asked.
+        view: The view of the scene.
+        question: The question.
         frame: Of a video, the frame that the response names; one of the view's.
         numbered: Of a video, the numbers that the frames go by in the request.
         named: Another thing that the reasoning speaks of: then the answer is that thing, and only

@@ -1,7 +1,7 @@
 """Auxiliary losses beside the next token: the places of things, and the attention.
 
-From the next token alone a network of this size does not find out in hours what it is to look at.
-The heads here tell it; they exist in training only.
+From the next token alone a network of this size does not learn in hours where to attend. The heads
+here teach it; they exist in training only.
 
 - `things`: each image token, as the vision tower gives it, says shape, colour, size, box and motion
   of the thing that it shows; after the middle text layer also where on the canvas that box is, and

@@ -19,9 +19,9 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> Lesson:
     """A question that is answered with a letter or a number.
 
     Args:
-        view: What is seen.
-        qa: What is asked.
-        sizes_held: Of sizes too, each is held against the best so far; see `Shares`.
+        view: The view of the scene.
+        qa: The question.
+        sizes_held: True: each size too is compared with the best so far; see `Shares`.
     """
     form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
     query = Query(id="", text=qa.text, media=(), forms=(form,), options=qa.options)
@@ -107,7 +107,7 @@ number, and the number, of which more is better."""
 
 
 def _best(writing: Writing, view: View, qa: QA, tell: Decides) -> Writing:
-    """`star 40, circle 80 best, cross 12 not: circle`: each is held against the best so far."""
+    """`star 40, circle 80 best, cross 12 not: circle`: each is compared with the best so far."""
     best: list[tuple[str, tuple[int, int], float]] = []
     words = dict(qa.named)
 
@@ -210,7 +210,7 @@ def _last_places(writing: Writing, view: View, qa: QA) -> object:
 def _extent(writing: Writing, view: View, thing: int) -> tuple[tuple[int, int], int]:
     """Write width and height of a thing, and the side of a square as large as its visible part.
 
-    Returns where the side is told, and the side.
+    Returns the stretch of the side, and the side.
     """
     frame = view.frames[0]
     left, top, right, bottom = view.boxes[frame][thing]

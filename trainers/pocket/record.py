@@ -29,7 +29,7 @@ def record(
         seed: Of weights and lessons.
         seconds: Of steps, by the clock.
         cpu_seconds: Of each process's core: what the steps take where nothing else runs.
-        curve: What was logged.
+        curve: The logged rows.
         before: The record of the training that it went on from.
     """
     rows = curve.read()

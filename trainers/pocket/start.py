@@ -15,7 +15,7 @@ from harness.trainers.pocket.record import RECORD
 def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
     """Put a checkpoint of pocket into a network of the same sizes.
 
-    Returns the record of its training, with the `fingerprint` of what was read.
+    Returns the record of its training, with the `fingerprint` of the weights.
 
     Its heads and its optimisers' moments are not there any more.
 

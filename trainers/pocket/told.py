@@ -37,9 +37,9 @@ DR2Seg wants more words in the first pass than in the second, whose question nam
 def shapes_told(task: Task, sample: Sample) -> Mapping[str, str]:
     """Return texts about a sample beside its answer; nothing for unknown benchmarks.
 
-    Places are reasoned about by naming what is meant. Where the question does not name it, that is
-    said twice, and in half of the samples, as their ids decide, over and over, as large models do
-    that are sure already: there is something to shorten, and nothing that pocket could not say.
+    The reasoning about places names the referent. Where the question does not name it, the sentence
+    comes twice, and in half of the samples, chosen by id, many times, as in large models that are
+    sure already: the reasoning can then be shortened, and pocket can write all of it.
 
     Args:
         task: `shapes_referring` or `shapes_qa`, below the root of a generated world.

@@ -161,14 +161,14 @@ def pocket(
         last_spread: Width at the end.
         spread_until: Part of the steps in which it falls, by equal factors.
         things_weight: Weight of the loss on what image tokens show.
-        places_of_asked: Image tokens say, after the middle text layer, where what they show of what
-            is asked about is, whatever covers more of them.
+        places_of_asked: Image tokens predict, after the middle text layer, the box of the
+            question's subject, even where other things cover more of them.
         patches_weight: Weight of the loss on what each of an image token's four patches shows.
         outlines_weight: Weight of the loss on which parts of image tokens things cover (4: the
             vision tower alone learns shapes sooner).
-        meant_weight: Weight of the loss on which image tokens are asked about.
+        meant_weight: Weight of the loss on which image tokens show the question's subject.
         looks_weight: Weight of the loss on where responses look.
-        copies_weight: Weight of the loss on which text responses look at for what it tells.
+        copies_weight: Weight of the loss on attention to the text that a response repeats.
         heads_until: Part of the steps after which all of these weigh a tenth.
         easy_until: Part of the steps in which scenes grow from two things to all.
         see_until: Part of the steps in which the vision tower mainly learns, on further stills.

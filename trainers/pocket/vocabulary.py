@@ -68,8 +68,8 @@ def phrases() -> tuple[str, ...]:
 def chat_template(*, text_first: bool) -> str:
     """The template of a conversation.
 
-    With the text before the images, image tokens know the question already (attention looks
-    back only), and responses attend to tokens that say themselves whether they are meant.
+    With the text before the images, image tokens know the question already (attention looks back
+    only), and responses attend to tokens that already encode if they show a referent.
     """
     text = "{%- for part in message.content if part.type == 'text' %}{{ part.text }}{%- endfor %}"
     images = (

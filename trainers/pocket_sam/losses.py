@@ -11,7 +11,7 @@ def mask_losses(logits: Any, ground_truth: Any, *, background: float = 1.0) -> A
     Args:
         logits: Of each pixel being in the mask.
         ground_truth: The share of each pixel that the object covers, of a shape that broadcasts.
-        background: What a pixel beside the object counts in the cross entropy, against one in it.
+        background: Weight in the cross entropy of a pixel beside the object, relative to one in it.
             Most pixels are background, and a network that begins with 1 begins with empty masks.
     """
     import torch.nn.functional as nnf

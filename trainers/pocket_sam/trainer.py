@@ -58,7 +58,7 @@ class PocketSamTrainer(Trainer):
 
         Raises:
             UsageError: it was given a model or tasks, which it has no use for.
-            KeyboardInterrupt: the run was asked to stop; the state is saved.
+            KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
         if run.tasks or run.model is not None:
             raise UsageError(

@@ -217,7 +217,7 @@ def ground_truth(sample: Sample) -> Meant:
     outside the first one.
 
     Raises:
-        ParseError: nothing is meant, which this method cannot learn from, or no place is known.
+        ParseError: there is no target, which this method cannot learn from, or no place is known.
     """
     frame = key_frame(sample)
     items = objects(sample, frame)

@@ -21,8 +21,8 @@ from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, ground_t
 def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer:
     """Seg-Zero (Liu et al. 2025) with GRPO: format, box and two points of one object.
 
-    The model is asked with Seg-Zero's prompt, whatever its own is; its canvas stays. Beside
-    `semantics`, every setting of the GRPO engine can be given; docs/training.md lists them.
+    The model gets Seg-Zero's prompt instead of its own; its canvas stays. Beside `semantics`, every
+    setting of the GRPO engine can be given; docs/training.md lists them.
 
     Args:
         semantics: Of keys and values of the answer: `soft`, or `strict` as the paper's best.

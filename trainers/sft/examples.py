@@ -1,8 +1,8 @@
 """Samples to training examples: the request that evaluation makes, and its response.
 
-Nothing here words a prompt or scales a coordinate: requests come from the model's own
-composition, responses from its own `write`. A model that asks only once it has looked for something
-says itself what a training asks.
+Nothing here words a prompt or scales a coordinate: requests come from the model's own composition,
+responses from its own `write`. A model that searches before its request defines the requests of a
+training itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,14 +72,14 @@ def examples_of(
     """One example a form of answer of every sample, in the tasks' order.
 
     Args:
-        model: What is asked, and writes the responses.
+        model: The model, which makes the requests and writes the responses.
         tasks: Whose samples.
         reasoning: What `<think>` holds.
-        seed: Of what is drawn in the place of what a model would look for.
+        seed: Seed of the draws that replace a model's search.
         complete: Adds to each response what its answer alone does not say.
 
     Raises:
-        UsageError: the model cannot be asked what a task asks.
+        UsageError: the model does not give the forms of answer of a task.
     """
     for task in tasks:
         for sample in samples_of(task):

@@ -179,7 +179,7 @@ def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any]
     An adapter is merged into the weights that are written; the network itself stays as it is.
 
     Args:
-        network: What was trained, perhaps with an adapter.
+        network: The trained network, perhaps with an adapter.
         base: The folder of the checkpoint that training began with.
         folder: Where to write; replaced as a whole.
         tensors: All weights by name, where the network does not hold them itself (ZeRO-3).

@@ -1,7 +1,7 @@
 """Reasoning and descriptions beside the answer of a perfect response.
 
-Where a benchmark tells no reasoning, a generated world can: `told=shapes`. A grammar that has a
-place for a description writes it empty, since an answer does not say what it is called.
+Where a benchmark has no reasoning, a generated world can supply it: `told=shapes`. A grammar with a
+place for a description leaves it empty, since an answer holds no name of its objects.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ def described(sample: Sample, request: ChatRequest, response: str) -> str:
     """The response with its empty description filled: by the target's own, else by the question.
 
     Raises:
-        ParseError: the model's grammar has no description, or what is said holds a tag.
+        ParseError: the model's grammar has no description, or the text holds a tag.
     """
     del request
     tag = next((tag for tag, empty in EMPTY.items() if empty in response), None)

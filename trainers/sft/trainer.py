@@ -69,7 +69,7 @@ class Sft(Trainer):
         Raises:
             UsageError: there is no model that can be trained, or no task.
             DataError: no sample is left to learn from.
-            KeyboardInterrupt: the run was asked to stop; the state is saved.
+            KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
         model, chat = trainable("sft", run.model)
         if not run.tasks:
@@ -220,8 +220,8 @@ def sft(
 
     Args:
         finetune: All weights (`full`), or an adapter that is merged into them at the end (`lora`).
-        reasoning: What `<think>` holds: nothing, or a `short` text on how many objects are meant
-            and roughly where (the sample's own rationale where its benchmark has one).
+        reasoning: Content of `<think>`: nothing, or a `short` text on the number of targets and
+            their rough places (the sample's own rationale where its benchmark has one).
         dtype: Of the weights while training; `auto` is what the checkpoint was saved in.
         bf16: Compute in bfloat16 whatever the weights' type is.
         learning_rate: Peak; None: 1e-5, or 1e-4 for an adapter.
@@ -243,7 +243,7 @@ def sft(
         save_steps: Steps between states that a training can go on from; the last step is one.
         dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
-        told: Where `short` reasoning and descriptions come from: the `dataset`'s targets, or
+        told: Source of `short` reasoning and descriptions: the `dataset`'s targets, or
             `shapes`: the scenes of generated data, in the words that `pocket` was taught.
         descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
             own, else with the question.

@@ -112,7 +112,7 @@ def interval_reward(response: str, ground_truth: Interval) -> float:
 def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
     """IoU of axis-aligned boxes in space where both have an extent, else exp(-distance) in metres.
 
-    One box is asked for: the first of each counts.
+    The question asks for one box: the first of each counts.
     """
     try:
         said = boxes_3d(answer(response))

@@ -156,7 +156,7 @@ def extended(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, 
 
     Args:
         task: Whose samples.
-        extra: What their targets gain; what they have already stays.
+        extra: Function for the additions to their targets; existing data stays.
         listed: The objects of a sample, which become its query's.
     """
 

@@ -2,7 +2,7 @@
 
 The world is flat, with an order of depth. It is taken for a room seen from its open side, four
 metres across in an image of equal sides: x and y are metres from the middle of the image, z is
-one metre for what is nearest, and half a metre more with each step of depth. On a map, a grid of
+one metre for the nearest thing, and half a metre more with each step of depth. On a map, a grid of
 10 × 10 lies over the image's first frame, rows downwards.
 
 `pocket` tells places in pixels of its canvas, from its top left, and has never heard of metres. On

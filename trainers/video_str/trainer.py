@@ -53,9 +53,9 @@ class SpokenTrainer(GrpoTrainer):
 def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel], PromptedModel]:
     """Puts a method's words into a model that has others; frames and perception stay.
 
-    Its rewards read these words' tags: asked in others, a response is worth next to nothing,
-    however right it is. A graph or map is asked of samples alone that have a true one or whose
-    benchmark lists objects, as in SpaceR's official code: of others it earns nothing.
+    Its rewards parse the tags of its own prompt: with another prompt a response scores next to
+    nothing, however right it is. Only samples with a true graph or map, or whose benchmark lists
+    objects, are prompted for one, as in SpaceR's official code: for others it earns no reward.
 
     Args:
         method: Whose folder below `harness.models` has the words.
@@ -114,7 +114,7 @@ def video_str(
             (`kabsch`), which makes R_e blind to a turned camera.
         sigma: Metres, or what else graphs are in, at which a node or a distance is worth 1/e.
         graph_frames: Frames that a graph is compared with.
-        omega: R_l, paid for a right answer of a length within the bounds.
+        omega: R_l, the reward for a right answer of a length within the bounds.
         shortest: Fewest completion tokens for R_l.
         longest: Most completion tokens for R_l.
         with_format: Count R_format.

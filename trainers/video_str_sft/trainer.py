@@ -3,8 +3,8 @@
 harness train --method video_str_sft --model "video_str(checkpoint=…,graph=off)"
     --train-tasks "shapes_qa(split=train)" --data ROOT --out DIR
 
-With `graphs=…` responses also draw up the true graph, where the model's prompt asks for one: what a
-network that has never seen a graph can start `video_str` from.
+With `graphs=…` responses also draw up the true graph, where the model's prompt asks for one: a
+start for `video_str` with a network that has never seen a graph.
 """
 
 from collections.abc import Mapping
@@ -93,8 +93,8 @@ def video_str_sft(
         dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
         graphs: Where true graphs are that responses draw up, as for `video_str`; none: no graphs.
-        graph_in_reasoning: Graphs begin the reasoning, which can then go by what they say, and not
-            follow it.
+        graph_in_reasoning: Graphs come before the reasoning, which can then use them, and not after
+            it.
         reasoning: As for `sft`; the baseline has none.
         told: As for `sft`.
         report_to: As for `sft`.

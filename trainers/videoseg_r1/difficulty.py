@@ -4,8 +4,8 @@
     scores = rated(samples, ChatRater(chat=chat), file, asked.frame)  # goes on after a kill
     Budgets().histogram(…)                                # the paper's Table D2
 
-VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. A response that
-cannot be read makes its sample medium, and is not asked for again.
+VideoSeg-R1, appendix D: D is the mean of the five ratings, each from 1 to 10. An unreadable
+response makes its sample medium, and is not requested again.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -154,18 +154,18 @@ def rated(
 ) -> dict[str, float]:
     """The scores of all samples by the keys of sample and frame, from a file as far as it has them.
 
-    What it lacks is rated, batch by batch, and added to it: a killed rating goes on where it was.
+    Missing ratings are made batch by batch and appended: a killed rating continues where it ended.
 
     Args:
-        samples: What is to be rated.
-        rater: What rates. Ratings of another one in the file do not count. None: every rating of
-            the file counts, the last of a sample wins, and what is not there is left out.
+        samples: The samples to rate.
+        rater: The rater. Ratings of another one in the file do not count. None: every rating of the
+            file counts, the last of a sample wins, and missing ones are left out.
         file: One JSON object a line.
         frame_of: The frame that each sample is rated for.
-        tell: Is told how many of how many are done.
+        tell: Callback with the numbers of done and of all samples.
 
     Raises:
-        DataError: a line of the file is not one of its own.
+        DataError: a line of the file is not a rating.
         StoreError: the file cannot be written.
     """
     known = read_ratings(file, None if rater is None else rater.name)

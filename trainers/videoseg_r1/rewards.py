@@ -56,13 +56,13 @@ class Placed(NamedTuple):
     negatives: NDArray[np.float64]
     """K × 2: the negative points that can be read."""
     predicted: int
-    """Objects that have a negative point, be it readable or not."""
+    """Number of objects that have a negative point, readable or not."""
 
 
 def answer_format(response: str, *, negative: bool = True) -> float:
     """Return twice the mean over objects of the share of box, positive and negative point: 0 to 2.
 
-    Without `negative`, of box and positive point: what earns nothing need not be said.
+    Without `negative`, of box and positive point: points without a reward are not required.
 
     A box has four numbers' room, a point three, the last of which is its label. An answer that is
     no list, or an empty one, is worth 0.
@@ -100,7 +100,7 @@ def placed(response: str) -> Placed:
 def distances(meant: BoolArray) -> Distances | None:
     """Taxicab distances to a mask (height × width of the image), in the 840 × 840 frame.
 
-    None if nothing is meant. A mask that no pixel of the frame falls on is where it overlaps one.
+    None without a target. A mask without a pixel of the frame counts where it overlaps one.
     """
     if not meant.any():
         return None
@@ -123,7 +123,8 @@ def negative_points(
     Args:
         points: K' × 2 in pixels of the 840 × 840 frame.
         predicted: K, how many were predicted, be they readable or not.
-        far: Of the union of all objects; None if nothing is meant, and no point is near it.
+        far: Distances to the union of all objects; None without a target: no point is then near
+            one.
         reach: τ_neg. A point at exactly this distance counts.
 
     A point outside the image is none.

@@ -36,7 +36,7 @@ def key_of(sample: Sample, frame: int = 0) -> str:
 
     All of it hashed. An expression has one name in its own set and in a mixture, whose ids are
     `set/id`, and also where it comes again (`set/id#2`), as far as it is asked of the same frame of
-    its video. Samples are to be of an `of_set` task.
+    its video. Samples must be of an `of_set` task.
     """
     whole, native = sample.categories.get(SET, ""), sample.id
     if whole and native.startswith(f"{whole}/"):
@@ -50,7 +50,7 @@ def usable(sample: Sample) -> None:
 
     Raises:
         ParseError: the answer names no places.
-        DataError: what is meant is seen in no frame.
+        DataError: no frame shows a target.
     """
     check(sample)
     assert sample.target is not None, "`check` has looked"

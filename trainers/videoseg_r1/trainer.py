@@ -164,17 +164,17 @@ def videoseg_r1(
 ) -> VideoSegR1Trainer:
     """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
 
-    The defaults are the paper's. What it does not state (temperature, clipping, entropy) is as in
-    VisionReasoner's official code; the vision tower is frozen up to the layers that merge its
-    patches, about which the paper is unclear. Beside these, every setting of the GRPO engine can be
-    given; docs/training.md lists them.
+    The defaults are the paper's. Settings that it does not state (temperature, clipping, entropy)
+    are as in VisionReasoner's official code; the vision tower is frozen up to the layers that merge
+    its patches, about which the paper is unclear. Beside these, every setting of the GRPO engine
+    can be given; docs/training.md lists them.
 
     Args:
         think: Ask and pay for reasoning (Table 4).
         negative_points: Pay for negative points close beside the objects.
         negative_distance: How close, in pixels of the 840 × 840 frame.
         length_penalty: `clipped` at 0, the paper's `literal` formula, or `none` (Table 7).
-        length_beta: What a token over the budget costs, as a part of the reward.
+        length_beta: Penalty of a token over the budget, as a part of the reward.
         budgets: Tokens of reasoning for each level of difficulty, joined by `+` (Table H5).
         thresholds: Highest difficulties of all levels but the last, joined by `+` (Table H6).
         scorer: What rates difficulty: a backend such as

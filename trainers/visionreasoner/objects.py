@@ -31,7 +31,7 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
     own instance where there is one a box.
 
     Raises:
-        ParseError: the answer says of nothing how far it reaches: a number or points alone.
+        ParseError: the answer holds no extent of an object: a number or points alone.
     """
     if sample.target is None:
         raise ParseError(f"sample {sample.id}", expected="a target", found="none")

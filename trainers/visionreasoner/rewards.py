@@ -90,7 +90,7 @@ def answer_value(response: str) -> Any:
 def answer_format(response: str) -> float:
     """Return the mean over objects of "has a box of four" and "has a point of two", from 0 to 2.
 
-    An object that cannot be looked into ends the counting; what was counted stays.
+    An object whose keys cannot be tested ends the counting; earlier ones count.
     """
     value = answer_value(response)
     if not isinstance(value, (list, dict, str)) or not value:
@@ -162,7 +162,7 @@ def accuracy(
         meant: True objects in the 840 × 840 frame, each with a point.
         canvas: (width, height) of the frame that the response's numbers are in.
         semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
-            point anywhere, and a matching of its own for each bit.
+            point anywhere, and a separate matching for each bit.
     """
     found = predicted(response)
     if found is None or not meant:

@@ -22,9 +22,9 @@ def visionreasoner(
 ) -> GrpoTrainer:
     """VisionReasoner (Liu et al. 2025) with GRPO: format, matched boxes and points, no repetition.
 
-    The model is asked with VisionReasoner's prompt, whatever its own is; its canvas stays. The
-    defaults are those of the official code. Beside these, every setting of the GRPO engine can be
-    given; docs/training.md lists them.
+    The model gets VisionReasoner's prompt instead of its own; its canvas stays. The defaults are
+    those of the official code. Beside these, every setting of the GRPO engine can be given;
+    docs/training.md lists them.
 
     Args:
         semantics: Of the accuracy: `official`, as coded, or the `paper`'s wording.

@@ -181,7 +181,7 @@ def add_score(commands: Any) -> None:
     parser.add_argument(
         "--model",
         metavar="SPEC",
-        help='reads "response" lines, for example qwen_vl(backend=stored)',
+        help='reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)',
     )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")

@@ -7,8 +7,8 @@
        "obj_id": "1, 2", "q_type": "Causal", "action_start": "00:14", "action_end": "00:20"}}}}}
 
 Frames lie at `annotations/<clip>/images/frame_%06d.jpg`, six a second from the clip's beginning,
-masks at `…/masks/frame_%06d.png`: a pixel's value is its object. Outside the action nothing is
-meant.
+masks at `…/masks/frame_%06d.png`: a pixel's value is its object. Outside the action there is no
+target.
 """
 
 import re

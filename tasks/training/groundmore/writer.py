@@ -19,7 +19,7 @@ def write(world: World, root: Path) -> None:
     """Write `root/groundmore`: two files of questions, and a folder a clip; `size` of them each.
 
     Clips are eight frames, six a second: the action begins with the clip and lasts a second, so
-    that in the last two frames nothing is meant.
+    that the last two frames have no target.
     """
     place = root / "groundmore"
     for name, split in SPLITS.items():

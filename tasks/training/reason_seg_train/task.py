@@ -1,8 +1,8 @@
 """ReasonSeg's `train`, with the wordings that `reason_seg(split=train)` leaves out.
 
 The files are ReasonSeg's own, at `ROOT/reason_seg/ReasonSeg/train`: `text` of an annotation lists
-wordings of one meaning, of which evaluation asks the first. LISA trains on some of them, drawn anew
-each time.
+wordings of one meaning, of which evaluation uses the first. LISA trains on some of them, drawn
+again each time.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,5 +4,5 @@
         ─ wording, options ─▶ a line of questions.jsonl (and of graphs.jsonl, and the statistics)
 
 The set itself was not published; the paper (Video-STR, section 3 and appendix D) names sources,
-types of questions and templates. What it leaves open is decided in docs/design/stv.md.
+types of questions and templates. docs/design/stv.md decides the points that it leaves open.
 """

@@ -31,8 +31,8 @@ class Answers:
         """Choose at most `most` drafts about a clip, of one kind; also count those that must be
         dropped.
 
-        Those come first whose right option was right least often, of these the first. Drafts
-        without options, or with options of their own, are taken as they come.
+        Drafts whose right option was right least often come first, in their order. Drafts without
+        options, or with individual options, are taken in their order.
         """
         fixed = [
             (draft, draft.answer)

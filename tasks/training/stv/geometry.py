@@ -1,6 +1,6 @@
 """Poses, projections and boxes: camera frames here are x right, y up, z forward, in metres.
 
-The cameras of KITTI and ScanNet have y downwards; readers call `upright` on what they hand on.
+The cameras of KITTI and ScanNet have y downwards; readers call `upright` on their results.
 """
 
 import math

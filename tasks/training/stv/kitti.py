@@ -9,8 +9,8 @@ The box in space stands on its bottom face's centre (x, y, z) in the rectified f
 (x right, y *down*, z ahead) and is turned by ry around y; images are those of camera 2.
 
 A line of type `DontCare` is no object but an area in which objects were left without labels, since
-they are too far away (the development kit's readme), of any type and number: how many objects such
-a frame shows is not known, and what is named is what is near enough to be labelled.
+they are too far away (the development kit's readme), of any type and number: the number of objects
+in such a frame is not known, and only objects near enough to be labelled have a name.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """Questions of spatial reasoning: number, direction, distance, size, place.
 
 Each takes a clip of one or more frames, filtered, and yields every question that it allows, in a
-fixed order; the builder draws from them. What a number here rules out is counted by its reason. A
-clip of one frame is an image.
+fixed order; the builder draws from them. Objects that a number here rules out are counted by the
+reason. A clip of one frame is an image.
 """
 
 from collections.abc import Iterator

@@ -10,8 +10,8 @@
      "annotations": [{"image_id": 1, "track_id": 1, "bbox": [x, y, width, height]}, …],
      "categories": [{"id": 95, "name": "baby"}, …]}
 
-Images lie at `tao/frames/<file_name>`. Boxes are of what is visible, so that the visible share is
-the part of the box inside the image.
+Images lie at `tao/frames/<file_name>`. Boxes enclose the visible part, so that the visible share
+is the part of the box inside the image.
 """
 
 import re

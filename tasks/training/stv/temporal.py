@@ -1,7 +1,7 @@
 """Questions of temporal reasoning: order of appearance, later place, displacement.
 
-Each takes a video, filtered, and yields every question that it allows, in a fixed order. What a
-number here rules out is counted by its reason.
+Each takes a video, filtered, and yields every question that it allows, in a fixed order. Objects
+that a number here rules out are counted by the reason.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ def worded(draft: Draft, draws: Draws, *, synonyms: bool = True) -> str:
     """The text of a question.
 
     Args:
-        draft: What is asked.
+        draft: The draft of the question.
         draws: Decide which wording and which synonyms; nothing else does.
         synonyms: Without, the first wording as it stands.
     """

@@ -14,7 +14,7 @@ ROW, TOP = 22, 18  # pixels from one thing's row to the next, and of the first
 def street(seed: int, index: int) -> Scene:
     """Return four things that rest, two of them of one shape, and three that enter one by one.
 
-    Those come from the left; each thing has a row and a depth of its own.
+    Those come from the left; each thing has its own row and depth.
     """
     draws = Draws(seed, "street", index)
     different = draws.shuffled(SHAPES)[: RESTING + COMING - 1]

@@ -22,7 +22,7 @@ def settings(seed: int) -> Settings:
 def write(world: World, root: Path) -> None:
     """Write `root/{tao,kitti_tracking,scannet}` and build `root/stv_205k` of them.
 
-    Scenes are composed for this set: those of the world's families are rarely asked everything.
+    Scenes are composed for this set: those of the world's families rarely allow every question.
     """
     indices = range(min(MOST, world.size))
     write_tao(root, streets(world.seed, indices))

@@ -64,7 +64,7 @@ def summe(
     Args:
         data: The folder that holds one folder a benchmark.
         split: There is one, of 25 videos.
-        question: What is asked of every video.
+        question: The question about every video.
         frames: Which frames of a video there are: a rule of `harness.frames`; all, without.
         protocol: `summe/text_simple`, for curves.
     """

@@ -1,18 +1,18 @@
-"""The calls of networks that a record holds, as text and as images."""
+"""Calls of networks in a record, as text and as images."""
 
 from collections.abc import Sequence
 from itertools import groupby
 
-import numpy as np
-
-from harness import overlay
-from harness.media import Frame
-from harness.models.backends.inputs import squashed
 from harness.types import Call, Query, Shown
 
 
-def requests(query: Query, calls: Sequence[Call]) -> dict[str, str]:
-    """Return texts and frames of requests by the numbers of their calls; equal neighbours once."""
+def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
+    """Return texts and frames of requests by the numbers of their calls; equal neighbours once.
+
+    Args:
+        query: The sample's, for the sizes of its media; None where its benchmark is gone.
+        calls: In the order of the record.
+    """
     log: dict[str, str] = {}
     first = 1
     for request, group in groupby(calls, lambda call: call.request):
@@ -29,16 +29,16 @@ def requests(query: Query, calls: Sequence[Call]) -> dict[str, str]:
     return log
 
 
-def _shown(query: Query, shown: Shown) -> str:
+def _shown(query: Query | None, shown: Shown) -> str:
     several = len(shown.frames) > 1
     text = f"frame{'s' if several else ''} {', '.join(map(str, shown.frames))}"
     if shown.times:
         text += f" ({', '.join(f'{time:g}' for time in shown.times)} s)"
     if isinstance(shown.medium, str):
         text += f" of another medium, {shown.medium}"
-    elif len(query.media) > 1:
+    elif query is not None and len(query.media) > 1:
         text += f" of medium {shown.medium + 1}"
-    own = query.media[shown.medium].size if isinstance(shown.medium, int) else None
+    own = query.media[shown.medium].size if query and isinstance(shown.medium, int) else None
     before = shown.resize or own
     if shown.canvas is None:
         return (
@@ -59,23 +59,3 @@ def _shown(query: Query, shown: Shown) -> str:
 
 def _pixels(size: tuple[int, int]) -> str:
     return f"{size[0]} × {size[1]}"
-
-
-def seen(query: Query, calls: Sequence[Call]) -> list[Frame]:
-    """Draw a row of frames for each of the query's media shown, as large as seen; equal ones once.
-
-    Media of other queries, and altered ones, are not in the record and are left out.
-    """
-    rows = dict.fromkeys(shown for call in calls for shown in call.request.shown)
-    return [
-        overlay.side_by_side(
-            [_as_seen(query.media[one.medium].frame(frame), one) for frame in one.frames]
-        )
-        for one in rows
-        if isinstance(one.medium, int)
-    ]
-
-
-def _as_seen(frame: Frame, shown: Shown) -> Frame:
-    image: Frame = squashed(squashed(frame, shown.resize), shown.canvas)
-    return np.ascontiguousarray(image)
