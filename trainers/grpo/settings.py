@@ -3,7 +3,7 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -25,11 +25,28 @@ Scale: TypeAlias = Literal["group", "batch"] | None
 Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
 LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""
-
-
-def at_least(least: float, default: Any) -> Any:
-    """Declare a setting that is a number of at least `least`, or None."""
-    return field(default=default, metadata={"least": least})
+LEAST: Mapping[str, int] = {
+    "beta": 0,
+    "epsilon": 0,
+    "epsilon_high": 0,
+    "entropy_coef": 0,
+    "learning_rate": 0,
+    "warmup_steps": 0,
+    "weight_decay": 0,
+    "max_grad_norm": 0,
+    "num_train_epochs": 0,
+    "keep_rollouts": 0,
+    "per_device_train_batch_size": 1,
+    "generation_micro_batch_size": 1,
+    "num_iterations": 1,
+    "max_completion_length": 1,
+    "max_steps": 1,
+    "max_prompt_length": 1,
+    "lora_r": 1,
+    "save_steps": 1,
+    "num_generations": 2,
+}
+"""Smallest value of each number; None is not bounded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +58,18 @@ class Settings:
     too is called as there.
     """
 
-    num_generations: int = at_least(2, 8)
+    num_generations: int = 8
     """Rollouts of a prompt."""
     generation_batch_size: int = 128
     """Rollouts a round, over all devices: a multiple of `num_generations`."""
-    per_device_train_batch_size: int = at_least(1, 4)
+    per_device_train_batch_size: int = 4
     """Rollouts on each device that gradients are computed for at once."""
-    generation_micro_batch_size: int | None = at_least(1, None)
+    generation_micro_batch_size: int | None = None
     """Rollouts on each device that are written at once; None: all of a round. vLLM decides that
     by itself."""
-    num_iterations: int = at_least(1, 1)
+    num_iterations: int = 1
     """Optimiser steps a round."""
-    max_completion_length: int = at_least(1, 2000)
+    max_completion_length: int = 2000
     """Longest rollout, in tokens."""
     temperature: float = 1.0
     """Of rollouts."""
@@ -67,39 +84,39 @@ class Settings:
 
     loss_type: LossType = "bnpo"
     """How tokens are weighed and averaged; see `harness.trainers.grpo.loss`."""
-    beta: float = at_least(0, 0.0)
+    beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
-    epsilon: float = at_least(0, 0.2)
+    epsilon: float = 0.2
     """How far below 1 the ratio of new to old probability counts. Not of `sapo` and `vespo`; of
     `cispo` only as `epsilon_high`, where that is not given."""
-    epsilon_high: float | None = at_least(0, None)
+    epsilon_high: float | None = None
     """How far above 1 it does, also of `cispo`, where TRL takes the largest ratio itself; None: as
     far as below. Not of `sapo` and `vespo`."""
     scale_rewards: Literal["group", "batch"] | None = "group"
     """What advantages are divided by: the standard deviation of their group, of all, or nothing."""
-    entropy_coef: float = at_least(0, 0.0)
+    entropy_coef: float = 0.0
     """Weight of the entropy of tokens, which is kept high."""
 
-    learning_rate: float | None = at_least(0, None)
+    learning_rate: float | None = None
     """Peak; None: 1e-6, or 2e-5 for an adapter."""
     lr_scheduler_type: Scheduler = "constant_with_warmup"
     """What follows the warm-up."""
-    warmup_steps: int = at_least(0, 0)
+    warmup_steps: int = 0
     """Steps in which the learning rate rises from 0."""
-    weight_decay: float = at_least(0, 0.01)
+    weight_decay: float = 0.01
     """Of AdamW."""
-    max_grad_norm: float = at_least(0, 1.0)
+    max_grad_norm: float = 1.0
     """Largest norm of the gradient; 0: no limit."""
-    num_train_epochs: float = at_least(0, 1.0)
+    num_train_epochs: float = 1.0
     """Passes over the samples."""
-    max_steps: int | None = at_least(1, None)
+    max_steps: int | None = None
     """Optimiser steps, whatever `num_train_epochs` says."""
-    max_prompt_length: int | None = at_least(1, None)
+    max_prompt_length: int | None = None
     """Prompts of more tokens are left out, counted and named."""
 
     finetune: Literal["full", "lora"] = "full"
     """All weights, or an adapter that is merged into them at the end."""
-    lora_r: int = at_least(1, 64)
+    lora_r: int = 64
     """Rank of the adapter's matrices."""
     lora_alpha: int = 128
     """The adapter is scaled by this over its rank."""
@@ -118,19 +135,19 @@ class Settings:
     vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
 
-    save_steps: int = at_least(1, 100)
+    save_steps: int = 100
     """Steps between states that a training can go on from; the last step is one."""
-    keep_rollouts: int = at_least(0, 2)
+    keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
     report_to: str | None = "auto"
     """Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if it is
     installed; None: none."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value, least = getattr(self, one.name), one.metadata.get("least")
-            if least is not None and value is not None and not value >= least:
-                raise UsageError(f"{one.name}=…", expected=f"at least {least}", found=str(value))
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise UsageError(f"{name}=…", expected=f"at least {least}", found=str(value))
         for name, most in (("temperature", 100), ("top_p", 1)):
             value = getattr(self, name)
             if not 0 < value <= most:
