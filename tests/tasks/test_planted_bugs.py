@@ -75,8 +75,8 @@ class TwoReaders:
 class NoRescale(PromptedModel):
     """Takes coordinates of the canvas for pixels of the image."""
 
-    def _canvas(self, query, form):
-        return replace(super()._canvas(query, form), size=query.size)
+    def _canvas(self, query, form, calls=()):
+        return replace(super()._canvas(query, form, calls), size=query.size)
 
 
 class LateStart(PromptedModel):
