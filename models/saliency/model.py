@@ -147,8 +147,7 @@ def saliency(
     candidates: int = 8,
     batch_size: int = 8,
 ) -> Saliency:
-    """The object most salient by colour and motion, whatever the question; a classical
-    method.
+    """The object most salient by colour and motion, whatever the question: a classical method.
 
     Args:
         segmenter: a plugin of the group `harness.segmenters`, or a ready one.

@@ -315,8 +315,7 @@ def videoseg_r1(
     negative: bool = True,
     think: Carried[bool] = True,
 ) -> VideoSegR1:
-    """VideoSeg-R1: searches the frame with requests, reasons, segments it, and propagates both
-    ways.
+    """VideoSeg-R1: searches the frame, reasons, segments it, and propagates both ways.
 
     The paper's perception is `segmenter=sam2(checkpoint=facebook/sam2-hiera-large)` and
     `propagator=xmem(repo=…,weights=…)`.
