@@ -189,7 +189,12 @@ def test_a_network_whose_images_are_altered_is_asked_turn_by_turn(tiny_qwen, ask
     alone = transformers(checkpoint=str(tiny_qwen), batch_size=1, roll=False)
     expected = converse(Without(altered(chat=alone, images="grey")), searches(ask))
     made = altered(chat=transformers(checkpoint=str(tiny_qwen)), images="grey")
-    assert converse(made, searches(ask)) == expected
+    assert without_calls(converse(made, searches(ask))) == without_calls(expected)
+
+
+def without_calls(ends):
+    """Take the requests out of responses: equal images are different objects."""
+    return [[replace(one, calls=()) for one in responses] for responses in ends]
 
 
 # a server
