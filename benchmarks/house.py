@@ -1,7 +1,7 @@
-"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes.
+"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes, circles.
 
 python benchmarks/house.py            # a table of this checkout
-python benchmarks/house.py --list     # and each such docstring, and each probe
+python benchmarks/house.py --list     # and each such docstring, probe and circle
 """
 
 import argparse
@@ -9,6 +9,10 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import grimp
+import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 REPOSITORY = Path(__file__).parent.parent
 ROOMS = ("harness", "tasks", "models", "trainers", "leaderboards")
@@ -60,12 +64,34 @@ def probes(tree: ast.Module, declared: frozenset[str]) -> Iterator[int]:
                 yield node.lineno
 
 
+def circles() -> Iterator[list[str]]:
+    """Yield the modules and folders of one parent that import each other in a circle.
+
+    Imports inside of functions and those for type checkers count; linked rooms are followed.
+    """
+    graph = grimp.build_graph("harness", cache_dir=None)
+    for parent in sorted(graph.modules):
+        children = sorted(graph.find_children(parent))
+        numbers = {name: number for number, name in enumerate(children)}
+        depth = parent.count(".") + 2
+        arrows = np.zeros((len(children), len(children)), np.bool_)
+        for child in children:
+            for module in {child, *graph.find_descendants(child)}:
+                for other in graph.find_modules_directly_imported_by(module):
+                    if (found := numbers.get(".".join(other.split(".")[:depth]))) is not None:
+                        arrows[numbers[child], found] = True
+        if children:
+            _, labels = connected_components(arrows, connection="strong")
+            for label in np.flatnonzero(np.bincount(labels) > 1):
+                yield [name for name, own in zip(children, labels, strict=True) if own == label]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--list", action="store_true", help="name docstrings and probes")
+    parser.add_argument("--list", action="store_true", help="name docstrings, probes and circles")
     arguments = parser.parse_args()
     files = lines = texts = questions = skips = anys = probed = 0
     declared = members()
@@ -96,6 +122,10 @@ def main() -> None:
     print(f"fmt skips: {skips}, in tests and benchmarks {beside}")
     print(f"getattr probes of members of models, chats, parts and trainers: {probed}")
     print(f"Any: {1000 * anys / lines:.1f} a thousand lines")
+    found = list(circles())
+    print(f"circles of imports: {len(found)}")
+    if arguments.list:
+        print(*map(" <-> ".join, found), sep="\n")
 
 
 if __name__ == "__main__":

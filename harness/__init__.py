@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Target,
     )
 
-__version__ = "0.1.0"
+__version__: str  # of `harness.version`
 __all__ = [
     "Answer",
     "AnswerForm",
@@ -69,6 +69,7 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "__version__": "harness.version",
     "Comparison": "harness.statistics.paired",
     "HarnessError": "harness.errors",
     "Media": "harness.media",
@@ -97,7 +98,7 @@ _ELSEWHERE = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module, once."""
-    if name not in __all__:
+    if name not in {*__all__, "__version__"}:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     value = getattr(import_module(_ELSEWHERE.get(name, "harness.api")), name)
     globals()[name] = value

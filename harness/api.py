@@ -176,7 +176,7 @@ def evaluate(
         data_root=_data_root(task),
         checked=True,
     )
-    preflight(task, progress, allow_missing=False)
+    task = preflight(task, progress, allow_missing=False)
     found = None
     if spec is not None:
         found = overlap_of(spec, task, subset, folder=folder, anew=restart, strict=False)

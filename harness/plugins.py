@@ -29,12 +29,10 @@ Kind: TypeAlias = Literal[
     "tasks",
     "models",
     "trainers",
-    "boards",
     "metrics",
     "backends",
     "segmenters",
     "propagators",
-    "nodes",
     "judges",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -91,7 +89,7 @@ def load(kind: Kind, name: str) -> Any:
 
 
 def _fault(kind: Kind) -> type[HarnessError]:
-    return DataError if kind in ("tasks", "metrics", "judges", "boards") else ModelError
+    return DataError if kind in ("tasks", "metrics", "judges") else ModelError
 
 
 @contextmanager

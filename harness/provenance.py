@@ -8,8 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import harness
-
 PACKAGES = (
     "visual-reasoning-harness",
     "av",
@@ -42,7 +40,7 @@ def collect(where: str | None = None) -> dict[str, Any]:
     Args:
         where: The device; None: that of this process, for which torch is loaded.
     """
-    commit, dirty = code_revision(Path(harness.__file__).resolve().parent)
+    commit, dirty = code_revision(Path(__file__).resolve().parent)
     return {
         "commit": commit,
         "dirty": dirty,

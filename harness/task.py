@@ -1,11 +1,11 @@
 """A task is a value: samples, and a protocol to score them by."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harness.errors import UsageError
+from harness.errors import DataError, UsageError
 from harness.scores import Mean, Metric, Ratio, Scores, Statistic
 from harness.types import AnswerForm, Prediction, Sample
 
@@ -84,10 +84,33 @@ class Task:
     """The files whose content decides samples and ground truth; they are hashed into the record."""
     check: Callable[[], Iterable[Problem]]
     """Looks at every file without decoding: missing, wrong size, duplicate, not in the layout."""
+    check_samples: Callable[[Iterable[Sample]], Iterable[Problem]] | None = None
+    """Looks at the samples while they are read, and finds something, or lets an error of `samples`
+    pass, wherever `check` finds something. A run then calls `check` only to list all that is wrong,
+    and parses the files of a sound benchmark once. None: a run calls `check` first."""
     submission: Callable[[Iterable[tuple[Sample, Prediction]], Path], Path] | None = None
     """Function that writes the file for the organisers' server, if they keep the ground truth."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the task, with defaults filled in: split, protocol, …"""
+
+
+def lost_media(samples: Iterable[Sample]) -> Iterator[Problem]:
+    """Name the samples with an image or a video that cannot be read; a task's `check_samples`."""
+    for sample in samples:
+        for media in sample.query.media:
+            if media.fault:
+                yield Problem(f"sample {sample.id!r}", media.fault)
+
+
+def check_by_reading(samples: Callable[[], Iterable[Sample]], place: Path) -> Iterator[Problem]:
+    """Read every sample; the first that cannot be read ends it, and lost media are named.
+
+    A task's `check`, where its files lie at `place` and nothing tells more than reading does.
+    """
+    try:
+        yield from lost_media(samples())
+    except DataError as error:
+        yield Problem(str(place), str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,8 +168,6 @@ class FailureKind(StrEnum):
     """The response is not in the grammar, or no rule of the protocol reads an answer from it."""
     MODEL = "model"
     """The model raised, ran out of tokens or returned numbers that are none."""
-    SANDBOX = "sandbox"
-    """Code that the model wrote failed or was stopped."""
     INFRASTRUCTURE = "infrastructure"
     """Not the model's doing: a damaged file, a lost worker, a missing prediction."""
 

@@ -82,6 +82,22 @@ class Table:
         others = (name for name in self.entries[0].row.metrics if name != self.headline)
         return (self.headline, *others)
 
+    @property
+    def facts(self) -> list[str]:
+        """Describe the runs in short phrases: protocol, judge, versions, samples, data."""
+        samples = sorted({entry.row.n_total for entry in self.entries})
+        said = [
+            f"protocol {self.protocol}",
+            *([f"graded by {self.judge}"] if self.judge else []),
+            f"task version {self.task_version}",
+            f"{' or '.join(f'{count:,}' for count in samples)} samples",
+            f"subset {self.subset}" if self.subset else "all of the split",
+            f"data {self.data[:12]}",
+        ]
+        if self.ceiling is not None:
+            said.append(f"perfect answers score {wording.number(self.ceiling)}")
+        return said
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:

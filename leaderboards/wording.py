@@ -1,14 +1,10 @@
 """Formatting of a board's numbers, the same in Markdown and HTML."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from harness.leaderboards.row import Row, TrainedBy
 from harness.scores import Better
 from harness.statistics.paired import Comparison
-
-if TYPE_CHECKING:
-    from harness.leaderboards.board import Table  # which words its notes with this
 
 NOTHING = "–"
 ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
@@ -152,22 +148,6 @@ def memory(row: Row) -> str:
 def heading(name: str, better: Better) -> str:
     """A metric's name with the direction in which it gets better."""
     return f"{name} {ARROWS[better]}"
-
-
-def facts(table: "Table") -> list[str]:
-    """Describe a table's runs in short phrases: protocol, judge, versions, samples, data."""
-    samples = sorted({entry.row.n_total for entry in table.entries})
-    said = [
-        f"protocol {table.protocol}",
-        *([f"graded by {table.judge}"] if table.judge else []),
-        f"task version {table.task_version}",
-        f"{' or '.join(f'{count:,}' for count in samples)} samples",
-        f"subset {table.subset}" if table.subset else "all of the split",
-        f"data {table.data[:12]}",
-    ]
-    if table.ceiling is not None:
-        said.append(f"perfect answers score {number(table.ceiling)}")
-    return said
 
 
 def sentence(phrases: Sequence[str]) -> str:

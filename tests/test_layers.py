@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
+import grimp
 import pytest
 
 REPOSITORY = Path(__file__).parent.parent
@@ -16,6 +18,45 @@ def test_imports_keep_to_the_layers():
         [command, "--no-cache"], cwd=REPOSITORY, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_layers_are_checked_on_every_module_of_a_linked_room(room):
+    graph = grimp.build_graph("harness", cache_dir=None)
+    seen = {name for name in graph.modules if name.startswith(f"harness.{room}")}
+    files = (path.relative_to(REPOSITORY) for path in (REPOSITORY / room).rglob("*.py"))
+    names = (".".join(("harness", *path.with_suffix("").parts)) for path in files)
+    assert seen == {name.removesuffix(".__init__") for name in names}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("from harness.other import B\n", "from harness.one import A\n"),
+        ("def a():\n    import harness.other\n", "import harness.one\n"),
+        (
+            "import typing\nif typing.TYPE_CHECKING:\n    from harness.other import B\n",
+            "import harness.one\n",
+        ),
+    ],
+)
+def test_a_circle_of_two_modules_breaks_a_contract(one, other, tmp_path):
+    package = tmp_path / "harness"
+    package.mkdir()
+    for name, text in (("__init__", ""), ("one", one), ("other", other)):
+        (package / f"{name}.py").write_text(text)
+    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]
+    contracts = settings["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each["type"] == "acyclic_siblings")
+    ancestors = ", ".join(contract["ancestors"])
+    (tmp_path / ".importlinter").write_text(
+        "[importlinter]\nroot_package = harness\n"
+        f"[importlinter:contract:circles]\nname = circles\ntype = {contract['type']}\n"
+        f"ancestors = {ancestors}\n"
+    )
+    command = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([command, "--no-cache"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1 and ".one" in done.stdout and ".other" in done.stdout
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
-import harness
 from harness import plugins
 from harness.cli.output import show_json
+from harness.version import __version__
 
 DISTRIBUTION = "visual-reasoning-harness"
 CORE = (
@@ -95,7 +95,7 @@ def _version(name: str) -> str | None:
 
 
 def _core() -> Iterator[Finding]:
-    yield Finding(name="harness", state=harness.__version__, about=_plugins())
+    yield Finding(name="harness", state=__version__, about=_plugins())
     yield Finding(name="python", state=platform.python_version(), about="3.11 or later is needed")
     for name in CORE:
         found = _version(name)

@@ -93,8 +93,10 @@ def _evaluated(
     leads = launch is None or launch.leads
     begun = 0
     with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
-        for _, _, task in asked:  # all of them, before any model is loaded
-            preflight(task, progress, allow_missing=options.allow_missing)
+        asked = [  # all of them, before any model is loaded
+            (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
+            for key, spec, task in asked
+        ]
         overlaps = {
             folder: overlap_of(
                 spec,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from harness import __version__
 from harness.cli.arguments import board, data, looks, scores, train
 from harness.errors import HarnessError, MissingDependency, UsageError, printable
+from harness.version import __version__
 
 EXIT_CODES = """exit codes:
   0  done

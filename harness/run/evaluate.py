@@ -23,6 +23,7 @@ from harness.run.predict import Outcome
 from harness.run.preflight import preflight, set_aside
 from harness.run.processes import Processes
 from harness.run.resume import begin_or_resume, refuse_other_numbers, unfinished
+from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
 from harness.run.stages import Stage, summed
 from harness.run.submit import submit
@@ -73,8 +74,10 @@ def evaluate(
         ModelError: the model cannot be loaded, or failed many times in a row.
     """
     progress = progress or Silent()
-    if not options.checked:
-        preflight(task, progress, allow_missing=options.allow_missing)
+    if options.checked:
+        task = read_once(task)
+    else:
+        task = preflight(task, progress, allow_missing=options.allow_missing)
     selection = select(task, options.subset)
     # A file for the organisers' server needs all images: there is none without their size.
     found = survey(task, selection, allow_missing=options.allow_missing and not task.submission)

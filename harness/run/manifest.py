@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from harness import __version__, provenance
+from harness import provenance
 from harness.papers import deviations
 from harness.record import VERSION, config_hash
 from harness.run.plan import Survey, shortage
 from harness.task import Task
+from harness.version import __version__
 
 
 def manifest_of(

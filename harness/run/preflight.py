@@ -1,24 +1,36 @@
 """Before a run: are the benchmark's files there, and does an earlier run give way?"""
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from harness.errors import DataError
 from harness.plugins import blamed
 from harness.run.options import Progress
+from harness.run.plan import samples_of
 from harness.run.problems import told
+from harness.run.sample_cache import read_once
 from harness.store.atomic import cannot_write
 from harness.store.lease import lease
-from harness.task import Task
+from harness.task import Problem, Task
+from harness.types import Sample
 
 PROBLEMS_SHOWN = 10
 
 
-def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
-    """Look at every file of the benchmark before any work is done."""
-    with blamed(f"the check of {task.name}"):
-        problems = list(task.check())
+def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> Task:
+    """Look at every file of the benchmark before any work is done.
+
+    Returns:
+        The task, whose samples are not parsed again.
+
+    Raises:
+        DataError: something is wrong; all of it is listed.
+    """
+    task = read_once(task)
+    problems = _problems(task)
     if not problems:
-        return
+        return task
     listed = [told(problem.path, problem.message) for problem in problems[:PROBLEMS_SHOWN]]
     if (rest := len(problems) - PROBLEMS_SHOWN) > 0:
         listed.append(f"… and {rest} more")
@@ -32,6 +44,36 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> None:
     progress.note(
         f"{len(problems)} faulty file(s); samples without an image count as failed\n  {text}"
     )
+    return task
+
+
+def _problems(task: Task) -> list[Problem]:
+    """Return all that is wrong; where reading the samples tells that, `check` only lists it."""
+    faults: list[Problem] = []
+    if task.check_samples is not None:
+        walk = _Walk(samples_of(task))
+        try:
+            with blamed(f"the check of {task.name}"):
+                faults = list(islice(task.check_samples(walk), 1))
+        except DataError as error:
+            faults = [Problem(task.name, str(error))]
+        if walk.count and not faults:
+            return []
+    with blamed(f"the check of {task.name}"):
+        return list(task.check()) or faults
+
+
+class _Walk:
+    """Samples, and how many have been given."""
+
+    def __init__(self, samples: Iterator[Sample]) -> None:
+        self._samples = samples
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in self._samples:
+            self.count += 1
+            yield sample
 
 
 def set_aside(folder: Path) -> None:

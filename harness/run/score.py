@@ -23,6 +23,7 @@ from harness.record import MANIFEST, RESULTS, SCORES, Run, differences, finish
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
 from harness.run.plan import Selection, samples_of, select, survey, units
+from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write
 from harness.store.checksums import CHECKSUMS, changed
@@ -95,6 +96,7 @@ def score_file(
             found=found,
             expected="a folder" if folder_wanted else "a file",
         )
+    task = read_once(task)
     selection = _selected(task, submission)
     samples = partial(selection.samples, task)
     matched = None if folder_wanted else _matched(task, submission, samples)
@@ -305,7 +307,7 @@ def rescore(
     Returns:
         The new results, and in what they differ from the stored ones.
     """
-    task = source.build()
+    task = read_once(source.build())
     selection = _selection(task, run)
     scorer = Scorer(task, partial(selection.samples, task))
     journal = run.journal  # refuses files of other runs

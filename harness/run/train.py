@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness import __version__, checkpoint_config, provenance
+from harness import checkpoint_config, provenance
 from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
 from harness.plugins import blamed, check_contract
 from harness.record import config_hash, differences
@@ -39,6 +39,7 @@ from harness.store.lease import lease
 from harness.task import Task
 from harness.trainer import CHECKPOINT, Silent, Trainer, TrainingProgress, TrainingRun
 from harness.types import Sample
+from harness.version import __version__
 
 NOT_COMPARED = ("config_hash", "data_root", "devices", "eval_model", "seconds", "result")
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")

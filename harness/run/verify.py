@@ -41,6 +41,7 @@ from harness.model import (
 from harness.plugins import blamed
 from harness.record import values
 from harness.run.plan import samples_of, select, survey, units
+from harness.run.sample_cache import read_once
 from harness.run.scoring import score_unit
 from harness.scores import UnitScore
 from harness.task import Task
@@ -88,6 +89,7 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
             found="none: the organisers keep it",
             fix="Verify another split.",
         )
+    task = read_once(task)
     survey(task, select(task, None))  # nothing twice, nothing missing
     with blamed(f"the ceiling of {task.name}"):
         ceiling = task.protocol.ceiling.over(lambda: samples_of(task))

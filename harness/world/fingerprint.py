@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from harness import __version__
 from harness.errors import DataError
 from harness.media import decode_image
+from harness.version import __version__
 
 FORMAT = 1
 

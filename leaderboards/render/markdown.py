@@ -42,7 +42,7 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> li
 def _table(table: Table) -> Iterator[str]:
     yield f"## {escape(table.title)}"
     yield ""
-    yield escape(wording.sentence(wording.facts(table)))
+    yield escape(wording.sentence(table.facts))
     yield ""
     if about := table.entries[0].row.about.get(table.headline):
         yield f"Headline: **{escape(table.headline)}**, {escape(about)}"

@@ -10,13 +10,13 @@ import hashlib
 from importlib.resources import files
 from string import Template
 
-import harness
 from harness.leaderboards import wording
 from harness.leaderboards.board import Board, Table
 from harness.leaderboards.render import json
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.samples import gallery
 from harness.leaderboards.render.tables import breakdowns, provenance, ranking
+from harness.version import __version__
 
 
 def render(board: Board) -> str:
@@ -29,7 +29,7 @@ def render(board: Board) -> str:
         ),
         title=escape(board.title),
         summary=escape(summary(board)),
-        version=escape(harness.__version__),
+        version=escape(__version__),
         rule=escape(wording.ranking_rule(board.level)),
         overview=overview(board),
         tables=join(*(section(table, number=i) for i, table in enumerate(board.tables, 1))),
@@ -118,7 +118,7 @@ def section(table: Table, *, number: int) -> Markup:
         "section",
         {"class": "task", "id": f"table-{number}", "aria-labelledby": f"title-{number}"},
         element("h2", {"id": f"title-{number}"}, table.title),
-        element("p", {"class": "facts"}, wording.sentence(wording.facts(table))),
+        element("p", {"class": "facts"}, wording.sentence(table.facts)),
         element(
             "p",
             {"class": "about"},

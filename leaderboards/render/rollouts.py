@@ -9,12 +9,12 @@ from importlib.resources import files
 from itertools import groupby
 from string import Template
 
-import harness
 from harness.leaderboards import wording
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.page import digest
 from harness.leaderboards.render.samples import cut
 from harness.leaderboards.rollouts import Group, Rollout
+from harness.version import __version__
 
 TOTAL = "total"
 
@@ -42,7 +42,7 @@ def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence
         summary=escape(summary),
         notes=join(*(element("p", {"class": "note"}, note) for note in notes)),
         steps=join(*steps),
-        version=escape(harness.__version__),
+        version=escape(__version__),
         style=style,
     )
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from harness.errors import MissingDependency, ModelError
 from harness.files import CONTENTS, digest, opened, read_text
-from harness.models import pocket
 
 CONFIGURATIONS = (
     "config.json",
@@ -28,7 +27,8 @@ TRAINED = "checkpoint"  # the folder of a training that holds what it has made
 TRAINING = "harness.json"  # what a checkpoint that harness has made says of its training
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 MAX_HEADER = 100 * 2**20  # bytes, the limit of the safetensors format itself
-SHIPPED: Mapping[str, Path] = {"pocket": pocket.FOLDER, "pocket-base": pocket.BASE}
+POCKET = Path(__file__).parents[1] / "pocket"
+SHIPPED: Mapping[str, Path] = {"pocket": POCKET / "checkpoint", "pocket-base": POCKET / "base"}
 """Names of the weights that come with the package; a folder of that name is `./pocket`."""
 DECIDING = (
     "*config.json",

@@ -12,7 +12,7 @@ from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
 from harness.models.prompts import Wording
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.options import Carried, with_options
 from harness.spec import Spec
 

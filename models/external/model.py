@@ -20,7 +20,7 @@ from harness.model import Model
 from harness.models.external.exchange import Handed, Images, lay_out, read_back
 from harness.models.external.kept import Kept
 from harness.models.external.program import Ended, Program
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.models.tracks import extent
 from harness.responses import storable
 from harness.types import (

@@ -1,8 +1,8 @@
 """pocket: a small Qwen2.5-VL that this project trained on the generated world, and ships."""
 
-from pathlib import Path
+from harness.models.backends.checkpoint import SHIPPED
 
-FOLDER = Path(__file__).parent / "checkpoint"
+FOLDER = SHIPPED["pocket"]
 """The weights, for `from_pretrained`."""
-BASE = Path(__file__).parent / "base"
+BASE = SHIPPED["pocket-base"]
 """An earlier checkpoint of the same training, which has room to learn."""

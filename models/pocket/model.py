@@ -11,7 +11,7 @@ step that a large model does. It knows coloured shapes only.
 
 from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.options import Carried, with_options
 from harness.spec import Spec

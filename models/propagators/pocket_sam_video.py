@@ -2,7 +2,7 @@
 
 from harness.models import pocket_sam as shipped
 from harness.models.backends import sam2 as checkpoints
-from harness.models.propagators.sam2_video import Sam2Video
+from harness.models.propagators.sam2_transformers import Sam2Video
 
 
 def pocket_sam_video(

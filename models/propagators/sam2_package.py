@@ -13,7 +13,7 @@ from PIL import Image
 from harness.masks import BoolArray
 from harness.media import Media
 from harness.models.backends import sam2_package as package
-from harness.models.propagators.sam2_video import Sam2Video
+from harness.models.propagators.sam2_transformers import Sam2Video
 
 TABLES = (
     "point_inputs_per_obj",

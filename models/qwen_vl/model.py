@@ -9,8 +9,8 @@ from typing import Literal
 
 from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
+from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
-from harness.models.qwen_vl.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.options import Carried, with_options
 

@@ -8,7 +8,7 @@ harness eval --model "seg_zero(checkpoint=DIR,semantics=strict)" …   # GrabCut
 from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
 from harness.models.prompts import Wording
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.models.seg_zero.grammar import SegZero, Semantics, named
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.models.visionreasoner.model import with_sam2

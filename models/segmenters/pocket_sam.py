@@ -2,7 +2,7 @@
 
 from harness.models import pocket_sam as shipped
 from harness.models.backends import sam2 as checkpoints
-from harness.models.segmenters.sam2 import Sam2
+from harness.models.segmenters.sam2_transformers import Sam2
 
 
 def pocket_sam(

@@ -10,7 +10,7 @@ import numpy as np
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.models.backends import sam2_package as package
-from harness.models.segmenters.sam2 import BESIDE, INSIDE, Placed, Sam2
+from harness.models.segmenters.sam2_transformers import BESIDE, INSIDE, Placed, Sam2
 
 STRIDES = (4, 8, 16)  # of the three maps of features
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
-from harness.models.qwen_vl.questions import interval as json_interval
-from harness.models.qwen_vl.questions import letter, number
+from harness.models.questions import interval as json_interval
+from harness.models.questions import letter, number
 from harness.models.video_str.grammar import literal, spoken, written
 from harness.models.video_str.objects import Source, objects_of
 from harness.models.video_str.templates import Templates, templates

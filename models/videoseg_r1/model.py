@@ -34,7 +34,7 @@ from harness.models.composition import Composition
 from harness.models.conversing import converse
 from harness.models.ground_truth import key_frame_of, objects_of
 from harness.models.prompts import Wording
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.models.shown import seen
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.drawing import Drawing

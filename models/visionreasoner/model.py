@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
 from harness.options import Carried, with_options
 from harness.spec import Spec

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.layout import field, file, folder
 from harness.metrics.detection import Library
-from harness.task import Problem, Protocol, Task, choose
+from harness.task import Protocol, Task, check_by_reading, choose, lost_media
 from harness.tasks.coco_detection.scoring import protocols
 from harness.tasks.refer.annotations import Instances, Thing
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
@@ -70,7 +70,8 @@ def coco_detection(
         protocol=scoring,
         samples=samples,
         annotations=(path, *files),
-        check=partial(_check, root, samples),
+        check=partial(check_by_reading, samples, root),
+        check_samples=lost_media,
         arguments={"split": split, "protocol": protocol, "layout": found, "library": library},
     )
 
@@ -189,13 +190,3 @@ def _sample(
         group=str(image_id),
         categories={"category": name},
     )
-
-
-def _check(root: Path, samples: partial[Iterator[Sample]]) -> Iterator[Problem]:
-    """Read every question; the first that is wrong ends it, and a lost image is named."""
-    try:
-        for sample in samples():
-            if fault := sample.query.media[0].fault:
-                yield Problem(f"sample {sample.id!r}", fault)
-    except DataError as error:
-        yield Problem(str(root), str(error))

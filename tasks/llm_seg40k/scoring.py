@@ -8,7 +8,7 @@ from harness.metrics.normalised import llmseg_iou, nearest_resize, normalised_ov
 from harness.metrics.overlap import overlap
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.reason_seg.task import PROTOCOLS as REASON_SEG
+from harness.tasks.segmentation.protocols import PROTOCOLS as REASON_SEG
 from harness.types import Prediction, Sample
 
 

@@ -24,11 +24,10 @@ from harness.store.atomic import write_json
 from harness.task import Problem, Task, choose
 from harness.tasks.long_video_bench.records import Split, files, read
 from harness.tasks.qa.letters import letter_protocols
+from harness.tasks.qa.options import response
 from harness.tasks.qa.questions import Question
+from harness.tasks.qa.said import said
 from harness.tasks.qa.task import Asked, Videos, question_task, worded
-from harness.tasks.spatial.said import said
-from harness.tasks.spatial.videos import Shown
-from harness.tasks.video_qa.options import response
 from harness.tasks.video_qa.subtitles import Line, interleaved, listed
 from harness.types import Prediction, Sample
 
@@ -78,7 +77,7 @@ def long_video_bench(
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "videos",), Shown(frames))
+    videos = Videos((place / "videos",), frames)
     told = Told(place / "subtitles", videos, subtitles, prompt)
     asked = Asked(
         files=found,
@@ -96,7 +95,7 @@ def long_video_bench(
         protocol=scoring,
         split=split,
         submission=write_submission if split == "test" else None,
-        arguments={"subtitles": subtitles, "prompt": prompt, "frames": str(videos.shown)},
+        arguments={"subtitles": subtitles, "prompt": prompt, "frames": str(videos.selection)},
     )
 
 

@@ -22,7 +22,14 @@ from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, united
-from harness.tasks.rvos.videos import first_size, missing, of_each, refuse_missing, uneven
+from harness.tasks.rvos.videos import (
+    check_videos,
+    first_size,
+    missing,
+    of_each,
+    refuse_missing,
+    uneven,
+)
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks mevis` says where the data is had."
@@ -72,6 +79,7 @@ def mevis(
         samples=partial(_samples, layout),
         annotations=tuple(files),
         check=partial(_check, layout),
+        check_samples=check_videos,
         submission=partial(write_submission, layout.videos) if hidden else None,
         arguments={"split": split, "protocol": protocol},
     )

@@ -1,1 +1,6 @@
-"""Shared code of benchmarks of questions: fields to questions, questions to samples and checks."""
+"""Questions on images and videos: the parts that every such benchmark shares.
+
+`questions` reads records (`Fields`, `Question`), `tables` the files they stand in, `options` and
+`said` the responses, `videos` the media and the choice of their frames; `task` makes samples of
+them, `letters` protocols.
+"""

@@ -1,14 +1,47 @@
 """Protocols that score the letter of an option: as official code reads responses, and strictly."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from harness.metrics.averages import mean_in_order
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol, ScoreUnit
-from harness.tasks.spatial.said import read_by
-from harness.tasks.video_qa.options import response, stated, strictly
+from harness.tasks.qa.options import response, stated, strictly
+from harness.tasks.qa.said import read_by
 from harness.types import Prediction, Sample
 
 ACCURACY = "share of questions answered with the right letter"
+MACRO = "macro_accuracy"
+
+
+@dataclass(frozen=True, slots=True)
+class Subtasks:
+    """The parts of a benchmark whose accuracies are averaged, each counting once."""
+
+    category: str
+    """The samples' category that names the part."""
+    names: tuple[str, ...]
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """One accuracy a part, and their mean: None unless every part has a sample."""
+        parts = (Metric(name, about=ACCURACY) for name in self.names)
+        mean = Metric(
+            MACRO,
+            of=self.names,
+            derived=mean_in_order,
+            about=f"mean accuracy of the {len(self.names)} subtasks",
+        )
+        return (*parts, mean)
+
+    def score(self, whole: ScoreUnit) -> ScoreUnit:
+        """A scorer that gives `whole`'s accuracy a second time, for the sample's part."""
+
+        def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+            scores = whole(unit, predictions)
+            return {**scores, unit[0].categories[self.category]: scores["accuracy"]}
+
+        return score
 
 
 def scored_by(read: Callable[[str], str | None]) -> ScoreUnit:
@@ -31,6 +64,7 @@ def letter_protocols(
     score: ScoreUnit | None = None,
     accuracy: str = ACCURACY,
     strict: str = "only a letter that the response states counts",
+    subtasks: Subtasks | None = None,
 ) -> dict[str, Protocol]:
     """`NAME/official`, which scores the letter that `read` takes from a response, and
     `NAME/strict`.
@@ -44,6 +78,7 @@ def letter_protocols(
         official: Description of the first protocol: its scorer, and its particulars.
         accuracy: What its accuracy is.
         strict: Particulars of the second protocol.
+        subtasks: The parts whose mean is the headline, `macro_accuracy`; None: `accuracy` is.
     """
     by_script = read_by(lambda _, text: read(text))
     both = (
@@ -53,9 +88,9 @@ def letter_protocols(
     return {
         f"{name}/{kind}": Protocol(
             name=f"{name}/{kind}",
-            score=scorer,
-            metrics=(Metric("accuracy", about=means),),
-            headline="accuracy",
+            score=scorer if subtasks is None else subtasks.score(scorer),
+            metrics=(Metric("accuracy", about=means), *(subtasks.metrics if subtasks else ())),
+            headline=MACRO if subtasks else "accuracy",
             ceiling=Ceiling(value=1.0),
             about=about,
             reads=reads,

@@ -1,4 +1,8 @@
-"""Questions from benchmarks' records, by a declaration of the fields."""
+"""Questions from benchmarks' records, by a declaration of the fields.
+
+Every record that `read` passes on has two more fields, which patterns and categories may name:
+`_file`, the name of its file without the suffix, and `_index`, its number in the file from 0.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +12,14 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from harness.errors import DataError
-from harness.tasks.spatial.tables import number, records, text
-from harness.tasks.video_qa.options import LETTERS, texts
+from harness.tasks.qa.options import LETTERS, texts
+from harness.tasks.qa.tables import number, records, text
+from harness.tasks.qa.videos import Clip
 from harness.types import Answer
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 LARGEST = 1e12  # of a number that is an answer
+FILE, INDEX = "_file", "_index"
 
 Made = TypeVar("Made")
 
@@ -29,6 +35,8 @@ class Question:
     """Name of its video, or its images: encoded files or paths."""
     answer: Answer | None
     """True answer; None where the organisers keep it."""
+    clip: Clip | None = None
+    """Part of the video that is asked about; None: all of it."""
     options: tuple[str, ...] = ()
     """Without their letters."""
     group: str = ""
@@ -51,14 +59,18 @@ class Fields:
     question: str = "question"
     answer: str = "answer"
     """Field of the true answer; empty where there is none."""
-    form: Literal["letter", "place", "number", "text"] = "letter"
-    """Form of the ground truth: the letter of an option, its place from 0, a number, a text."""
+    form: Literal["letter", "place", "option", "number", "text"] = "letter"
+    """Form of the ground truth: the letter of an option, its place from 0, its text; a number, or
+    any text."""
     options: str = ""
     """Field of the list of options; empty where there is none."""
     lettered: bool = False
     """True if options begin with their letters, as `A. left` does."""
     most: int = len(LETTERS)
     """Options at most."""
+    clip: tuple[str, str] | None = None
+    """The fields of the seconds at which a part of the video begins and ends. A record that has
+    neither, or null in both, asks about all of the video; one without an end, up to its end."""
     group: str = ""
     """Pattern of the group for clusters of statistics; by default the medium."""
     categories: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +89,12 @@ class Fields:
         found |= dict.fromkeys(_names(self.media), "medium")
         found |= {self.question: "question", self.answer: "ground_truth", self.options: "options"}
         found |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
-        return {name: what for name, what in found.items() if name}
+        return {name: what for name, what in found.items() if name not in ("", FILE, INDEX)}
+
+    def questions(self, paths: Sequence[Path]) -> "Iterator[Question | DataError]":
+        """Every record of the files as a question, or why it is none; see the function `read`."""
+        clip = dict.fromkeys(self.clip or (), "seconds")
+        return read(paths, self.columns, self.read, optional=clip)
 
     def read(self, row: Mapping[str, Any], where: str) -> Question:
         """The question of a record.
@@ -106,12 +123,29 @@ class Fields:
             id=id,
             text=text(row, self.question, where),
             media=media,
+            clip=self._clip(row, where) if self.clip else None,
             options=options,
             answer=self._answer(row, options, where) if self.answer else None,
             group=filled(self.group, row, where) if self.group else media,
             categories={name: _category(row, key, where) for name, key in self.categories.items()},
             row=row,
         )
+
+    def _clip(self, row: Mapping[str, Any], where: str) -> Clip | None:
+        assert self.clip is not None, "the caller has looked"
+        first, last = self.clip
+        given = [name for name in self.clip if row.get(name) is not None]
+        if not given:
+            return None
+        start = number(row, first, where)
+        clip = Clip(start, number(row, last, where)) if last in given else Clip(start)
+        if not 0 <= clip.start < clip.end:
+            raise DataError(
+                f"{where}: {first!r} and {last!r}",
+                expected="0 ≤ the first < the second",
+                found=f"{row.get(first)} and {row.get(last)}",
+            )
+        return clip
 
     def _options(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
         value, where = row.get(self.options), f"{where}: {self.options!r}"
@@ -132,6 +166,14 @@ class Fields:
         if self.form == "text":
             return Answer(text=text(row, self.answer, where.rpartition(": ")[0]))
         letters = list(LETTERS[: len(options)])
+        if self.form == "option":
+            if options.count(value) != 1:  # of two equal options neither is the right one alone
+                raise DataError(
+                    where,
+                    expected=f"one of the options, and once: {', '.join(map(repr, options))}"[:200],
+                    found=repr(value)[:60],
+                )
+            return Answer(choice=letters[options.index(value)])
         if self.form == "place":
             if type(value) is not int or not 0 <= value < len(letters):
                 raise DataError(where, expected=f"0 to {len(letters) - 1}", found=repr(value)[:40])
@@ -157,13 +199,13 @@ def read(
     Args:
         paths: Parquet, lines of JSON, or JSON that is a list; read as they are needed.
         columns: The required fields, each with a word on its content.
-        make: Takes a record, and where it stands.
+        make: Takes a record with its `_file` and `_index`, and where it stands.
         optional: Fields that are read if a table has them.
     """
     for path in paths:
-        for where, row in records(path, columns, optional=optional):
+        for index, (where, row) in enumerate(records(path, columns, optional=optional)):
             try:
-                yield make(row, where)
+                yield make({**row, FILE: path.stem, INDEX: index}, where)
             except DataError as error:
                 yield error
 

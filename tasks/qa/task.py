@@ -7,11 +7,19 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.media import Media
-from harness.task import Problem, Protocol, Task
+from harness.spec import Spec
+from harness.task import Problem, Protocol, Task, lost_media
+from harness.tasks.qa.options import LETTERS, lettered
+from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.videos import Shown, find, open_or_lost, open_video
-from harness.tasks.video_qa.options import LETTERS, lettered
+from harness.tasks.qa.videos import (
+    Choose,
+    Clip,
+    FrameSelection,
+    find,
+    open_or_lost,
+    open_video,
+)
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 
@@ -20,10 +28,21 @@ class Videos:
     """A benchmark's videos: files, or folders of frames."""
 
     folders: tuple[Path, ...]
-    shown: Shown = Shown(None)  # noqa: RUF009
-    """Rule for the frames that a question has."""
+    frames: int | Spec | None = None
+    """Rule of `harness.frames` for the frames that a question has; None: all of them, of which a
+    model shows those of its own rule."""
     suffixes: tuple[str, ...] = ("",)
     """Suffixes that turn a name into a file's; the first whose file exists counts."""
+    frames_per_second: float = 1.0
+    """Rate of videos that are folders of frames."""
+
+    def __post_init__(self) -> None:
+        FrameSelection(self.frames)  # raises UsageError now, and not at the first question
+
+    @property
+    def selection(self) -> FrameSelection:
+        """Rule as a value; its `str` is for the record."""
+        return FrameSelection(self.frames)
 
     def path(self, name: str) -> Path:
         """Return the path of a video.
@@ -37,7 +56,12 @@ class Videos:
     def open(self, question: Question) -> tuple[Media, ...]:
         """Open a question's video, or a stand-in if it is missing or damaged."""
         name = str(question.media)
-        return (open_or_lost(lambda: self.path(name), self.shown.choose),)
+        media = open_or_lost(
+            lambda: self.path(name),
+            _within(question, self.selection.choose),
+            frames_per_second=self.frames_per_second,
+        )
+        return (media,)
 
     def problems(self, question: Question) -> Iterator[Problem]:
         """Yield the faults of a question's video."""
@@ -45,9 +69,13 @@ class Videos:
         try:
             found = self.path(path)
             path = str(found)
-            open_video(found, None)
+            open_video(found, _within(question, None), frames_per_second=self.frames_per_second)
         except DataError as error:
             yield Problem(path, str(error))
+
+
+def _within(question: Question, choose: Choose | None) -> Choose | None:
+    return choose if question.clip is None else question.clip.choose(choose)
 
 
 def plain_text(question: Question, media: Media) -> str:
@@ -76,6 +104,9 @@ class Asked:
     """Function that opens a question's media; an unreadable one becomes a stand-in."""
     problems: Callable[[Question], Iterable[Problem]]
     """Function that yields the faults of a question's media and of their companion files."""
+    opens_all: bool = True
+    """True if `problems` finds nothing that `open` and `text` do not show as a lost medium or a
+    DataError."""
     text: Callable[[Question, Media], str] = plain_text
     """Function that returns the question's text, given it and the first of its media."""
     apart: bool = True
@@ -95,8 +126,8 @@ class Asked:
             yield self._sample(question)
 
     def check(self) -> Iterator[Problem]:
-        """Everything that is wrong with the records, and with each video once."""
-        looked_at: set[str] = set()
+        """Everything that is wrong with the records, and with each video or clip of one once."""
+        looked_at: set[tuple[str, Clip | None]] = set()
         listed = str(self.files[0])
         try:
             for question in self.read():
@@ -104,8 +135,8 @@ class Asked:
                     yield Problem(listed, str(question))
                 elif not isinstance(question.media, str):
                     yield from self.problems(question)
-                elif question.media not in looked_at:
-                    looked_at.add(question.media)
+                elif (part := (question.media, question.clip)) not in looked_at:
+                    looked_at.add(part)
                     yield from self.problems(question)
         except DataError as error:
             yield Problem(listed, str(error))
@@ -182,6 +213,7 @@ def question_task(
         samples=asked.samples,
         annotations=asked.files,
         check=asked.check,
+        check_samples=lost_media if asked.opens_all else None,
         submission=submission,
         arguments={"split": split, "protocol": protocol.name, **arguments},
     )

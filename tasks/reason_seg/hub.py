@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from harness.errors import DataError, UsageError
-from harness.task import Problem, Protocol, Task
+from harness.errors import UsageError
+from harness.task import Protocol, Task, check_by_reading, lost_media
 from harness.tasks.refer.copies import parquet_files, read_copies
 from harness.tasks.refer.source import asked_sample
 from harness.types import Answer, AnswerForm, Sample
@@ -41,15 +41,17 @@ def copied_task(place: Path, split: str, protocol: Protocol, *, fix: str) -> Tas
             found=protocol.name,
             fix=f"Ask for protocol={SERVED[0]}, or fetch LISA's own files.",
         )
+    samples = partial(_samples, files)
     return Task(
         name="reason_seg",
         version=2,
         split=split,
         forms=(AnswerForm.MASK,),
         protocol=protocol,
-        samples=partial(_samples, files),
+        samples=samples,
         annotations=tuple(files),
-        check=partial(_check, files),
+        check=partial(check_by_reading, samples, files[0].parent),
+        check_samples=lost_media,
         arguments={
             "split": split,
             "protocol": protocol.name,
@@ -71,13 +73,3 @@ def _samples(files: Sequence[Path]) -> Iterator[Sample]:
             answer=Answer(masks=(copy.mask,)),
             group=media.id,
         )
-
-
-def _check(files: Sequence[Path]) -> Iterator[Problem]:
-    """Read every row; the first that is wrong ends it, and a lost image is named."""
-    try:
-        for sample in _samples(files):
-            if fault := sample.query.media[0].fault:
-                yield Problem(f"sample {sample.id!r}", fault)
-    except DataError as error:
-        yield Problem(str(files[0].parent), str(error))

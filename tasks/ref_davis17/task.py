@@ -22,7 +22,17 @@ from harness.task import Problem, Task, choose
 from harness.tasks.ref_davis17.scoring import FOUR, PROTOCOLS
 from harness.tasks.rvos.labels import BACKGROUND, VOID, first_size_of, label_tracks, read_labels
 from harness.tasks.rvos.png_tree import ANNOTATORS
-from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
+from harness.tasks.rvos.videos import (
+    UNSEEN,
+    check_videos,
+    film,
+    frame_names,
+    frame_paths,
+    missing,
+    of_each,
+    uneven,
+    unseen,
+)
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 __all__ = ["PROTOCOLS", "ref_davis17"]
@@ -68,6 +78,7 @@ def ref_davis17(
         samples=partial(_samples, layout, together=protocol == FOUR),
         annotations=Listed(partial(_annotations, layout)),
         check=partial(_check, layout),
+        check_samples=partial(check_videos, fault=unseen),
         arguments={"split": split, "protocol": protocol},
     )
 
@@ -248,4 +259,4 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
                 yield Problem(str(layout.meta), str(error))
                 continue
             if not shown:
-                yield Problem(str(layout.meta), f"{named}: no frame shows its object")
+                yield Problem(str(layout.meta), f"{named}: {UNSEEN}")

@@ -24,7 +24,17 @@ from harness.tasks.ref_youtube_vos.splits import Split, chosen
 from harness.tasks.rvos.labels import first_size_of, label_tracks
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
-from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
+from harness.tasks.rvos.videos import (
+    UNSEEN,
+    check_videos,
+    film,
+    frame_names,
+    frame_paths,
+    missing,
+    of_each,
+    uneven,
+    unseen,
+)
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks ref_youtube_vos` says where the data is had."
@@ -82,6 +92,7 @@ def ref_youtube_vos(
         samples=partial(_samples, layout),
         annotations=Listed(partial(_annotations, layout)),
         check=partial(_check, layout),
+        check_samples=partial(check_videos, fault=unseen),
         submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
         arguments={"split": split, "protocol": protocol},
     )
@@ -228,4 +239,4 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
             yield Problem(str(layout.meta), str(error))
             continue
         if target is not None and not any(mask.area for mask in target.answer.masks or ()):
-            yield Problem(str(layout.meta), f"{said}: no frame shows its object")
+            yield Problem(str(layout.meta), f"{said}: {UNSEEN}")

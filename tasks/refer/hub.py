@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import DataError, MediaError
 from harness.layout import rows
 from harness.media import Media, image_bytes, lost
-from harness.task import Problem
+from harness.task import check_by_reading, lost_media
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import Source, asked_sample
 from harness.types import Answer, AnswerForm, Box, Sample
@@ -25,7 +25,8 @@ def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
     """
     files = parquet_files(folder, "test", fix=fix)
     samples = partial(_copied, files, protocol)
-    return Source(tuple(files), samples, partial(_check, files[0].parent, samples))
+    check = partial(check_by_reading, samples, files[0].parent)
+    return Source(tuple(files), samples, check, lost_media)
 
 
 def _copied(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
@@ -64,7 +65,8 @@ def lmms_source(folder: Path, split: str, *, fix: str) -> Source:
     """
     files = parquet_files(folder, split, fix=fix)
     samples = partial(_exploded, files)
-    return Source(tuple(files), samples, partial(_check, files[0].parent, samples))
+    check = partial(check_by_reading, samples, files[0].parent)
+    return Source(tuple(files), samples, check, lost_media)
 
 
 def _exploded(files: Sequence[Path]) -> Iterator[Sample]:
@@ -112,13 +114,3 @@ def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
         return image_bytes(encoded, f"of {where}")
     except MediaError as error:
         return lost(error, size=(1, 1))
-
-
-def _check(folder: Path, samples: Any) -> Iterator[Problem]:
-    """Read every row; the first that is wrong ends it, and a lost image is named."""
-    try:
-        for sample in samples():
-            if fault := sample.query.media[0].fault:
-                yield Problem(f"sample {sample.id!r}", fault)
-    except DataError as error:
-        yield Problem(str(folder), str(error))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from harness.metrics.boxes import any_box_hits, box_iou
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.reason_seg.task import PROTOCOLS as REASON_SEG
+from harness.tasks.segmentation.protocols import PROTOCOLS as REASON_SEG
 from harness.types import Box, Prediction, Sample
 
 HIT = 0.5

@@ -20,6 +20,7 @@ class Source:
     files: tuple[Path, ...]
     samples: Callable[[], Iterable[Sample]]
     check: Callable[[], Iterable[Problem]]
+    check_samples: Callable[[Iterable[Sample]], Iterable[Problem]] | None = None
 
 
 def media_of(image: ImageInfo, folder: Path) -> Media:

@@ -88,6 +88,7 @@ def refer(
         samples=source.samples,
         annotations=source.files,
         check=source.check,
+        check_samples=source.check_samples,
         arguments={
             "split": split,
             "protocol": name,

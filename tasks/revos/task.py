@@ -24,7 +24,15 @@ from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.revos.scoring import PROTOCOLS, TYPES
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, united
-from harness.tasks.rvos.videos import film, frame_names, frame_paths, missing, of_each, uneven
+from harness.tasks.rvos.videos import (
+    check_videos,
+    film,
+    frame_names,
+    frame_paths,
+    missing,
+    of_each,
+    uneven,
+)
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 __all__ = ["PROTOCOLS", "revos"]
@@ -83,6 +91,7 @@ def revos(
         samples=partial(_samples, layout),
         annotations=(meta, masks, *([around] if known else [])),
         check=partial(_check, layout),
+        check_samples=partial(check_videos, fault=_without_object),
         arguments={
             "split": split,
             "protocol": protocol,
@@ -246,5 +255,16 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
         except DataError as error:
             yield Problem(str(layout.meta), str(error))
             continue
-        if said["objects"] == "none" and said["type"] != TYPES[2]:
-            yield Problem(str(layout.meta), f"{where} is {said['type']}, but has no object")
+        if wrong := _wrong(said):
+            yield Problem(str(layout.meta), f"{where} {wrong}")
+
+
+def _without_object(sample: Sample) -> str | None:
+    return _wrong(sample.categories)
+
+
+def _wrong(categories: Mapping[str, str]) -> str | None:
+    """Describe the fault of an expression of no object that is no hallucination."""
+    kind = categories["type"]
+    lacks = categories["objects"] == "none" and kind != TYPES[2]
+    return f"is {kind}, but has no object" if lacks else None

@@ -7,8 +7,11 @@ from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import inside
-from harness.media import Media, frame_files, header_size, lost
-from harness.task import Problem
+from harness.media import Media, files_of, frame_files, header_size, lost
+from harness.task import Problem, lost_media
+from harness.types import Sample
+
+UNSEEN = "no frame shows its object"
 
 
 def frame_names(frames: Any, where: str) -> list[str]:
@@ -87,6 +90,32 @@ def of_each(
                 yield Problem(str(listed), str(error))
     except DataError as error:
         yield Problem(str(listed), str(error))
+
+
+def check_videos(
+    samples: Iterable[Sample], fault: Callable[[Sample], str | None] = lambda sample: None
+) -> Iterator[Problem]:
+    """Name the samples whose video is lost or has frames of several sizes; a `check_samples`.
+
+    Args:
+        samples: Those of one video follow each other.
+        fault: What else is wrong with a sample.
+    """
+    before: tuple[Path, ...] = ()
+    for sample in samples:
+        yield from lost_media((sample,))
+        paths = files_of(sample.query.media[0])
+        if paths and paths != before and (problem := uneven(paths)):
+            yield problem
+        before = paths
+        if message := fault(sample):
+            yield Problem(f"sample {sample.id!r}", message)
+
+
+def unseen(sample: Sample) -> str | None:
+    """Say so if no frame shows what is meant by a sample with public ground truth."""
+    masks = () if sample.target is None else sample.target.answer.masks or ()
+    return None if sample.target is None or any(mask.area for mask in masks) else UNSEEN
 
 
 def uneven(paths: Sequence[Path]) -> Problem | None:

@@ -10,7 +10,7 @@ import numpy as np
 from harness.errors import DataError, MediaError
 from harness.masks import Rle
 from harness.media import Media, decode_image, lost, open_image
-from harness.task import Problem, Protocol, Task
+from harness.task import Problem, Protocol, Task, lost_media
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 
@@ -150,5 +150,6 @@ def segmentation_task(
         samples=phrases.samples,
         annotations=phrases.files,
         check=phrases.check,
+        check_samples=lost_media,
         arguments={"split": split, "protocol": protocol.name, **(arguments or {})},
     )

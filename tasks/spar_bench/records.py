@@ -10,7 +10,7 @@ from harness.layout import inside
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
 from harness.tasks.qa.questions import Question, numeric
 from harness.tasks.qa.questions import read as read_records
-from harness.tasks.spatial.tables import text
+from harness.tasks.qa.tables import text
 from harness.types import Answer
 
 COLUMNS = {

@@ -19,11 +19,11 @@ from harness.media import Media, image_bytes, lost, open_image
 from harness.metrics import spar
 from harness.scores import Mean, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
+from harness.tasks.qa.said import read_by, said
 from harness.tasks.qa.task import Asked, form_of, question_task
 from harness.tasks.spar_bench.records import BOXES, read
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.said import read_by, said
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks spar_bench` says where the data is had."

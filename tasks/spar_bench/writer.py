@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
+from harness.tasks.qa.said import digits
 from harness.tasks.spatial import shapes
-from harness.tasks.spatial.said import digits
 from harness.tasks.spatial.shapes import lettered, pair
 from harness.world.encode import encode_png
 from harness.world.quiz import QA, choice

@@ -1,1 +1,1 @@
-"""Shared code of the benchmarks of spatial and temporal questions: responses, tables and videos."""
+"""Questions of space and time about the generated world, for the writers of fixtures."""

@@ -20,13 +20,12 @@ from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task, choose
+from harness.tasks.qa.options import stated
+from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
+from harness.tasks.qa.said import has_number, read_by, said
 from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.said import has_number, read_by, said
-from harness.tasks.spatial.videos import Shown
 from harness.tasks.sti_bench.records import in_numbers, read
-from harness.tasks.video_qa.options import stated
 from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks sti_bench` says where the data is had."
@@ -80,7 +79,7 @@ def sti_bench(
         )
     place = folder(data / "sti_bench", fix=FIX)
     path = file(place / "qa.parquet", fix=FIX)
-    videos = Videos(tuple(place / name for name in PLACES), Shown(frames))
+    videos = Videos(tuple(place / name for name in PLACES), frames)
     asked = Asked(
         files=(path,),
         read=partial(_chosen, path, form),
@@ -96,7 +95,7 @@ def sti_bench(
         split=split,
         version=VERSIONS[form],
         forms=(AnswerForm.CHOICE if form == "choice" else AnswerForm.NUMBER,),
-        arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
+        arguments={"form": form, "prompt": prompt, "frames": str(videos.selection)},
     )
 
 

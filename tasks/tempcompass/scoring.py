@@ -10,9 +10,9 @@ from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.spatial.said import read_by, said
+from harness.tasks.qa.options import LETTERED
+from harness.tasks.qa.said import read_by, said
 from harness.tasks.tempcompass.records import Record
-from harness.tasks.video_qa.options import LETTERED
 from harness.types import Prediction, Sample
 
 RUBRIC = "tempcompass_caption"

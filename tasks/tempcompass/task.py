@@ -15,10 +15,9 @@ from harness.errors import DataError, UsageError
 from harness.layout import folder
 from harness.spec import Spec
 from harness.task import Task, choose
+from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.videos import Shown
 from harness.tasks.tempcompass.records import FORMATS, Format, Listing, Record, read
 from harness.tasks.tempcompass.scoring import PROTOCOLS, bare, told
 from harness.types import Answer, AnswerForm
@@ -69,7 +68,7 @@ def tempcompass(
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "videos",), Shown(frames), (".mp4",))
+    videos = Videos((place / "videos",), frames, (".mp4",))
     asked = Asked(
         files=listing.files,
         read=partial(_questions, listing, prompt),
@@ -83,7 +82,7 @@ def tempcompass(
         protocol=scoring,
         split=split,
         forms=tuple(dict.fromkeys(_form(one, prompt) for one in formats)),
-        arguments={"prompt": prompt, "frames": str(videos.shown)},
+        arguments={"prompt": prompt, "frames": str(videos.selection)},
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.metrics.tempcompass import ASPECTS
-from harness.tasks.video_qa.options import lettered
+from harness.tasks.qa.options import lettered
 from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.shapes import World

@@ -9,7 +9,7 @@ from harness.errors import DataError, MediaError
 from harness.layout import inside
 from harness.media import Media, lost, open_image
 from harness.task import Problem
-from harness.tasks.spatial.videos import Shown, find, video_or_lost
+from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
 from harness.tasks.training.chosen import Sampled, at_places
 from harness.tasks.training.questions import Question, read_questions
 from harness.types import AnswerForm, Query, Sample, Target, query_id
@@ -43,7 +43,7 @@ class QuestionSet:
     path: Path
     root: Path
     """The folder that the paths of images and videos are below."""
-    shown: Shown
+    selection: FrameSelection
     sampled: Sampled
     wanted: Callable[[Question], bool] = _all
     more: Callable[[Question], Mapping[str, Any]] = _nothing
@@ -95,7 +95,7 @@ class QuestionSet:
 
     def _media(self, question: Question) -> Media:
         if question.video:
-            return video_or_lost((self.root,), question.path, self.shown.choose)
+            return video_or_lost((self.root,), question.path, self.selection.choose)
         try:
             return open_image(inside(self.root, question.path))
         except MediaError as error:

@@ -21,8 +21,8 @@ from harness.errors import DataError, ParseError
 from harness.files import read_text
 from harness.layout import field
 from harness.responses import loads_strict, tagged, unique
-from harness.tasks.spatial.tables import records, text
-from harness.tasks.video_qa.options import texts
+from harness.tasks.qa.options import texts
+from harness.tasks.qa.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Box3D
 
 FORMS: Mapping[str, AnswerForm] = {

@@ -19,8 +19,8 @@ from harness.errors import DataError, MediaError
 from harness.layout import folder
 from harness.media import Media, image_bytes, lost
 from harness.task import Problem, Protocol, Task
+from harness.tasks.qa.tables import records, text
 from harness.tasks.refer.copies import parquet_files
-from harness.tasks.spatial.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target, query_id
 
 SIDE = 840  # pixels, of width and height

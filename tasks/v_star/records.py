@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.layout import JsonFile, field
-from harness.tasks.spatial.tables import number, text
+from harness.tasks.qa.tables import number, text
 from harness.types import Box, Interval
 
 SHORT, MEDIUM = 60, 180

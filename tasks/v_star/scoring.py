@@ -15,7 +15,7 @@ from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.spatial.said import said
+from harness.tasks.qa.said import said
 from harness.tasks.v_star.boxes import boxes_in, from_boxes, from_track
 from harness.types import AnswerForm, Interval, Prediction, Sample
 

@@ -24,8 +24,8 @@ from harness.judging import rubric as find_rubric
 from harness.layout import file, folder, inside
 from harness.media import Media
 from harness.task import Problem, Task, choose
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.videos import open_video, video_or_lost
+from harness.tasks.qa.prompts import templates
+from harness.tasks.qa.videos import open_video, video_or_lost
 from harness.tasks.v_star.boxes import written
 from harness.tasks.v_star.masks import filled
 from harness.tasks.v_star.records import Record, read

@@ -21,12 +21,12 @@ from harness.scores import Ratio, Scores
 from harness.spec import Spec
 from harness.task import Problem, Task, choose
 from harness.tasks.qa.letters import ACCURACY, letter_protocols
+from harness.tasks.qa.options import response
+from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import Asked, Videos, question_task, worded
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.videos import Shown, open_video
+from harness.tasks.qa.videos import open_video
 from harness.tasks.video_mme.records import SUFFIXES, files, read, subtitle_path
-from harness.tasks.video_qa.options import response
 from harness.tasks.video_qa.subtitles import at_frames, spoken, srt
 from harness.types import Prediction, Sample
 
@@ -77,13 +77,14 @@ def video_mme(
             found="no such file",
             fix=FIX,
         )
-    videos = Videos((place / "data", place / "videos"), Shown(frames), SUFFIXES)
+    videos = Videos((place / "data", place / "videos"), frames, SUFFIXES)
     told = Told(place, videos, subtitles, prompt)
     asked = Asked(
         files=found,
         read=lambda: _chosen(found, duration),
         open=videos.open,
         problems=told.problems,
+        opens_all=subtitles == "none",  # a video without its file of subtitles has none
         text=told,
         apart=prompt == "question",
         as_text=prompt == "official",
@@ -98,7 +99,7 @@ def video_mme(
             "duration": duration,
             "subtitles": subtitles,
             "prompt": prompt,
-            "frames": str(videos.shown),
+            "frames": str(videos.selection),
         },
     )
 

@@ -10,8 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from harness.tasks.qa.options import lettered
 from harness.tasks.video_mme.records import DURATIONS, JSON
-from harness.tasks.video_qa.options import lettered
 from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.scene import Scene

@@ -1,1 +1,1 @@
-"""Shared code of the general video benchmarks: options, subtitles, and their files."""
+"""Subtitles of the general video benchmarks, and the writers of their fixtures."""

@@ -9,7 +9,7 @@ from harness.errors import DataError
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
 from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.questions import read as read_records
-from harness.tasks.spatial.tables import listed_ids
+from harness.tasks.qa.tables import listed_ids
 
 Split = Literal["full", "debiased", "pruned", "tiny"]
 

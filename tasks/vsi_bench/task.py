@@ -27,11 +27,10 @@ from harness.metrics.numeric import (
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task, choose
+from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
+from harness.tasks.qa.said import has_number, read_by, said
 from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.spatial.prompts import templates
-from harness.tasks.spatial.said import has_number, read_by, said
-from harness.tasks.spatial.videos import Shown
 from harness.tasks.vsi_bench.records import Split, listing, read
 from harness.types import AnswerForm, Prediction, Sample, Target
 
@@ -82,7 +81,7 @@ def vsi_bench(
             found="no such files",
             fix=FIX,
         )
-    videos = Videos((place,), Shown(frames))
+    videos = Videos((place,), frames)
     forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
     asked = Asked(
         files=listed.annotations,
@@ -99,7 +98,7 @@ def vsi_bench(
         protocol=scoring,
         split=split,
         forms=forms,
-        arguments={"form": form, "prompt": prompt, "frames": str(videos.shown)},
+        arguments={"form": form, "prompt": prompt, "frames": str(videos.selection)},
     )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
+from harness.tasks.qa.said import digits
 from harness.tasks.spatial import shapes
-from harness.tasks.spatial.said import digits
 from harness.tasks.spatial.shapes import Asked, lettered, write_video
 from harness.world.scene import Scene
 from harness.world.shapes import World

@@ -17,8 +17,8 @@ from harness.model import ObjectPrompt
 from harness.models.ground_truth import objects_in
 from harness.run.verify import Oracle, verify
 from harness.spec import parse
-from harness.trainers.grpo.examples import asked as first
 from harness.trainers.grpo.examples import example_of
+from harness.trainers.grpo.method import asked as first
 from harness.trainers.grpo.values import Group, Rollout
 from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample, Target
 

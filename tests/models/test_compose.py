@@ -18,8 +18,8 @@ from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.ground_truth import parts
+from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
-from harness.models.qwen_vl.questions import Questions
 from harness.models.shown import evenly
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.types import (

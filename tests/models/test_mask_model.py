@@ -17,7 +17,7 @@ from harness.errors import OutOfMemory, UsageError
 from harness.masks import Rle, Track
 from harness.model import MaskEmitter, MaskResponse, Staged
 from harness.models.mask_model import MaskModel
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.run.verify import verify
 from harness.spec import parse
 from harness.types import Answer, AnswerForm, Box, FailureKind

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import ParseError, UsageError
+from harness.models import questions
 from harness.models.grammar import Item
-from harness.models.qwen_vl import locate, questions
+from harness.models.qwen_vl import locate
 from harness.models.qwen_vl.model import qwen_vl
 from harness.spec import parse as parse_spec
 from harness.types import Answer, AnswerForm, Box, FailureKind, Interval

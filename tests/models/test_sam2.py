@@ -20,7 +20,8 @@ from harness.models.propagators.pocket_sam_video import pocket_sam_video
 from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.places import clipped
 from harness.models.segmenters.pocket_sam import pocket_sam as toy
-from harness.models.segmenters.sam2 import placed_in, sam2
+from harness.models.segmenters.sam2 import sam2
+from harness.models.segmenters.sam2_transformers import placed_in
 from harness.types import Box, Point
 from harness.world.families import draw_scene
 from harness.world.raster import render, visible_masks

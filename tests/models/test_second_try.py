@@ -13,7 +13,7 @@ from harness import media, plugins
 from harness.errors import ModelError, OutOfMemory, Unavailable
 from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.compose import PromptedModel
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.models.second_try import begun
 from harness.models.visionreasoner import grammar
 from harness.models.visionreasoner.grammar import VisionReasoner

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from harness.masks import Rle
 from harness.tasks.counting.task import PROTOCOLS as COUNTING
 from harness.tasks.mevis.task import PROTOCOLS as MEVIS
-from harness.tasks.reason_seg.task import PROTOCOLS as REASON_SEG
+from harness.tasks.segmentation.protocols import PROTOCOLS as REASON_SEG
 from harness.types import Answer, AnswerForm, Box, Point, Sample, Target
 
 LISA, COPIES = REASON_SEG["seg/lisa"], REASON_SEG["seg/visionreasoner"]

@@ -29,9 +29,9 @@ from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.scores import Totals
 from harness.spec import parse
+from harness.tasks.qa.said import said
 from harness.tasks.spar_bench import records as spar_records
 from harness.tasks.spar_bench import task as spar
-from harness.tasks.spatial.said import said
 from harness.tasks.sti_bench import records as sti_records
 from harness.tasks.sti_bench import task as sti
 from harness.tasks.sti_bench.records import KIND_OF_TASK, quantity

@@ -16,7 +16,7 @@ from harness.models.compose import PromptedModel
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, split_frame
 from harness.run.verify import verify
 from harness.spec import parse
-from harness.tasks.reason_seg.task import PROTOCOLS
+from harness.tasks.segmentation.protocols import PROTOCOLS
 
 READERS = (
     "qwen_vl(backend=stored)",

@@ -19,10 +19,10 @@ from harness.plugins import build as build_plugin
 from harness.run.verify import verify
 from harness.scores import Mean, Ratio, Totals
 from harness.tasks.long_video_bench import task as lvb
+from harness.tasks.qa.options import texts
 from harness.tasks.tempcompass import task as compass
 from harness.tasks.tempcompass.scoring import tells_only
 from harness.tasks.video_mme import task as mme
-from harness.tasks.video_qa.options import texts
 from harness.tasks.video_qa.subtitles import Line, at_frames, interleaved, listed, spoken, srt
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction
 from harness.video import video_file

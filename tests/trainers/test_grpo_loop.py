@@ -40,12 +40,12 @@ ensure_torchvision()
 from harness.trainers.grpo import loop, vllm  # noqa: E402
 from harness.trainers.grpo.examples import (  # noqa: E402
     Example,
-    asked,
     encoded,
     example_of,
     prepared,
 )
 from harness.trainers.grpo.loss import advantages, grpo_loss  # noqa: E402
+from harness.trainers.grpo.method import asked  # noqa: E402
 from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import UNCLIPPED, LossType, Settings, with_settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402

@@ -25,7 +25,8 @@ from harness.trainers.pocket.told import TIMES, shapes_told
 from harness.trainers.sft.examples import Dropped, examples_of
 from harness.trainers.sft.telling import described, told_by
 from harness.trainers.sft.trainer import sft
-from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
+from harness.trainers.video_str.extra import extra_of
+from harness.trainers.video_str.graphs import categories, extended, graphs_of
 from harness.trainers.video_str.nodes import node_reward
 from harness.trainers.video_str_sft.graphs import middle, with_graph
 from harness.trainers.video_str_sft.trainer import GraphSft, video_str_sft

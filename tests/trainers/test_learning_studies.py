@@ -17,13 +17,14 @@ from harness.cli.train import configured, method_of
 from harness.models.spacer.grammar import drawn
 from harness.run.plan import samples_of
 from harness.spec import parse
-from harness.trainers.grpo.examples import asked
+from harness.trainers.grpo.method import asked
 from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.sft.examples import Dropped, examples_of
 from harness.trainers.sft.telling import told_by
 from harness.trainers.spacer.maps import maps_extra
 from harness.trainers.spacer.rewards import map_of
-from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
+from harness.trainers.video_str.extra import extra_of
+from harness.trainers.video_str.graphs import categories, extended, graphs_of
 from harness.world.qa import KINDS_OF_QA
 from harness.world.shapes import make
 

@@ -20,7 +20,8 @@ from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import categories as mapped
 from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_r1.shuffled import Shuffled, shuffled
-from harness.trainers.video_str.graphs import categories, extended, extra_of, graphs_of
+from harness.trainers.video_str.extra import extra_of
+from harness.trainers.video_str.graphs import categories, extended, graphs_of
 from harness.trainers.video_str.nodes import edge_reward, node_reward
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.trainers.video_str.shapes import scene_graphs, shapes_extra

@@ -11,7 +11,7 @@ from harness.model import ChatRequest
 from harness.models.compose import PromptedModel
 from harness.models.dr2seg.grammar import Form, description
 from harness.models.grammar import split_frame
-from harness.trainers.grpo.examples import asked
+from harness.trainers.grpo.method import asked
 from harness.trainers.grpo.types import Rollout
 from harness.types import Sample
 

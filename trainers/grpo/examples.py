@@ -1,18 +1,19 @@
 """From samples to prompts: the request that evaluation makes, and its tensors."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from os import cpu_count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.errors import DataError, HarnessError, UsageError
+from harness.errors import HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import processor_inputs, shown
 from harness.models.compose import LOCATED, PromptedModel
 from harness.run.plan import samples_of
 from harness.trainer import TrainingRun
+from harness.trainers.grpo.method import Ask, GrpoMethod
 from harness.trainers.sft.examples import Dropped
 from harness.trainers.sft.prepare import checked, tell
 from harness.types import Sample
@@ -20,12 +21,8 @@ from harness.types import Sample
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.trainers.grpo.trainer import GrpoTrainer
-
 Prompt: TypeAlias = "Mapping[str, Tensor]"
 """One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
-Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
-"""Words a method's request; `asked` unless a method's training asks something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +38,6 @@ class Example:
     def frames(self) -> tuple[tuple[int, ...], ...]:
         """The frames that are shown, one tuple a medium."""
         return tuple(shown(self.request, place) for place in range(len(self.request.media)))
-
-
-def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
-    """Return the request that evaluation makes of a sample that has one form of answer.
-
-    Raises:
-        DataError: it has several, so that there is no one response to reward.
-    """
-    requests = model.requests(sample.query)
-    if len(requests) != 1:
-        raise DataError(
-            f"sample {sample.id}", expected="one form of answer", found=f"{len(requests)} of them"
-        )
-    return requests[0]
 
 
 def example_of(
@@ -93,7 +76,7 @@ def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt
 
 
 def prepared(
-    method: "GrpoTrainer", model: PromptedModel, processor: Any, run: TrainingRun
+    method: GrpoMethod, model: PromptedModel, processor: Any, run: TrainingRun
 ) -> tuple[list[Example], list[Dropped]]:
     """Return what is learned from, and what is left out. Every prompt was encoded once.
 
@@ -112,18 +95,14 @@ def prepared(
     return kept, dropped
 
 
-def made(
-    method: "GrpoTrainer", model: PromptedModel, run: TrainingRun
-) -> Iterator[Example | Dropped]:
+def made(method: GrpoMethod, model: PromptedModel, run: TrainingRun) -> Iterator[Example | Dropped]:
     """Yield the prompt of every sample, or why it has none; nothing is encoded."""
     for task in run.tasks:
         for sample in samples_of(task):
             yield _made(method, model, task.name, sample)
 
 
-def _made(
-    method: "GrpoTrainer", model: PromptedModel, task: str, sample: Sample
-) -> Example | Dropped:
+def _made(method: GrpoMethod, model: PromptedModel, task: str, sample: Sample) -> Example | Dropped:
     if sample.target is None:
         return Dropped(task, sample.id, "no target")
     try:

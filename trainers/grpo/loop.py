@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ from harness.store.atomic import write_json
 from harness.trainers import state as states
 from harness.trainers.grpo.examples import Example, encoded_each
 from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
+from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.policy import Policy, decayed, loaded, reference_of, zero_stage
 from harness.trainers.grpo.rewards import Rewarder, numbers_of
 from harness.trainers.grpo.rollout_log import RolloutLog
@@ -37,9 +38,6 @@ from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.grpo.vllm import sampler_ratio
 from harness.trainers.session import Session, gathered, resumed_from
 from harness.trainers.sft import network as networks
-
-if TYPE_CHECKING:
-    from harness.trainers.grpo.trainer import GrpoTrainer
 
 WEIGHTS, OPTIMIZER, COUNTERS = "trained.safetensors", "optimizer.pt", "counters.json"
 ENGINE = "engine"  # the name of what DeepSpeed saves by itself
@@ -155,7 +153,7 @@ class Learner:
     """A policy that learns: how it is asked, rewarded and updated."""
 
     def __init__(
-        self, method: "GrpoTrainer", chat: TransformersChat, accelerator: Accelerator, *, seed: int
+        self, method: GrpoMethod, chat: TransformersChat, accelerator: Accelerator, *, seed: int
     ) -> None:
         """Load the network of a backend, and whatever the method's settings want beside it."""
         self.method, self.chat, self.accelerator = method, chat, accelerator

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -15,12 +15,10 @@ from harness.models.backends.networks import end_tokens
 from harness.models.backends.transformers import TransformersChat
 from harness.plugins import blamed
 from harness.trainers.grpo.examples import Example, Prompt
+from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.policy import zero_stage
 from harness.trainers.grpo.types import Rollout
 from harness.trainers.grpo.vllm import VllmChat
-
-if TYPE_CHECKING:
-    from harness.trainers.grpo.trainer import GrpoTrainer
 
 
 @dataclass(eq=False)
@@ -58,7 +56,7 @@ class Writer:
 
     def __init__(
         self,
-        method: "GrpoTrainer",
+        method: GrpoMethod,
         chat: TransformersChat,
         network: Any,
         accelerator: Accelerator,

@@ -3,27 +3,20 @@
 A method's plugin function returns a `GrpoTrainer`; see `harness.trainers.visionreasoner.trainer`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.compose import PromptedModel
-from harness.trainer import Curve, Trainer, TrainingRun
-from harness.trainers.grpo.examples import Ask, Example, asked, made, prepared, refuse_clips
-from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.types import Environment, Reward, SecondPass
+from harness.trainer import Curve, TrainingRun
+from harness.trainers.grpo.examples import Example, made, prepared, refuse_clips
+from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.sft.network import counted, deepspeed_file, trainable
-from harness.types import Sample
 
 if TYPE_CHECKING:
     from harness.trainers.grpo.loop import Learner
-
-
-def unchanged(model: PromptedModel) -> PromptedModel:
-    """Return the model as it was given."""
-    return model
 
 
 def asks(model: PromptedModel) -> tuple[object, ...]:
@@ -36,38 +29,9 @@ def asks(model: PromptedModel) -> tuple[object, ...]:
     return type(model), model.prompt.ask("QUESTION").lstrip("\n"), model.prompt.resize, words
 
 
-def any_target(sample: Sample) -> object:
-    """Take every sample that has a target."""
-    return sample.target
-
-
 @dataclass(frozen=True, kw_only=True)
-class GrpoTrainer(Trainer):
-    """A method: what it rewards, and what it asks beside evaluation's own request."""
-
-    needs_model: ClassVar[bool] = True
-
-    name: str
-    settings: Settings
-    reward: Reward
-    environment: Environment | None = None
-    """Answers the policy's turns, for rollouts of several."""
-    second: SecondPass | None = None
-    """The second request that each rollout leads to."""
-    second_temperature: float | None = None
-    """Of its response; 0: greedy. None: that of rollouts."""
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """The method's own settings, plain data, for the record."""
-    fitted: Callable[[PromptedModel], PromptedModel] = unchanged
-    """Puts the method's prompt into the model that training starts from."""
-    ask: Ask = asked
-    """Words the request of a sample, if it is not evaluation's."""
-    usable: Callable[[Sample], object] = any_target
-    """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return every setting."""
-        return {**self.own, **self.settings.describe()}
+class GrpoTrainer(GrpoMethod):
+    """A method that trains."""
 
     def bound(self, model: PromptedModel) -> "GrpoTrainer":
         """Return the method with what it makes of the model, such as a second pass."""

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,11 +20,9 @@ from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_l
 from harness.trainers.pocket.mixture import draw_exam
 from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
 from harness.trainers.pocket.record import RECORD, record
+from harness.trainers.pocket.settings import PocketSettings
 from harness.trainers.pocket.start import averaged, begin_from
 from harness.trainers.pocket.together import Alone, Together, processes
-
-if TYPE_CHECKING:
-    from harness.trainers.pocket.trainer import PocketTrainer
 
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
 """Parts of the names of matrices that are a network's ends."""
@@ -33,7 +31,7 @@ BASE = "base"  # the folder of the early checkpoint
 EXAMINED = 12  # images of each kind in a look
 
 
-def follow(together: Together, settings: "PocketTrainer", out: Path, seed: int, first: int) -> None:
+def follow(together: Together, settings: PocketSettings, out: Path, seed: int, first: int) -> None:
     """Be one of the further processes of a training."""
     run = TrainingRun(out=out, seed=seed, resume=first > 0, main=False)
     course = Course(settings, run)
@@ -45,7 +43,7 @@ def follow(together: Together, settings: "PocketTrainer", out: Path, seed: int, 
 class Course:
     """One training, from its first step or from a state."""
 
-    def __init__(self, settings: "PocketTrainer", run: TrainingRun) -> None:
+    def __init__(self, settings: PocketSettings, run: TrainingRun) -> None:
         self._set = settings
         self._run = run
         torch.set_num_threads(1)

@@ -4,16 +4,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import islice
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
 
 import torch
 
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Batch, Collator
 from harness.trainers.pocket.mixture import draw_counts, draw_images, draw_stills, draw_videos
-
-if TYPE_CHECKING:
-    from harness.trainers.pocket.trainer import PocketTrainer
+from harness.trainers.pocket.settings import PocketSettings
 
 PARTS = 2  # of a step, whichever processes they are shared among
 AHEAD = 10  # steps that workers may be ahead
@@ -24,7 +21,7 @@ FEWEST_THINGS, MOST_THINGS = 2, 8
 class Drawing:
     """Draws the batches of a step."""
 
-    def __init__(self, settings: "PocketTrainer", *, seed: int) -> None:
+    def __init__(self, settings: PocketSettings, *, seed: int) -> None:
         self._set = settings
         self._seed = seed
         tokenizer = vocabulary.make_tokenizer()
@@ -67,7 +64,7 @@ class Drawing:
 _drawing: list[Drawing] = []  # of this worker process
 
 
-def _begin(settings: "PocketTrainer", seed: int) -> None:
+def _begin(settings: PocketSettings, seed: int) -> None:
     torch.set_num_threads(1)
     _drawing.append(Drawing(settings, seed=seed))
 
@@ -77,7 +74,7 @@ def _draw(step: int, part: int) -> dict[str, Batch]:
 
 
 def batches(
-    settings: "PocketTrainer", *, seed: int, first: int, parts: range
+    settings: PocketSettings, *, seed: int, first: int, parts: range
 ) -> Iterator[list[dict[str, Batch]]]:
     """These parts of every step from `first` on, in order."""
     steps = range(first, settings.steps)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from harness.metrics.boxes import box_iou
-from harness.models.qwen_vl.questions import spoken
+from harness.models.questions import spoken
 from harness.models.visionreasoner import grammar
 from harness.trainers.pocket.batches import Batch, Collator
 from harness.trainers.pocket.forward import patches

@@ -1,12 +1,10 @@
 """`training.json`: a checkpoint's record of its training, and the check that it is true."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.trainer import Curve
-
-if TYPE_CHECKING:
-    from harness.trainers.pocket.trainer import PocketTrainer
+from harness.trainers.pocket.settings import PocketSettings
 
 RECORD = "training.json"
 FIRST = 50  # steps whose losses are kept one by one; a repetition has to find them again
@@ -15,7 +13,7 @@ KEPT = ("loss", "stills/error", "clips/error", "stills/right", "clips/right")
 
 def record(
     *,
-    settings: "PocketTrainer",
+    settings: PocketSettings,
     seed: int,
     seconds: float,
     cpu_seconds: float,

@@ -13,7 +13,6 @@ stills, stills to count in, and clips.
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.errors import UsageError
@@ -21,58 +20,11 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.pocket.mixture import Shares
 from harness.trainers.pocket.network import Architecture
+from harness.trainers.pocket.settings import PocketSettings
 
 
-@dataclass(frozen=True, kw_only=True)
-class PocketTrainer(Trainer):
+class PocketTrainer(PocketSettings, Trainer):
     """The training program with its settings; see `pocket`."""
-
-    steps: int
-    learning_rate: float
-    warm_up: int
-    flat: float
-    weight_decay: float
-    clip: float
-    measured_weight: float
-    first_spread: float
-    last_spread: float
-    spread_until: float
-    things_weight: float
-    places_of_asked: bool
-    patches_weight: float
-    outlines_weight: float
-    meant_weight: float
-    looks_weight: float
-    copies_weight: float
-    heads_until: float
-    easy_until: float
-    see_until: float
-    seen_first: int
-    text_first: bool
-    workers: int
-    processes: int
-    base_at: int
-    bfloat16: bool
-    save_every: int
-    log_every: int
-    examine_every: int
-    shares: Shares
-    architecture: Architecture
-    start: str | None = None
-    start_kept: float = 0.0
-    makes: str = "pocket"
-
-    @property
-    def name(self) -> str:
-        """The name in manifests."""
-        return "pocket"
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return every setting that changes the trained weights."""
-        aside = {"workers", "processes", "save_every", "log_every", "makes"}
-        aside |= {"start", "start_kept"} if self.start is None else set()
-        plain = asdict(self)
-        return {key: value for key, value in plain.items() if key not in aside}
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Train, and write the checkpoint."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.grammar import ask_for_frame
-from harness.models.qwen_vl.questions import Questions, templates
+from harness.models.questions import Questions, templates
 from harness.models.visionreasoner import grammar
 from harness.world.families import FAMILIES, draw_scene
 from harness.world.qa import every_qa

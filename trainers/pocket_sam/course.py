@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,10 +19,8 @@ from harness.trainer import TrainingRun
 from harness.trainers import state as states
 from harness.trainers.pocket_sam.batches import clips, stills
 from harness.trainers.pocket_sam.network import make_network, make_processor, save
+from harness.trainers.pocket_sam.settings import PocketSamSettings
 from harness.trainers.pocket_sam.steps import Cost, clip_cost, still_cost
-
-if TYPE_CHECKING:
-    from harness.trainers.pocket_sam.trainer import PocketSamTrainer
 
 RECORD = "training.json"
 FIRST = 50  # steps whose losses the record holds one by one
@@ -45,7 +43,7 @@ class Shown:
 class Course:
     """One training, from its first step or from a state."""
 
-    def __init__(self, settings: "PocketSamTrainer", run: TrainingRun) -> None:
+    def __init__(self, settings: PocketSamSettings, run: TrainingRun) -> None:
         self._set = settings
         self._run = run
         # Training mode, so that a single mask is never replaced by one of three; no dropout.

@@ -9,49 +9,17 @@ clips as well, with the masks of their first frame, forward and backward.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.pocket_sam.network import MEMORY_WIDTH, STRIDE, Architecture
+from harness.trainers.pocket_sam.settings import PocketSamSettings
 
 
-@dataclass(frozen=True, kw_only=True)
-class PocketSamTrainer(Trainer):
+class PocketSamTrainer(PocketSamSettings, Trainer):
     """The training program with its settings; see `pocket_sam`."""
-
-    still_steps: int
-    clip_steps: int
-    images: int
-    objects: int
-    videos: int
-    followed: int
-    shortest: int
-    longest: int
-    learning_rate: float
-    clip_rate: float
-    warm_up: int
-    weight_decay: float
-    clip: float
-    sparse_steps: int
-    save_every: int
-    architecture: Architecture = field(default_factory=Architecture)
-
-    @property
-    def name(self) -> str:
-        """`pocket_sam`."""
-        return "pocket_sam"
-
-    @property
-    def steps(self) -> int:
-        """Number of steps on stills and on clips together."""
-        return self.still_steps + self.clip_steps
-
-    def describe(self) -> Mapping[str, Any]:
-        """Return every setting that changes the trained weights."""
-        return {key: value for key, value in asdict(self).items() if key != "save_every"}
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Train to the end, and write the checkpoint.

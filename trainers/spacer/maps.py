@@ -14,7 +14,8 @@ from typing import Any
 from harness.errors import DataError, UsageError
 from harness.task import Task
 from harness.trainers.spacer.rewards import KEY, map_of
-from harness.trainers.video_str.graphs import Extra, json_lines, nothing
+from harness.trainers.video_str.extra import nothing
+from harness.trainers.video_str.graphs import Extra, json_lines
 from harness.types import Sample
 
 

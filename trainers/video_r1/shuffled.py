@@ -8,7 +8,7 @@ import numpy as np
 from harness.model import ChatRequest
 from harness.models.backends.inputs import shown
 from harness.models.compose import PromptedModel
-from harness.trainers.grpo.examples import asked
+from harness.trainers.grpo.method import asked
 from harness.trainers.grpo.types import Rollout
 from harness.types import Sample
 

@@ -11,11 +11,10 @@ benchmark's own id of the sample, or of its group (a video) where all its sample
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harness.errors import DataError, ParseError, UsageError
+from harness.errors import DataError, ParseError
 from harness.responses import finite_numbers, loads_strict
 from harness.store.atomic import write_bytes
 from harness.task import Task
@@ -180,31 +179,3 @@ def _extended(
 def named_or_drawn(sample: Sample) -> tuple[str, ...]:
     """The objects that a sample's query names, else those of its graphs."""
     return sample.query.objects or categories(graphs_of(sample))
-
-
-def nothing(task: Task, sample: Sample) -> Mapping[str, Any]:
-    """The source for targets that carry their graphs or maps themselves."""
-    del task, sample
-    return {}
-
-
-def extra_of(setting: str | None) -> Extra:
-    """Return the function for a trainer's setting `graphs=`: no additions, generated, or a file.
-
-    Raises:
-        UsageError: there is no such file.
-    """
-    if setting is None:
-        return nothing
-    if setting in ("shapes", "shapes_canvas"):
-        from harness.trainers.video_str.shapes import shapes_extra
-
-        return partial(shapes_extra, canvas=setting == "shapes_canvas")
-    path = Path(setting)
-    if not path.is_file():
-        raise UsageError(
-            f"graphs={setting}",
-            expected="shapes, shapes_canvas, or a file of lines",
-            found="no such file",
-        )
-    return Sidecar(read_graphs(path))

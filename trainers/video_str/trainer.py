@@ -17,13 +17,8 @@ from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import SecondPass
 from harness.trainers.video_str.answers import ground_truth_of
-from harness.trainers.video_str.graphs import (
-    Extra,
-    extended,
-    extra_of,
-    named_or_drawn,
-    nothing,
-)
+from harness.trainers.video_str.extra import extra_of, nothing
+from harness.trainers.video_str.graphs import Extra, extended, named_or_drawn
 from harness.trainers.video_str.nodes import Angle
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.types import Sample

@@ -17,7 +17,8 @@ from harness.trainer import TrainingRun
 from harness.trainers.sft.examples import Reasoning
 from harness.trainers.sft.telling import Told
 from harness.trainers.sft.trainer import Sft, sft
-from harness.trainers.video_str.graphs import extended, extra_of, named_or_drawn
+from harness.trainers.video_str.extra import extra_of
+from harness.trainers.video_str.graphs import extended, named_or_drawn
 from harness.trainers.video_str_sft.graphs import with_graph
 
 

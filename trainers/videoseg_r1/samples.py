@@ -11,7 +11,7 @@ from harness.models.compose import PromptedModel
 from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.models.videoseg_r1.model import VideoSegR1
 from harness.task import Task
-from harness.trainers.grpo.examples import asked
+from harness.trainers.grpo.method import asked
 from harness.trainers.visionreasoner.objects import check
 from harness.types import Sample
 

@@ -9,12 +9,10 @@ KINDS = (
     "tasks",
     "models",
     "trainers",
-    "boards",
     "metrics",
     "backends",
     "segmenters",
     "propagators",
-    "nodes",
     "judges",
 )
 

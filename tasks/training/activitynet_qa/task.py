@@ -18,7 +18,7 @@ from harness.errors import DataError
 from harness.layout import field, folder, inside, read_json
 from harness.spec import Spec
 from harness.task import Problem, Task, choose
-from harness.tasks.spatial.videos import Shown, video_or_lost
+from harness.tasks.qa.videos import FrameSelection, video_or_lost
 from harness.tasks.training.chosen import Sampled, at_places
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -58,7 +58,7 @@ class Source:
     questions: Path
     answers: Path
     videos: Path
-    shown: Shown
+    selection: FrameSelection
     sampled: Sampled
 
 
@@ -87,7 +87,9 @@ def activitynet_qa(
     for path in (asked, answered):
         if not path.is_file():
             raise DataError(f"file {path}", expected="questions or answers", found="none", fix=FIX)
-    source = Source(asked, answered, place / "videos", Shown(frames), Sampled(sample, seed))
+    source = Source(
+        asked, answered, place / "videos", FrameSelection(frames), Sampled(sample, seed)
+    )
     return Task(
         name="activitynet_qa",
         version=1,
@@ -101,7 +103,7 @@ def activitynet_qa(
             "split": split,
             "sample": sample,
             "seed": seed,
-            "frames": str(source.shown),
+            "frames": str(source.selection),
             "protocol": protocol,
         },
     )
@@ -175,7 +177,7 @@ def _samples(source: Source, split: str) -> Iterator[Sample]:
                 id=query_id(record.id),
                 text=record.question,
                 forms=(AnswerForm.TEXT,),
-                media=(video_or_lost((source.videos,), name, source.shown.choose),),
+                media=(video_or_lost((source.videos,), name, source.selection.choose),),
             ),
             target=Target(answer=Answer(text=record.answer), extra={"type": record.kind}),
             group=record.video,

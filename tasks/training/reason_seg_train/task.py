@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harness.task import Task
-from harness.tasks.reason_seg.task import PROTOCOLS, read_annotation, reason_seg
+from harness.tasks.reason_seg.task import read_annotation, reason_seg
+from harness.tasks.segmentation.protocols import PROTOCOLS
 from harness.types import Sample, query_id
 from harness.world.draws import Draws
 

@@ -20,8 +20,8 @@ from harness.errors import DataError
 from harness.layout import field, folder
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.spatial.tables import records
-from harness.tasks.spatial.videos import Shown
+from harness.tasks.qa.tables import records
+from harness.tasks.qa.videos import FrameSelection
 from harness.tasks.training.chosen import Sampled
 from harness.tasks.training.question_set import FORMS, QuestionSet
 from harness.tasks.training.questions import Question
@@ -68,7 +68,7 @@ def sr_91k(
         name="sr_91k",
         path=path,
         root=place,
-        shown=Shown(frames),
+        selection=FrameSelection(frames),
         sampled=Sampled(sample, seed),
         wanted=_is_spatial,
         more=lambda question: _map(question, maps),
@@ -87,7 +87,7 @@ def sr_91k(
             "split": split,
             "sample": sample,
             "seed": seed,
-            "frames": str(asked.shown),
+            "frames": str(asked.selection),
             "protocol": protocol,
             "maps": len(maps),
         },

@@ -21,8 +21,8 @@ from harness.errors import DataError, MediaError
 from harness.layout import field, folder, inside
 from harness.media import Media, frame_files, lost, open_image
 from harness.task import Problem, Task, choose
+from harness.tasks.qa.tables import listed_ids, records, text
 from harness.tasks.rvos.videos import refuse_missing
-from harness.tasks.spatial.tables import listed_ids, records, text
 from harness.tasks.training.questions import FORMS, Question, read_questions
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.stv.drafts import KINDS

@@ -21,9 +21,9 @@ from harness.errors import DataError
 from harness.layout import folder
 from harness.spec import Spec
 from harness.task import Problem, Task, choose
+from harness.tasks.qa.tables import records, text
+from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
 from harness.tasks.rvtbench.text import by_text
-from harness.tasks.spatial.tables import records, text
-from harness.tasks.spatial.videos import Shown, find, video_or_lost
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks summe` says where the data is had."
@@ -48,7 +48,7 @@ class Source:
     path: Path
     videos: Path
     question: str
-    shown: Shown
+    selection: FrameSelection
 
 
 def summe(
@@ -70,7 +70,7 @@ def summe(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "summe", fix=FIX)
-    source = Source(place / REFERENCES, place / "videos", question, Shown(frames))
+    source = Source(place / REFERENCES, place / "videos", question, FrameSelection(frames))
     there = source.path.is_file()
     return Task(
         name="summe",
@@ -84,7 +84,7 @@ def summe(
         arguments={
             "split": split,
             "question": question,
-            "frames": str(source.shown),
+            "frames": str(source.selection),
             "protocol": protocol,
             "references": REFERENCES if there else None,
             "made_by": made_by(source.path) if there else None,
@@ -107,7 +107,9 @@ def _samples(source: Source) -> Iterator[Sample]:
         if name in seen:
             raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
         seen.add(name)
-        media = video_or_lost((source.videos,), file_name(source.videos, name), source.shown.choose)
+        media = video_or_lost(
+            (source.videos,), file_name(source.videos, name), source.selection.choose
+        )
         yield Sample(
             id=name,
             query=Query(

@@ -15,7 +15,7 @@ from harness.errors import DataError
 from harness.layout import folder
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.spatial.videos import Shown
+from harness.tasks.qa.videos import FrameSelection
 from harness.tasks.training.chosen import Sampled
 from harness.tasks.training.question_set import FORMS, QuestionSet, of_medium
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
@@ -58,7 +58,7 @@ def video_r1_260k(
         name="video_r1_260k",
         path=path,
         root=place,
-        shown=Shown(frames),
+        selection=FrameSelection(frames),
         sampled=Sampled(sample, seed),
         wanted=of_medium(medium),
     )
@@ -76,7 +76,7 @@ def video_r1_260k(
             "medium": medium,
             "sample": sample,
             "seed": seed,
-            "frames": str(asked.shown),
+            "frames": str(asked.selection),
             "protocol": protocol,
         },
     )

@@ -9,7 +9,7 @@ from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, numerals
-from harness.models.qwen_vl.questions import Questions
+from harness.models.questions import Questions
 from harness.options import with_options
 from harness.types import Point
 

@@ -10,9 +10,8 @@ from harness.layout import file
 from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.letters import letter_protocols
-from harness.tasks.qa.questions import Fields, read
+from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.spatial.videos import Shown
 
 FIELDS = Fields(
     id="{film}/{number}",
@@ -40,10 +39,10 @@ def film_quiz(
 ) -> Task:
     """One sample a question; statistics cluster by film."""
     questions = file(data / "film_quiz" / "questions.json", fix="See https://films.invalid.")
-    films = Videos((questions.parent / "films",), Shown(frames))
+    films = Videos((questions.parent / "films",), frames)
     asked = Asked(
         files=(questions,),
-        read=partial(read, (questions,), FIELDS.columns, FIELDS.read),
+        read=partial(FIELDS.questions, (questions,)),
         open=films.open,
         problems=films.problems,
     )
@@ -52,7 +51,7 @@ def film_quiz(
         "film_quiz",
         protocol=choose("protocol", PROTOCOLS, protocol),
         split=split,
-        arguments={"frames": str(films.shown)},
+        arguments={"frames": str(films.selection)},
     )
 
 

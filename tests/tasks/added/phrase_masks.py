@@ -10,7 +10,7 @@ from typing import Any, Literal
 from harness.layout import field, file, inside
 from harness.task import Task, choose
 from harness.tasks.qa.questions import read
-from harness.tasks.reason_seg.task import PROTOCOLS
+from harness.tasks.segmentation.protocols import PROTOCOLS
 from harness.tasks.segmentation.task import Phrase, Phrases, painted, segmentation_task
 
 COLUMNS = {"id": "number", "phrase": "what is meant", "image": "file", "mask": "file"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from harness.errors import DataError
 from harness.metrics.choices import strict_choice
 from harness.scores import Mean, Scores
-from harness.tasks.spatial.said import said
+from harness.tasks.qa.said import said
 from harness.types import Prediction, Sample
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

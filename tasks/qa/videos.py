@@ -1,6 +1,8 @@
-"""A benchmark's videos, as files or as folders of frames."""
+"""A benchmark's videos, as files or as folders of frames, and the choice of their frames."""
 
 import hashlib
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +16,15 @@ from harness.spec import Spec
 from harness.video import video_file
 
 IMAGES = frozenset({".jpg", ".jpeg", ".png"})
+TOLERANCE = 1e-6
+"""Seconds by which the time of a frame may miss the bound of a clip: times are binary fractions."""
 
 Choose: TypeAlias = Callable[[Sequence[float]], Sequence[int]]
 """Numbers of frames, by the seconds of all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FrameSelection:
     """Frames that a question has: those of a rule of `harness.frames`, or all of them."""
 
     rule: int | Spec | None
@@ -36,6 +40,36 @@ class Shown:
 
     def __str__(self) -> str:
         return "all" if self.rule is None else str(frame_policy(self.rule))
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A part of a video, in seconds from its beginning."""
+
+    start: float
+    end: float = math.inf
+
+    def choose(self, within: Choose | None) -> Choose:
+        """Restrict a choice of frames to the frames shown from `start` to `end`, both included.
+
+        Args:
+            within: Chooses among the times of the part's frames; None: all of them.
+        """
+
+        def chosen(times: Sequence[float]) -> Sequence[int]:
+            first = bisect_left(times, self.start - TOLERANCE)
+            last = bisect_right(times, self.end + TOLERANCE)
+            if first >= last:
+                raise MediaError(
+                    f"part of a video from {self.start:g} to {self.end:g} s",
+                    expected=f"a part with a frame, of a video of {times[-1]:g} s",
+                    found="no frame",
+                )
+            part = times[first:last]
+            places = range(len(part)) if within is None else within(part)
+            return [first + place for place in places]
+
+        return chosen
 
 
 def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",)) -> Path:
@@ -68,12 +102,13 @@ def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",))
     )
 
 
-def open_video(path: Path, choose: Choose | None) -> Media:
+def open_video(path: Path, choose: Choose | None, *, frames_per_second: float = 1.0) -> Media:
     """A video's chosen frames, or all; reads no more than its header.
 
     Args:
-        path: A file, or a folder of images, one a second in the order of their names.
+        path: A file, or a folder of images in the order of their names.
         choose: Which frames the medium consists of, by their times.
+        frames_per_second: Of the images in a folder.
 
     Raises:
         MediaError: it is no video, or a folder without an image.
@@ -82,8 +117,8 @@ def open_video(path: Path, choose: Choose | None) -> Media:
         return video_file(path, choose=choose)
     images = sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGES)
     if not images:
-        raise MediaError(f"video {path}", expected="images, one a second", found="none")
-    whole = frame_files(images, frames_per_second=1.0)
+        raise MediaError(f"video {path}", expected="images, one a frame", found="none")
+    whole = frame_files(images, frames_per_second=frames_per_second)
     return whole if choose is None else _part(whole, tuple(choose(whole.times())))
 
 
@@ -106,12 +141,13 @@ def open_or_lost(
     found: Callable[[], Path],
     choose: Choose | None,
     *,
+    frames_per_second: float = 1.0,
     size: tuple[int, int] = (1, 1),
     frames: int = 1,
 ) -> Media:
     """Open the video that `found` finds, as `video_or_lost` does."""
     try:
-        return open_video(found(), choose)
+        return open_video(found(), choose, frames_per_second=frames_per_second)
     except MediaError as error:
         return lost(error, size=size, frames=frames)
 

@@ -1,0 +1,3 @@
+"""Version of harness, as pyproject.toml has it."""
+
+__version__ = "0.1.0"

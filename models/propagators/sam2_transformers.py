@@ -1,0 +1,171 @@
+"""SAM 2's memory carries masks from one frame to the others, through transformers.
+
+The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.masks import BoolArray, Track
+from harness.media import Media
+from harness.model import Propagator
+from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.loading import memory
+from harness.models.propagators.flow import check_masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam2Video(Propagator):
+    """SAM 2's video model, loaded when first used.
+
+    All objects are followed in one pass over the frames in each direction. Each direction is a
+    separate session, without memory of the other, so that a video played backwards gives the same
+    tracks. Frames are decoded and resized one by one, and of what is remembered only what can still
+    be used is kept. Memory: each object's mask in one frame, whatever the video's length, besides
+    the network and the run-lengths that are returned.
+    """
+
+    checkpoint: str
+    weights: str
+    """A hash of all weights."""
+    files: str
+    """Hashes of the files beside the weights that decide its results."""
+    folder: Path
+    dtype: str = "auto"
+    device: str = "auto"
+    compiled: bool = False
+    name: str = "sam2_video"
+    """Name of the plugin that made it, for records."""
+
+    @cached_property
+    def network(self) -> Any:
+        """The Sam2VideoModel."""
+        kind = "Sam2VideoModel"
+        return checkpoints.network(
+            kind,
+            self.folder,
+            name=self.checkpoint,
+            dtype=self.dtype,
+            device=self.device,
+            compiled=self.compiled,
+        )
+
+    @cached_property
+    def processor(self) -> Any:
+        """The Sam2VideoProcessor."""
+        return checkpoints.processor("Sam2VideoProcessor", self.folder, name=self.checkpoint)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
+
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is, or compiled.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+        if self.compiled:
+            checkpoints.compile_now(self.network, name=self.checkpoint)
+
+    def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
+        """Propagate each mask of frame `start` to every frame of `video`.
+
+        The masks of frame `start` come back as they were given. An empty one stays empty.
+
+        Raises:
+            ModelError: a mask has not the video's size, `start` is no frame of it, or the
+                checkpoint cannot be loaded.
+            OutOfMemory: the device is full.
+        """
+        check_masks(video, start, masks)
+        tracks = [Track(len(video), *mask.shape) for mask in masks]
+        followed = [index for index, mask in enumerate(masks) if mask.any()]
+        given = [masks[index].astype(np.bool_, copy=False) for index in followed]
+        for track, mask in zip(tracks, masks, strict=True):
+            track[start] = mask.astype(np.bool_, copy=False)
+        if given:
+            with memory():
+                for frame, found in self._both_ways(video, start, given):
+                    for index, mask in zip(followed, found, strict=True):
+                        tracks[index][frame] = mask
+        return tracks
+
+    def _both_ways(
+        self, video: Media, start: int, masks: Sequence[BoolArray]
+    ) -> Iterator[tuple[int, list[BoolArray]]]:
+        if start + 1 < len(video):
+            yield from self._walk(video, start, masks, reverse=False)
+        if start > 0:
+            yield from self._walk(video, start, masks, reverse=True)
+
+    def _walk(
+        self, video: Media, start: int, masks: Sequence[BoolArray], *, reverse: bool
+    ) -> Iterator[tuple[int, list[BoolArray]]]:
+        """Each frame after `start` in one direction, and the masks in it."""
+        session = self._session(video)
+        self.processor.add_inputs_to_inference_session(
+            session,
+            frame_idx=start,
+            obj_ids=list(range(len(masks))),
+            input_masks=[np.ascontiguousarray(mask) for mask in masks],
+        )
+        size = [session.video_height, session.video_width]
+        steps = self.network.propagate_in_video_iterator(
+            session, start_frame_idx=start, reverse=reverse
+        )
+        for step in steps:
+            self._forget(session, step.frame_idx)
+            if step.frame_idx != start:
+                logits = step.pred_masks.float()
+                (found,) = self.processor.post_process_masks([logits], original_sizes=[size])
+                yield step.frame_idx, list(found[:, 0].cpu().numpy())
+
+    def _session(self, video: Media) -> Any:
+        from transformers import Sam2VideoInferenceSession
+
+        network = self.network
+        session = Sam2VideoInferenceSession(
+            video_height=video.size[1],
+            video_width=video.size[0],
+            inference_device=network.device,
+            inference_state_device=network.device,
+            dtype=network.dtype,
+        )
+        session.processed_frames = Frames(video, self.processor, network.dtype)
+        return session
+
+    def _forget(self, session: Any, frame: int) -> None:
+        """Drop all state that no later frame of this propagation can use."""
+        config = self.network.config
+        reach = max(config.num_maskmem, config.max_object_pointers_in_encoder)
+        for outputs in session.output_dict_per_obj.values():
+            others = outputs["non_cond_frame_outputs"]
+            for old in [index for index in others if abs(frame - index) >= reach]:
+                del others[old]
+            for output in (*others.values(), *outputs["cond_frame_outputs"].values()):
+                output.pop("high_res_masks", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Frames of a video as the network takes them, each made at its access."""
+
+    video: Media
+    processor: Any
+    dtype: Any
+
+    def __len__(self) -> int:
+        return len(self.video)
+
+    def __getitem__(self, index: int) -> Any:
+        """3 × side × side, normalised."""
+        made = checkpoints.pixels(self.processor.image_processor, self.video.frame(index))
+        return made[0].to(self.dtype)

@@ -1,0 +1,181 @@
+"""SAM 2 on boxes and points, through transformers.
+
+The method is SAM 2 (Ravi et al.: "SAM 2: Segment Anything in Images and Videos", 2024). Prompts are
+given as VisionReasoner's evaluation gives them to SAM2ImagePredictor: box and points in one
+prompt, three masks, of which the one with the highest expected IoU is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Frame
+from harness.model import ObjectPrompt, Segmenter
+from harness.models.backends import sam2 as checkpoints
+from harness.models.backends.loading import memory
+from harness.models.segmenters.last_view import LastView
+from harness.models.segmenters.places import clipped, points_inside
+from harness.types import Box, Point
+
+INSIDE, BESIDE = 1, 0  # the labels of points
+
+
+class Placed(NamedTuple):
+    """A prompt that names a place in the image, and which prompt of the call it is."""
+
+    row: int
+    box: Box | None
+    positive: tuple[Point, ...]
+    negative: tuple[Point, ...]
+
+    @property
+    def parts(self) -> tuple[bool, int, int]:
+        """Presence of a box, numbers of points. Prompts of equal parts can be decoded together."""
+        return self.box is not None, len(self.positive), len(self.negative)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam2(Segmenter):
+    """SAM 2, loaded when first used. It remembers its view of the last image.
+
+    Prompts that have equally many points (and all a box, or none) run in one pass of the mask
+    decoder; others would have to be padded, which changes what SAM 2 says.
+
+    Boxes are clipped to the image, swapped edges put in order, and points outside it left out.
+    A prompt that names no place in the image gets an empty mask: nothing, a phrase alone,
+    negative points alone, a box that lies outside.
+    """
+
+    checkpoint: str
+    weights: str
+    """A hash of all weights."""
+    files: str
+    """Hashes of the files beside the weights that decide its results."""
+    folder: Path
+    """Folder of the checkpoint; for the authors' package, its file."""
+    dtype: str = "auto"
+    device: str = "auto"
+    multimask: bool = True
+    compiled: bool = False
+    name: str = "sam2"
+    """Name of the plugin that made it, for records."""
+
+    @cached_property
+    def network(self) -> Any:
+        """The Sam2Model."""
+        return checkpoints.network(
+            "Sam2Model",
+            self.folder,
+            name=self.checkpoint,
+            dtype=self.dtype,
+            device=self.device,
+            compiled=self.compiled,
+        )
+
+    @cached_property
+    def processor(self) -> Any:
+        """The Sam2Processor."""
+        return checkpoints.processor("Sam2Processor", self.folder, name=self.checkpoint)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Its setting."""
+        return (self.device,)
+
+    def prepare(self) -> None:
+        """Load the processor and the network.
+
+        Raises:
+            ModelError: one of them cannot be loaded as it is, or compiled.
+        """
+        assert self.processor is not None and self.network is not None, "they raise otherwise"
+        if self.compiled:
+            checkpoints.compile_now(self.network, name=self.checkpoint)
+
+    def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
+        """One boolean mask (height × width of `image`) a prompt.
+
+        Raises:
+            ModelError: the checkpoint cannot be loaded.
+            OutOfMemory: the device is full.
+        """
+        height, width = image.shape[:2]
+        masks = [np.zeros((height, width), dtype=np.bool_) for _ in prompts]
+        placed = [
+            one
+            for row, prompt in enumerate(prompts)
+            if (one := placed_in((width, height), row, prompt)) is not None
+        ]
+        if placed:
+            with memory():
+                view = self._view(image)
+                for _, alike in groupby(sorted(placed, key=lambda one: one.parts), _parts):
+                    self._decode(view, list(alike), masks)
+        return masks
+
+    def _view(self, image: Frame) -> Any:
+        """Return the embeddings of an image; those of the last one are cached."""
+        return self._last.of(image, self._looked_at)
+
+    def _looked_at(self, image: Frame) -> Any:
+        """The embeddings of an image, resized as it was for the checkpoint's training."""
+        import torch
+
+        here = checkpoints.trained_here(self.folder)
+        made = checkpoints.pixels if here else checkpoints.float_pixels
+        pixels = made(self.processor.image_processor, image)
+        with torch.inference_mode():
+            return self.network.get_image_embeddings(pixels.to(self.network.device))
+
+    @cached_property
+    def _last(self) -> LastView:
+        return LastView()
+
+    def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:
+        """Write the masks of prompts of equal parts."""
+        import torch
+
+        shape = masks[0].shape
+        network, given = self.network, inputs(prompts)
+        encoded = self.processor(original_sizes=[list(shape)], return_tensors="pt", **given)
+        named = {name: encoded[name].to(network.device) for name in given}
+        with torch.inference_mode():
+            said = network(image_embeddings=view, multimask_output=self.multimask, **named)
+            best = said.iou_scores[0].float().argmax(dim=-1)
+            for place, prompt in enumerate(prompts):
+                logits = said.pred_masks[:, place, best[place]][:, None].float()
+                (mask,) = self.processor.post_process_masks([logits], [list(shape)])
+                masks[prompt.row][:] = mask[0, 0].cpu().numpy()
+
+
+def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> Placed | None:
+    """Return a prompt clipped to an image of (width, height); None if it lies outside."""
+    positive = tuple(points_inside(prompt.positive, size))
+    negative = tuple(points_inside(prompt.negative, size))
+    box = None if prompt.box is None else clipped(prompt.box, size)
+    if (prompt.box is None and not positive) or (prompt.box is not None and box is None):
+        return None
+    return Placed(row, box, positive, negative)
+
+
+def inputs(prompts: Sequence[Placed]) -> dict[str, Any]:
+    """Return the inputs of Sam2Processor for prompts of equal parts, in pixels of the image."""
+    given: dict[str, Any] = {}
+    boxed, inside, beside = prompts[0].parts
+    if inside + beside:
+        points = [[[float(x), float(y)] for x, y in one.positive + one.negative] for one in prompts]
+        given["input_points"] = [points]
+        given["input_labels"] = [[[INSIDE] * inside + [BESIDE] * beside] * len(prompts)]
+    if boxed:
+        given["input_boxes"] = [[list(one.box) for one in prompts if one.box is not None]]
+    return given
+
+
+def _parts(placed: Placed) -> tuple[bool, int, int]:
+    return placed.parts

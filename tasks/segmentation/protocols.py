@@ -1,0 +1,136 @@
+"""Protocols of one mask an image: LISA's, VisionReasoner's and Seg-Zero's evaluations."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from harness.masks import Rle
+from harness.metrics.overlap import THRESHOLDS, lisa_iou, overlap, precision_at, visionreasoner_iou
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Protocol
+from harness.types import Prediction, Sample
+
+
+def _predicted(prediction: Prediction, like: Rle) -> Rle:
+    """The predicted mask; empty for "no target" and for a failure."""
+    if prediction.answer is None or prediction.answer.masks is None:
+        return Rle.empty(like.height, like.width)
+    return prediction.answer.masks[0]
+
+
+def _ground_truth(sample: Sample) -> Rle:
+    assert sample.target is not None and sample.target.answer.masks is not None
+    return sample.target.answer.masks[0]
+
+
+def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU and cIoU as LISA's `validate` computes them (train_ds.py at 3cb2d43).
+
+    A failed sample counts as an empty mask with IoU 0, also where the ground truth is empty: no
+    answer is not the answer "nothing".
+    """
+    (sample,), (prediction,) = unit, predictions
+    ground_truth = _ground_truth(sample)
+    assert sample.target is not None
+    ignore = sample.target.ignore[0] if sample.target.ignore else None
+    intersection, union = overlap(ground_truth, _predicted(prediction, ground_truth), ignore=ignore)
+    iou = 0.0 if prediction.failure else float(lisa_iou(intersection, union))
+    return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
+
+
+def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU and cIoU of VisionReasoner's calculate_iou_with_bbox.py (a455092).
+
+    Its copies of the data hold `mask.astype(bool)`, so that ignored pixels are foreground.
+    """
+    (sample,), (prediction,) = unit, predictions
+    ground_truth = _ground_truth(sample)
+    assert sample.target is not None
+    ground_truth = ground_truth.union(*(sample.target.ignore or ()))
+    intersection, union = overlap(ground_truth, _predicted(prediction, ground_truth))
+    iou = float(visionreasoner_iou(intersection, union))
+    return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
+
+
+def score_segzero(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """GIoU of Seg-Zero's evaluation.py and calculate_iou.py (42a3345).
+
+    Its `compute_iou` fails where ground truth and answer are both empty, and such a sample is left
+    out of every number. A failed sample stays in, with IoU 0. All else is VisionReasoner's.
+    """
+    scores = score_visionreasoner(unit, predictions)
+    union = scores["cIoU"]
+    assert isinstance(union, Ratio)
+    return {} if union.denominator == 0 and not predictions[0].failure else scores
+
+
+def _precision(iou: float) -> dict[str, Mean]:
+    reached = precision_at([iou], thresholds=THRESHOLDS)
+    return {f"P@{one}": Mean(float(hit)) for one, hit in zip(THRESHOLDS, reached, strict=True)}
+
+
+def _metrics(*, mean_epsilon: float, ratio_epsilon: float) -> tuple[Metric, ...]:
+    return (
+        Metric("gIoU", epsilon=mean_epsilon, about="mean over samples of mask IoU"),
+        Metric("cIoU", epsilon=ratio_epsilon, about="sum of intersections / sum of unions"),
+        *(
+            Metric(f"P@{threshold}", about=f"share of samples with IoU ≥ {threshold}")
+            for threshold in THRESHOLDS
+        ),
+    )
+
+
+def _protocol(
+    name: str,
+    score: Callable[[Sequence[Sample], Sequence[Prediction]], Scores],
+    metrics: tuple[Metric, ...],
+    ceiling: Ceiling,
+    about: str,
+) -> Protocol:
+    return Protocol(
+        name=name, score=score, metrics=metrics, headline="gIoU", ceiling=ceiling, about=about
+    )
+
+
+def with_target(samples: Iterable[Sample]) -> float:
+    """Return the share of samples whose true mask is not empty; 0 of none."""
+    found = [_ground_truth(sample).area > 0 for sample in samples]
+    return sum(found) / max(len(found), 1)
+
+
+LISA_CEILING = Ceiling(
+    value=1.0, tolerance=2.1e-5, why="LISA adds 1e-5 to each union and to the number of samples"
+)
+
+PROTOCOLS = {
+    "seg/lisa": _protocol(
+        "seg/lisa",
+        score_lisa,
+        _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+        LISA_CEILING,
+        "LISA's validation, with the OpenCV that it pins, 4.8",
+    ),
+    "seg/lisa@cv4.11": _protocol(
+        "seg/lisa@cv4.11",
+        score_lisa,
+        _metrics(mean_epsilon=1e-5, ratio_epsilon=1e-10),
+        LISA_CEILING,
+        "LISA's validation with OpenCV 4.11 or later, which draws other pixels",
+    ),
+    "seg/visionreasoner": _protocol(
+        "seg/visionreasoner",
+        score_visionreasoner,
+        _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+        Ceiling(
+            value=with_target,
+            tolerance=1e-12,
+            why="a sample whose ground truth is empty scores 0, whatever is predicted",
+        ),
+        "VisionReasoner's evaluation",
+    ),
+    "seg/segzero": _protocol(
+        "seg/segzero",
+        score_segzero,
+        _metrics(mean_epsilon=0.0, ratio_epsilon=0.0),
+        Ceiling(value=1.0, tolerance=1e-12),
+        "Seg-Zero's evaluation",
+    ),
+}

@@ -1,0 +1,172 @@
+"""Fields of questions: ground truth as an option's text, clips, file names and numbers, macro
+averages.
+"""
+
+import json
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from harness.errors import DataError, UsageError
+from harness.record import values
+from harness.run.scoring import score_unit
+from harness.tasks.qa.letters import Subtasks, letter_protocols
+from harness.tasks.qa.questions import Fields
+from harness.tasks.qa.task import Asked, Videos, question_task
+from harness.tasks.qa.videos import Clip
+from harness.types import Answer, Prediction
+from harness.world.mp4 import write_mp4
+
+SUBTASKS = ("order", "state")
+FIELDS = Fields(
+    id="{_file}/{_index}",
+    media="{video}",
+    options="candidates",
+    form="option",
+    clip=("start", "end"),
+    categories={"subtask": "_file"},
+    known={"_file": SUBTASKS},
+)
+PROTOCOLS = letter_protocols(
+    "clips",
+    lambda response: response.strip()[:1] or None,
+    official="the first character",
+    subtasks=Subtasks("subtask", SUBTASKS),
+)
+
+
+def record(**changes):
+    row = {"video": "a.mp4", "question": "What is it?", "candidates": ["red", "blue"]}
+    return {**row, "answer": "blue", **changes}
+
+
+def written(root, **files):
+    frames = [np.full((48, 64, 3), 20 * number, np.uint8) for number in range(10)]
+    write_mp4(root / "a.mp4", frames, times=range(10))
+    for name, rows in files.items():
+        (root / f"{name}.json").write_text(json.dumps(rows))
+    return tuple(sorted(root.glob("*.json")))
+
+
+def task_of(root, paths, *, frames=None, protocol="clips/official", **videos):
+    shown = Videos((root,), frames, **videos)
+    asked = Asked(
+        files=paths,
+        read=partial(FIELDS.questions, paths),
+        open=shown.open,
+        problems=shown.problems,
+    )
+    return question_task(asked, "clips", protocol=PROTOCOLS[protocol], arguments={})
+
+
+def test_records_without_ids_are_named_by_file_and_number(tmp_path):
+    paths = written(tmp_path, order=[record(), record()], state=[record(answer="red")])
+    samples = list(task_of(tmp_path, paths).samples())
+    assert [one.id for one in samples] == ["order/0", "order/1", "state/0"]
+    assert [one.categories["subtask"] for one in samples] == ["order", "order", "state"]
+    assert [one.target.answer.choice for one in samples] == ["B", "B", "A"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"answer": "green"}, "'answer'"),
+        ({"answer": 1}, "'answer'"),
+        ({"answer": ["blue"]}, "'answer'"),
+        ({"candidates": ["blue", "red", "blue"]}, "once"),
+        ({"start": 4, "end": 4}, "'start'"),
+        ({"start": -1, "end": 4}, "'start'"),
+        ({"start": "4", "end": 6}, "'start'"),
+        ({"end": 6}, "'start'"),
+        ({"start": 1, "end": float("inf")}, "'end'"),
+    ],
+)
+def test_a_wrong_record_is_named_in_the_check_and_in_a_run(tmp_path, changes, named):
+    task = task_of(tmp_path, written(tmp_path, order=[record(), record(**changes)]))
+    with pytest.raises(DataError) as told:
+        list(task.samples())
+    assert "order/1" in str(told.value) and named in str(told.value)
+    (problem,) = task.check()
+    assert named in problem.message
+
+
+def test_a_subtask_that_nobody_knows_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"'_file'.*order, state.*colour"):
+        list(task_of(tmp_path, written(tmp_path, colour=[record()])).samples())
+
+
+@pytest.mark.parametrize(
+    ("clip", "frames", "times"),
+    [
+        ({}, None, range(10)),
+        ({"start": None, "end": None}, 2, (0, 9)),
+        ({"start": 2, "end": 5}, None, (2, 3, 4, 5)),
+        ({"start": 1.5, "end": 4.2}, None, (2, 3, 4)),
+        ({"start": 2, "end": 8}, 3, (2, 5, 8)),
+        ({"start": 7}, None, (7, 8, 9)),
+        ({"start": 7, "end": 60}, 1, (7,)),
+    ],
+)
+def test_a_clip_shows_only_its_own_frames_at_their_own_times(tmp_path, clip, frames, times):
+    paths = written(tmp_path, order=[record(**clip)])
+    (sample,) = task_of(tmp_path, paths, frames=frames).samples()
+    assert sample.query.media[0].times() == tuple(times)
+
+
+def test_clips_of_one_video_are_different_media_of_one_group(tmp_path):
+    rows = [record(start=0, end=3), record(start=4, end=7)]
+    one, other = task_of(tmp_path, written(tmp_path, order=rows)).samples()
+    assert one.query.media[0].id != other.query.media[0].id and one.group == other.group
+
+
+def test_a_clip_outside_of_its_video_is_a_lost_medium_and_a_problem(tmp_path):
+    paths = written(tmp_path, order=[record(), record(start=50, end=60)])
+    task = task_of(tmp_path, paths)
+    (problem,) = task.check()
+    assert "50" in problem.message and "60" in problem.message
+    assert [one.query.media[0].fault is None for one in task.samples()] == [True, False]
+
+
+def test_a_clip_of_a_folder_goes_by_the_rate_of_its_frames(tmp_path):
+    for number in range(9):
+        (tmp_path / "film").mkdir(exist_ok=True)
+        Image.new("RGB", (64, 48), (20 * number, 0, 0)).save(tmp_path / "film" / f"{number}.png")
+    paths = written(tmp_path, order=[record(video="film", start=1, end=2)])
+    (sample,) = task_of(tmp_path, paths, frames_per_second=3.0).samples()
+    assert sample.query.media[0].times() == pytest.approx((1, 4 / 3, 5 / 3, 2))
+
+
+def test_clips_in_parquet_are_read_where_the_table_has_them(tmp_path):
+    written(tmp_path)
+    rows = [record(start=2.0, end=5.0), record(start=None, end=None)]
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "order.parquet")
+    found = list(FIELDS.questions((tmp_path / "order.parquet",)))
+    assert [one.clip for one in found] == [Clip(2.0, 5.0), None]
+
+
+def test_a_rule_of_frames_that_is_none_is_told_before_a_question_is_read(tmp_path):
+    with pytest.raises(UsageError):
+        Videos((tmp_path,), 0)
+
+
+def test_the_headline_is_the_mean_of_the_subtasks(tmp_path):
+    paths = written(tmp_path, order=[record()] * 3, state=[record()])
+    task = task_of(tmp_path, paths)
+    responses = ("B", "A", "A", "B")
+    done = [
+        score_unit(task, [sample], [predicted(sample, response)])
+        for sample, response in zip(task.samples(), responses, strict=True)
+    ]
+    assert task.protocol.headline == "macro_accuracy"
+    assert values(task, done) == pytest.approx(
+        {"accuracy": 0.5, "order": 1 / 3, "state": 1.0, "macro_accuracy": 2 / 3}
+    )
+    assert values(task, done[:3])["macro_accuracy"] is None, "a subtask has no sample"
+
+
+def predicted(sample, response):
+    return Prediction(query_id=sample.query.id, answer=Answer(text=response), responses=(response,))
