@@ -43,7 +43,7 @@ def any_target(sample: Sample) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class GrpoTrainer(Trainer):
-    """A method: what it rewards, and what it asks beside evaluation's own request."""
+    """A method of training: its reward, and its requests beside evaluation's own."""
 
     needs_model: ClassVar[bool] = True
 
@@ -55,13 +55,13 @@ class GrpoTrainer(Trainer):
     second: SecondPass | None = None
     """The second request that each rollout leads to."""
     second_temperature: float | None = None
-    """Of its response; 0: greedy. None: that of rollouts."""
+    """Temperature of the second response; 0: greedy; None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
     fitted: Callable[[PromptedModel], PromptedModel] = unchanged
     """Puts the method's prompt into the model that training starts from."""
     ask: Ask = asked
-    """Words the request of a sample, if it is not evaluation's."""
+    """Makes the request of a sample, if it is not evaluation's."""
     usable: Callable[[Sample], object] = any_target
     """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""
 
