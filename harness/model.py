@@ -57,11 +57,11 @@ class Model(ABC):
 
         @property
         def name(self) -> str:
-            """A short name for boards."""
+            """Short name for boards."""
 
         @property
         def batch_size(self) -> int:
-            """Queries that `predict` is given at most.
+            """Largest number of queries that `predict` is given at once.
 
             The plan of batches depends on it and on nothing else, so that results do not depend
             on the number of workers.
@@ -81,7 +81,7 @@ class Model(ABC):
 
     @property
     def forms(self) -> frozenset[AnswerForm] | None:
-        """Forms of answer that it can give; None: it does not say.
+        """Forms of answer that it can give; None: unknown.
 
         A run in which every sample asks for another form is refused before it begins.
         """
@@ -97,16 +97,16 @@ class Model(ABC):
 
     @property
     def rounds(self) -> int:
-        """How many times `batch_size` queries it is best given at once.
+        """Number of batches, of `batch_size` queries each, to give `predict` at once.
 
-        More than 1 where it orders them by length itself, or lets the next ones take the places
-        of those that are answered.
+        More than 1 where it orders queries by length itself, or where the next queries take the
+        places of those that are answered.
         """
         return 1
 
     @property
     def sorts_by_length(self) -> bool:
-        """Whether batches are to be of queries of like length."""
+        """Return True if each batch should hold queries of similar length."""
         return False
 
     def looks_at(self, query: Query) -> Sequence[Sequence[int]]:
@@ -126,15 +126,15 @@ class Model(ABC):
 
 
 class Answered(Protocol):
-    """What the language stage hands on of one query; its form is the model's own."""
+    """Result of the language stage for one query; its type is the model's own."""
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call of a network for it, in order; the record has them whatever follows."""
+        """Every call of a network for the query, in order; the record always has them."""
 
 
 Said = TypeVar("Said", bound=Answered)
-"""What the network of a `Staged` model said to one query."""
+"""Type of the language stage's result for one query of a `Staged` model."""
 
 
 class Staged(Model, Generic[Said]):
@@ -147,7 +147,7 @@ class Staged(Model, Generic[Said]):
 
     @abstractmethod
     def ask(self, queries: Sequence[Query]) -> Sequence[Said]:
-        """Return what the network says to each query, for `begin`.
+        """Return the result of the language stage for each query, for `begin`.
 
         Raises:
             OutOfMemory: the batch does not fit; the engine tries halves.
@@ -155,7 +155,7 @@ class Staged(Model, Generic[Said]):
 
     @abstractmethod
     def begin(self, query: Query, said: Said, /) -> Callable[[], Prediction]:
-        """Read what was said and segment; the rest of the work is what is returned."""
+        """Read the language stage's result and segment; return a function that does the rest."""
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
         """Run the stages one after another."""
@@ -169,38 +169,38 @@ class Staged(Model, Generic[Said]):
 
     @property
     def by_sample(self) -> bool:
-        """Whether a query's answer hangs on no other query, but for the last bits of arithmetic.
+        """Return True if an answer depends on its own query alone, but for rounding.
 
-        Then `asking` is used: what was answered is kept sample by sample, and only what is missing
-        is asked for again.
+        The engine then uses `asking`: it keeps results sample by sample, and repeats only those
+        that are missing.
         """
         return False
 
     def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Said]]:
-        """Yield the place of each query with what `ask` says to it, as soon as it is said."""
+        """Yield the place of each query with its result of `ask`, as soon as that is complete."""
         yield from enumerate(self.ask(queries))
 
     def expect(self, queries: Sequence[Query]) -> None:
-        """Make ready what `ask` of these queries begins with: it is likely to be called next.
+        """Prepare the first inputs of `ask` for these queries, which is likely to be called next.
 
         Called in a thread of its own while `ask` is at work.
         """
 
     def halt(self) -> None:
-        """Let `ask` give up: the run ends early."""
+        """Make `ask` stop early, because the run ends."""
 
     @property
     def waited(self) -> float | None:
-        """Seconds that the network has stood still so far for images; None: not known.
+        """Seconds that the network has waited for images so far; None: not known.
 
-        `timing.json` says what of it was in a run.
+        `timing.json` has the share of a run.
         """
         return None
 
     def objects(self, query: Query, said: Said, /) -> int | None:
-        """Return of how many objects there will be masks at once; None: not known.
+        """Return the number of objects that will have masks at once; None: not known.
 
-        Called before `begin`, in its thread, to know what memory the sample needs.
+        Called before `begin`, in its thread, to estimate the memory that the sample needs.
         """
         return None
 
@@ -222,14 +222,14 @@ class ResponseReader(Protocol):
         """
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The responses that say `answer` in this model's grammar and coordinates."""
+        """Return the responses that express `answer` in this model's grammar and coordinates."""
 
     def with_perception(self, segmenter: "Segmenter", propagator: "Propagator") -> Self:
-        """The same reader with other perception."""
+        """Return the same reader with another segmenter and propagator."""
 
 
 class RecordedReader(ResponseReader, Protocol):
-    """A reader of which a record says what it was, such as every `Model` that reads responses."""
+    """A reader that a record describes, such as every `Model` that reads responses."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -244,13 +244,13 @@ class MaskEmitter(Protocol):
     """A model whose network emits masks: another can take its place, such as a perfect one."""
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
-        """One prediction a query, in the order of the queries."""
+        """Return one prediction a query, in the order of the queries."""
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The texts of responses that say `answer`, one a form; empty for a form of masks."""
+        """Return the texts of responses that express `answer`, one a form; empty for masks."""
 
     def with_network(self, network: "MaskNetwork") -> Self:
-        """The same model with another network."""
+        """Return the same model with another network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +267,7 @@ class ObjectPrompt:
 
 
 def settings(part: Any) -> dict[str, Any]:
-    """A part's name and its plain settings, for the record of the model that it is part of."""
+    """Return a part's name and its plain settings, for the record of the model."""
     fields = dataclass_fields(part) if is_dataclass(part) else ()
     plain = {field.name: getattr(part, field.name) for field in fields}
     kept = {
@@ -285,7 +285,7 @@ class Part:
 
         @property
         def name(self) -> str:
-            """A short name for records."""
+            """Short name for records."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -326,28 +326,28 @@ class ChatRequest:
     """One turn for a vision-language model."""
 
     key: str
-    """Names the sample and rollout; sampling is keyed by it."""
+    """Name of the sample and rollout; it seeds sampling."""
     text: str
     media: tuple[Media, ...] = ()
     frames: tuple[tuple[int, ...], ...] = ()
-    """The frames to show, one tuple a medium, in its order; empty: all of them."""
+    """Frames to show, one tuple a medium, in the medium's order; empty: all of them."""
     resize: tuple[int, int] | None = None
     """(width, height) to squash every image to, bilinear; None leaves it to the processor."""
     resize_others: tuple[int, int] | None = None
-    """The same for the media after the first; None: as the first."""
+    """(width, height) to squash the media after the first to; None: as the first."""
     system: str | None = None
     prefix: str = ""
-    """What the response begins with, and its text too: the network goes on from there."""
+    """Beginning of the response and of its text: the network continues from there."""
     written: tuple[int, ...] = ()
-    """Tokens that follow the prompt: turns that were written before, and what came between them.
+    """Tokens that follow the prompt: the network's earlier turns, and the texts injected between.
 
-    Tokens, as text that is cut into tokens again is cut otherwise. For networks in process.
+    They are tokens because text may be tokenized otherwise a second time. For networks in process.
     """
     max_new_tokens: int = 1024
     stop: tuple[str, ...] = ()
     """A response ends before the first of these texts to be complete in what the network writes."""
     temperature: float | None = None
-    """What this response is drawn at, by a backend that draws; None: at the backend's own."""
+    """Temperature of this response, for a backend that samples; None: the backend's own."""
 
     def __post_init__(self) -> None:
         """Refuse an empty stop string, which would end every response at once.
@@ -365,47 +365,45 @@ class ChatRequest:
             )
 
     def temperature_or(self, own: float) -> float:
-        """The temperature that the response is drawn at, where the backend's own is `own`."""
+        """Return the temperature of the response, where the backend's own is `own`."""
         return own if self.temperature is None else self.temperature
 
     def squash(self, place: int) -> tuple[int, int] | None:
-        """(width, height) that the images of one medium are squashed to; None: as they are."""
+        """Return (width, height) to squash the images of one medium to; None: as they are."""
         return self.resize if place == 0 else self.resize_others or self.resize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatResponse:
-    """What the network wrote, special tokens removed."""
+    """A network's response to one request, special tokens removed."""
 
     text: str
     tokens: tuple[int, ...] = ()
-    """Those that were written, end token included; empty where the backend does not say."""
+    """Tokens of the response, end token included; empty if the backend does not give them."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cut: bool = False
-    """It reached the limit of new tokens, and no stop string."""
+    """True if it reached the limit of new tokens, and no stop string."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each image or frame set as the network saw it."""
     calls: tuple[tuple[ChatRequest, "ChatResponse | None"], ...] = ()
-    """What was sent in the request's place, in order, each with what came back (None: it failed);
+    """Requests sent in the request's place, in order, each with its response (None: it failed);
     empty: the request itself, once."""
     again: str = ""
-    """What the network was made to begin with when asked again, as its first response could not be
-    read; empty: it was asked once. Tokens are of both."""
+    """Beginning that the second request gave, as the first response could not be read; empty:
+    there was one request. Tokens are of both."""
     in_vain: str = ""
-    """Why this is the first response although it was asked again; empty: it is the second one."""
+    """Reason why this is the first response in spite of a second request; empty: it is not."""
 
     def calls_of(
         self, request: ChatRequest
     ) -> tuple[tuple[ChatRequest, "ChatResponse | None"], ...]:
-        """Return every call that led to this response to `request`, with what came back."""
+        """Return every call that led to this response to `request`, with its response."""
         return self.calls or ((request, self),)
 
 
 Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatResponse], T]
-"""Yields what is to be asked, is sent one response a request, in order, and so on until it
-returns.
-"""
+"""Yields requests, is sent one response a request, in order, and so on until it returns."""
 
 
 class Chat(ABC):
@@ -415,7 +413,7 @@ class Chat(ABC):
 
         @property
         def batch_size(self) -> int:
-            """Requests that it likes at once."""
+            """Preferred number of requests at once."""
 
         @property
         def coordinates(self) -> Coordinates:
@@ -449,34 +447,34 @@ class Chat(ABC):
 
     @property
     def rounds(self) -> int:
-        """How many times `batch_size` requests it is best given at once; see `Model.rounds`."""
+        """Number of batches to give `generate` at once; see `Model.rounds`."""
         return 1
 
     @property
     def greedy(self) -> bool:
-        """Whether it would write the same once more."""
+        """Return True if a repeated request would get the same response."""
         return False
 
     @property
     def goes_on(self) -> bool:
-        """Whether it goes on from the `prefix` of a request."""
+        """Return True if it continues from the `prefix` of a request."""
         return False
 
     @property
     def waited(self) -> float | None:
-        """Seconds that the network has stood still so far; see `Staged.waited`."""
+        """Seconds that the network has waited so far; see `Staged.waited`."""
         return None
 
     def prepare(self) -> None:  # noqa: B027
         """Load what is loaded when first used; see `Model.prepare`."""
 
     def halt(self) -> None:  # noqa: B027
-        """Give up what is under way; see `Staged.halt`."""
+        """Abandon the requests under way; see `Staged.halt`."""
 
     def expect(  # noqa: B027
         self, requests: Sequence[ChatRequest], *, go_on: bool = False
     ) -> None:
-        """Make ready what the call with these requests begins with.
+        """Prepare the first inputs of the call with these requests.
 
         `go_on`: the call is `ConversingChat.converse`, which may begin with others than `generate`.
         """
@@ -495,7 +493,8 @@ class ConversingChat(Chat):
     ) -> Iterator[tuple[int, T]]:
         """Yield the number of each conversation with what it returns, as soon as it does.
 
-        `go_on`: each goes on although few do; without it they may be asked as by `generate`.
+        `go_on`: each continues at once, even if few do; without it, requests may go as by
+        `generate`.
         """
 
     def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
@@ -506,10 +505,10 @@ class ConversingChat(Chat):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge said of one answer."""
+    """A judge's verdict on one answer."""
 
     score: float | None
-    """From 0 to 1; None by a rubric without a scale, where the text is what counts."""
+    """Score from 0 to 1; None by a rubric without a scale, where the text is the verdict."""
     text: str
 
 
@@ -521,7 +520,7 @@ class Judge(Protocol):
         """Model, prompt and temperature, for the record."""
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """One verdict."""
+        """Return the verdict on one answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -531,11 +530,11 @@ class MaskResponse:
     text: str = ""
     masks: Sequence[Sequence[BoolArray]] = ()
     """One track an object: a boolean mask for each frame of the first medium, in its order, height
-    × width of the original image (an image is one frame). No object: nothing is meant."""
+    × width of the original image (an image is one frame). No object: there is no target."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     frames: int | None = None
-    """Frames that the language network was shown; None: all of the request."""
+    """Number of frames that the language network saw; None: all of the request."""
 
 
 class MaskNetwork(Protocol):

@@ -1,4 +1,4 @@
-"""What the network said to one query, in which calls, and what that cost."""
+"""The responses of a network to one query, the calls that led to them, and their cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from harness.types import Call, Prediction, Query, Request, Shown
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the network said to one query."""
+    """The responses of a network to one query."""
 
     responses: tuple[ChatResponse, ...]
     calls: tuple[Call, ...] = ()
-    """Every call that it took, in order."""
+    """Every call that led to the responses, in order."""
     frames: int | None = None
-    """Frames that were shown, if others than the rule's."""
+    """Number of frames that were shown, if it is not the rule's."""
 
     @classmethod
     def of(
@@ -29,7 +29,7 @@ class Asked:
         return cls(tuple(responses), calls_of(query, requests, responses))
 
     def counted(self, prediction: Prediction) -> Prediction:
-        """Add the calls, and what the network counted in them, to a prediction."""
+        """Add the calls, and the network's counts of tokens and frames, to a prediction."""
         again = [
             f"asked again, begun with {response.again!r}"
             + (f", to no avail: {response.in_vain}" if response.in_vain else "")
@@ -94,7 +94,7 @@ def _shown(
 
 
 def _place(query: Query, medium: Media) -> int | str:
-    """The place of a medium among the query's, or its content id."""
+    """Return the place of a medium among the query's, or its content id."""
     for place, own in enumerate(query.media):
         if own is medium:
             return place

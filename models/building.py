@@ -1,4 +1,4 @@
-"""From what a SPEC says to the parts of a composition: one place for all adapters."""
+"""Parts of a composition, built from SPECs: one place for all adapters."""
 
 from harness import plugins
 from harness.frames import FramePolicy, frame_policy
@@ -12,7 +12,7 @@ FRAMES = 8
 def chat_of(
     backend: Spec | Chat, *, checkpoint: str | None, batch_size: int, seed: int = 0
 ) -> Chat:
-    """The network behind `backend`; what is given here counts where its own SPEC says nothing.
+    """Return the network behind `backend`; its own SPEC wins over the arguments given here.
 
     `seed` reaches a backend that samples, `checkpoint` one that has a network: stored responses
     have none. `checkpoint` is left out where none is given.
@@ -29,20 +29,20 @@ def chat_of(
 
 
 def segmenter_of(part: Spec | Segmenter | None) -> Segmenter:
-    """The segmenter that is named; if none is, GrabCut."""
+    """Return the segmenter that a SPEC names; None: GrabCut."""
     part = GRABCUT if part is None else part
     built: Segmenter = plugins.build("segmenters", part) if isinstance(part, Spec) else part
     return built
 
 
 def propagator_of(part: Spec | Propagator) -> Propagator:
-    """The propagator that is named."""
+    """Return the propagator that a SPEC names."""
     built: Propagator = plugins.build("propagators", part) if isinstance(part, Spec) else part
     return built
 
 
 def frames_of(frames: int | Spec | FramePolicy | None) -> int | FramePolicy:
-    """How many frames of a video are shown, or the rule that a SPEC names; None: `FRAMES`."""
+    """Return the number of frames to show of a video, or a SPEC's rule; None: `FRAMES`."""
     if frames is None:
         return FRAMES
     return frame_policy(frames) if isinstance(frames, Spec) else frames

@@ -26,11 +26,11 @@ COORDINATES: Mapping[str, Coordinates] = {
     "qwen3_vl": "normalized_1000",
     "qwen3_vl_moe": "normalized_1000",
 }
-"""By the `model_type` of a checkpoint's configuration."""
+"""Meaning of the numbers in responses, by the `model_type` of a checkpoint's configuration."""
 
 
 def declared_coordinates(model_type: str) -> Coordinates:
-    """What the numbers of this architecture's responses mean; never guessed.
+    """Return the meaning of the numbers in an architecture's responses; never guessed.
 
     Raises:
         ModelError: it is not known.
@@ -52,7 +52,7 @@ one, so that no grammar is coarser than the others."""
 
 
 def normalized_to(coordinates: Coordinates) -> int | None:
-    """The number of a whole side: 1, 100, 1000 or 1024; None: numbers are pixels.
+    """Return the number of a whole side: 1, 100, 1000 or 1024; None: numbers are pixels.
 
     >>> normalized_to("normalized_100_yx"), normalized_to("pixels")
     (100, None)
@@ -79,7 +79,7 @@ class Canvas:
     def of(
         cls, coordinates: Coordinates, image: tuple[int, int], seen: Callable[[], tuple[int, int]]
     ) -> Self:
-        """The canvas of some numbers.
+        """Return the canvas of numbers with this meaning.
 
         Args:
             coordinates: Meaning of the numbers.
@@ -98,7 +98,7 @@ class Canvas:
         return self.size[0] // self.parts, self.size[1] // self.parts
 
     def to_image(self, item: Item) -> Item:
-        """Whole pixels of the image; clipped to it, and never without area."""
+        """Return an object in whole pixels of the image; clipped to it, and never without area."""
         across = self.image[0] * self.parts / self.size[0]
         down = self.image[1] * self.parts / self.size[1]
 
@@ -114,11 +114,11 @@ class Canvas:
         return _each(self.x_first(item), box, point)
 
     def x_first(self, item: Item) -> Item:
-        """An object as a response says it, with x before y."""
+        """Return an object with x before y, from the order of the response."""
         return _turned(item) if self.y_first else item
 
     def to_canvas(self, item: Item) -> Item:
-        """Whole steps of the canvas in a response's numbers; clipped, and never without area."""
+        """Return an object in a response's numbers: whole steps, clipped, never without area."""
         across, down = self.image[0] / self.size[0], self.image[1] / self.size[1]
 
         def box(box: Box) -> Box:
@@ -137,7 +137,7 @@ class Canvas:
 
 
 def _each(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]) -> Item:
-    """An object with its box and points changed, where it has some."""
+    """Return an object with its box and points changed, where it has some."""
     return item._replace(
         box=item.box and box(item.box),
         point=item.point and point(item.point),
@@ -147,7 +147,7 @@ def _each(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]
 
 
 def _turned(item: Item) -> Item:
-    """An object with x and y exchanged."""
+    """Return an object with x and y exchanged."""
     return _each(
         item,
         lambda box: Box(box.top, box.left, box.bottom, box.right),
@@ -189,7 +189,7 @@ def _edges(low: float, high: float, limit: int) -> tuple[int, int]:
 def smart_resize(
     size: tuple[int, int], *, factor: int, min_pixels: int, max_pixels: int
 ) -> tuple[int, int]:
-    """(width, height) to which Qwen's processors bring an image of `size` (width, height).
+    """Return (width, height) to which Qwen's processors bring an image of `size` (width, height).
 
     Both sides become multiples of `factor` (patch size times merge size), the area comes between
     the two limits, the aspect ratio is kept as well as that allows.
@@ -206,7 +206,7 @@ def clip_smart_resize(
     min_pixels: int,
     max_pixels: int,
 ) -> tuple[int, int]:
-    """`smart_resize` of Qwen3-VL's videos, whose limits are for all `frames` together.
+    """Apply `smart_resize` of Qwen3-VL's videos, whose limits are for all `frames` together.
 
     The limits are compared with a number of frames rounded to whole temporal patches of
     `patch_frames`, and frames smaller than one patch are enlarged first.

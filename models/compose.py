@@ -74,7 +74,7 @@ class Words(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PromptedModel(Staged[Asked]):
-    """A vision-language network that is asked where something is, and the perception after it.
+    """A vision-language network that answers with places or words, and the perception after it.
 
     One request a form of answer. An image is shown whole. Of a video, a question for places
     shows the key frame alone; with `keyframe="named"` it shows `frames` frames with their numbers
@@ -94,16 +94,17 @@ class PromptedModel(Staged[Asked]):
     propagator: Propagator
     keyframe: KeyFrame = "middle"
     frames: int | FramePolicy = 8
-    """How many, evenly spread, or another rule, which may say how large they are shown."""
+    """Number of frames, evenly spread, or another rule, which may limit their size too."""
     max_new_tokens: int = 1024
     system: str | None = None
     batch_size: int = 8
     coordinates: Coordinates | None = None
-    """Meaning of the numbers that the prompt's grammar has; None: as the network's are."""
+    """Meaning of the numbers in the prompt's grammar; None: the network's own."""
     words_resize: tuple[int, int] | None = None
     """(width, height) to squash images to for questions in words; None: the processor's rule."""
     second_try: bool = False
-    """Ask again for what cannot be read (`second_try`), where the backend goes on from a prefix."""
+    """Send a second request for a response that cannot be read (`second_try`), if the backend
+    continues from a prefix."""
 
     def __post_init__(self) -> None:
         for setting in ("frames", "max_new_tokens", "batch_size"):
@@ -116,7 +117,7 @@ class PromptedModel(Staged[Asked]):
                 )
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record: every setting, and the prompt as it is sent."""
+        """Return plain data for the record: every setting, and the prompt as it is sent."""
         return {
             "name": self.name,
             "chat": dict(self.chat.describe()),
@@ -137,25 +138,25 @@ class PromptedModel(Staged[Asked]):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that it can be asked for."""
+        """Forms of answer that it can give."""
         return LOCATED | self.words.forms
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those of its parts."""
+        """Devices of its parts."""
         return tuple(device for part in self._parts for device in part.devices)
 
     def prepare(self) -> None:
-        """Load what is loaded when first used, so that what cannot be is no sample's failure."""
+        """Load all parts, so that a failure to load fails no sample."""
         for part in self._parts:
             part.prepare()
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
-        """The same model with other perception."""
+        """Return the same model with another segmenter and propagator."""
         return replace(self, segmenter=segmenter, propagator=propagator)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
-        """What the network is asked: one request a form of answer.
+        """Return the requests to the network, one a form of answer.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.
@@ -163,7 +164,7 @@ class PromptedModel(Staged[Asked]):
         return tuple(self._request(query, form) for form in query.forms)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
-        """The frames of each medium that the network is shown, for the engine to decode ahead.
+        """Return the frames of each medium that the network sees, for the engine to decode ahead.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.
@@ -172,30 +173,30 @@ class PromptedModel(Staged[Asked]):
 
     @property
     def turns(self) -> int:
-        """How many batches the network takes at once."""
+        """Number of batches that the network takes at once."""
         return self.chat.turns
 
     @property
     def waited(self) -> float | None:
-        """Seconds that the network has stood still so far for images; None: it does not say."""
+        """Seconds that the network has waited for images so far; None: not known."""
         return self.chat.waited
 
     @property
     def rounds(self) -> int:
-        """How many times `batch_size` queries the network is best given at once."""
+        """Number of batches, of `batch_size` queries each, to give the network at once."""
         return self.chat.rounds
 
     @property
     def asks_again(self) -> bool:
-        """Whether there are second tries: wanted, and of a backend that goes on from a prefix."""
+        """Return True if second tries are set and the backend continues from a prefix."""
         return self.second_try and self.chat.goes_on
 
     def halt(self) -> None:
-        """Give up what the network is asked."""
+        """Abandon the requests to the network."""
         self.chat.halt()
 
     def expect(self, queries: Sequence[Query]) -> None:
-        """Begin to make what `ask` of these queries shows the network first."""
+        """Begin to make the first inputs of `ask` for these queries."""
         self.chat.expect([one for query in queries for one in self.requests(query)])
 
     def ask(self, queries: Sequence[Query]) -> list[Asked]:
@@ -217,11 +218,11 @@ class PromptedModel(Staged[Asked]):
 
     @property
     def by_sample(self) -> bool:
-        """Whether `asking` says what each query was answered as soon as it is."""
+        """Return True if `asking` yields each query's responses as soon as they are complete."""
         return isinstance(self.chat, ConversingChat)
 
     def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
-        """The place of each query with what `ask` says to it, as soon as it is said."""
+        """Yield the place of each query with its responses, as soon as they are complete."""
         if not isinstance(self.chat, ConversingChat):
             return super().asking(queries)
         return self.chat.conversing([self._talk(one) for one in queries])
@@ -231,7 +232,7 @@ class PromptedModel(Staged[Asked]):
         return self.chat, self.segmenter, self.propagator
 
     def _talk(self, query: Query) -> Conversation[Asked]:
-        """What the network is asked of one query, and again where that cannot be read."""
+        """Yield the requests of one query, and second ones for responses that cannot be read."""
         requests = self.requests(query)
         responses = list((yield requests))
         if self.asks_again:
@@ -263,12 +264,12 @@ class PromptedModel(Staged[Asked]):
         return said.ok
 
     def objects(self, query: Query, asked: Asked) -> int:
-        """Of how many objects there are masks at once: forms are propagated one after another."""
+        """Return the most objects that have masks at once: forms are propagated one by one."""
         said = zip(query.forms, asked.responses[-len(query.forms) :], strict=False)
         return max((self._marked(form, response.text) for form, response in said), default=0)
 
     def begin(self, query: Query, asked: Asked) -> Pending[Prediction]:
-        """Read responses and segment: the second stage; what it returns is the third."""
+        """Read responses and segment, the second stage; return a function that is the third."""
         reading = self.reading(query, [response.text for response in asked.responses])
         return lambda: asked.counted(reading())
 
@@ -277,16 +278,16 @@ class PromptedModel(Staged[Asked]):
     ) -> Prediction:
         """Read responses, one a form of the query, in the order of its forms.
 
-        What is read is the text as it can be stored, so that reading it again from a record gives
-        the same answer. A product of forms is answered as far as its responses can be read; notes
-        say which could not.
+        The text is read as it can be stored, so that reading it again from a record gives the same
+        answer. A product of forms is answered as far as its responses can be read; notes name the
+        others.
         """
         return self.reading(query, responses, calls)()
 
     def reading(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Pending[Prediction]:
-        """`read` in two steps: objects are segmented at once, and propagated by what it returns."""
+        """Read and segment at once; return a function that propagates and gives the result."""
         texts = tuple(storable(response) for response in responses)
         parts: list[Pending[Answer]] = []
         parsed: list[Parsed] = []
@@ -318,7 +319,7 @@ class PromptedModel(Staged[Asked]):
         )
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The responses that say `answer`, as `read` reads them: the inverse, up to rounding.
+        """Return the responses that `read` reads as `answer`: its inverse, up to rounding.
 
         A mask is written as one object an instance, or a connected part where the answer does not
         tell instances apart; COUNT as so many boxes. A track is written for the key frame of the
@@ -357,7 +358,7 @@ class PromptedModel(Staged[Asked]):
         return tuple(shown)
 
     def _must_name(self, query: Query, form: AnswerForm) -> bool:
-        """Whether the network is asked to name a frame: only then may a response not lack it."""
+        """Return True if the network has to name a frame: a response without one cannot be read."""
         return form in LOCATED and self.keyframe == "named" and len(query.media[0]) > 1
 
     def _key_frame(self, media: Media) -> int:
@@ -369,13 +370,13 @@ class PromptedModel(Staged[Asked]):
         return self.coordinates or self.chat.coordinates
 
     def canvas(self, request: ChatRequest) -> Canvas:
-        """The canvas that the numbers of a response to this request are in."""
+        """Return the canvas of the numbers in a response to this request."""
         return Canvas.of(
             self.meaning, request.media[0].size, seen=lambda: self.chat.canvas(request)
         )
 
     def _canvas(self, query: Query, form: AnswerForm, calls: Sequence[Call] = ()) -> Canvas:
-        """The canvas that the record of the calls has, or else this model's own."""
+        """Return the canvas in the record of the calls, or else this model's own."""
         key = "" if len(query.forms) == 1 else f":{form}"
         own = (call.request for call in calls if call.key in (key, f"{key}:again"))
         seen = [request.shown[0].canvas for request in own if request.shown]
@@ -422,7 +423,7 @@ class PromptedModel(Staged[Asked]):
         return masked(form, items, tracks, nothing=nothing, still=len(media) == 1)
 
     def _marked(self, form: AnswerForm, response: str) -> int:
-        """Objects that masks are made of."""
+        """Return the number of objects in a response that masks are made of."""
         if form not in MASKED:
             return 0
         try:

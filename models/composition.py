@@ -29,7 +29,7 @@ class Parts(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composition:
-    """What an adapter is composed of: the network behind a backend, and the perception after it.
+    """Parts of an adapter: the network behind a backend, and the perception after it.
 
     An adapter takes these by `harness.options.with_options` and adds its prompt and grammar.
     """
@@ -37,26 +37,24 @@ class Composition:
     checkpoint: str | None = None
     """A folder, or a name that the Hugging Face cache holds; handed to the backend."""
     backend: Spec | Chat = TRANSFORMERS
-    """What calls the network. With `stored`, responses are read that exist already."""
+    """Backend that calls the network. `stored` reads responses that exist already."""
     segmenter: Spec | Segmenter | None = None
-    """Makes a mask from what a response says of an object; None: `grabcut`, which needs no
-    weights.
-    """
+    """Makes a mask from an object's box, points or phrase; None: `grabcut`, without weights."""
     propagator: Spec | Propagator = FLOW
     """Carries masks from the key frame through a video."""
     keyframe: Carried[KeyFrame] = "middle"
     """The frame of a video that is marked: `first`, `middle`, or `named` by the response."""
     frames: Carried[int | Spec | FramePolicy | None] = 8
-    """How many frames of a video are shown where more than the key frame is, or a rule such as
+    """Number of frames of a video to show where more than the key frame is, or a rule such as
     `fps(rate=2,max_frames=64)`, see docs/data.md; None: by the method's own rule, or 8."""
     max_new_tokens: Carried[int] = 1024
-    """Longest response."""
+    """Longest response, in tokens."""
     batch_size: int = 8
-    """Queries at once."""
+    """Number of queries at once."""
     system: Carried[str | None] = None
     """System message; None leaves it to the checkpoint's chat template."""
     seed: int = 0
-    """Of a backend that samples, unless the backend's SPEC names one."""
+    """Seed of a backend that samples, unless the backend's SPEC names one."""
 
     def built(self) -> Parts:
         """Build the parts that are given as SPECs."""

@@ -1,4 +1,4 @@
-"""Conversations with a network, side by side: what is asked next hangs on what was said."""
+"""Conversations with a network, side by side: each request may depend on earlier responses."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -9,31 +9,31 @@ T = TypeVar("T")
 
 
 class Talks(Generic[T]):
-    """Conversations that are under way, and all that was asked in them, each request in a place."""
+    """Conversations that are under way, and all their requests, each in a place."""
 
     def __init__(self, conversations: Sequence[Conversation[T]]) -> None:
         self.requests: list[ChatRequest] = []
-        """By place; those of a turn stand together. More come as responses are told."""
+        """Requests by place; those of a turn stand together. Responses lead to more of them."""
         self._conversations = conversations
         self._whose: list[int] = []
         self._responses: dict[int, ChatResponse] = {}
         self._turns: dict[int, range] = {}
-        """What each conversation waits for."""
+        """Places of the requests that each conversation waits for."""
         self._ends: dict[int, T] = {}
         self._told = 0
-        """How many ends `ended` has told of."""
+        """Number of ends that `ended` has returned."""
         for number in range(len(conversations)):
             self._go_on(number, None)
 
     def unanswered(self) -> list[int]:
-        """The places of requests without a response, in order."""
+        """Return the places of requests without a response, in order."""
         return [place for place in range(len(self.requests)) if place not in self._responses]
 
     def tell(self, place: int, response: ChatResponse) -> range:
         """Note a response. Its conversation goes on if it waits for no other.
 
         Returns:
-            The places of what is asked next.
+            The places of the requests that follow.
         """
         self._responses[place] = response
         number = self._whose[place]
@@ -44,11 +44,11 @@ class Talks(Generic[T]):
         return range(before, len(self.requests))
 
     def ends(self) -> list[T]:
-        """What they came to, in order, once everything is answered."""
+        """Return the result of each conversation, in order, once everything is answered."""
         return [self._ends[number] for number in range(len(self._conversations))]
 
     def ended(self) -> list[tuple[int, T]]:
-        """Those that have ended since this was last asked for, by number, and what they came to."""
+        """Return (number, result) of each conversation that has ended since the last call."""
         new = list(self._ends.items())[self._told :]
         self._told += len(new)
         return new
@@ -68,16 +68,16 @@ class Talks(Generic[T]):
 
 
 def question(request: ChatRequest) -> Conversation[ChatResponse]:
-    """The conversation that is a single question."""
+    """Return the conversation of a single request, whose result is the response."""
     (response,) = yield (request,)
     return response
 
 
 def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
-    """What each conversation with a network comes to, in order.
+    """Return the result of each conversation with a network, in order.
 
-    They go side by side: as the chat itself lets them, or, where it has no way of its own, turn by
-    turn, those of all conversations asked together.
+    They go side by side: by the chat's own method, or else turn by turn, with the requests of all
+    conversations in one call.
 
     Raises:
         HarnessError: a request failed, or a conversation did; those of the others are lost.

@@ -1,4 +1,4 @@
-"""What stands around an answer in every grammar: the frame that is meant, and the reasoning."""
+"""Text around an answer in every grammar: the frame that the answer is for, and the reasoning."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -30,7 +30,7 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
 
 
 def begin_response(think: str | None, *, frame: int | None) -> str:
-    """What a written response has before its answer; `think=None` leaves the reasoning out.
+    """Return the text of a response before its answer; `think=None` leaves the reasoning out.
 
     Raises:
         ParseError: `think` holds a tag of the grammar.

@@ -1,4 +1,4 @@
-"""What a response says of objects, before anything is rescaled: boxes, points and phrases.
+"""Objects of a response, before anything is rescaled: boxes, points and phrases.
 
 Methods share these pieces; each has its own tags, keys and wording (its `Prompt`). Reading takes
 time linear in the response's length, whatever is in it, and raises nothing but ParseError.
@@ -16,7 +16,7 @@ from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_str
 from harness.types import Box, Point
 
 MAX_OBJECTS = 120
-"""Objects of a response that are looked at, as the official VisionReasoner reward has it."""
+"""Most objects of a response that are read, as in the official VisionReasoner reward."""
 
 FRAME = re.compile(r"\s*<frame>\s*(\d{1,9})\s*</frame>")
 
@@ -34,11 +34,11 @@ class Item(NamedTuple):
     second: Point | None = None
     """A second point on it."""
     phrase: str = ""
-    """Words for it. Without box and point: for everything that they fit."""
+    """Words for the object. Without box and point: for every object that they fit."""
 
     @property
     def place(self) -> Point:
-        """The point, or the middle of the box if there is none.
+        """Return the point, or the middle of the box if there is none.
 
         Raises:
             ParseError: there is neither.
@@ -50,7 +50,7 @@ class Item(NamedTuple):
 
     @property
     def bounds(self) -> Box:
-        """The box, where a grammar or a reward cannot do without.
+        """Return the box, for a grammar or a reward that needs one.
 
         Raises:
             ParseError: there is none.
@@ -62,7 +62,7 @@ class Item(NamedTuple):
 
 
 def numerals(values: Iterable[float]) -> list[int | float]:
-    """Coordinates as a response has them: whole numbers, others with at most three decimals.
+    """Return coordinates as a response writes them: whole, or with at most three decimals.
 
     >>> numerals(Box(12.0, 0.5, 123 / 10, 40))
     [12, 0.5, 12.3, 40]
@@ -73,16 +73,16 @@ def numerals(values: Iterable[float]) -> list[int | float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseResult:
-    """What was read: `items` or a `phrase` (neither: nothing is meant), or an `error`."""
+    """The content of a response: `items` or a `phrase` (neither: no target), or an `error`."""
 
     items: tuple[Item, ...] = ()
-    """In the numbers of the response (`harness.model.Coordinates`): a box that a `_yx` network
-    wrote holds (y1, x1, y2, x2), as it stands there.
+    """Objects in the numbers of the response (`harness.model.Coordinates`): a box that a `_yx`
+    network wrote holds (y1, x1, y2, x2), as written.
     """
     think: str = ""
     """The reasoning, without its tags."""
     phrase: str = ""
-    """Words for every item that has none of its own; without items, all that is said."""
+    """Words for every item that has none of its own; without items, the whole answer."""
     frame: int | None = None
     """The frame of a video that the response names, where it names one."""
     notes: tuple[str, ...] = ()
@@ -91,41 +91,39 @@ class ParseResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the response is in the grammar."""
+        """Return True if the response is in the grammar."""
         return self.error is None
 
 
 class Prompt(Protocol):
-    """How one method asks where something is, and what its responses mean."""
+    """The wording of one method's requests for places, and the grammar of its responses."""
 
     @property
     def name(self) -> str:
-        """A short name for records."""
+        """Short name for records."""
 
     @property
     def resize(self) -> tuple[int, int] | None:
         """(width, height) that images are squashed to; None: the processor's own rule."""
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """The request for a question; with `numbered` frames, the response must name one of
-        them.
-        """
+        """Return the request for a question; a response must name one of the `numbered` frames."""
 
     def parse(self, response: str) -> ParseResult:
         """Read a response, with the repairs that inference may make."""
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
-        """The response that says `items`, whose coordinates are in its numbers (see `numerals`).
+        """Return the response that expresses `items`, given in its numbers (see `numerals`).
 
-        Each has a box, a point and, as its phrase, the words of the question: a grammar writes
-        those that it has.
+        Each item has a box, a point and, as its phrase, the words of the question: a grammar writes
+        those of them that it has.
         """
 
 
 def between(response: str, tag: str) -> str | None:
-    """The stripped text of the first `<tag>…</tag>`, or None; the first match always wins.
+    """Return the stripped text of the first `<tag>…</tag>`; None: there is none.
 
-    As `harness.responses.tagged`, in linear time: a cut response may hold thousands of blanks.
+    Equals `harness.responses.tagged`, in linear time: a cut response may hold thousands of blanks.
     """
     text = response[:MAX_TEXT]
     start = text.find(f"<{tag}>")
@@ -134,7 +132,7 @@ def between(response: str, tag: str) -> str | None:
 
 
 def reasoning(response: str) -> str:
-    """The text of the first `<think>`; all that follows it if it was not closed."""
+    """Return the text of the first `<think>`; all that follows it if it was not closed."""
     closed = between(response, "think")
     return response[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
 
@@ -150,7 +148,7 @@ def split_frame(response: str) -> tuple[int | None, str]:
 
 
 def frame_tag(frame: int | None) -> str:
-    """The tag that `split_frame` reads; nothing for None."""
+    """Return the tag that `split_frame` reads; empty for None."""
     return "" if frame is None else f"<frame>{frame}</frame>"
 
 
@@ -160,7 +158,7 @@ def _numbered() -> str:
 
 
 def ask_for_frame(numbered: Sequence[int]) -> str:
-    """The words that ask to name one of the frames shown; nothing if there are none."""
+    """Return the words that request the name of one frame shown; empty if there are none."""
     listed = ", ".join(map(str, numbered))
     return _numbered().replace("{Numbers}", listed) + "\n" if numbered else ""
 
@@ -177,7 +175,7 @@ def loads(text: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
 
 
 def fenced(text: str) -> str | None:
-    """The inside of the first ``` … ``` fence, without its language; None if there is none."""
+    """Return the inside of the first ``` … ``` fence, without its language; None: no fence."""
     start = text.find("```")
     end = text.find("```", start + 3) if start >= 0 else -1
     return text[start + 3 : end].removeprefix("json").strip() if end >= 0 else None

@@ -1,9 +1,9 @@
-"""Answers as objects to write: what a perfect response would name, in pixels of the image.
+"""Answers as objects to write: those that a perfect response would name, in pixels of the image.
 
-Where a benchmark tells objects apart, they are its own: one that is seen in two places is one, two
-that touch are two. Elsewhere the connected parts of a mask stand for them.
+Where a benchmark distinguishes objects, they are its own: one that is seen in two places is one,
+two that touch are two. Elsewhere the connected parts of a mask stand for them.
 
-What is written says the whole ground truth. What is taught and rewarded is `without_specks`: a
+Written responses express the whole ground truth. Training and rewards use it `without_specks`: a
 stray pixel of an annotation is no object to find.
 """
 
@@ -41,7 +41,7 @@ def key_frame_of(answer: Answer, rule: int) -> int:
 
 
 def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, int]) -> list[Item]:
-    """The objects that say `answer`: one an instance, part, box, point or counted thing.
+    """Return the objects of `answer`: one an instance, part, box, point or counted thing.
 
     Raises:
         ParseError: there are more than a grammar holds, or the answer says nothing of the form.
@@ -66,7 +66,7 @@ def objects_of(form: AnswerForm, answer: Answer, start: int, size: tuple[int, in
 
 
 def objects_in(answer: Answer, frame: int) -> list[Item]:
-    """What an answer's masks show in a frame, largest first, at most as many as a grammar holds.
+    """Return the objects of an answer's masks in a frame, largest first, at most `MAX_OBJECTS`.
 
     One object an instance that is seen there: the box around all of it, the point of its largest
     part. Where instances are not known, one a connected part.
@@ -85,7 +85,7 @@ def _whole(mask: Rle) -> Item:
 
 
 def parts(mask: Rle, *, most: int = MAX_OBJECTS) -> list[Item]:
-    """The 8-connected parts of a mask, largest first, at most as many as a grammar holds.
+    """Return the 8-connected parts of a mask, largest first, at most `most`.
 
     Boxes end after the last pixel; the point is the pixel farthest from the part's edge, the
     centre of its largest inscribed circle.

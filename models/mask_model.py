@@ -39,7 +39,7 @@ QUESTION = "{Question}"
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """What the network said to one query, and the calls of it."""
+    """The network's responses to one query, and the calls that led to them."""
 
     responses: tuple[MaskResponse, ...]
     calls: tuple[Call, ...]
@@ -47,7 +47,7 @@ class Emitted:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskModel(Staged[Emitted]):
-    """A network that emits masks, asked in its own words.
+    """A network that emits masks, with requests in its own wording.
 
     One request a form of answer, about all frames of the media. The masks of a response's objects
     are joined by OR; a response without objects is NO_TARGET.
@@ -65,7 +65,7 @@ class MaskModel(Staged[Emitted]):
     max_new_tokens: int = 1024
     batch_size: int = 1
     device: str = "cpu"
-    """Where the network computes, for the record."""
+    """Device that the network computes on, for the record."""
 
     def __post_init__(self) -> None:
         if QUESTION not in self.prompt:
@@ -77,11 +77,11 @@ class MaskModel(Staged[Emitted]):
 
     @cached_property
     def network(self) -> MaskNetwork:
-        """The network, made when it is first needed."""
+        """Network, made when it is first needed."""
         return self.load()
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record."""
+        """Return plain data for the record."""
         return {
             **self.settings,
             "name": self.name,
@@ -92,24 +92,24 @@ class MaskModel(Staged[Emitted]):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """The forms of answer that it can be asked for."""
+        """Forms of answer that it can give."""
         return MASKED if self.words is None else MASKED | self.words.forms
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its setting."""
+        """Device of the setting."""
         return (self.device,)
 
     def prepare(self) -> None:
-        """Load the network, so that what cannot be loaded is no sample's failure."""
+        """Load the network, so that a failure to load fails no sample."""
         assert self.network is not None
 
     def with_network(self, network: MaskNetwork) -> Self:
-        """The same model with another network."""
+        """Return the same model with another network."""
         return replace(self, load=lambda: network)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
-        """What the network is asked: one request a form of answer.
+        """Return the requests to the network, one a form of answer.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.
@@ -139,7 +139,7 @@ class MaskModel(Staged[Emitted]):
         return self.words
 
     def ask(self, queries: Sequence[Query]) -> list[Emitted]:
-        """The network's responses to each query, one a form.
+        """Return the network's responses to each query, one a form.
 
         Raises:
             ModelError: it gives another number of responses than there are requests.
@@ -220,7 +220,7 @@ class MaskModel(Staged[Emitted]):
         return array
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
-        """The texts of responses that say `answer`, one a form; empty for a form of masks.
+        """Return the texts of responses that express `answer`, one a form; empty for masks.
 
         Raises:
             UsageError: this model cannot be asked for such an answer.

@@ -14,14 +14,14 @@ from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.grammar import frame_tag, reasoning, split_frame
 
 NAMED = re.compile(r"[^\d,:;<>]{0,80}")
-"""What a reasoning names before it tells of it, or names another; not all that it repeats."""
+"""Matches the first name in a reasoning: up to 80 characters before a digit, tag or , : ;"""
 
 
 def begun(response: str, *, numbered: Sequence[int] = ()) -> str:
-    """The beginning of a response, up to its answer, from one that cannot be read.
+    """Return the beginning of a response, up to its answer, from one that cannot be read.
 
     Args:
-        response: What the network wrote.
+        response: The network's text.
         numbered: Numbers of the frames of which one is to be named; none: no frame is.
 
     >>> begun("<think>red cross, red cross, red", numbered=(0, 4, 8))
@@ -37,7 +37,7 @@ def begun(response: str, *, numbered: Sequence[int] = ()) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """A request, and what tells whether a response to it can be read."""
+    """A request, and a predicate for responses to it that can be read."""
 
     request: ChatRequest
     readable: Callable[[str], bool]
@@ -48,12 +48,12 @@ class Try:
 def tried_again(
     chat: Chat, tries: Sequence[Try], responses: Sequence[ChatResponse]
 ) -> list[ChatResponse]:
-    """The responses, with second ones in place of those that cannot be read, if these can.
+    """Return the responses, with readable second ones in place of those that cannot be read.
 
-    Where the network fails at a second one, the first stays as it is: none is lost for it. What
-    says nothing of the network, a server that is not there or memory that is full, is left to the
-    engine. A greedy network is not asked for what it began by itself: it would write the same once
-    more, or what was cut off, as many tokens longer as it is given.
+    Where the network fails at a second request, the first response stays. Faults that are not the
+    network's (an absent server, full memory) are left to the engine. A greedy network gets no
+    second request for a beginning that it wrote itself: it would repeat its response, or go on
+    with one that was cut off.
 
     Raises:
         OutOfMemory, Unavailable: as for first requests; the engine then asks sample by sample,
@@ -69,7 +69,7 @@ def tried_again(
 def second_requests(
     tries: Sequence[Try], responses: Sequence[ChatResponse], *, greedy: bool
 ) -> dict[int, ChatRequest]:
-    """What is asked again, by the place of the response that cannot be read."""
+    """Return second requests, by the place of the response that cannot be read."""
     again: dict[int, ChatRequest] = {}
     for place, (one, response) in enumerate(zip(tries, responses, strict=True)):
         if one.readable(response.text):
@@ -86,7 +86,7 @@ def with_seconds(
     again: Mapping[int, ChatRequest],
     said: Sequence[ChatResponse | ModelError],
 ) -> list[ChatResponse]:
-    """The responses, with what was said to `again` in place of those that it is better than."""
+    """Return the responses, with the better of first and second response at each of `again`."""
     best = list(responses)
     for (place, request), second in zip(again.items(), said, strict=True):
         best[place] = _both(tries[place], responses[place], request, second)
@@ -94,7 +94,7 @@ def with_seconds(
 
 
 def _said(chat: Chat, requests: Sequence[ChatRequest]) -> list[ChatResponse | ModelError]:
-    """A response a request, or the network's failure at it; where it fails, each is asked alone."""
+    """Return a response or a failure for each request; where a call fails, each is sent alone."""
     try:
         return [*chat.generate(requests)]
     except OutOfMemory:

@@ -1,4 +1,4 @@
-"""What of a query a network is shown: which frames of a video, and how large."""
+"""Frames of a query that a network sees, and their size."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from harness.types import Query
 
 
 def seen(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[int, ...], ...]:
-    """The frames of each of a query's media that requests show, each once, in order."""
+    """Return the frames of each of a query's media that requests show, each once, in order."""
     return tuple(
         tuple(
             sorted(
@@ -28,14 +28,14 @@ def seen(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[int, ...]
 
 
 def spread(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:
-    """The frames of a video by a rule: so many, evenly spread, or what a policy chooses."""
+    """Return the frames of a video by a rule: a number, evenly spread, or a policy."""
     if isinstance(frames, int):
         return evenly(len(media), frames)
     return frames.choose(media.times()) if len(media) > 1 else (0,)
 
 
 def evenly(total: int, wanted: int) -> tuple[int, ...]:
-    """At most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
+    """Return at most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
 
     >>> evenly(10, 4)
     (0, 3, 6, 9)
@@ -44,7 +44,7 @@ def evenly(total: int, wanted: int) -> tuple[int, ...]:
 
 
 def budgeted(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
-    """(width, height) within a policy's budget of pixels, if the rule has one.
+    """Return (width, height) within a policy's budget of pixels; None: the rule has no budget.
 
     A question about images alone has the budget of images, any other that of frames.
 

@@ -36,7 +36,7 @@ class AlteredChat(Chat):
 
     @property
     def batch_size(self) -> int:
-        """As the backend within likes it."""
+        """Preferred number of requests at once, of the inner backend."""
         return self.chat.batch_size
 
     @property
@@ -73,7 +73,7 @@ class AlteredChat(Chat):
         self.chat.prepare()
 
     def halt(self) -> None:
-        """Let the backend within give up what it is asked."""
+        """Make the inner backend abandon its requests."""
         self.chat.halt()
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
 
 
 def _can_swap(one: ChatRequest, other: ChatRequest) -> bool:
-    """Whether another request's images are others, as many, with as many frames shown."""
+    """Return True if two requests show different media, equal in number and frames shown."""
 
     def frames(request: ChatRequest) -> list[int]:
         return [len(shown(request, place)) for place in range(len(request.media))]
@@ -153,7 +153,7 @@ def _can_swap(one: ChatRequest, other: ChatRequest) -> bool:
 
 
 def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | None]:
-    """For each item the next one, round the end, that fits it; None where none does."""
+    """Return for each item the next one, cyclically, that fits it; None where none does."""
     found: list[T | None] = []
     for place, item in enumerate(items):
         following = [*items[place + 1 :], *items[:place]]

@@ -1,4 +1,4 @@
-"""Which requests are answered together, and their tensors, made while others are answered."""
+"""Batches of requests, and their tensors, made while other batches are answered."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,12 +16,11 @@ WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what 
 
 
 def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
-    """Places of the requests by batch: of at most `size`, with equal limits, the longest first.
+    """Return the places of requests by batch: of at most `size`, the longest first.
 
-    In a batch all responses are drawn at one temperature.
-
-    Alike ones stand together, so that little is padded, and what does not fit into memory is
-    known at once.
+    All requests of a batch have one limit of new tokens and one temperature. Requests of similar
+    length stand together, so that little is padded; the longest come first, so that a batch which
+    does not fit into memory fails at once.
     """
     order = sorted(
         range(len(requests)),
@@ -35,13 +34,15 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
 
 
 def _settings(request: ChatRequest) -> tuple[int, bool, float]:
-    """What a batch has one of; a temperature that is the backend's own comes first."""
+    """Return what the requests of a batch have in common, sorted with the backend's own
+    temperature first: the limit of new tokens, True for a temperature of its own, and that.
+    """
     return request.max_new_tokens, request.temperature is not None, request.temperature_or(0.0)
 
 
 @dataclass(slots=True)
 class Standstill:
-    """How long a network has stood still because what it is shown next was not made."""
+    """Seconds that a network has waited for its next inputs."""
 
     seconds: float = 0.0
 
@@ -57,9 +58,9 @@ class Standstill:
 
 @dataclass(slots=True)
 class Expected:
-    """The tensors of what a call begins with, made while the call before it is answered.
+    """The tensors of a call's first requests, made while the call before it is answered.
 
-    One thread may expect while another takes: what is next, and what is now.
+    One thread may call `make` for the next call while another calls `taken` for the present one.
     """
 
     _threads: ThreadPoolExecutor = field(
@@ -69,7 +70,7 @@ class Expected:
     _coming: list[tuple[list[ChatRequest], "Future[Any]"]] = field(default_factory=list)
 
     def make(self, requests: Sequence[ChatRequest], made: Callable[[], Any]) -> None:
-        """Begin to make those of these requests; of several that wait the oldest is dropped."""
+        """Begin to make the tensors of requests; drop the oldest of more than `WAITING`."""
         coming = [*requests], self._threads.submit(made)
         with self._lock:
             self._coming.append(coming)
@@ -79,10 +80,10 @@ class Expected:
             done.cancel()
 
     def taken(self, requests: Sequence[ChatRequest]) -> "Future[Any] | None":
-        """What was made of these very requests, once; None where others were expected.
+        """Return the tensors of exactly these requests, once; None if others were expected.
 
-        Others stay for calls to come: second tries come between. What could not be made is made
-        again by the call itself, whose fault it then is.
+        Others stay for later calls, as second tries may come between. Tensors that could not be
+        made are made again by the call itself, which then raises the error.
         """
         with self._lock:
             found = next((one for one in self._coming if _same(one[0], requests)), None)
@@ -91,7 +92,7 @@ class Expected:
 
 
 def _same(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -> bool:
-    """Whether these are the same requests about the very same media."""
+    """Return True if these are the same requests about identical objects as media."""
     return len(some) == len(others) and all(
         [*map(id, one.media)] == [*map(id, other.media)]
         and replace(one, media=()) == replace(other, media=())
@@ -107,11 +108,10 @@ def with_inputs(
     still: Standstill,
     begun: "Future[Any] | None" = None,
 ) -> Iterator[tuple[list[int], Any]]:
-    """Each batch of a plan with what `made` makes of it.
+    """Yield each batch of a plan with what `made` makes of it.
 
-    With `ahead`, another thread makes one batch more than is asked for, and never two: what waits
-    in memory is bounded. `begun` is the first one, if it was expected. What has to be waited for
-    is counted in `still`.
+    With `ahead`, another thread makes one batch ahead, and never two, which bounds memory. `begun`
+    is the first one, if it was expected. `still` counts the time of waiting.
     """
     if begun is None and (not ahead or len(plan) < 2):
         for places in plan:

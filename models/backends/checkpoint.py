@@ -121,7 +121,9 @@ def refuse_code(folder: Path) -> None:
 
 
 def trained(folder: Path) -> dict[str, Any] | None:
-    """What a checkpoint says of its training: method, tasks, seed; None if harness did not make it.
+    """Return the record of a checkpoint's training; None if harness did not train it.
+
+    It has the method, the tasks, the seed and the hash of the configuration.
 
     Raises:
         ModelError: the file that says so is damaged.
@@ -149,13 +151,17 @@ def trained(folder: Path) -> dict[str, Any] | None:
 
 
 def saved_dtype(configuration: Mapping[str, Any]) -> str:
-    """The type that a checkpoint's configuration says its weights have; `auto` if it does not."""
+    """Return the weights' type by a checkpoint's configuration; `auto` if it names none."""
     said = configuration.get("dtype") or configuration.get("torch_dtype")
     return said if said in ("float32", "bfloat16", "float16") else "auto"
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:
-    """What the checkpoint's `generation_config.json` says; nothing if there is none."""
+    """Return the content of a checkpoint's `generation_config.json`; empty if there is none.
+
+    Raises:
+        ModelError: the file is damaged, or the repetition penalty is no number.
+    """
     path = folder / "generation_config.json"
     settings = read_json(path) if path.is_file() else {}
     penalty = settings.get("repetition_penalty")
@@ -274,7 +280,7 @@ def _no_weights(folder: Path) -> ModelError:
 
 
 def _asks_for_code(value: Any) -> bool:
-    """Whether a configuration, or one inside it, names code of the checkpoint."""
+    """Return True if a configuration, or one inside it, names code of the checkpoint."""
     if not isinstance(value, dict):
         return False
     return "auto_map" in value or any(map(_asks_for_code, value.values()))

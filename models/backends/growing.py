@@ -49,7 +49,7 @@ class Growing(DynamicLayer):
         super().reset()
 
     def _fits(self, room: Tensor, length: int) -> bool:
-        """Whether there is room for as many tokens, and `keys` are still the beginning of it."""
+        """Return True if `room` holds `length` tokens and `keys` are still its beginning."""
         return room.shape[-2] >= length and self.keys.data_ptr() == room.data_ptr()
 
 

@@ -25,7 +25,7 @@ MOST_PIXELS = 12_845_056  # of an image in Qwen2.5-VL's checkpoints
 A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
 """Tensors of a batch with a column a token; the others have one row after the other."""
 POSITIONS = "position_ids"
-"""What `rolling.token_positions` says of a batch, where it is put beside its tensors."""
+"""Key of the positions by `rolling.token_positions` beside the tensors of a batch."""
 
 
 def shown(request: ChatRequest, place: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
-"""What transformers' list of attentions calls `one_query_in_float32`."""
+"""Name of `one_query_in_float32` in transformers' list of attentions."""
 MOST_CONVERTED = 1 << 22
 """Numbers of the keys, beyond which copying them costs more than it saves."""
 EVEN = 64
@@ -53,7 +53,7 @@ def _patches_as_products(network: Any) -> None:
 
 
 def _product(convolution: Any, patches: "Tensor") -> "Tensor":
-    """What a convolution gives, as one product for inputs of just its kernel's size."""
+    """Apply a convolution, as one product of matrices for inputs exactly of the kernel's size."""
     if patches.shape[1:] != convolution.weight.shape[1:]:
         whole: Tensor = type(convolution).forward(convolution, patches)
         return whole

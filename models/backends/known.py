@@ -1,8 +1,8 @@
-"""What is known here of a network that runs elsewhere: its canvas, its tokens, its coordinates.
+"""Canvas, tokens and coordinates of a network that runs elsewhere, as far as known here.
 
-From a local folder with the network's tokenizer and processor (its weights are not needed), or
-from settings. What is not known is an error where it would change an answer, and an estimate that
-is called one where it would not.
+They come from a local folder with the network's tokenizer and processor (its weights are not
+needed), or from settings. A value that is not known is an error where it would change an answer,
+and else an estimate, which is called one.
 """
 
 import re
@@ -20,8 +20,8 @@ from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import declared_coordinates, smart_resize
 
 Sent: TypeAlias = Clips | Literal["fetched", "file"]
-"""How a clip gets to the network: as images, as a video by its processor's rule, or as a file,
-`fetched` by the rule of Qwen's `fetch_video`, or opened by one that is not known."""
+"""Form in which a clip reaches the network: images, a video by its processor's rule, or a file,
+`fetched` by the rule of Qwen's `fetch_video`, or opened by a rule that is not known."""
 
 BYTES_A_TOKEN = 4
 # Of `fetch_video` in qwen_vl_utils 0.0.14, with its default MODEL_SEQ_LEN.
@@ -33,7 +33,7 @@ class Known:
     """A network as far as it is known."""
 
     network: TransformersChat | None
-    """For its processor's rules; its weights are never loaded."""
+    """Network with the processor's rules; its weights are never loaded."""
     coordinates: Coordinates
     factor: int | None
     min_pixels: int | None
@@ -42,24 +42,24 @@ class Known:
 
     @property
     def fit(self) -> Callable[[tuple[int, int]], tuple[int, int]] | None:
-        """(width, height) to which images are brought before they are sent; None: as they are."""
+        """Function from an image's (width, height) to the size to send; None: as it is."""
         return None if self.min_pixels is None and self.max_pixels is None else self._image
 
     @property
     def tokens(self) -> str:
-        """How tokens are counted where the server does not say, for the record."""
+        """Method by which tokens are counted if the server gives no number, for the record."""
         if self.network is not None:
             return "by the tokenizer"
         return f"estimated: bytes that are no white space / {BYTES_A_TOKEN}"
 
     def plain(self, text: str) -> str:
-        """Text in which no special token of the network is left."""
+        """Return a text without the network's special tokens."""
         if self.network is None:
             return without_marks(text)
         return plain(self.network.processor, text)
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text: as the tokenizer counts, or as `tokens` says that they are estimated.
+        """Return the number of tokens of a text, counted or estimated as `tokens` says.
 
         >>> Known(network=None, coordinates="pixels", factor=None, min_pixels=None,
         ...       max_pixels=None, clips="images").count_tokens("nine  letters")
@@ -70,7 +70,7 @@ class Known:
         return -(-len(re.sub(r"\s+", "", text).encode("utf-8", "replace")) // BYTES_A_TOKEN)
 
     def penalty(self, given: float | None, *, server: Server) -> float | None:
-        """The repetition penalty to send: the one given, or the checkpoint's own if it is known.
+        """Return the repetition penalty to send: the one given, or the checkpoint's own if known.
 
         The plain forms have no such thing; there it stays None unless it is given.
         """
@@ -177,17 +177,17 @@ def known(
     max_pixels: int | None,
     clips: Sent,
 ) -> Known:
-    """What is known of a network, from a folder and from settings.
+    """Return all that is known of a network, from a folder and from settings.
 
     Args:
         tokenizer: A folder with the network's tokenizer and processor; it must be there.
         checkpoint: The same, if it is here; else only a name.
-        coordinates: What its numbers mean; None: as its architecture has it.
+        coordinates: Meaning of its numbers; None: by its architecture.
         factor: Patch size times merge size.
         min_pixels: Smallest image, or frame of a clip; they are brought to it before they are
             sent.
         max_pixels: Largest image, likewise.
-        clips: How a clip is sent.
+        clips: Form in which a clip is sent.
 
     Raises:
         UsageError: nothing says what its coordinates mean, or only one limit is given and no

@@ -68,21 +68,21 @@ class LmmsChat(Chat):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its setting; without one, lmms-eval's own choice is CUDA where there is one."""
+        """Device of the setting; without one, lmms-eval's own choice is CUDA where there is one."""
         return ("auto" if self.device is None else self.device,)
 
     @property
     def greedy(self) -> bool:
-        """Whether it takes the most likely token."""
+        """Return True if it always takes the most likely token."""
         return self.temperature == 0
 
     @property
     def coordinates(self) -> Coordinates:
-        """What its numbers mean."""
+        """Meaning of the numbers in its responses."""
         return self.known.coordinates
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record. The weights are whatever the arguments name."""
+        """Return plain data for the record. The weights are those that the arguments name."""
         network = self.known.network
         return {
             "backend": "lmms",
@@ -178,14 +178,14 @@ class LmmsChat(Chat):
         return self.known.canvas(request)
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
+        """Return the number of tokens of a text; an estimate without a tokenizer."""
         return self.known.count_tokens(text)
 
     @contextmanager
     def _seeded(self, requests: Sequence[ChatRequest]) -> Iterator[None]:
-        """Where responses are sampled: torch's generators follow the seed and the first key.
+        """Seed torch's generators by the seed and the first key, if responses are sampled.
 
-        A model draws for a whole call as it likes, so that a request cannot have a seed of its own.
+        A model draws for a whole call at once, so that a request cannot have a seed of its own.
         """
         if not any(one.temperature_or(self.temperature) for one in requests):
             yield
@@ -199,7 +199,7 @@ class LmmsChat(Chat):
     def _arguments(
         self, request: ChatRequest, place: int, *, simple: bool, path_of: ClipPath | None
     ) -> tuple[Any, ...]:
-        """What the model is given: how to generate, and how to get its images from the task."""
+        """Return the arguments of lmms-eval's request: text, settings, and access to its images."""
         temperature = request.temperature_or(self.temperature)
         settings: dict[str, Any] = {
             "max_new_tokens": request.max_new_tokens,

@@ -1,4 +1,4 @@
-"""What models of lmms-eval do, by their source: what they see, and whose code they run.
+"""Properties of lmms-eval's models, read from their source: their inputs, and code that they run.
 
 The tables were read from lmms-eval 0.7.3.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 Several: TypeAlias = Literal["flat", "nested"]
-"""How several images are handed over: as a list, or as one thing of a list, which is a list."""
+"""Form in which several images are handed over: a list, or a list with one list of them."""
 
 SEVERAL: Mapping[str, Several] = {
     "gemma3": "flat",
@@ -124,28 +124,28 @@ OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")
 
 
 def several_of(name: str, *, simple: bool) -> Several | None:
-    """How a model takes several images; None if it is not known to look at all of them."""
+    """Return the form in which a model takes several images; None: it may not see all of them."""
     if simple:
         return SEVERAL.get(name)
     return None if name in FIRST_ONLY else "flat"
 
 
 def takes_file(name: str, *, simple: bool) -> bool:
-    """Whether a model looks at a video file; one that was not read is taken to."""
+    """Return True if a model looks at a video file; a model in no table is taken to."""
     return name not in (IMAGES_ONLY if simple else IMAGES_ONLY_NEWER)
 
 
 def takes_both(name: str, *, simple: bool) -> bool:
-    """Whether a model looks at a video file and at images beside it."""
+    """Return True if a model looks at a video file and at images beside it."""
     return name in BOTH if simple else name not in VIDEO_ONLY_NEWER
 
 
 def runs_code(made: type, arguments: str) -> str | None:
-    """Where a model lets code that lies beside a checkpoint's weights run; None: nowhere.
+    """Return the place in its source where a model runs a checkpoint's code; None: nowhere.
 
-    In the modules of its class and of what that is derived from, `trust_remote_code` is looked for
-    that is true, or true unless the arguments say otherwise. Packages that these import are not
-    read. A module without its source counts as one that runs such code.
+    In the modules of its class and its base classes, `trust_remote_code` is searched for that is
+    true, or true unless the arguments switch it off. Packages that these import are not read. A
+    module without its source counts as one that runs such code.
     """
     off = OFF.search(arguments) is not None
     for module in dict.fromkeys(one.__module__ for one in made.__mro__ if one is not object):
@@ -167,7 +167,7 @@ def _trusting(tree: ast.AST, *, off: bool) -> Iterator[int]:
 
 
 def _trusts(node: ast.AST) -> bool:
-    """Whether it is a call, an entry of a dictionary or an assignment to one that says so."""
+    """Return True if a call, a dictionary's entry or an assignment sets the option to True."""
     match node:
         case ast.Call(keywords=named):
             return any(one.arg == TRUST and _true(one.value) for one in named)
@@ -182,7 +182,7 @@ def _trusts(node: ast.AST) -> bool:
 
 
 def _trusts_by_default(node: ast.AST) -> bool:
-    """Whether it is an argument, a field or a look-up whose default says so."""
+    """Return True if an argument, a field or a look-up of the option has True as its default."""
     match node:
         case ast.FunctionDef(args=given) | ast.AsyncFunctionDef(args=given):
             plain = given.posonlyargs + given.args
@@ -206,7 +206,7 @@ def _named(node: ast.AST | None) -> bool:
 
 
 def _true(node: ast.AST | None) -> bool:
-    """Whether a value is, or may come to, True."""
+    """Return True if True occurs in an expression, which may then evaluate to it."""
     return node is not None and any(
         isinstance(one, ast.Constant) and one.value is True for one in ast.walk(node)
     )

@@ -1,4 +1,4 @@
-"""What may go wrong between a folder and a network on a device, as errors of harness."""
+"""Errors of harness for faults of loading a network from a folder to a device."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

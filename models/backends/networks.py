@@ -12,9 +12,9 @@ from harness.models.backends.loading import check_report, loading
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
-"""What the `model_type` of Qwen's families begins with."""
+"""Beginnings of the `model_type` of Qwen's families."""
 AROUND = {"vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
-"""What stands around an image or a clip, by where the configuration has its number."""
+"""Tokens around an image or a clip, by the configuration's key of their number."""
 TURN = "<|im_end|>"
 OTHERS = "Its files are another network's, or were saved without the added tokens."
 
@@ -27,7 +27,7 @@ def load_processor(
     max_pixels: int | None = None,
     clips: bool = True,
 ) -> Any:
-    """The processor of a checkpoint's folder, padding on the left; the weights are not read.
+    """Return the processor of a checkpoint's folder, padding on the left; weights are not read.
 
     Args:
         folder: Where the checkpoint lies.

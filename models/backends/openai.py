@@ -39,48 +39,46 @@ class OpenAIChat(ConversingChat):
     """A network behind a server."""
 
     address: str
-    """As the record has it: the variable's name, where the environment says it."""
+    """Address for the record; the variable's name, if the address is from the environment."""
     form: Form
     known: Known
     concurrency: int
     batch_size: int
     prices: tuple[float, float] | None
-    """Of a million tokens of prompt and of completion."""
+    """Prices of a million tokens of prompt and of completion."""
     session: Session = field(repr=False)
 
     @property
     def coordinates(self) -> Coordinates:
-        """What its numbers mean."""
+        """Meaning of the numbers in its responses."""
         return self.known.coordinates
 
     @property
     def turns(self) -> int:
-        """How many batches are to be asked for at once, so that one slow response holds up
-        nobody.
-        """
+        """Number of batches to request at once, so that one slow response delays no other."""
         return 2 + self.concurrency // self.batch_size
 
     @property
     def greedy(self) -> bool:
-        """Whether the most likely tokens are asked for."""
+        """Return True if requests demand the most likely tokens."""
         return self.form.temperature == 0
 
     @property
     def goes_on(self) -> bool:
-        """Whether requests may begin the response."""
+        """Return True if the server continues from the `prefix` of a request."""
         return self.form.server in GOES_ON
 
     def halt(self) -> None:
-        """Give up what is under way."""
+        """Abandon the requests under way."""
         self.session.halt()
 
     @property
     def spent(self) -> Spent:
-        """What the server was asked for so far by this process."""
+        """Requests, tries and tokens of this process so far."""
         return self.session.spent
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record. The weights behind a server cannot be known here."""
+        """Return plain data for the record. The weights behind a server cannot be known here."""
         form, network = self.form, self.known.network
         return {
             "backend": "openai",
@@ -207,7 +205,7 @@ def openai(
         max_pixels: Largest image, likewise.
         clips: Several frames are sent as `images`, which every server takes, or as one `video`
             with its times, which vLLM takes.
-        quality: Of JPEG, 1 to 100; None: PNG, which loses nothing.
+        quality: Quality of JPEG, 1 to 100; None: PNG, which loses nothing.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         repetition_penalty: 1 is none; None: the checkpoint's own if it is here, else the server's.
@@ -218,8 +216,8 @@ def openai(
         wait: Seconds before the second try; doubled each time, with jitter.
         timeout: Seconds for one answer.
         batch_size: Requests that it likes at once.
-        prompt_price: Of a million tokens; with it results.json has what a run cost.
-        completion_price: Of a million tokens, likewise.
+        prompt_price: Price of a million tokens; with it results.json has the cost of a run.
+        completion_price: Price of a million tokens, likewise.
 
     Raises:
         UsageError: an address, a key or a setting is not right, or one that is needed is missing.

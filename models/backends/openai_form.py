@@ -31,33 +31,33 @@ LIMITS = {"openai": "max_completion_tokens"}
 GOES_ON = frozenset({"vllm", "sglang"})
 MOST_STOPS = {"openai": 4}
 KEEPS_STOP = {"vllm": "include_stop_str_in_output", "sglang": "no_stop_trim"}
-"""How a server is told to leave the stop string in the text, so that it is cut by our rule."""
+"""Parameter by which a server leaves the stop string in the text, so that our rule cuts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """How requests are written down for one server and one model."""
+    """Writes requests as JSON for one server and one model."""
 
     model: str
     server: Server
     clips: Clips
     quality: int | None
-    """Of JPEG, 1 to 100; None: PNG, which loses nothing."""
+    """Quality of JPEG, 1 to 100; None: PNG, which loses nothing."""
     temperature: float
     top_p: float
     repetition_penalty: float | None
     seed: int
     fit: Callable[[tuple[int, int]], tuple[int, int]] | None
-    """(width, height) to which an image of such a size, or a frame, is brought here; None: as it
+    """Function from the (width, height) of an image or a frame to the size to send; None: as it
     is."""
     plain: Callable[[str], str]
-    """Text in which no special token is left."""
+    """Removes special tokens from a text."""
 
     def body(self, request: ChatRequest) -> bytes:
-        """The JSON of a request.
+        """Return the JSON of a request.
 
         Raises:
-            UsageError: this kind of server cannot be asked so.
+            UsageError: this kind of server does not take such a request.
         """
         plain: dict[str, Any] = {
             "model": self.model,
@@ -80,7 +80,7 @@ class Form:
         return json.dumps(plain).encode("ascii")
 
     def _stop(self, request: ChatRequest) -> dict[str, Any]:
-        """As many stop strings as the server takes; `stops.until_stop` sees to all of them."""
+        """Return as many stop strings as the server takes; `stops.until_stop` applies them all."""
         if not request.stop:
             return {}
         keeps = KEEPS_STOP.get(self.server)
@@ -104,7 +104,7 @@ class Form:
         """The media that several frames are shown of.
 
         Raises:
-            UsageError: there are two, whose times cannot both be told.
+            UsageError: there are two, and a request has room for the times of one.
         """
         several = [(media, shown(request, place)) for place, media in enumerate(request.media)]
         clips = [(media, frames) for media, frames in several if len(frames) > 1]

@@ -1,4 +1,4 @@
-"""One question to a server over HTTP: a deadline that holds, a bounded answer, a key never told.
+"""One request to a server over HTTP: a strict deadline, a bounded answer, a key kept secret.
 
 Python's own client, one connection a request: an answer takes seconds, opening a connection does
 not, and no connection that died meanwhile can be mistaken for a fault of the server. Redirections
@@ -57,9 +57,9 @@ class ServerError(Unavailable):
 
 
 class TryAgain(Exception):
-    """What may go better next time.
+    """A fault of one request that the next try may not meet.
 
-    `wait` is how many seconds the server asks for; `crowded` says that it has too much to do.
+    `wait` is the delay in seconds that the server requests; `crowded`: the server is overloaded.
     """
 
     def __init__(self, reason: str, *, wait: float | None = None, crowded: bool = False) -> None:
@@ -70,7 +70,7 @@ class TryAgain(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a server is, and how it is spoken to."""
+    """A server's address, with the time limit and the key of requests to it."""
 
     url: str
     """`http(s)://host[:port][/path]`, without a slash at its end."""
@@ -79,11 +79,11 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
 
     def get(self, route: str) -> dict[str, Any]:
-        """The JSON object under a route; raises as `post` does."""
+        """Return the JSON object under a route; raises as `post` does."""
         return self._object("GET", route, None)
 
     def post(self, route: str, body: bytes) -> dict[str, Any]:
-        """The JSON object that a server answers to a JSON body.
+        """Return the JSON object with which a server answers a JSON body.
 
         Raises:
             TryAgain: no answer, half of one, no JSON, or a status that says "later".
@@ -178,7 +178,7 @@ class Endpoint:
         )
 
     def _words(self, data: bytes) -> str:
-        """The beginning of what a server said, fit to be shown."""
+        """Return the beginning of a server's message, fit to be shown."""
         text = data[: 16 * SHOWN].decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
             text = message_in(json.loads(data)) or text
@@ -269,14 +269,14 @@ def message_in(plain: Any) -> str | None:
 
 
 def _phrase(status: int) -> str:
-    """What a status means, for proxies that say nothing beside it."""
+    """Return the standard phrase of an HTTP status, for proxies that send the number alone."""
     with suppress(ValueError):
         return HTTPStatus(status).phrase
     return "nothing more"
 
 
 def _code(data: bytes) -> str | None:
-    """The code of an error in OpenAI's form."""
+    """Return the code of an error in OpenAI's form; None: there is none."""
     with suppress(ValueError, RecursionError, LookupError, TypeError):
         return str(json.loads(data)["error"]["code"])
     return None

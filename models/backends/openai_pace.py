@@ -1,4 +1,4 @@
-"""How many requests are under way at once, and how long to wait before the next try.
+"""Number of requests under way at once, and the wait before the next try.
 
 Additive increase, multiplicative decrease (Chiu and Jain 1989): each round that goes well allows
 one request more, a server that is crowded halves them. What was under way already when they were

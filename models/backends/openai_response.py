@@ -1,6 +1,4 @@
-"""What a chat completion says: the response, its tokens, and whether it is of the model
-asked for.
-"""
+"""The response and the tokens of a chat completion, and a check of the model that wrote it."""
 
 import re
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""A talk with a server: tries, waits, what was spent, and when to give up.
+"""Requests to one server: tries, waits, counts of tokens, and the decision to give up.
 
-A call of several requests of which one fails raises, and the engine then asks one by one. What
-was answered, or given up, in that call is remembered until it is asked for once more: nothing is
-paid for twice, and no failure is waited for twice.
+A call of several requests of which one fails raises, and the engine then sends them one by one.
+Responses and failures of that call are remembered until the engine repeats their requests: nothing
+is paid for twice, and no failure is waited for twice.
 """
 
 import threading
@@ -33,7 +33,7 @@ Result: TypeAlias = ChatResponse | HarnessError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a server was asked for so far."""
+    """Number of requests, tries after the first, and tokens so far."""
 
     requests: int = 0
     retries: int = 0
@@ -43,7 +43,7 @@ class Spent:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One process's talk with one server. Safe to use from several threads."""
+    """One process's requests to one server. Safe to use from several threads."""
 
     endpoint: Endpoint
     pace: Pace
@@ -54,16 +54,16 @@ class Session:
     _failed_in_a_row: int = 0
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
     _under_way: set[threading.Event] = field(default_factory=set)
-    """Calls, by what stops each."""
+    """Events that stop the calls under way, one a call."""
     _halted: bool = False
-    """No call of `responses` is begun."""
+    """True if no further call of `responses` may begin."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
-        """What `once`, a request that stands alone, returns, tried again as the settings say.
+        """Return the result of `once`, a request that stands alone, with tries by the settings.
 
-        It is how a run begins, so that `responses` answers again if a run before was halted, and
-        what is remembered of that one is forgotten.
+        A run begins with it: `responses` answers again if a run before was halted, and all that is
+        remembered of that run is dropped.
 
         Raises:
             ServerError: every try failed.
@@ -75,7 +75,7 @@ class Session:
         return self._tried(once, stop)
 
     def _tried(self, once: Callable[[], T], stop: threading.Event) -> T:
-        """What `once` returns, tried again as often as the settings say.
+        """Return the result of `once`, tried again as often as the settings say.
 
         Raises:
             ServerError: every try failed.
@@ -106,7 +106,7 @@ class Session:
         *,
         most: int,
     ) -> list[ChatResponse]:
-        """One response a request, asked by at most `most` threads.
+        """Return one response a request, sent by at most `most` threads.
 
         Raises:
             HarnessError, Stopped: as for `conversing`.
@@ -121,10 +121,10 @@ class Session:
         *,
         most: int,
     ) -> Iterator[tuple[int, U]]:
-        """The number of each conversation with what it comes to, as soon as it does.
+        """Yield the number of each conversation with its result, as soon as it ends.
 
-        Each goes on when its own responses are there. At most `most` threads ask; the conversations
-        themselves go on in this one.
+        Each continues when its own responses are there. At most `most` threads send requests; the
+        conversations themselves run in this thread.
 
         Raises:
             HarnessError: the first error that ends the run, at once; else, when all went on as far
@@ -163,10 +163,10 @@ class Session:
 
     @contextmanager
     def _call(self) -> Iterator[threading.Event]:
-        """What stops the call that begins now. It is either listed for `halt`, or refused.
+        """Yield an event that stops the call which begins now, listed for `halt` while it lasts.
 
         Raises:
-            Stopped: all was halted.
+            Stopped: all was halted before.
         """
         stop = threading.Event()
         with self._lock:
@@ -187,7 +187,7 @@ class Session:
         stop: threading.Event,
         results: dict[int, Result],
     ) -> Iterator[None]:
-        """Note by place what comes of everything that is asked; a step a response."""
+        """Store the result of every request by its place; yield after each response."""
         ended: list[HarnessError] = []
         done: SimpleQueue[Future[int]] = SimpleQueue()
 

@@ -4,7 +4,7 @@
 go on as padding. Here the next requests take their places: prompts are read apart, and their keys
 and values are put beside those of the rows that go on, both padded on the left to one length.
 Positions were turned into keys when these were made, so padding changes nothing but the last bits.
-What comes next may depend on what was responded: a `Source` is asked for it whenever rows are free.
+The next requests may depend on earlier responses: a `Source` supplies them when rows are free.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -24,7 +24,7 @@ KNOWN = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl"})
 
 
 def rolls(network: Any, model_type: str) -> bool:
-    """Whether rows of this network may be parted and joined."""
+    """Return True if rows of this network may be parted and joined."""
     text = network.config.get_text_config()
     sliding = getattr(text, "use_sliding_window", False)
     return model_type in KNOWN and not sliding and _clock(network) is not None
@@ -39,11 +39,11 @@ class Part(NamedTuple):
     their `token_positions`, as `position_ids`.
     """
     alike: list[int] | None = None
-    """Which of those each request is; None: all differ, and stand in the order of the places."""
+    """Index among `inputs` of each request's prompt; None: one a request, in order of places."""
     known: "Known | None" = None
-    """How those begin, if that was read before."""
+    """Beginnings of the prompts in `inputs`, if they were read before."""
     keep: "Callable[[Rows], None] | None" = None
-    """Is given the rows of those, once they are read."""
+    """Called with the rows of the prompts in `inputs`, once they are read."""
 
 
 class Known(NamedTuple):
@@ -51,23 +51,26 @@ class Known(NamedTuple):
 
     rows: "Rows"
     lengths: list[int]
-    """Tokens of each prompt after its beginning; at least one."""
+    """Number of tokens of each prompt after its beginning; at least one."""
 
 
 class Source(Protocol):
-    """What is to be answered."""
+    """A supply of requests to answer."""
 
     def take(self, free: int) -> Part | None:
-        """The next part, of at most `free` prompts; None: nothing is to be begun now.
+        """Return the next part, of at most `free` prompts; None: nothing is to begin now.
 
-        Of more requests than `free` the first ones are begun, the others as rows become free.
-        Where nothing is under way and nothing is to be begun, everything is answered.
+        Of more requests than `free`, the first ones begin, the others as rows become free. Where
+        nothing is under way and nothing is to begin, everything is answered.
         """
         ...
 
 
 def share_of(size: int) -> int:
-    """How many are begun at once, at least, after the first ones: prompts read alone cost more."""
+    """Return the least number of prompts to begin at once after the first ones, of `size` rows.
+
+    Prompts that are read alone cost more.
+    """
     return max(1, size // 4)
 
 
@@ -81,11 +84,11 @@ class Rows:
     written: list[list[int]]
     """The tokens of each response so far; the last one is not in the cache yet."""
     tokens: "Tensor"
-    """Those in the cache, prompts and responses (rows × length of the cache)."""
+    """Tokens in the cache, prompts and responses (rows × length of the cache)."""
     mask: "Tensor"
     """1 where a row holds a token of its own (rows × length of the cache)."""
     positions: "Tensor"
-    """Where each row's next token stands, one number for time, height and width (1 × rows × 1)."""
+    """Position of each row's next token, one for time, height and width (1 × rows × 1)."""
     cache: Any
     """Keys and values of every layer (rows × heads × length × width)."""
 
@@ -103,16 +106,17 @@ def responses(
     samplings: Sequence[Sampling],
     decode: Decode,
 ) -> Generator[tuple[int, list[int]], None, None]:
-    """Places of requests with the tokens of their responses, end token included, as they end.
+    """Yield places of requests with the tokens of their responses, end token included.
 
     Args:
         network: One that `rolls`.
-        requests: Of which the source says the places; there may be more of them later.
-        source: What to begin next. A response that has ended is yielded before more is taken.
-        size: The most rows.
+        requests: Requests whose places the source gives; more may be added later.
+        source: Supplies the next requests. A response that has ended is yielded before more is
+            taken.
+        size: Largest number of rows.
         ends: Tokens that end a response.
-        samplings: How the tokens of each request's response are chosen.
-        decode: Text of tokens, in which stop strings are looked for.
+        samplings: Rule of each request for the choice of tokens.
+        decode: Function from tokens to text, in which stop strings are searched for.
 
     Raises:
         ModelError: a logit is no number.
@@ -145,26 +149,26 @@ class _Read(NamedTuple):
     """Prompts that were read, for requests that are not begun."""
 
     rows: Rows
-    """One a prompt, without a response yet."""
+    """Rows, one a prompt, without a response yet."""
     scores: "Tensor"
-    """Of the first token (prompts × vocabulary)."""
+    """Scores of the first token (prompts × vocabulary)."""
     places: list[int]
     alike: list[int]
-    """Which prompt each request has."""
+    """Index of each request's prompt."""
     release: bool
-    """Whether the rows are nobody else's."""
+    """True if nothing else holds the rows, so that they may be freed."""
 
 
 def _clock(network: Any) -> Any:
-    """The module that knows where images stand, in whatever it is wrapped; None: none does."""
+    """Return the module that computes the positions of images, even if wrapped; None: none does."""
     return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
 
 
 def token_positions(network: Any, inputs: Mapping[str, Any]) -> "Tensor":
-    """Where the tokens of prompts stand (4 × rows × length): in text, in time, height and width.
+    """Return positions of prompts' tokens (4 × rows × length): in text, time, height and width.
 
-    As `generate` asks for it, of the processor's tensors. Nothing is kept in the network, which
-    another thread may be using.
+    They are those of `generate`, from the processor's tensors. Nothing is kept in the network,
+    which another thread may be using.
     """
     import torch
 
@@ -222,7 +226,7 @@ def _begun(read: _Read, free: int) -> "tuple[Rows, Tensor, _Read | None]":
 
 
 def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
-    """What is left of prompts after their beginnings, padded on the left to one length.
+    """Return the rest of prompts after their beginnings, padded on the left to one length.
 
     That padding lies between a beginning and the rest of its prompt, and is not attended to.
     """
@@ -236,7 +240,7 @@ def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor
 
 
 def _step(network: Any, rows: Rows) -> "Tensor":
-    """The scores of the next token of every row, whose last one enters the cache."""
+    """Return the scores of every row's next token; the last token of each enters the cache."""
     tokens = rows.tokens.new_tensor([[written[-1]] for written in rows.written])
     rows.mask = _grown(rows.mask, rows.mask.new_ones(len(rows), 1))
     rows.tokens = _grown(rows.tokens, tokens)

@@ -1,4 +1,4 @@
-"""How many requests fit into memory at once: found out by trying, and kept from call to call."""
+"""Number of requests that fit into memory at once: found by trying, and kept from call to call."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ CLEAN = 8  # calls that fit, after which more is tried again: what comes may be 
 
 @dataclass
 class Room:
-    """Fewer after a batch that did not fit; twice as many after some calls that did.
+    """Number of rows: fewer after a batch that did not fit, twice as many after calls that did.
 
     >>> room = Room(most=8, rows=8)
     >>> room.keep(4)
@@ -21,11 +21,11 @@ class Room:
     fitted: int = 0
 
     def keep(self, rows: int) -> None:
-        """Twice as many did not fit."""
+        """Set the number of rows after twice as many did not fit."""
         self.rows, self.fitted = rows, 0
 
     def grow(self) -> None:
-        """All of a call of at least `rows` fitted."""
+        """Count a call of at least `rows` requests that fitted; after `CLEAN` calls, allow more."""
         self.fitted += 1
         if self.fitted >= CLEAN:
             self.rows, self.fitted = min(self.most, 2 * self.rows), 0

@@ -31,10 +31,10 @@ class Found:
     name: str
     folder: Path
     fingerprint: str
-    """Of all weights."""
+    """Hash of all weights."""
     configuration: Mapping[str, Any]
     files: str = ""
-    """Hashes of the files beside them that decide what it does."""
+    """Hashes of the files beside the weights that decide the checkpoint's results."""
 
 
 def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
@@ -222,13 +222,13 @@ def float_pixels(processor: Any, image: Frame) -> Any:
 
 
 def trained_here(folder: Path) -> bool:
-    """Whether harness trained a checkpoint, which was then shown images made by `pixels`."""
+    """Return True if harness trained a checkpoint, which has then seen images by `pixels`."""
     return (folder / checkpoints.TRAINING).is_file()
 
 
 @contextmanager
 def _quiet(transformers: Any) -> Any:
-    """Without the warning that weights of `sam2_video` are loaded as `sam2`, as they are meant."""
+    """Suppress the warning that weights of `sam2_video` are loaded as `sam2`, which is intended."""
     logging = transformers.utils.logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()

@@ -27,7 +27,7 @@ STABLE: Mapping[str, Any] = {
     "dynamic_multimask_stability_delta": 0.05,
     "dynamic_multimask_stability_thresh": 0.98,
 }
-"""What the package's own builders add to every configuration of the mask decoder."""
+"""Settings that the package's own builders add to every configuration of the mask decoder."""
 
 
 def configurations() -> dict[str, Path]:
@@ -144,7 +144,7 @@ def weights(checkpoint: Path) -> dict[str, Any]:
 
 
 def precision(network: Any, dtype: str) -> AbstractContextManager[Any]:
-    """Where a network of the package runs in another type than it was saved in."""
+    """Return a context in which a network of the package computes in `dtype`."""
     import torch
 
     if dtype in ("auto", "float32"):

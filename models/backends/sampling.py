@@ -55,7 +55,7 @@ class Draws:
         self._block: int | None = None
 
     def at(self, position: int, *, device: "device") -> "Tensor":
-        """One number a response (rows × 1, float64)."""
+        """Return one uniform number a response (rows × 1, float64)."""
         block, place = divmod(position, BLOCK)
         if block != self._block:
             self._numbers, self._block = self._made(block, device), block
@@ -69,7 +69,7 @@ class Draws:
 
 
 def drawn_numbers(keys: Sequence[str], positions: Sequence[int], *, seed: int) -> list[list[float]]:
-    """The uniform numbers of responses that stand at different positions (rows × 1)."""
+    """Return the uniform numbers of responses that stand at different positions (rows × 1)."""
     blocks = [divmod(position, BLOCK) for position in positions]
     return [
         [_kept_uniforms(seed, key, block)[place]]
@@ -84,7 +84,7 @@ def _kept_uniforms(seed: int, key: str, block: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How the next token is chosen: greedy at temperature 0, a draw otherwise."""
+    """Rule for the choice of the next token: greedy at temperature 0, a draw otherwise."""
 
     seed: int = 0
     temperature: float = 0.0
@@ -150,9 +150,9 @@ class TokenChoice(Sampling):
     keys: Sequence[str]
     prompt_length: int
     starts: Sequence[int]
-    """Where each row's own tokens begin, after the padding."""
+    """Index of each row's first own token, after the padding."""
     _there: "dict[device, Tensor]" = field(default_factory=dict, init=False, compare=False)
-    """`starts` where they were needed, so that they are copied once."""
+    """`starts` by the device that they were copied to, once each."""
 
     def __call__(self, input_ids: "Tensor", scores: "Tensor") -> "Tensor":
         """Logits (rows × vocabulary) to logits whose largest is the choice.

@@ -1,4 +1,4 @@
-"""Where a response ends that is to end before a text: one rule, for every backend.
+"""End of a response that has stop strings: one rule, for every backend.
 
 The stop string that is complete first ends the response, not the one that begins first. So it is
 known as soon as it is written, and a response is the same whether its network was stopped there, or
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Decode: TypeAlias = Callable[[Sequence[int]], str]
-"""Text of tokens. That of the first ones begins that of all, but for a character cut in two."""
+"""Function from tokens to text. More tokens lengthen the text, but for a character cut in two."""
 
 
 def before_stop(text: str, stop: Sequence[str]) -> str | None:
-    """What stands before the stop string that is complete first; None where none is.
+    """Return the text before the stop string that is complete first; None where none is.
 
     Of several that are complete with one character, the longest counts.
 
@@ -33,16 +33,14 @@ def before_stop(text: str, stop: Sequence[str]) -> str | None:
 
 
 def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
-    """A response up to its request's stop strings; what it was made to begin with is not
-    searched.
-    """
+    """Return a response up to its request's stop strings; the `prefix` is not searched."""
     begun = request.prefix if response.text.startswith(request.prefix) else ""
     kept = before_stop(response.text[len(begun) :], request.stop)
     return response if kept is None else replace(response, text=f"{begun}{kept}", cut=False)
 
 
 def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> int | None:
-    """How many tokens it took until a stop string was complete; None where none is."""
+    """Return the number of tokens up to the first complete stop string; None where none is."""
 
     def complete(count: int) -> bool:
         return before_stop(decode(tokens[:count]), stop) is not None
@@ -53,7 +51,7 @@ def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -
 
 
 def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
-    """Whether a network may end that has written these tokens: the last complete a stop string.
+    """Return True if the last of these tokens completes a stop string, so that a network may end.
 
     Only as many tokens are read as a stop string has bytes, so that a step costs little. Special
     tokens within hide one, which is then found by `tokens_to_stop` when the response is over.
@@ -69,7 +67,7 @@ def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
 def criteria(
     requests: Sequence[ChatRequest], *, prompt_length: int, decode: Decode
 ) -> dict[str, Any]:
-    """What `generate` of transformers is given beside the rest, if a request has stop strings."""
+    """Return arguments of transformers' `generate` for stop strings; empty without any."""
     stops = [request.stop for request in requests]
     if not any(stops):
         return {}
@@ -89,7 +87,7 @@ class StopRows:
     decode: Decode
 
     def __call__(self, input_ids: "Tensor", scores: object, **_: object) -> "Tensor":
-        """Which rows of prompts and responses (rows × length) have ended (rows, boolean)."""
+        """Return True for each row of prompts and responses (rows × length) that has ended."""
         written = input_ids[:, self.prompt_length :].tolist()
         ended = [
             at_stop(row, stop, self.decode) for row, stop in zip(written, self.stops, strict=True)

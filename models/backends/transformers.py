@@ -74,30 +74,30 @@ class TransformersChat(ConversingChat):
     suppress_tokens: tuple[int, ...] = ()
     """Tokens that are never written."""
     limits_clips: bool = False
-    """Whether the limits on pixels are of each frame of a clip too, and not of images only."""
+    """True if the limits on pixels are of each frame of a clip too, and not of images only."""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Its setting."""
+        """Device of the setting."""
         return (self.device,)
 
     @property
     def greedy(self) -> bool:
-        """Whether it takes the most likely token."""
+        """Return True if it always takes the most likely token."""
         return self.temperature == 0
 
     @property
     def goes_on(self) -> bool:
-        """Whether requests may begin the response."""
+        """Return True: it continues from the `prefix` of a request."""
         return True
 
     @property
     def rounds(self) -> int:
-        """How many batches `generate` is best given at once: to be sorted, and to roll."""
+        """Number of batches to give `generate` at once, which sorts them and lets rows roll."""
         return ROUNDS
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record: settings, and a hash of all weights (reads them once)."""
+        """Return plain data for the record: settings, and a hash of all weights (read once)."""
         trained = checkpoints.trained(self.folder)
         return {
             "backend": "transformers",
@@ -188,11 +188,11 @@ class TransformersChat(ConversingChat):
     def conversing(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
-        """Yield the number of each conversation with what it comes to, as soon as it does.
+        """Yield the number of each conversation with its result, as soon as it ends.
 
-        Where rows roll, what is asked next takes the place of what is answered, and waits for no
-        other conversation; otherwise they go turn by turn. `go_on`: rows roll even for few
-        requests. What was told before an error stays true.
+        Where rows roll, a conversation's next request takes the place of an answered one, and waits
+        for no other conversation; otherwise they go turn by turn. `go_on`: rows roll even for few
+        requests. Results yielded before an error stay valid.
 
         Raises:
             OutOfMemory: a single request does not fit.
@@ -290,14 +290,14 @@ class TransformersChat(ConversingChat):
         )
 
     def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool) -> bool:
-        """Whether rows roll: where they can, and there is something to be had from it."""
+        """Return True if rows roll: the network allows it, and it saves something."""
         gains = go_on or len(requests) > size or len(prompts(requests)) < len(requests)
         return gains and self.roll and rolling.rolls(self.network, self.model_type)
 
     def _first(
         self, requests: Sequence[ChatRequest], size: int, *, rolls: bool
     ) -> list[ChatRequest]:
-        """The requests whose tensors are made first; of those with one prompt the first."""
+        """Return the requests whose tensors are made first; of those with one prompt the first."""
         if rolls:
             return [requests[one[0]] for one in first_of(prompts(requests), size=size)]
         return [requests[one] for one in batches(requests, size=size)[0]]
@@ -305,7 +305,7 @@ class TransformersChat(ConversingChat):
     def _batched(
         self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]]
     ) -> Generator[tuple[int, ChatResponse], None, None]:
-        """Places and responses, a batch of equal limits after the other."""
+        """Yield places and responses, one batch of equal limits after another."""
         for places, inputs in parts:
             with memory():
                 said = self._batch([requests[place] for place in places], inputs)

@@ -61,15 +61,15 @@ class VllmChat(Chat):
     _heard: dict[ChatRequest, ChatResponse | ModelError] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What a call was told in which a response was broken: the others are not asked for again."""
+    """Results of a call in which a response was broken: the others are not requested again."""
 
     @property
     def coordinates(self) -> Coordinates:
-        """What its numbers mean."""
+        """Meaning of the numbers in its responses."""
         return self.network.coordinates
 
     def describe(self) -> Mapping[str, Any]:
-        """Plain data for the record: settings, and a hash of all weights (reads them once)."""
+        """Return plain data for the record: settings, and a hash of all weights (read once)."""
         told = self.network.describe()
         same = (
             "model_type",
@@ -144,19 +144,17 @@ class VllmChat(Chat):
 
     @property
     def greedy(self) -> bool:
-        """Whether it takes the most likely token."""
+        """Return True if it always takes the most likely token."""
         return self.temperature == 0
 
     @property
     def goes_on(self) -> bool:
-        """Whether requests may begin the response."""
+        """Return True: it continues from the `prefix` of a request."""
         return True
 
     @property
     def rounds(self) -> int:
-        """How many batches `generate` is best given at once: vLLM lets the next ones take the
-        places of those that are answered.
-        """
+        """Number of batches to give `generate` at once: new requests replace answered ones."""
         return ROUNDS
 
     def prepare(self) -> None:
@@ -165,7 +163,7 @@ class VllmChat(Chat):
         assert self.engine is not None, "it raises otherwise"
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
-        """One response a request, in order.
+        """Return one response a request, in order.
 
         Raises:
             ModelError: vLLM gives another number of outputs, refuses a request, or responses from

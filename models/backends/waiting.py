@@ -15,11 +15,11 @@ from harness.models.backends.batching import Standstill, batches
 from harness.models.backends.rolling import Part, share_of
 
 Prompts: TypeAlias = list[list[int]]
-"""For each prompt the places of its requests."""
+"""Places of the requests of each prompt."""
 
 
 def prompts(requests: Sequence[ChatRequest]) -> Prompts:
-    """The different prompts among requests, in the order in which `batches` has them."""
+    """Return the different prompts among requests, in the order of `batches`."""
     found: dict[ChatRequest, list[int]] = {}
     for batch in batches(requests, size=1):
         for place in batch:
@@ -28,7 +28,7 @@ def prompts(requests: Sequence[ChatRequest]) -> Prompts:
 
 
 def placed(requests: Sequence[ChatRequest], places: Sequence[int]) -> Prompts:
-    """The different prompts among some of the requests."""
+    """Return the different prompts among the requests at some places."""
     some = prompts([requests[place] for place in places])
     return [[places[one] for one in several] for several in some]
 
@@ -42,7 +42,7 @@ def cut_off(waiting: deque[list[int]], wanted: int) -> Prompts:
 
 
 def first_of(waiting: Prompts, *, size: int) -> Prompts:
-    """What `Waiting` begins with."""
+    """Return the prompts that `Waiting` begins first."""
     return cut_off(deque(waiting), size)
 
 
@@ -52,11 +52,11 @@ class _Share:
 
     prompts: Prompts
     coming: "Future[Any] | None"
-    """The tensors; None: they are made when they are needed."""
+    """Tensors of the prompts; None: they are made when they are needed."""
 
     @property
     def count(self) -> int:
-        """How many requests there are."""
+        """Number of requests."""
         return sum(map(len, self.prompts))
 
 
@@ -64,8 +64,8 @@ class Waiting:
     """A source for `rolling.responses`: as many requests as there are rows first, then in shares.
 
     A share is a quarter of the rows. As many of them are begun together as rows are free: all
-    rows again where responses end together. More may be added at any time. Which ones are begun
-    together does not hang on how long their tensors took.
+    rows again where responses end together. More may be added at any time. The choice of those
+    that begin together does not depend on the time that their tensors took.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Waiting:
         still: Standstill,
         begun: "Future[Any] | None" = None,
     ) -> None:
-        """Nothing waits at first.
+        """Begin with nothing waiting.
 
         Args:
-            make: The tensors of prompts.
-            part: What is begun, from prompts and their tensors, a share's after the other's.
-            size: Rows.
+            make: Makes the tensors of prompts.
+            part: Makes a part from prompts and their tensors, one share's after another's.
+            size: Number of rows.
             worker: In which tensors are made while others are answered, of as many requests as
                 there are rows: what waits in memory is bounded. None: when they are needed.
             still: Counts what has to be waited for.
@@ -101,7 +101,7 @@ class Waiting:
         self._cut()
 
     def take(self, free: int) -> Part | None:
-        """What is next, once a share of the rows is free: as many shares as there is room for."""
+        """Return the next part, as many shares as `free` rows hold; None: fewer rows are free."""
         if not self._next or free < min(self._share, self._next[0].count):
             return None
         taken = [self._next.popleft()]
@@ -117,7 +117,7 @@ class Waiting:
         return self._part([prompt for one in taken for prompt in one.prompts], made)
 
     def _cut(self) -> None:
-        """Let the tensors of what is next be made; of the first ones alone at first."""
+        """Begin to make the tensors of the next shares; at first of the first prompts alone."""
         if self._first:
             if self._waiting and not self._next:
                 self._next.append(self._made(cut_off(self._waiting, self._size)))
@@ -126,7 +126,7 @@ class Waiting:
             self._next.append(self._made(cut_off(self._waiting, self._share)))
 
     def _made(self, several: Prompts) -> _Share:
-        """Prompts with their tensors, begun in the worker, which alone may use the processor."""
+        """Return prompts with their tensors, begun in the worker, the processor's only user."""
         if self._first and self._begun is not None:
             return _Share(several, self._begun)
         made = None if self._worker is None else self._worker.submit(self._make, several)
@@ -134,5 +134,5 @@ class Waiting:
 
 
 def _fits(share: _Share, free: int) -> bool:
-    """Whether each of its prompts has a row; the last one's other requests may wait for theirs."""
+    """Return True if each prompt gets a row; further requests of the last one may wait."""
     return sum(map(len, share.prompts[:-1])) < free

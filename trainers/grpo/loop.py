@@ -122,17 +122,17 @@ class Batch:
     """Rollouts that gradients are computed for at once; B × T where nothing else is said."""
 
     inputs: dict[str, Tensor]
-    """Of the network: prompts padded on the left, completions on the right."""
+    """Inputs of the network: prompts padded on the left, completions on the right."""
     mask: Tensor
-    """1 for tokens that the policy wrote: of the others no number counts, and none is made."""
+    """1 for tokens that the policy wrote, 0 for others, which count in nothing."""
     answers: Tensor
-    """1 for those of them that are between the answer's tags."""
+    """1 for the policy's tokens between the answer's tags."""
     advantage: Tensor
-    """B."""
+    """Advantage of each rollout (B)."""
     old: Tensor | None = None
     reference: Tensor | None = None
     ratio: Tensor | None = None
-    """Of vLLM's probabilities; see `grpo_loss`."""
+    """Ratio of the network's probabilities to vLLM's; see `grpo_loss`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,17 +145,17 @@ class Round:
     advantages: Sequence[float]
     batches: Sequence[Batch]
     tokens: float
-    """Tokens that the policy wrote, in all processes."""
+    """Number of tokens that the policy wrote, in all processes."""
     numbers: dict[str, float]
 
 
 class Learner:
-    """A policy that learns: how it is asked, rewarded and updated."""
+    """A policy in training, with its rollouts, rewards and updates."""
 
     def __init__(
         self, method: GrpoMethod, chat: TransformersChat, accelerator: Accelerator, *, seed: int
     ) -> None:
-        """Load the network of a backend, and whatever the method's settings want beside it."""
+        """Load the network of a backend, and all that the method's settings need beside it."""
         self.method, self.chat, self.accelerator = method, chat, accelerator
         self.settings = chosen = method.settings
         set_seed(seed)  # an adapter begins with random numbers
@@ -171,7 +171,7 @@ class Learner:
             method.name, method.reward, random=chosen.reward == "random", seed=seed
         )
         self.tokens = 0
-        """Tokens of prompts and rollouts so far, in all processes."""
+        """Number of tokens of prompts and rollouts so far, in all processes."""
 
     # -- rollouts ---------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ class Draft:
     example: Example
     prompt: Prompt
     key: str
-    """What its tokens are drawn under."""
+    """Key of the random numbers that draw its tokens."""
     text: str = ""
     tokens: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
@@ -40,19 +40,19 @@ class Draft:
     second: Rollout | None = None
 
     def add(self, tokens: Sequence[int], text: str, *, policy: bool) -> None:
-        """Go on with these tokens, which read so."""
+        """Append tokens and their text; `policy`: the policy wrote them."""
         self.tokens += tokens
         self.mask += [int(policy)] * len(tokens)
         self.text += text
 
     @property
     def rollout(self) -> Rollout:
-        """The rollout as a reward sees it."""
+        """Rollout as a reward sees it."""
         return Rollout(text=self.text, tokens=sum(self.mask), cut=self.cut, facts=self.facts)
 
 
 class Writer:
-    """Lets the policy write: by evaluation's own backend, or by vLLM."""
+    """Makes rollouts of the policy: by evaluation's own backend, or by vLLM."""
 
     def __init__(
         self,

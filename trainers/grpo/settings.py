@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from harness.errors import UsageError
 
 LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
-"""How tokens are weighed and averaged. Clipped ratios of tokens: `grpo`, the mean of each rollout's
+"""Weighing and averaging of tokens. Clipped ratios of tokens: `grpo`, the mean of each rollout's
 mean over tokens; `bnpo`, the mean over the tokens of a batch (what the official code of
 VisionReasoner does); `dapo`, the mean over the tokens of a whole step; `dr_grpo`, the sum over
 tokens, divided by rollouts times the longest length allowed. No paper of this project trains with
@@ -59,7 +59,7 @@ class Settings:
     """
 
     num_generations: int = 8
-    """Rollouts of a prompt."""
+    """Number of rollouts of a prompt."""
     generation_batch_size: int = 128
     """Rollouts a round, over all devices: a multiple of `num_generations`."""
     per_device_train_batch_size: int = 4
@@ -72,7 +72,7 @@ class Settings:
     max_completion_length: int = 2000
     """Longest rollout, in tokens."""
     temperature: float = 1.0
-    """Of rollouts."""
+    """Temperature of rollouts."""
     top_p: float = 1.0
     """Tokens are drawn from the likeliest that hold this share of the probability."""
     noise: Literal["auto", "keyed", "torch"] = "auto"
@@ -83,28 +83,28 @@ class Settings:
     """`random` is the control of an experiment: a uniform number takes the reward's place."""
 
     loss_type: LossType = "bnpo"
-    """How tokens are weighed and averaged; see `harness.trainers.grpo.loss`."""
+    """Weighing and averaging of tokens; see `harness.trainers.grpo.loss`."""
     beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
     epsilon: float = 0.2
-    """How far below 1 the ratio of new to old probability counts. Not of `sapo` and `vespo`; of
-    `cispo` only as `epsilon_high`, where that is not given."""
+    """Range below 1 in which the ratio of new to old probability counts. Unused by `sapo` and
+    `vespo`; `cispo` uses it only as `epsilon_high`, where that is not given."""
     epsilon_high: float | None = None
-    """How far above 1 it does, also of `cispo`, where TRL takes the largest ratio itself; None: as
-    far as below. Not of `sapo` and `vespo`."""
+    """Range above 1 in which the ratio counts, also for `cispo`, where TRL takes the largest ratio
+    itself; None: `epsilon`. Unused by `sapo` and `vespo`."""
     scale_rewards: Literal["group", "batch"] | None = "group"
-    """What advantages are divided by: the standard deviation of their group, of all, or nothing."""
+    """Divisor of advantages: the standard deviation of their group, of all, or 1 for None."""
     entropy_coef: float = 0.0
     """Weight of the entropy of tokens, which is kept high."""
 
     learning_rate: float | None = None
-    """Peak; None: 1e-6, or 2e-5 for an adapter."""
+    """Peak of the learning rate; None: 1e-6, or 2e-5 for an adapter."""
     lr_scheduler_type: Scheduler = "constant_with_warmup"
-    """What follows the warm-up."""
+    """Course of the learning rate after the warm-up."""
     warmup_steps: int = 0
     """Steps in which the learning rate rises from 0."""
     weight_decay: float = 0.01
-    """Of AdamW."""
+    """Weight decay of AdamW."""
     max_grad_norm: float = 1.0
     """Largest norm of the gradient; 0: no limit."""
     num_train_epochs: float = 1.0
@@ -125,7 +125,7 @@ class Settings:
     freeze_vision: bool = False
     """Train the language model, and the layers that merge patches for it."""
     dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the weights while training; `auto` is what the checkpoint was saved in."""
+    """Type of the weights while training; `auto`: the type that the checkpoint was saved in."""
     bf16: bool = False
     """Compute in bfloat16 whatever the weights' type is."""
     gradient_checkpointing: bool = False

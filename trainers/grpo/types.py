@@ -18,18 +18,18 @@ class Rollout:
     """One completion of a prompt."""
 
     text: str
-    """Decoded, special tokens removed; of several turns all, with what was injected between."""
+    """Decoded text of all turns and of texts injected between, special tokens removed."""
     tokens: int
-    """Tokens that the policy wrote, end tokens included; injected ones do not count."""
+    """Number of tokens that the policy wrote, end tokens included, injected ones not."""
     cut: bool = False
-    """It reached the limit of new tokens."""
+    """True if it reached the limit of new tokens."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Plain data that its environment noted beside the text, such as an exit code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The rollouts of one prompt, and what is known of its sample.
+    """The rollouts of one prompt, and its sample.
 
     A reward of one rollout may look at the whole group (DR2Seg's gate does), never at another.
     """
@@ -43,9 +43,9 @@ class Group:
     """(width, height) of the frame that the numbers of responses are in: its pixels as the
     VLM saw it, (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x before y."""
     count_tokens: Callable[[str], int]
-    """Tokens of a text, without special ones."""
+    """Counts the tokens of a text, without special ones."""
     frames: tuple[tuple[int, ...], ...] = ()
-    """The frames that were shown, one tuple a medium."""
+    """Frames that were shown, one tuple a medium."""
 
 
 class Reward(Protocol):
@@ -71,7 +71,7 @@ class SecondPass(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What follows a turn of the policy."""
+    """The environment's reply to a turn of the policy."""
 
     inject: str | None
     """Text that the rollout goes on from, such as a program's output; None: it has ended.
@@ -81,7 +81,7 @@ class Turn:
     stop: tuple[str, ...] = ()
     """Texts that end the policy's next turn."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Added to those of the rollout."""
+    """Plain data to add to the rollout's `facts`."""
 
 
 class Environment(Protocol):

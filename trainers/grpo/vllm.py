@@ -26,7 +26,7 @@ from harness.trainers.session import gathered
 T = TypeVar("T")
 MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
 LEAST_BIAS = -100.0
-"""What vLLM adds to a logit at least; before it divides by the temperature."""
+"""Least bias that vLLM adds to a logit, before it divides by the temperature."""
 LARGEST_RATIO = 3.0
 """Limit of the network's probabilities over vLLM's; TRL's default."""
 
