@@ -97,7 +97,9 @@ def test_batches_and_rolled_rows_stop_where_a_request_alone_does(request, ask, c
     assert len(steps) == sum(response.completion_tokens for response in first)
     for one, wanted in zip(first, expected, strict=True):
         known = {} if wanted.completion_tokens else {"completion_tokens": one.completion_tokens}
-        assert one == replace(wanted, **known)
+        assert one.tokens == wanted.tokens[: one.completion_tokens]
+        assert len(one.tokens) == one.completion_tokens
+        assert one == replace(wanted, tokens=one.tokens, **known)
     for settings in ({"batch_size": 8}, {"batch_size": 2}, {"batch_size": 3, "roll": False}):
         other = transformers(checkpoint=folder, **settings)
         steps = count_steps(other)
