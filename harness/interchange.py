@@ -562,6 +562,7 @@ def _parsed_to_json(parsed: Parsed) -> dict[str, Any]:
                 **({} if one.box is None else {"box": list(one.box)}),
                 **({"positive": [list(point) for point in one.positive]} if one.positive else {}),
                 **({"negative": [list(point) for point in one.negative]} if one.negative else {}),
+                **({"phrase": storable(one.phrase)} if one.phrase else {}),
             }
             for one in parsed.objects
         ]
@@ -582,6 +583,7 @@ def _parsed_from_json(plain: Mapping[str, Any]) -> Parsed:
                 box=None if one.get("box") is None else Box(*one["box"]),
                 positive=tuple(Point(*point) for point in one.get("positive", ())),
                 negative=tuple(Point(*point) for point in one.get("negative", ())),
+                phrase=one.get("phrase", ""),
             )
             for one in plain.get("objects", ())
         ),

@@ -239,6 +239,8 @@ class ParsedObject:
     positive: tuple[Point, ...] = ()
     negative: tuple[Point, ...] = ()
     """Points that are not on it."""
+    phrase: str = ""
+    """Its own words, for a segmenter that reads them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +253,7 @@ class Parsed:
     form: AnswerForm
     objects: tuple[ParsedObject, ...] = ()
     phrase: str = ""
-    """The target in words, for a segmenter that reads them."""
+    """The words for every object that has none of its own."""
     frame: int | None = None
     """The frame of a video that the objects are in; None: in an image."""
     error: str = ""

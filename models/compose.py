@@ -460,4 +460,5 @@ def _parsed(item: Item) -> ParsedObject:
         box=item.box,
         positive=tuple(point for point in (item.point, item.second) if point is not None),
         negative=() if item.negative is None else (item.negative,),
+        phrase=storable(item.phrase),
     )

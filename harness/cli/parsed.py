@@ -47,6 +47,7 @@ def _object(one: ParsedObject) -> dict[str, Any]:
         "box": None if one.box is None else list(one.box),
         "positive": [list(point) for point in one.positive],
         "negative": [list(point) for point in one.negative],
+        **({"phrase": one.phrase} if one.phrase else {}),
     }
 
 
@@ -84,6 +85,7 @@ def _place(one: Mapping[str, Any]) -> str:
     parts = [] if one["box"] is None else [f"box {_numbers(one['box'])}"]
     for name, words in (("positive", "on it"), ("negative", "not on it")):
         parts += [f"{words} {_numbers(point)}" for point in one[name]]
+    parts += [repr(one["phrase"])] if "phrase" in one else []
     return ", ".join(parts)
 
 

@@ -19,7 +19,7 @@ from harness.run.verify import Oracle, verify
 from harness.spec import parse
 from harness.trainers.grpo.examples import example_of
 from harness.trainers.grpo.method import asked as first
-from harness.trainers.grpo.values import Group, Rollout
+from harness.trainers.grpo.types import Group, Rollout
 from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample, Target
 
 PLACE = Path(__file__).parent / "added"

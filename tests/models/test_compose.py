@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, plugins
+from harness.cli.parsed import lines
+from harness.cli.parsed import parsed as shown_parts
 from harness.errors import ModelError, ParseError, UsageError
+from harness.interchange import prediction_from_json, prediction_to_json
 from harness.masks import Rle
 from harness.model import Chat, ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
 from harness.models.asked import Asked
 from harness.models.canvas import Canvas
 from harness.models.compose import PromptedModel
-from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.grammar import MAX_OBJECTS, Item, ParseResult
 from harness.models.ground_truth import parts
 from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
@@ -29,6 +32,7 @@ from harness.types import (
     Call,
     FailureKind,
     Interval,
+    ParsedObject,
     Point,
     Query,
     Request,
@@ -172,6 +176,36 @@ def test_numbers_mean_what_is_declared_both_ways(coordinates, numbers):
         assert made.read(query(FORM.BOXES), [said]).answer.boxes == (box,)
         (written,) = made.write(query(FORM.BOXES), Answer(boxes=(box,)))
         assert json.loads(written.strip("`json\n"))[0]["bbox_2d"] == list(numbers)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A grammar whose objects are a phrase, and a point with a phrase."""
+
+    name: str = "named"
+    resize: tuple[int, int] | None = None
+
+    def ask(self, text, *, numbered=()):
+        return text
+
+    def parse(self, response):
+        return ParseResult(items=(Item(phrase="a dog"), Item(point=Point(84, 84), phrase="a cat")))
+
+    def write(self, items, *, frame=None):
+        return ""
+
+
+def test_the_record_keeps_the_point_and_the_phrase_of_every_object():
+    prediction = model(prompt=Named()).read(query(), ["two"])
+    (parsed,) = prediction.parsed
+    assert parsed.objects == (
+        ParsedObject(phrase="a dog"),
+        ParsedObject(positive=(Point(42, 21),), phrase="a cat"),
+    )
+    kept = prediction_from_json(json.loads(json.dumps(prediction_to_json(prediction))))
+    assert kept.parsed == prediction.parsed
+    shown = "\n".join(lines(*shown_parts(prediction)))
+    assert "'a dog'" in shown and "'a cat'" in shown
 
 
 def test_boxes_are_clipped_to_the_image_and_keep_an_area():
