@@ -51,14 +51,14 @@ class Kept:
                 self._records.setdefault(batch, []).append(record)
 
     def fetch(self, batch: int | None = None) -> list[Any]:
-        """What was kept of a batch, or of all, and not fetched yet."""
+        """Remove and return the records kept of one batch, or of all batches (None)."""
         with self._lock:
             chosen = list(self._records) if batch is None else [batch]
             return [record for one in chosen for record in self._records.pop(one, ())]
 
 
 class Worker:
-    """What runs inside an actor. Faults of ours are returned, for Ray wraps what is raised."""
+    """The remote side of an actor. Its own errors are returned, since Ray wraps what is raised."""
 
     def __init__(self, spec: Spec, seed: int, *, hides_gpus: bool = False) -> None:
         if hides_gpus:
@@ -69,10 +69,10 @@ class Worker:
         self._predictor: Predictor | None = None
 
     async def here(self) -> None:
-        """Nothing: what answers has a machine."""
+        """Return nothing; a call that completes shows that the actor has a machine."""
 
     async def hello(self) -> Any:
-        """Build the model; what it says of itself."""
+        """Build the model and return its `Hello`, or the HarnessError that this raised."""
         try:
             model = build_model(self._spec, self._seed)
             self._predictor = Predictor(model, self._journal, inline=False)
@@ -85,15 +85,15 @@ class Worker:
         return await self._guarded(self._prepared)
 
     async def run(self, batch: Batch) -> Any:
-        """Predict a batch; the outcome, and what the journal was told of it.
+        """Predict a batch; return its outcome and its journal records.
 
-        Calls may begin and end in another order than they were sent, so that an outcome never
-        takes the records of another one along.
+        Calls may begin and end in another order than they were sent, so only the records of this
+        batch are fetched with its outcome.
         """
         return await self._guarded(partial(self._run, batch))
 
     async def finish(self) -> list[Any]:
-        """Finish what was answered and drop the rest; what the journal was told beside."""
+        """Finish answered samples, drop the others, and return the records not fetched yet."""
         if self._predictor is not None:
             await asyncio.to_thread(self._predictor.finish)
         return self._journal.fetch()
@@ -119,7 +119,7 @@ class Worker:
 
 @dataclass(kw_only=True)
 class Actor(Member):
-    """An actor, the messages that it owes, and the journal that we write for it."""
+    """An actor, references to its outstanding messages, and the journal written for it."""
 
     handle: Any
     placed: Any  # what its `here` returns
@@ -139,7 +139,7 @@ class Actor(Member):
         self.owed.append(self.handle.run.remote(batch))
 
     def receive(self) -> Any:
-        """The next message; None if the actor is lost.
+        """Wait for the next message and return it; None if the actor is lost.
 
         Raises:
             Unplaced: it waited for a machine for too long.
@@ -171,7 +171,7 @@ class Actor(Member):
         return message
 
     def overdue(self) -> bool:
-        """Whether it has waited for a machine for too long."""
+        """Return True if the actor has waited for a machine for more than `patience` seconds."""
         waits = self.placed is not None and monotonic() > self.latest
         return waits and not self._has_a_machine(0.0)
 
@@ -188,7 +188,7 @@ class Actor(Member):
         ray.kill(self.handle, no_restart=True)
 
     def close(self) -> None:
-        """End the actor; what it has answered is finished and journalled before."""
+        """End the actor after its answered samples are finished and journalled."""
         try:
             self.finish()
             if self.ending is not None:
@@ -199,14 +199,14 @@ class Actor(Member):
                 self.kill()
 
     def finish(self) -> None:
-        """Tell it to finish what it has answered, if it has work."""
+        """Ask the actor to finish its answered samples, if it holds batches."""
         if self.held and self.ending is None:
             self.until = monotonic() + FINISH
             with suppress(Exception):  # there is no cluster any more
                 self.ending = self.handle.finish.remote()
 
     def _take(self) -> None:
-        """Journal what came of that: some of it was on its way with an outcome."""
+        """Journal the records that `finish` returns, and those of outstanding outcomes."""
         import ray
 
         with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
@@ -218,7 +218,7 @@ class Actor(Member):
                     self.journal.append(message[1])
 
     def ended(self) -> str:
-        """Ray's account of it."""
+        """Return Ray's last error about the actor, in one line of at most 200 characters."""
         return self.last
 
 
@@ -228,21 +228,21 @@ class Actors(Pool):
     Args:
         spec: The model's SPEC.
         folder: The run folder.
-        attempt: Which one of the run, for the journal.
-        count: How many actors.
-        seed: Of a model that samples.
+        attempt: Number of the attempt at the run, for the journal.
+        count: Number of actors.
+        seed: Seed of a model that samples.
         isolate: Send decoded images.
         timeout: Seconds of silence over one batch after which an actor is replaced.
-        address: Of the cluster; `local` begins one; `auto` is the one of this machine.
-        gpus: Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one
-            each, or an equal share, where the cluster has GPUs.
+        address: Address of the cluster; `local` begins one; `auto` is the one of this machine.
+        gpus: GPUs of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None:
+            one each, or an equal share, where the cluster has GPUs.
         wait: Seconds that an actor may wait for a machine with room for it.
-        note: Is told what `gpus` comes to, where it is not given.
+        note: Called with the share of a GPU that each actor gets, where `gpus` is None.
 
     Raises:
         MissingDependency: Ray is not installed.
         UsageError: there is no cluster at the address.
-        Unplaced: it has no room for them.
+        Unplaced: the cluster has no room for them.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ def _resources() -> str:
 
 
 def connected(address: str, *, cpus: int) -> bool:
-    """Be connected to a cluster; whether it was begun for that.
+    """Connect to a Ray cluster; return True if this call began one.
 
     Raises:
         MissingDependency: Ray is not installed.

@@ -1,7 +1,7 @@
-"""What the images and videos of a run hold, so that a run is not gone on with on others.
+"""Content hashes of a run's images and videos, so that it is never resumed on other ones.
 
-`media.jsonl` in the run folder has a line an image or video: where its files lie, from the data
-root, and a hash of each one's content.
+`media.jsonl` in the run folder has a line for each image or video: the paths of its files,
+relative to the data root, and a hash of each file's content.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ LENGTH = 16  # letters of a hash: 64 bits, against accidents and not against mal
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one image or video holds."""
+    """File names and content hashes of one image or video."""
 
     of: tuple[str, ...]
-    """Its files, from the data root; a sample's id where it lies in an annotation."""
+    """Its files, relative to the data root; a name with the sample's id for media without files."""
     content: tuple[str, ...]
-    """A hash of each; empty if it cannot be read."""
+    """A hash of each file's content, `LENGTH` characters; empty if the file cannot be read."""
 
 
 def hold(
@@ -46,22 +46,22 @@ def hold(
     *,
     retry_failed: bool = False,
 ) -> str | None:
-    """Write what the images and videos of a new run hold, or compare it with what they held.
+    """Write the content hashes of a new run's media, or compare them with the stored ones.
 
-    What no finished sample has seen may have changed: a file that was missing or damaged, and is
-    mended. That is returned in words, for a note.
+    Media that no finished sample depends on may have changed, such as a file that was missing or
+    damaged and is mended. Their names are returned as text for a note; None if none changed.
 
     Args:
-        folder: The run's.
-        task: Whose images they are.
+        folder: The run folder.
+        task: The task that the media belong to.
         selection: The samples of the run.
         root: The data root, resolved.
-        places: Where the journal has predictions, by query id.
-        retry_failed: Samples that failed are asked again, so that their images may be mended.
+        places: The journal's entry of each prediction, by query id.
+        retry_failed: Failed samples are predicted again, so their media may have changed.
 
     Raises:
-        ResumeMismatch: other images than those that finished samples were answered for, or no
-            record of them although a part of the samples is finished.
+        ResumeMismatch: media of finished samples have changed, or `media.jsonl` is missing
+            although a part of the samples is finished.
     """
     found = dict(_contents(task, selection, root))
     CONTENTS.save()
@@ -117,7 +117,7 @@ def _refuse_answered(
 def _refuse_unknown(
     path: Path, task: Task, selection: Selection, finished: Collection[str]
 ) -> None:
-    """Refuse to go on where nobody knows what finished samples were answered for."""
+    """Raise ResumeMismatch if samples are left and the finished ones' media are unknown."""
     if any(sample.query.id not in finished for sample in selection.samples(task)):
         raise ResumeMismatch(
             f"file {path} is missing, which says what the images held that finished samples were "
@@ -176,10 +176,10 @@ def _held(media: Media) -> str:
 
 
 def _read(path: Path) -> dict[str, Held] | None:
-    """What is written there; None if nothing is.
+    """Read `media.jsonl` into a mapping by key of the names; None if there is no file.
 
     Raises:
-        StoreError: it is damaged.
+        StoreError: the file is damaged.
     """
     try:
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]

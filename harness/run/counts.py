@@ -18,7 +18,7 @@ MAX_DIGITS = len(str(MAX_COUNT))
 
 
 def exact(response: str) -> int | None:
-    """A response that is a number in digits and nothing else (`countbenchqa`).
+    """Return the count of a response that is digits and nothing else, or None (`countbenchqa`).
 
     >>> exact(" 3 "), exact("03"), exact("3 dogs")
     (3, None, None)
@@ -29,7 +29,7 @@ def exact(response: str) -> int | None:
 
 
 def worded(response: str) -> int | None:
-    """The same, or one of the words from none to twenty (`countbench`).
+    """Return the count of `exact`, or of one of the words from none to twenty (`countbench`).
 
     >>> worded("Three"), worded("none"), worded("3"), worded("three dogs")
     (3, 0, 3, None)
@@ -39,7 +39,7 @@ def worded(response: str) -> int | None:
 
 
 def first(response: str) -> int | None:
-    """The first digits of a response (`pixmo_count`).
+    """Return the first run of digits in a response as a count, or None (`pixmo_count`).
 
     >>> first("There are 3, or 4"), first("three")
     (3, None)
@@ -51,11 +51,11 @@ def first(response: str) -> int | None:
 RULES: Mapping[str, Callable[[str], int | None]] = MappingProxyType(
     {"countbench": worded, "pixmo_count": first}
 )
-"""By lmms-eval's name of the task; of any other, only a bare number is a count."""
+"""The rule of each task by lmms-eval's name; for other tasks only a bare number is a count."""
 
 
 def task_of(path: Path) -> str:
-    """The task of a log by its name: `…_samples_<task>.jsonl`, or the older `<task>.json`."""
+    """Return a log's task by its name: `…_samples_<task>.jsonl`, or the older `<task>.json`."""
     named = LOG.search(path.stem)
     return named[1] if named else path.stem
 
@@ -69,7 +69,7 @@ class Counting:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The reader's."""
+        """The reader's devices."""
         return self.reader.devices
 
     def describe(self) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ class Counting:
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
-        """The count that a response states, or what the reader reads."""
+        """Return the count that a response states, or else the reader's prediction."""
         if query.forms == (AnswerForm.COUNT,) and len(responses) == 1:
             count = RULES.get(self.task, exact)(responses[0])
             if count is not None and count <= MAX_COUNT:
@@ -93,5 +93,5 @@ class Counting:
         return self.reader.write(query, answer)
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
-        """The same with other perception."""
+        """Return a copy whose reader has this segmenter and propagator."""
         return type(self)(self.reader.with_perception(segmenter, propagator), self.task)

@@ -55,20 +55,20 @@ def evaluate(
     """Predict and score every sample that `options.subset` names; resume what is there.
 
     Args:
-        task: What to score on.
+        task: The task to score.
         model: A SPEC, which worker processes build for themselves, or a ready model, which runs
             in this process.
         folder: The run folder; made if it is not there.
         options: See `Options`.
-        task_spec: How the task was asked for, for the record.
-        model_spec: How a ready model was asked for, for the record.
-        progress: Is told how far the run is.
-        launch: Which of several processes of a launcher this is. All but the first return when
+        task_spec: The task's SPEC as typed, for the record.
+        model_spec: The SPEC of a ready model as typed, for the record.
+        progress: Receives the run's progress.
+        launch: This process's place among those of a launcher. All but the first return when
             they have done their share, maybe before the run has its scores.
 
     Raises:
         DataError: files of the benchmark are missing or damaged (all are listed).
-        ResumeMismatch: the folder was begun with something else.
+        ResumeMismatch: the folder holds a run of another configuration.
         CannotAnswer: the model gives no answer of the form that any sample asks for.
         Locked: another process runs in this folder.
         ModelError: the model cannot be loaded, or failed many times in a row.
@@ -109,16 +109,16 @@ def evaluate(
 def check_answerable(
     model: str, forms: frozenset[AnswerForm] | None, task: Task, found: Survey
 ) -> str:
-    """What part of the samples a model cannot answer, in words; empty if it can answer all.
+    """Describe the part of the samples that a model cannot answer; empty if it can answer all.
 
     Args:
-        model: Its name.
-        forms: Of answers that it gives; None: it does not say, and is asked for all.
-        task: What asks.
-        found: Of the samples that are asked.
+        model: The model's name.
+        forms: Forms of answer that the model gives; None: not declared, it is asked for all.
+        task: The task that the samples belong to.
+        found: The survey of the samples.
 
     Raises:
-        CannotAnswer: it can answer none.
+        CannotAnswer: the model can answer no sample.
     """
     lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
     if not lost or forms is None:
@@ -198,7 +198,7 @@ class _Evaluation:
         """Predict the share of a process that does not lead.
 
         Raises:
-            StoreError: the leader does not begin, or works on something else.
+            StoreError: the leader does not begin, or runs another configuration.
         """
         model = self._ready_model()
         answer = meet(launch, self.folder)
@@ -217,10 +217,10 @@ class _Evaluation:
         return Run(self.folder)
 
     def _tell(self, manifest: dict[str, Any], hello: Hello) -> None:
-        """Say at the start what cannot be answered, and how the run differs from its paper.
+        """Note the samples that cannot be answered, and the run's deviations from its paper.
 
         Raises:
-            CannotAnswer: nothing can be answered.
+            CannotAnswer: no sample can be answered.
         """
         if lost := check_answerable(manifest["model"]["name"], hello.forms, self.task, self.survey):
             self.progress.note(lost)
@@ -332,7 +332,7 @@ class _Evaluation:
         return scorer, len(redone)
 
     def _score(self, scorer: Scorer, lookup: Callable[[str], Prediction | None]) -> None:
-        """Score what is complete; a scorer's error waits until all predictions are made."""
+        """Score complete units; an error of the scorer is kept until all predictions are made."""
         if self._scoring_error is not None:
             return
         try:
@@ -350,7 +350,7 @@ class _Evaluation:
         )
 
     def _unfinished(self, places: Mapping[str, Place], manifest: dict[str, Any]) -> Iterator[Batch]:
-        """What is left of the plan's batches."""
+        """Yield the batches of the plan that have unfinished samples; see `unfinished`."""
         return unfinished(
             self._plan(manifest),
             places,
@@ -359,7 +359,7 @@ class _Evaluation:
         )
 
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
-        """Count crashes in a row, and give up when the model does nothing else."""
+        """Return the new number of crashes in a row; raise ModelError at `CRASHES_IN_A_ROW`."""
         in_a_row = in_a_row + outcome.crashed if outcome.crashed == len(outcome.samples) else 0
         if in_a_row >= CRASHES_IN_A_ROW:
             last = Run(self.folder).journal.record(outcome.samples[-1])

@@ -1,7 +1,7 @@
-"""Ctrl-C, and SIGTERM, which schedulers send before they kill: nothing that was done is lost.
+"""Handlers of Ctrl-C, and of SIGTERM, which schedulers send before they kill: no work is lost.
 
-A training notices them once, so that a state can be saved. An evaluation ends, and journals what
-was answered; a second signal ends that too.
+A training records the first signal, so that a state can be saved. An evaluation ends, and journals
+the answered samples; a second signal ends that too.
 """
 
 import signal
@@ -13,9 +13,10 @@ from types import FrameType
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], bool]]:
-    """Let the first Ctrl-C only be noticed, so that a state can be saved; the second one raises.
+    """Record the first Ctrl-C, so that a state can be saved; the second raises KeyboardInterrupt.
 
-    SIGTERM is noticed in the same way.
+    SIGTERM is recorded in the same way, and never raises. The function that is yielded returns True
+    once a signal has come.
     """
     asked = threading.Event()
 
@@ -38,7 +39,7 @@ def interrupts() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM end what is done as Ctrl-C does."""
+    """Raise KeyboardInterrupt in the block at SIGTERM, as at Ctrl-C."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -55,7 +56,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def sigterm_kept() -> Iterator[None]:
-    """Put a handler of SIGTERM back that what is called replaces, as `ray.init` does."""
+    """Restore the handler of SIGTERM after a block that may replace it, as `ray.init` does."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

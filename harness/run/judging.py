@@ -25,23 +25,23 @@ from harness.types import Prediction, Sample
 
 LISTED = 5  # missing verdicts that an error shows
 VERDICTS = "verdicts.jsonl"
-"""Where a run folder keeps what its judge said."""
+"""The file in a run folder that has its judge's verdicts."""
 
 
 @dataclass(frozen=True)
 class RememberedJudge:
-    """Asks a judge what it has not been asked before, and keeps what it says."""
+    """Asks a judge once for each verdict, and keeps the verdicts in a file."""
 
     inner: Judge
     ledger: Ledger
 
     @property
     def name(self) -> str:
-        """The judge's own."""
+        """The judge's own name."""
         return self.inner.name
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """The kept verdict, or a new one."""
+        """Return the kept verdict, or ask the judge for one and keep it."""
         by, case = find(rubric), Case(question, answer, ground_truth)
         key = by.key(case, self.name)
         if key not in self.ledger.records:
@@ -64,23 +64,23 @@ class RememberedJudge:
 
 @dataclass(frozen=True)
 class StoredJudge:
-    """Says what a judge once said, and nothing else."""
+    """Returns the kept verdicts of a judge, and never asks one."""
 
     name: str
     ledger: Ledger
 
     def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Verdict:
-        """The kept verdict.
+        """Return the kept verdict.
 
         Raises:
-            DataError: there is none.
+            DataError: no verdict on this case is kept.
         """
         by, case = find(rubric), Case(question, answer, ground_truth)
         self.require(by, [case])
         return _verdict(self.ledger, by.key(case, self.name))
 
     def missing(self, by: Rubric, cases: Iterable[Case]) -> list[Case]:
-        """The cases that need a verdict and have none."""
+        """Return the cases that need a verdict and have none."""
         return [
             case for case in asked(by, cases) if by.key(case, self.name) not in self.ledger.records
         ]
@@ -103,7 +103,7 @@ class StoredJudge:
 
 
 def remember(judge: Judge, *, file: Path) -> RememberedJudge:
-    """The same judge, its verdicts kept in a file."""
+    """Return a judge that keeps the verdicts of `judge` in a file."""
     return RememberedJudge(judge, Ledger(file))
 
 
@@ -150,13 +150,13 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
     """The same task, its free answers graded by `judge`; its name and the rubric are recorded.
 
     Args:
-        task: One whose protocol names a rubric.
-        judge: Who grades.
-        file: Where verdicts are kept beside wherever the judge itself keeps them; it is first
-            opened when a verdict is needed.
+        task: A task whose protocol names a rubric.
+        judge: The judge that grades.
+        file: A file that keeps the verdicts, also those that the judge itself keeps elsewhere; it
+            is opened when the first verdict is needed.
 
     Raises:
-        UsageError: nothing of this task is judged.
+        UsageError: the task's protocol has no answers for a judge.
     """
     protocol, make = task.protocol, task.protocol.judged
     if protocol.rubric is None or make is None:
@@ -179,7 +179,7 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
 
 
 def unjudged(rubric: str) -> UsageError:
-    """What a protocol raises that meets a free answer and has no judge."""
+    """Return the error for a free answer under a protocol without a judge."""
     return UsageError(
         f"answers that are graded by the rubric {rubric}",
         expected="--judge SPEC",
@@ -190,19 +190,19 @@ def unjudged(rubric: str) -> UsageError:
 
 
 def verdicts_of(run: Run) -> StoredJudge | None:
-    """What the judge of a finished run said, if the run had a judge."""
+    """Return the kept verdicts of a finished run's judge; None if the run had no judge."""
     name = run.manifest["task"]["arguments"].get("judge")
     return None if name is None else StoredJudge(name, Ledger(run.folder / VERDICTS))
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedSource(TaskSource):
-    """A task with its judge, which processes are sent."""
+    """The source of a task and its judge, for sending to other processes."""
 
     judge: Judge | None = None
 
     def build(self) -> Task:
-        """The task."""
+        """Build the task, with its judge if it has one."""
         task = TaskSource.build(self)
         return task if self.judge is None else with_judge(task, self.judge)
 

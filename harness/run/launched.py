@@ -6,17 +6,17 @@ Every process runs the same command. The first leads: it holds the run folder's 
 manifest, scores. All of them predict, each its share of the plan's batches into a journal file of
 its own, so that results are those of one process. They meet in the run folder, which they share:
 
-    launch/hello.<rank>.json   a helper is there, with a number that nobody else draws
+    launch/hello.<rank>.json   a helper has started, with a random number that identifies it
     launch/go.json             the leader's answer: the attempt, the run, its own number and theirs
     launch/seen.<rank>.json    the helper has read it, with the leader's number
-    launch/alive.<rank>.json   it is at work, with another count every ten seconds
-    launch/stages.<rank>.json  what the stages of its share cost, with the leader's number
+    launch/alive.<rank>.json   the helper is at work, with another count every ten seconds
+    launch/stages.<rank>.json  the cost of its share's stages, with the leader's number
 
-Each process also tells in `--out` itself that it lives, before any model is loaded and until all
-tasks are done: who waits in a run's folder for one that loads its model, or is at work on another
-task, waits as long as that takes.
+Each process also writes signs of life into `--out` itself, from before any model is loaded until
+all tasks are done. So a process that waits in a run's folder for another one waits as long as that
+one loads its model or works on another task.
 
-    .launch/<launch>/alive.<rank>.json  it lives, with another count every ten seconds
+    .launch/<launch>/alive.<rank>.json  the process lives, with another count every ten seconds
 
 Each side goes on when it reads its own number from the other, so that what an earlier launch left
 behind is never mistaken for this one's. If one of them dies, the launcher ends the others; where it
@@ -49,7 +49,7 @@ from harness.types import FailureKind
 MEETING = "launch"
 LIVES = ".launch"
 SHARED = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID")
-"""Variables that are the same for the processes of a launch, and others for other launches."""
+"""Environment variables with equal values in one launch, and other values in other launches."""
 PATIENCE = 600.0  # seconds that one waits for another that has not been heard of
 BEAT = 10.0  # seconds between a helper's signs of life
 SILENCE = 300.0  # seconds without one, after which a helper is dead: shared folders show files late
@@ -59,17 +59,17 @@ LOOK = 0.2  # seconds between looks
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Which of how many processes this one is."""
+    """The rank of this process among the `size` processes of a launch."""
 
     rank: int
     size: int
     name: str = "launch"
-    """What sets it apart from others that write into the same folder."""
+    """A name that differs from those of other launches that write into the same folder."""
     lives: Path | None = None
-    """The folder in which the processes tell that they live; None: they do not."""
+    """The folder of the processes' signs of life; None: they write none."""
 
     def life(self, rank: int) -> bytes:
-        """What a process last told of its life; it lives if that changes."""
+        """Return the content of a process's last sign of life; it lives while this changes."""
         with suppress(OSError):  # it is not there, or is being replaced
             if self.lives is not None:
                 return (self.lives / f"alive.{rank}.json").read_bytes()
@@ -77,19 +77,19 @@ class Launch:
 
     @property
     def leads(self) -> bool:
-        """Whether it is the one that scores and shows."""
+        """Return True if this process scores and reports progress (rank 0)."""
         return self.rank == 0
 
     def owns(self, batch: Batch) -> bool:
-        """Whether a batch is of this process's share."""
+        """Return True if a batch is in this process's share."""
         return batch.index % self.size == self.rank
 
 
 def launched(environment: Mapping[str, str]) -> Launch | None:
-    """What the launcher's variables say; None if this process stands alone.
+    """Return the launch that a launcher's variables describe; None for a single process.
 
     Raises:
-        UsageError: they make no sense.
+        UsageError: WORLD_SIZE and RANK are not whole numbers, the second below the first.
     """
     size, rank = (
         environment.get(name, given) for name, given in (("WORLD_SIZE", "1"), ("RANK", "0"))
@@ -114,7 +114,7 @@ def own_gpu() -> None:
     launcher has bound one to each process, that stays.
 
     Raises:
-        UsageError: of several GPUs that are listed none is left for this process.
+        UsageError: several GPUs are listed, but fewer than this process's LOCAL_RANK needs.
     """
     seen, local = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("LOCAL_RANK", "")
     if not local.isdigit():
@@ -147,17 +147,17 @@ class Leader:
 
     @property
     def hello(self) -> Hello:
-        """What the model says of itself."""
+        """The greeting of this process's model; see `Hello`."""
         return self.here.hello
 
     def close(self) -> None:
-        """Nothing was started: the launcher ends the others."""
+        """Do nothing: the launcher ends the other processes."""
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict the own share; the others' outcomes come as their journals show them.
+        """Predict the own share, and yield the others' outcomes as their journals show them.
 
-        Those are without stages: what the others' stages cost comes at the end, in an outcome
-        without samples for each of them.
+        Those outcomes have no stages: the cost of the others' stages comes at the end, in an
+        outcome without samples for each process.
         """
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
@@ -191,7 +191,7 @@ class Leader:
             forget(path)
 
     def _answer(self, said: dict[str, Any]) -> None:
-        """Say go to every helper that has come since."""
+        """Write the answer that lets every helper begin that has started since the last one."""
         there = self.folder / MEETING
         numbers = [read_json(path)["number"] for path in sorted(there.glob("hello.*.json"))]
         answer = {
@@ -206,7 +206,7 @@ class Leader:
             said.update(answer)
 
     def _costs(self) -> Iterator[Outcome]:
-        """What the others' stages cost, as far as it is told in time: no score depends on it."""
+        """Yield the cost of the others' stages, as far as it is written within `LATE` seconds."""
         awaited = list(range(1, self.launch.size))
         latest = monotonic() + LATE
         while awaited:
@@ -221,7 +221,7 @@ class Leader:
                 sleep(LOOK)
 
     def _cost(self, rank: int) -> dict[str, Stage] | None:
-        """What a helper's stages cost; None if it has not said so, or nothing that can be read."""
+        """Read the cost of a helper's stages; None if it is missing or cannot be read."""
         with suppress(StoreError, KeyError, TypeError, ValueError, AttributeError):
             said = read_json(self.folder / MEETING / f"stages.{rank}.json")
             if said["leader"] == self.number:
@@ -229,7 +229,7 @@ class Leader:
         return None
 
     def _awaited(self, others: Iterable[int]) -> set[int]:
-        """Helpers that have batches to finish, or have not read the answer."""
+        """Return the ranks of helpers that have batches to finish, or have not read the answer."""
         ranks = range(1, self.launch.size)
         return {index % self.launch.size for index in others} | {
             rank for rank in ranks if not self._seen(rank)
@@ -241,10 +241,10 @@ class Leader:
 
 
 class _Signs:
-    """When each helper was last heard of.
+    """The time of each helper's last sign of life, by this process's clock.
 
-    A sign of life is that what it has written changes. Clocks of other machines are not asked, and
-    what an earlier launch has left is none.
+    A sign of life is a change in the files that a helper writes. Clocks of other machines are not
+    read, and files that an earlier launch left are no sign.
     """
 
     def __init__(self, launch: Launch, there: Path, seen: Callable[[int], bool]) -> None:
@@ -264,10 +264,10 @@ class _Signs:
         return written if self._seen(rank) else [*written, self._launch.life(rank)]
 
     def check(self, awaited: Iterable[int]) -> None:
-        """Look at what is new.
+        """Read the helpers' signs of life, at most once in `BEAT` seconds.
 
         Raises:
-            Unavailable: one that is awaited is not heard of.
+            Unavailable: an awaited helper has given no sign of life for too long.
         """
         now = monotonic()
         if now - self._looked < BEAT:
@@ -294,7 +294,7 @@ class _Signs:
 
 @contextmanager
 def living(launch: Launch, out: Path) -> Iterator[Launch]:
-    """Tell in `out` that this process lives, until the block ends; the launch that knows where."""
+    """Write signs of life into `out` until the block ends; yield the launch with their folder."""
     lives = out / LIVES / launch.name
     told = lives / f"alive.{launch.rank}.json"
     try:
@@ -309,7 +309,7 @@ def living(launch: Launch, out: Path) -> Iterator[Launch]:
 
 @contextmanager
 def _beating(path: Path) -> Iterator[None]:
-    """Tell that this process lives, until the block ends."""
+    """Write a sign of life to `path` every `BEAT` seconds until the block ends."""
     stop = threading.Event()
 
     def beat() -> None:
@@ -330,7 +330,7 @@ def _beating(path: Path) -> Iterator[None]:
 
 
 def _done(journal: Journal, attempt: int, others: dict[int, tuple[str, ...]]) -> Iterator[Outcome]:
-    """What the others' journals hold by now of their batches; it is no longer waited for."""
+    """Yield the others' newly journalled samples as outcomes, and remove those from `others`."""
     journal.refresh()
     for index, ids in list(others.items()):
         found = {one: journal.places[one] for one in ids if one in journal.places}
@@ -351,7 +351,7 @@ def meet(launch: Launch, folder: Path) -> dict[str, Any]:
     """Wait for the leader's answer, as a helper: `attempt`, and `run` (None: nothing is to do).
 
     Raises:
-        StoreError: none comes, and no sign that the leader lives.
+        StoreError: no answer and no sign of life of the leader comes for `PATIENCE` seconds.
     """
     own = secrets.token_hex(8)
     there = folder / MEETING
@@ -383,7 +383,7 @@ def meet(launch: Launch, folder: Path) -> dict[str, Any]:
 def share(
     launch: Launch, model: Model, folder: Path, *, attempt: int, batches: Iterable[Batch]
 ) -> None:
-    """Predict a helper's share, and tell the leader what its stages cost."""
+    """Predict a helper's share, and write the cost of its stages for the leader."""
     here = Here(model, folder, attempt, worker=launch.rank)
     stages: dict[str, Stage] = {}
     there = folder / MEETING

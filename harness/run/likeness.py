@@ -1,4 +1,4 @@
-"""Images that look alike, whatever they are called and however they were saved.
+"""Perceptual hashes, which find an image again under another name, size or compression.
 
 An image becomes 255 bits: which of its lowest spatial frequencies are above their median (the
 discrete cosine transform of a grey copy of 32 × 32 pixels; Zauner 2010 compares such hashes).
@@ -28,15 +28,16 @@ PLAIN = 4.0
 ALIKE = 24
 """Differing bits up to which two images are the same one. Of photographs that were squashed to
 840 × 840, halved, or saved at quality 30, at most 6 of the 255 bits differed; of other photographs
-110 or more, of frames of different films 94 or more. How long frames of one video stay the same
-image, its motion says: of six short films of 25 or 30 frames a second, half of all frames had
-become another after 0.04 s in the fastest and 1.2 s in the calmest."""
+110 or more, of frames of different films 94 or more. The time for which frames of a video stay the
+same image depends on its motion: in six short films of 25 or 30 frames a second, half of all frames
+had become another image after 0.04 s in the fastest and 1.2 s in the calmest."""
 KEPT, ASKED = 8, 32
-"""Equal parts of a video, between which its frames are looked at: of what is trained on, whose
-hashes are kept, and of what is compared with it. Places of the first are places of the second, and
-of a half or a quarter of the video. A cut to other ends is found if two frames happen to be close,
-which 31 make about four times as likely as 7 would. Of a film of a minute, 7 frames took 1.8 times
-as long to decode as one, and 31 a tenth longer than 7: keys lie further apart than they do."""
+"""Numbers of equal parts of a video between which its frames are hashed: for training samples, of
+which the hashes are kept, and for samples that are compared with them. Places of the first are
+places of the second, and of a half or a quarter of the video. A cut to other ends is found if two
+frames happen to be close, which 31 make about four times as likely as 7 would. For a film of a
+minute, 7 frames took 1.8 times as long to decode as one, and 31 a tenth longer than 7: key frames
+lie further apart than they do."""
 BYTES = FREQUENCIES * FREQUENCIES // 8
 TOGETHER = 1024  # samples whose hashes are asked for at once
 
@@ -46,7 +47,7 @@ WAVES = np.cos(
 
 
 def image_hash(image: Frame) -> str:
-    """The bits of an image as hexadecimal digits; empty for one that is too plain."""
+    """Return the bits of an image as 64 hexadecimal digits; empty for one that is too plain."""
     small = Image.fromarray(image).convert("L").resize((SIDE, SIDE), Image.Resampling.BOX)
     grey = np.asarray(small, dtype=np.float64)
     if grey.std() < PLAIN:
@@ -58,9 +59,10 @@ def image_hash(image: Frame) -> str:
 
 
 def between(frames: int, parts: int) -> tuple[int, ...]:
-    """Numbers of the frames between equal parts of a video; its beginning and end are none of them.
+    """Return the indices of the frames at the bounds between `parts` equal parts of a video.
 
-    Titles and fades to black stand there, and are alike in videos that have nothing else in common.
+    The beginning and the end are left out: titles and fades to black are alike in videos that have
+    nothing else in common.
 
     >>> between(100, 8), between(4, 8), between(1, 8)
     ((12, 25, 37, 50, 62, 75, 87), (0, 1, 2, 3), (0,))
@@ -69,9 +71,9 @@ def between(frames: int, parts: int) -> tuple[int, ...]:
 
 
 def media_hash(media: Media, parts: int = KEPT) -> tuple[str, ...]:
-    """The hashes of an image, or of frames of a video: each once, in order.
+    """Return the distinct hashes of an image, or of frames of a video, in order.
 
-    Without those that are too plain or cannot be decoded; a video's middle frame is among them.
+    Frames that are too plain or cannot be decoded have none; a video's middle frame is included.
     """
     found: dict[str, None] = {}
     for number in between(len(media), parts):
@@ -85,7 +87,7 @@ def media_hash(media: Media, parts: int = KEPT) -> tuple[str, ...]:
 def media_hashes(
     several: Iterable[tuple[str, tuple[Media, ...]]], parts: int = KEPT
 ) -> Iterator[tuple[str, ...]]:
-    """The hashes of samples' media, in order; media are decoded side by side.
+    """Yield the hashes of each sample's media, in order; media are decoded in parallel.
 
     Args:
         several: Each sample's group and media. A video that comes again in its group is not decoded
@@ -105,7 +107,7 @@ def media_hashes(
 
 
 class _Looking:
-    """Hashes media side by side, and a video once."""
+    """Hashes media in parallel, and each video once."""
 
     def __init__(self, parts: int) -> None:
         self._parts = parts
@@ -115,7 +117,7 @@ class _Looking:
         self._known: dict[Hashable, tuple[str, ...]] = {}
 
     def at(self, group: str, place: int, media: Media) -> Callable[[], tuple[str, ...]]:
-        """Begin with a medium of a sample; what is returned waits for the hashes."""
+        """Begin to hash a medium of a sample; return a function that waits for the hashes."""
         if not media.is_video:
             return self._pool.submit(media_hash, media, self._parts).result
         name = (group, place, *_shape(media))
@@ -126,17 +128,17 @@ class _Looking:
         return self._begun[name].result
 
     def settle(self) -> None:
-        """Keep of what was begun the hashes alone, which are small."""
+        """Wait for all that was begun, and keep its hashes alone, which are small."""
         self._known.update((name, one.result()) for name, one in self._begun.items())
         self._begun.clear()
 
     def close(self) -> None:
-        """Begin with nothing more, and wait for what is being decoded."""
+        """Cancel what has not begun, and wait for what is being decoded."""
         self._pool.shutdown(cancel_futures=True)
 
 
 def _shape(video: Media) -> tuple[Hashable, ...]:
-    """What differs between two videos, or two choices of frames, that are called the same."""
+    """Size, frames, first and last time and bytes, which tell apart videos of the same name."""
     times = video.times()
     try:
         weight = video.weight or video.id
@@ -146,7 +148,7 @@ def _shape(video: Media) -> tuple[Hashable, ...]:
 
 
 class Likeness:
-    """Images that are known, to ask whether another one is among them: 32 bytes for each."""
+    """A set of image hashes, 32 bytes each; it contains any hash within `ALIKE` bits of one."""
 
     def __init__(self, hashes: Iterable[str]) -> None:
         packed = bytearray()

@@ -1,4 +1,4 @@
-"""What is written before a run: everything that is needed to repeat it."""
+"""The manifest, written before a run: everything that is needed to repeat it."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -25,19 +25,19 @@ def manifest_of(
     device: str,
     data_root: str,
 ) -> dict[str, Any]:
-    """The content of manifest.json.
+    """Return the content of manifest.json.
 
     Args:
-        task: What is scored on.
-        task_spec: How it was asked for.
-        subset: The name of the part of its samples.
-        survey: What one pass over them told.
-        model: `spec`, `name` and `description` of what answers.
-        seed: Of sampling.
+        task: The task that is scored.
+        task_spec: The task's SPEC as typed.
+        subset: Name of the chosen part of its samples; None: all.
+        survey: Counts and hashes of those samples.
+        model: `spec`, `name` and `description` of the model.
+        seed: Seed of sampling.
         batch_size: Queries in a batch of the plan; None where nothing is predicted.
-        sort: Whether the plan puts queries of similar length together.
-        device: Where the model computes.
-        data_root: Where the benchmarks lie; recorded, and left out of the hash, as are deviations.
+        sort: True if the plan puts queries of similar length together.
+        device: The device that the model computes on.
+        data_root: Folder of the benchmarks; recorded, and left out of the hash, as are deviations.
     """
     data = {
         "fingerprint": survey.fingerprint,
@@ -77,7 +77,7 @@ def manifest_of(
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for a run to be resumed: all but where the code and the data lie.
+    """Return the part of a manifest that must be equal for a run to be resumed.
 
     The commit is recorded, not compared: between two attempts people commit their notes.
     Deviations follow from the rest.

@@ -1,9 +1,9 @@
-"""What a process holds in memory: peaks that are measured, and what is counted of its stages.
+"""Memory of a process: measured peaks, and counts of the samples and pixels in its stages.
 
-A process has no memory of one stage: stages share networks, caches and frames, and work side by
-side. So what a stage has to itself is counted (samples, and the pixels that belong to them, masks
-of most frames as run-lengths), and what is measured is said of the process. Only a model that has
-no stages has its GPU to itself while it works, and the peak is then of that work.
+The memory of one stage cannot be measured: stages share networks, caches and frames, and work at
+the same time. A stage's own part is therefore counted (samples, and bytes of their pixels, masks
+of most frames as run-lengths), and measured peaks are those of the process. Only a model without
+stages has its GPU to itself while it works; the GPU's peak is then that of this work.
 """
 
 import os
@@ -19,28 +19,28 @@ class Peak(NamedTuple):
     """The most bytes that one process held at once, since it began; 0: unknown, or none."""
 
     memory: int = 0
-    """Resident, of all that it did: networks, caches and images too."""
+    """Resident bytes of the whole process: networks, caches and images too."""
     gpu: int = 0
-    """In tensors, as torch counts them, on the GPU of those it uses that was fullest."""
+    """Bytes of tensors, as torch counts them, on the fullest of the GPUs that it uses."""
 
     def joined(self, other: "Peak") -> "Peak":
-        """The higher of each."""
+        """Return the higher one of each peak."""
         return Peak(max(self.memory, other.memory), max(self.gpu, other.gpu))
 
 
 @dataclass(slots=True)
 class Memory:
-    """What stages hold in this process; safe to use from several threads."""
+    """Counts of samples and bytes in this process's stages; safe to use from several threads."""
 
     _lock: Any = field(default_factory=threading.Lock)
     _now: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By stage: samples that are in it or wait for it, and bytes of their pixels."""
+    """By stage: number of samples that are in it or wait for it, and bytes of their pixels."""
     _most: dict[str, tuple[int, int]] = field(default_factory=dict)
     _gpu: int = 0
-    """The GPU's peak before the piece of work that has it to itself: torch forgets it then."""
+    """Bytes of the GPU's peak before the last `begin_alone`, which resets torch's own peak."""
 
     def enter(self, stage: str, pixels: int, *, samples: int = 1) -> None:
-        """Samples that `pixels` bytes of images and masks belong to come to a stage."""
+        """Add samples to a stage, with `pixels` bytes of images and masks of theirs."""
         with self._lock:
             held, bytes_ = self._now.get(stage, (0, 0))
             self._now[stage] = now = (held + samples, bytes_ + pixels)
@@ -48,22 +48,22 @@ class Memory:
             self._most[stage] = (max(most[0], now[0]), max(most[1], now[1]))
 
     def leave(self, stage: str, pixels: int, *, samples: int = 1) -> None:
-        """They go on."""
+        """Remove samples from a stage, with `pixels` bytes of images and masks of theirs."""
         with self._lock:
             held, bytes_ = self._now[stage]
             self._now[stage] = (held - samples, bytes_ - pixels)
 
     def most(self, stage: str) -> tuple[int, int]:
-        """The most samples that were in a stage at once, and the most bytes of their pixels."""
+        """Return the most samples that were in a stage at once, and the most bytes."""
         return self._most.get(stage, (0, 0))
 
     def begin_alone(self) -> None:
-        """What works now has the GPU to itself: until the next call, `gpu_peak` is of it."""
+        """Begin work that has the GPU to itself: until the next call, `gpu_peak` is its peak."""
         self._gpu = max(self._gpu, gpu_peak())
         begin_gpu_peak()
 
     def of_process(self) -> dict[str, Peak]:
-        """The peaks of this process, by what tells it from others."""
+        """Return the peaks of this process, by `pid@host`."""
         peak = Peak(memory_peak(), max(self._gpu, gpu_peak()))
         return {f"{os.getpid()}@{platform.node()}": peak}
 
@@ -93,7 +93,7 @@ def gpu_peak() -> int:
 
 
 def begin_gpu_peak() -> None:
-    """Let `gpu_peak` be of what comes now."""
+    """Reset the peak that `gpu_peak` returns."""
     cuda = _cuda()
     if cuda is not None:
         for one in range(cuda.device_count()):

@@ -1,23 +1,23 @@
-"""How a run is made, and who is told how far it is."""
+"""Settings of a run, and the interface that receives its progress."""
 
 from dataclasses import dataclass
 from typing import Protocol
 
 
 class Progress(Protocol):
-    """Is told how far a run is."""
+    """Receives the progress of a run."""
 
     def start(self, name: str, total: int, done: int) -> None:
-        """A task begins; `done` samples are already in the journal."""
+        """Begin a task of `total` samples; `done` of them are already in the journal."""
 
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
-        """A batch is finished."""
+        """Count newly finished samples, with those that failed and the running headline."""
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Show a message to the user."""
 
     def end(self) -> None:
-        """The task is scored."""
+        """End a task once it is scored."""
 
 
 class Silent:
@@ -38,14 +38,14 @@ class Silent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a run is made. Only `subset`, `seed` and `batch_size` can change a prediction."""
+    """Settings of a run. Only `subset`, `seed` and `batch_size` can change a prediction."""
 
     subset: str | None = None
     name: str | None = None
-    """What records and boards call the model; None: by its own name."""
+    """Name of the model in records and on boards; None: its own name."""
     seed: int = 0
     batch_size: int | None = None
-    """None: what the model likes."""
+    """Queries in a batch; None: as many as the model asks for."""
     workers: int = 1
     isolate: bool = False
     """Give the model decoded images in a process of its own, and no handle to any file."""
@@ -54,12 +54,12 @@ class Options:
     ray: str | None = None
     """The address of a Ray cluster whose actors are the workers; `local` begins one."""
     worker_gpus: float | None = None
-    """Of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one each where
-    the cluster has GPUs, or an equal share."""
+    """GPUs of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None: one each
+    where the cluster has GPUs, or an equal share."""
     worker_wait: float = 120.0
     """Seconds that an actor may wait for a machine with room for it."""
     retry_failed: bool = False
-    """Predict again what failed, whatever the reason. Lost samples are always tried again."""
+    """Predict failed samples again, whatever the reason. Lost ones are always predicted again."""
     allow_missing: bool = False
     """Go on with samples whose images are missing or damaged; they count as failed."""
     restart: bool = False
@@ -67,12 +67,12 @@ class Options:
     rescore: bool = False
     """Let a finished run's numbers be replaced, if the same predictions score otherwise now."""
     checked: bool = False
-    """The benchmark's files were looked at already, by `preflight`."""
+    """The benchmark's files have been checked already, by `preflight`."""
     data_root: str = ""
-    """Recorded, so that a board can find the images again."""
+    """The data root, recorded so that a board can find the images again."""
 
     @property
     def here(self) -> bool:
-        """Whether this process itself is the worker."""
+        """Return True if this process itself is the worker."""
         alone = self.workers == 1 and not self.isolate
         return alone and self.timeout is None and self.ray is None

@@ -1,4 +1,4 @@
-"""Which training made a checkpoint, as a run that evaluates it records it."""
+"""The training that made a checkpoint, as a run that evaluates the checkpoint records it."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +12,9 @@ from harness.trainer import CHECKPOINT
 
 MANIFEST = "manifest.json"
 INSIDE = "harness.json"
-"""What a training's manifest is called inside the checkpoint that it has made."""
+"""Name of a training's manifest inside the checkpoint that it has made."""
 TRAINING = "training.json"
-"""What is written beside a run's scores: which trainings made its model's checkpoints."""
+"""File beside a run's scores that lists the trainings of its model's checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +29,15 @@ class Origin:
     method: str
     """The trainer with its settings."""
     tasks: tuple[str, ...]
-    """What it was trained on."""
+    """SPECs of the tasks that it was trained on."""
     seed: int
     steps: int | None
-    """How many it took; None where the trainer does not count any."""
+    """Number of its training steps; None if the trainer counts none."""
     config_hash: str
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> "Origin":
-        """From the form of `dataclasses.asdict`; raise KeyError or TypeError if it is none."""
+        """Read the form of `dataclasses.asdict`; raise KeyError or TypeError for another one."""
         made = cls(**{**plain, "tasks": tuple(plain["tasks"])})
         texts = (made.name, made.folder, made.method, made.config_hash, *made.tasks)
         numbers = (made.seed, 0 if made.steps is None else made.steps)
@@ -49,11 +49,11 @@ class Origin:
 
 
 def origin_of(checkpoint: Path, *, run: Path) -> Origin | None:
-    """The training that made a checkpoint; None where no record of ours says so.
+    """Return the training that made a checkpoint; None if no training's manifest is found.
 
     Args:
         checkpoint: A training's folder, the checkpoint in it, or a copy of either.
-        run: The run folder that tells it.
+        run: The run folder; the training's folder is given relative to it.
     """
     folder = checkpoint.resolve()
     for path in (folder / CHECKPOINT / INSIDE, folder / INSIDE, folder / MANIFEST):
@@ -67,12 +67,12 @@ def origin_of(checkpoint: Path, *, run: Path) -> Origin | None:
 
 
 def write_origins(run: Path, checkpoints: Iterable[Path]) -> None:
-    """Keep beside a run's scores which trainings made its model's checkpoints, if ours did."""
+    """Write the trainings of a model's checkpoints beside a run's scores, if any are known."""
     _write(run, [one for folder in checkpoints if (one := origin_of(folder, run=run)) is not None])
 
 
 def copy_origins(run: Path, copy: Path) -> None:
-    """Keep the same in a copy of a run for others, without the way to folders of this machine."""
+    """Write the trainings of a run into its copy for others, without folders of this machine."""
     _write(copy, [replace(one, folder="") for one in read_origins(run)])
 
 
@@ -82,10 +82,10 @@ def _write(run: Path, origins: Sequence[Origin]) -> None:
 
 
 def read_origins(run: Path) -> tuple[Origin, ...]:
-    """What `write_origins` wrote; empty where it wrote nothing, as in runs of before.
+    """Read the trainings that `write_origins` wrote; empty if there is no such file.
 
     Raises:
-        StoreError: it is something else.
+        StoreError: the file has another content.
     """
     path = run / TRAINING
     if not path.is_file():
@@ -102,7 +102,7 @@ def read_origins(run: Path) -> tuple[Origin, ...]:
 
 
 def _manifest(path: Path) -> dict[str, Any] | None:
-    """A training's manifest; None where there is none, or something else."""
+    """Read a training's manifest; None if the file is missing or is none."""
     try:
         plain = read_json(path)
     except StoreError:  # missing, or of others, who may have files of these names

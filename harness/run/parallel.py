@@ -31,14 +31,14 @@ CHUNK = 8  # units that are sent together
 
 @dataclass(frozen=True, slots=True)
 class TaskSource:
-    """What a process needs to build a task for itself."""
+    """The SPECs and data root from which a process builds a task for itself."""
 
     spec: str
     data: Path
     metrics: tuple[str, ...] = ()
 
     def build(self) -> Task:
-        """The task."""
+        """Build the task, with the further metrics."""
         extras = [plugins.build("metrics", parse(one)) for one in self.metrics]
         return with_metrics(plugins.build("tasks", parse(self.spec), self.data), extras)
 
@@ -46,7 +46,7 @@ class TaskSource:
 def score_journal(
     source: TaskSource, run: Run, *, selection: Selection, processes: int
 ) -> Iterator[tuple[UnitScore, Tally]]:
-    """Every unit's score, in the task's order.
+    """Yield every unit's score and tally, in the task's order.
 
     Raises:
         StoreError: a prediction is missing, or a process died.

@@ -2,7 +2,7 @@
 
     batch ─▶ ask (language) ─▶ begin (segmentation) ─▶ finish (propagation) ─▶ journal
 
-A model that is `Staged` is asked for the next batch while the masks of the one before are made,
+A model that is `Staged` is asked for the next batch while the masks of the previous one are made,
 and the masks of one sample are carried through its video while the next sample is segmented. Each
 stage works on one thing at a time, but for a language stage that takes several batches at once, as
 a server does. At most `ahead` batches are on their way, and few samples are segmented and not
@@ -10,9 +10,9 @@ finished: as many as `Room` has room for, so that memory is bounded.
 
 Each sample is journalled when it is finished. Where a model answers by the sample, it is handed on
 as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks: what a
-kill can cost is those, and what the network has before it (`batch_size`).
+kill can cost is those, and the samples that the network works on (`batch_size`).
 
-What the network has answered was paid for: when the run ends early, the masks of those samples are
+Answers of the network are expensive: when the run ends early, the masks of those samples are
 finished and journalled first, and nothing else is begun; see `Predictor.finish`.
 
 No prediction depends on any of this: every stage is given what it would be given otherwise.
@@ -54,11 +54,11 @@ from harness.video.decoder import MAX_OPEN
 T = TypeVar("T")
 
 STAGES = 4
-"""Others that read videos at once: masks, their propagation, what is expected, tensors."""
+"""Readers of videos beside the decoders: segmentation, propagation, `expect`, tensors."""
 
 
 def decoders() -> int:
-    """Threads that decode what is shown next; a network on the CPU wants the other cores.
+    """Return the number of decoding threads; a network on the CPU needs the other cores.
 
     Every one of them has a video open, and none is closed for another's.
     """
@@ -69,7 +69,7 @@ def decoders() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Met:
-    """A batch that will be submitted, and is being decoded."""
+    """A batch that is being decoded and will be submitted."""
 
     batch: Batch
     parts: "Sequence[Future[None]]" = ()
@@ -77,7 +77,7 @@ class _Met:
 
 @dataclass(slots=True, eq=False)
 class UnderWay:
-    """A batch on its way, and what becomes of it."""
+    """A batch in work, with the cost of its stages and the future of its outcome."""
 
     batch: Batch
     done: "Future[Outcome]" = field(default_factory=Future)
@@ -85,7 +85,7 @@ class UnderWay:
     stages: dict[str, Stage] = field(default_factory=dict)
     whole: Outcome = field(init=False)
     left: int = 1
-    """Samples that are not journalled, and the asking itself."""
+    """Number of samples that are not journalled, plus 1 while the batch is being asked for."""
 
     def __post_init__(self) -> None:
         self.whole = Outcome(self.batch.index, tuple(one.id for one in self.batch.queries), 0.0)
@@ -96,11 +96,11 @@ class Predictor:
     """A model, its journal, and the threads that its stages work in.
 
     Args:
-        model: It need not be staged; then a batch is done when `submit` returns.
-        journal: Where records go.
+        model: The model; if it is not `Staged`, a batch is done when `submit` returns.
+        journal: Receives the records.
         inline: Ask for one batch at a time in the thread that submits it, which an interrupt can
             reach; else in a thread of its own.
-        told: Is told, from any thread, what was journalled of a batch that goes on.
+        told: Called, from any thread, with an outcome for each sample journalled of a batch.
     """
 
     model: Model
@@ -109,20 +109,20 @@ class Predictor:
     told: Callable[[Outcome], None] = lambda _: None
     prepared: bool = False
     _lock: Any = field(default_factory=threading.Lock)
-    """Held while the journal is written, and while it is decided that it is not any more."""
+    """Held while the journal is written, and while it is closed."""
     ending: bool = False
-    """No batch is begun, and the network is asked nothing."""
+    """True: no batch is begun any more, and the network is asked nothing."""
     closed: bool = False
-    """Nothing is journalled."""
+    """True: nothing is journalled any more."""
     _halted: bool = False
     _met: list[_Met] = field(default_factory=list)
-    """Prefetched, and not submitted yet."""
+    """Batches that are prefetched, and not submitted yet."""
     _asked_now: Batch | None = None
-    """What the network was given last, and is answering."""
+    """The batch that the network is answering; None if there is none."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
     _under_way: list[UnderWay] = field(default_factory=list)
     _ends: "set[Future[None]]" = field(default_factory=set)
-    """Of samples that were answered and are not journalled."""
+    """A future for each sample that was answered and is not journalled."""
     _fewer: Any = field(init=False)
     _room: Room = field(default_factory=Room)
     _memory: Memory = field(default_factory=Memory)
@@ -132,11 +132,11 @@ class Predictor:
 
     @property
     def ahead(self) -> int:
-        """How many batches may be on their way."""
+        """The number of batches that may be in work at once."""
         return batches_ahead(self.model)
 
     def prefetch(self, batch: Batch) -> None:
-        """Begin to decode in the background what the model looks at first in a batch."""
+        """Begin to decode in the background the frames that the model looks at first."""
         threads = decoders()
         self._met.append(
             _Met(
@@ -152,7 +152,7 @@ class Predictor:
         """Load what the model loads before its first prediction.
 
         Raises:
-            ModelError: the model has a `prepare` and that fails: no sample is to blame for it.
+            ModelError: the model's `prepare` fails: no sample is to blame for it.
         """
         if not self.prepared:
             with blamed(f"model {self.model.name}", ModelError):
@@ -162,7 +162,7 @@ class Predictor:
     def submit(self, batch: Batch) -> "Future[Outcome]":
         """Predict a batch, and append each of its samples to the journal when it is finished.
 
-        What ends the run is raised here or by the future's result.
+        An error that ends the run is raised here or by the future's result.
         """
         under_way = self.begin(batch)
         for waits in self.asked(under_way):
@@ -171,7 +171,7 @@ class Predictor:
         return under_way.done
 
     def begin(self, batch: Batch) -> UnderWay:
-        """Begin a batch, of which nothing is asked yet."""
+        """Begin a batch in the journal; the model is not asked yet."""
         self.prepare()
         if self.ending:
             raise CancelledError
@@ -185,8 +185,8 @@ class Predictor:
     def asked(self, under_way: UnderWay) -> Generator[bool, None, None]:
         """Ask for a batch in steps, between which the caller may do other things.
 
-        True: no more is asked for before a sample that was answered is finished, or `done` says
-        what has ended the run. Where threads ask, there are no steps.
+        A step yields True if no more is asked for before an answered sample is finished, or `done`
+        has the error that ended the run. Where threads ask, there are no steps.
         """
         batch, model = under_way.batch, self.model
         met = next((one for one in self._met if one.batch is batch), _Met(batch))
@@ -225,7 +225,7 @@ class Predictor:
             self.close()
 
     def close(self) -> None:
-        """Let go of what is not finished; nothing is journalled after this."""
+        """Drop what is not finished; nothing is journalled after this."""
         with self._lock:
             self.ending = self.closed = True
             dropped = list(self._under_way)
@@ -275,7 +275,7 @@ class Predictor:
         return self._came(under_way)
 
     def _came(self, under_way: UnderWay) -> Outcome:
-        """What became of a batch of which all is journalled."""
+        """Complete and return the outcome of a batch whose samples are all journalled."""
         whole = under_way.whole
         for name, stage in under_way.stages.items():
             stage.held(self._memory.most(name), self._memory.of_process())
@@ -286,7 +286,7 @@ class Predictor:
         return whole
 
     def _expect_decoded(self, met: _Met) -> None:
-        """Let a batch be expected once it is decoded: sooner, frames would be decoded twice."""
+        """Call `_expect` once a batch is decoded: sooner, frames would be decoded twice."""
         for part in met.parts:
             if not part.done():  # no thread waits for it: it may be cancelled
                 part.add_done_callback(lambda _: self._expect_decoded(met))
@@ -296,20 +296,20 @@ class Predictor:
                 self._in("expect", self._expect, met.batch)
 
     def _expect(self, batch: Batch) -> None:
-        """Let the model make ready what it begins the next batch with."""
+        """Let the model prepare its inputs for the next batch."""
         if self.ending or self._asked_now is batch or not isinstance(self.model, Staged):
             return
         with suppress(Exception):  # what is wrong shows when the model is asked
             self.model.expect(batch.queries)
 
     def _ask(self, model: Staged[Any], under_way: UnderWay, shown: int) -> None:
-        """Ask in a thread of its own."""
+        """Ask for a batch in a thread of the language stage."""
         for waits in self._asking(model, under_way, shown):
             if waits:
                 self._wait_for_room()
 
     def _asking(self, model: Staged[Any], under_way: UnderWay, shown: int) -> Iterator[bool]:
-        """Hand each sample on as it is answered, unless that comes after the end."""
+        """Ask for a batch, and hand each sample on as it is answered, unless the run ends."""
         batch, self._asked_now = under_way.batch, under_way.batch
         under_way.began = perf_counter()
         under_way.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
@@ -343,16 +343,16 @@ class Predictor:
             self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
 
     def _wait_for_room(self) -> None:
-        """Wait until fewer samples wait for their masks, or all is over."""
+        """Wait until fewer than `ANSWERED` samples await masks; raise CancelledError at the end."""
         with self._lock:
             self._fewer.wait_for(lambda: self.ending or len(self._ends) < ANSWERED)
             if self.ending:
                 raise CancelledError
 
     def _waited(self, model: Staged[Any]) -> float | None:
-        """Seconds that the network has waited for images, where one batch is asked for at once.
+        """Seconds that the network has waited for images; None if it takes several batches at once.
 
-        Of several at once it could not be told whose they are.
+        Seconds of several batches at once could not be attributed to one of them.
         """
         return model.waited if model.turns == 1 else None
 
@@ -383,7 +383,7 @@ class Predictor:
         response: Answered,
         end: "Future[None]",
     ) -> None:
-        """Begin a sample once there is room for it; its last stage makes room for another."""
+        """Segment a sample once there is room for it; its last stage makes room for another."""
         need = needed(model, query, response)
         self._room.enter(need)
         self._memory.enter(SEGMENTATION, need, samples=0)
@@ -400,7 +400,7 @@ class Predictor:
     def _begin(
         self, model: Staged[Any], under_way: UnderWay, query: Query, response: Answered
     ) -> Prediction | Callable[[], Prediction]:
-        """What is left to do; a Prediction: it failed."""
+        """Return the call that finishes a sample, or the Prediction of a sample that failed."""
         if self.closed:
             raise CancelledError
         if isinstance(response, Prediction):
@@ -464,7 +464,7 @@ class Predictor:
         self._leave(under_way)
 
     def _leave(self, under_way: UnderWay) -> None:
-        """A sample is journalled, or all are asked for."""
+        """Lower `left` by 1, and settle the batch's outcome when it is 0."""
         with self._lock:
             under_way.left -= 1
             last = under_way.left == 0
@@ -474,7 +474,7 @@ class Predictor:
     def _gone(
         self, under_way: UnderWay, end: "Future[None]", error: BaseException | None = None
     ) -> None:
-        """A sample that was answered is finished, or never will be."""
+        """Record that an answered sample is finished, or never will be because of `error`."""
         if error is not None:
             fail(under_way.done, error)
         with self._lock:
@@ -484,5 +484,5 @@ class Predictor:
 
 
 def batches_ahead(model: Model) -> int:
-    """How many batches of a model may be on their way: asked for, and waiting for their masks."""
+    """Return the number of a model's batches that may be in work: asked for, or awaiting masks."""
     return model.turns + 1 if isinstance(model, Staged) else 1

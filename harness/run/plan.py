@@ -1,4 +1,4 @@
-"""Which samples a run takes, and in which batches: decided by the task alone, not by workers."""
+"""The samples of a run and their batches, which the task alone decides, and not the workers."""
 
 import hashlib
 import re
@@ -32,10 +32,10 @@ class Selection:
 
     name: str | None
     units: frozenset[str] | None
-    """None: all."""
+    """Names of the chosen units; None: all."""
 
     def samples(self, task: Task) -> Iterator[Sample]:
-        """The chosen samples in the task's order."""
+        """Yield the chosen samples in the task's order."""
         chosen = self.units
         for sample in samples_of(task):
             if chosen is None or sample.unit in chosen:
@@ -43,7 +43,7 @@ class Selection:
 
 
 def samples_of(task: Task) -> Iterator[Sample]:
-    """All samples of a task; whatever goes wrong in its reader is an error that names it."""
+    """Yield all samples of a task; any exception of its reader becomes an error that names it."""
     with blamed(f"the samples of {task.name}, split {task.split}"):
         yield from task.samples()
 
@@ -78,7 +78,7 @@ def select(task: Task, name: str | None) -> Selection:
 
 
 def shortage(name: str | None, found: int) -> str | None:
-    """What a subset's name promises and the set does not hold, in words; None if it does.
+    """Describe the samples that a subset's name asks for and the set lacks; None if it has all.
 
     >>> shortage("first200", 3), shortage("seed0-200", 200), shortage(None, 3)
     ('3 samples of the 200 that first200 asks for: the set holds no more', None, None)
@@ -90,7 +90,7 @@ def shortage(name: str | None, found: int) -> str | None:
 
 
 def _listed(name: str) -> set[str]:
-    """The ids in a file, one a line."""
+    """Return the ids in a file, one a line."""
     try:
         wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def _listed(name: str) -> set[str]:
 
 
 def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
-    """Units drawn without replacement until they hold `count` samples."""
+    """Return units drawn without replacement until they hold `count` samples."""
     sizes = {
         unit: sum(1 for _ in members)
         for unit, members in groupby(sample.unit for sample in samples_of(task))
@@ -128,7 +128,7 @@ def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one pass over the samples tells, before any image is decoded."""
+    """Counts and hashes of a run's samples, from one pass in which no image is decoded."""
 
     n_total: int
     fingerprint: str
@@ -136,17 +136,17 @@ class Survey:
     images: str
     """A hash of every sample's group and its images' sizes in bytes.
 
-    Apart, because a damaged image that was mended does not make other data of a benchmark: a run
-    goes on with it, and says so. Boards and gates compare both.
+    Separate from `fingerprint`, because mending a damaged image does not change a benchmark's
+    data: a run goes on with it, and notes it. Boards and gates compare both.
     """
     ids: str
     """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
     forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
-    """How many samples ask for which forms of answer together."""
+    """Number of samples by the set of answer forms that they ask for."""
 
 
 def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
-    """Walk over the samples once.
+    """Walk over the samples once, and return their counts and hashes.
 
     Raises:
         DataError: an id occurs twice, a unit's samples do not follow each other, or there is
@@ -192,7 +192,7 @@ def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> 
 
 
 def hash_of_ids(ids: Iterable[str]) -> str:
-    """A hash of a set of ids, by which a choice of samples can be told from another."""
+    """Return a hash of a set of ids, which identifies a choice of samples."""
     whole = hashlib.blake2b(digest_size=16)
     for one in sorted(ids):
         whole.update(f"{one}\n".encode())
@@ -212,20 +212,20 @@ def _refuse_lost(task: Task, sample: Sample) -> None:
 
 
 def lost_image(query: Query) -> str | None:
-    """Why an image of the query cannot be read, if one cannot."""
+    """Return the fault of the query's first image that cannot be read; None if all can be."""
     return next((media.fault for media in query.media if media.fault), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Queries that are predicted together, whoever predicts them."""
+    """Queries that are predicted together, by any worker."""
 
     index: int
     queries: tuple[Query, ...]
     run: str = ""
     """The hash of the configuration that they are predicted with; kept with them in the journal."""
     kept: frozenset[str] = frozenset()
-    """Ids of queries whose predictions are in the journal: asked with the others, not written."""
+    """Ids of queries whose predictions are journalled: asked with the others, not written again."""
 
 
 def batches(samples: Iterable[Sample], *, size: int, sort: bool, run: str = "") -> Iterator[Batch]:

@@ -1,6 +1,6 @@
-"""Several workers that each hold the model: who gets which batch, and what if one dies.
+"""Several workers that each hold the model: they share the batches, and dead ones are replaced.
 
-A worker gets queries and is told nothing else: not the data root, not the targets. With `isolate`
+A worker gets queries and nothing else: neither the data root nor the targets. With `isolate`
 it is not even given handles to files: images arrive decoded, so that a process which may not
 read the data root, or a machine which does not have it, predicts the same.
 """
@@ -42,11 +42,11 @@ class Member(ABC):
     held: list[Batch] = field(default_factory=list)
     """Batches that it was given and has not finished; the first one is in work."""
     greeted: bool = False
-    """It has said what its model is; before that it is given nothing."""
+    """True once its greeting has been received; before that it is given no batch."""
     ready: bool = False
-    """It has loaded the model; the time that this takes is not held against it."""
+    """True once it has loaded the model; loading does not count towards the timeout."""
     since: float = 0.0
-    """When it was last heard of, or was given work after having none."""
+    """Time (`monotonic`) of its last message, or of its first batch after having none."""
 
     @abstractmethod
     def give(self, batch: Batch) -> None:
@@ -54,8 +54,8 @@ class Member(ABC):
 
     @abstractmethod
     def receive(self) -> Any:
-        """The next message, waiting for it: a Hello first, READY, then an Outcome a batch; None if
-        the worker is dead, and a HarnessError if that ends the run.
+        """Wait for the next message and return it: first a Hello, then READY, then an Outcome for
+        each batch; None if the worker is dead, and a HarnessError if that ends the run.
         """
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Member(ABC):
 
     @abstractmethod
     def ended(self) -> str:
-        """How a dead worker ended: `exit code 1`."""
+        """Return how a dead worker ended, such as `exit code 1`."""
 
 
 class Pool(ABC):
@@ -102,7 +102,7 @@ class Pool(ABC):
         self._ended: Counter[int] = Counter()
         """Workers that ended while they held a batch, by its index."""
         self._losses: Counter[int] = Counter()
-        """Those of them that held nothing else."""
+        """Those of them that held no other batch."""
         self._suspects: set[int] = set()
         """Batches that a worker held when it died."""
         self._unready = 0
@@ -129,7 +129,7 @@ class Pool(ABC):
 
     @abstractmethod
     def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
-        """Those that have a message, or are dead; waits for one, so long."""
+        """Return members with a message and dead ones, waiting up to `seconds` for the first."""
 
     def _next(self) -> Member:
         self._started += 1  # a replacement writes a journal file of its own
@@ -187,7 +187,7 @@ class Pool(ABC):
                     yield outcome
 
     def _left(self, held: Sequence[Batch], outcome: Outcome) -> Iterator[Batch]:
-        """What a worker has not finished after this."""
+        """Yield the batches, or the parts of them, that a worker has left after an outcome."""
         for batch in held:
             if batch.index != outcome.batch:
                 yield batch
@@ -198,14 +198,14 @@ class Pool(ABC):
         """Return what is left of a batch once these samples of it are journalled.
 
         A model that does not answer by the sample is asked for the whole batch again, since an
-        answer may hang on its neighbours; what is journalled stays as it is.
+        answer may depend on its neighbours; what is journalled stays as it is.
         """
         if not self.hello.by_sample:
             return replace(batch, kept=batch.kept.union(finished))
         return replace(batch, queries=tuple(q for q in batch.queries if q.id not in finished))
 
     def _free(self) -> Member | None:
-        """The worker with the least to do, if it takes more."""
+        """Return the worker that holds the fewest batches; None if none takes another."""
         trusted = [
             member
             for member in self._members
@@ -228,7 +228,7 @@ class Pool(ABC):
         member.give(message)
 
     def _heard(self) -> list[Member]:
-        """Workers that have something to say, are dead, or were silent for too long."""
+        """Return workers with a message and dead ones; kill those silent for over `timeout`."""
         busy = [member for member in self._members if member.held or not member.greeted]
         ready = self._wait(busy, 0.2)
         for member in busy:
@@ -275,7 +275,7 @@ class Pool(ABC):
         }
 
     def _welcome(self, member: Member) -> None:
-        """Hear what a replacement says first: it takes work from now on, or has not come to be."""
+        """Receive a replacement's greeting: it takes work, or is dropped if it failed."""
         try:
             greeting = self._greeting(member)
         except (Unplaced, Unready) as error:
@@ -309,7 +309,7 @@ class Pool(ABC):
         return Outcome(batch.index, ids, 0.0, failed=len(ids), crashed=len(ids))
 
     def _receive(self, member: Member) -> Any:
-        """The next message; None if the worker is dead."""
+        """Return the next message, None if the worker is dead; raise one that is an error."""
         message = member.receive()
         if isinstance(message, HarnessError):
             raise message
@@ -330,7 +330,7 @@ class Pool(ABC):
 
 
 def _another(what: str, first: Hello, other: Hello) -> ModelError:
-    """Why workers with these two models cannot work on one run."""
+    """Return the error for workers with two greetings, which cannot work on one run."""
     if first.device != other.device:
         return ModelError(
             what,
@@ -346,7 +346,7 @@ def _another(what: str, first: Hello, other: Hello) -> ModelError:
 
 
 def _discard(member: Member) -> None:
-    """End a worker at once that holds nothing, or nothing that is to be waited for."""
+    """End a worker at once, and drop the batches that it holds."""
     member.held.clear()
     try:
         member.kill()
@@ -355,9 +355,9 @@ def _discard(member: Member) -> None:
 
 
 def carried(batch: Batch) -> Batch:
-    """The same batch with images decoded, for a process that may not read files.
+    """Return a batch with decoded images, for a process that may not read files.
 
-    An image that cannot be decoded becomes one that says so, in the words of the error.
+    An image that cannot be decoded becomes a lost one, which has the error.
     """
     made: dict[int, Media] = {}  # queries of one video share it, also on the way
     queries = []

@@ -39,18 +39,18 @@ SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.INTERVAL: ("interval",),
     AnswerForm.TEXT: ("text",),
 }
-"""The fields of an answer that say something of a form."""
+"""The fields of an answer that hold each form."""
 
 
 class Appends(Protocol):
-    """Where records go: a journal's file, or what is sent to the process that writes one."""
+    """A receiver of records: a journal's file, or a buffer for the process that writes one."""
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one batch, or of a part of it; small enough to send between processes."""
+    """The result of predicting a batch or a part of it; small enough to send to a process."""
 
     batch: int
     samples: tuple[str, ...]
@@ -60,15 +60,15 @@ class Outcome:
     crashed: int = 0
     """Failures that were exceptions of the model."""
     halvings: int = 0
-    """How often a batch had to be cut in two to fit into memory."""
+    """Number of times that a batch was cut in two to fit into memory."""
     stages: Mapping[str, Stage] = field(default_factory=dict)
-    """By their names; empty if another process made the batch."""
+    """Cost of the model's stages by name; empty if another process made the batch."""
     whole: bool = True
-    """False: these samples of it are journalled, and it goes on."""
+    """False: these samples of the batch are journalled, and others of it are not yet."""
 
 
 def begin(batch: Batch) -> dict[str, Any]:
-    """The journal's record of a batch that is begun."""
+    """Return the journal's record of a batch that is begun."""
     return {"begin": batch.index, "run": batch.run}
 
 
@@ -87,7 +87,7 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
 
 
 def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
-    """The queries whose images are there, and failures for the others."""
+    """Return the queries whose images can be read, and failures for the others."""
     faults = {query.id: lost_image(query) for query in batch.queries}
     whole = [query for query in batch.queries if faults[query.id] is None]
     lost = [
@@ -99,7 +99,7 @@ def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
 
 
 def by_sample(model: Model) -> bool:
-    """Whether a model says what each query is answered by itself, as soon as it is."""
+    """Return True if a model returns each query's response by itself, as soon as it has it."""
     return isinstance(model, Staged) and model.by_sample
 
 
@@ -109,10 +109,10 @@ def responded(
     stage: Stage,
     ask: Callable[[Sequence[Query]], Any],
 ) -> Generator[tuple[Query, Any], None, None]:
-    """Each query with what it is answered, as it is said, or the Prediction that says why not.
+    """Yield each query with its response as it comes, or with the Prediction of its failure.
 
-    Where a model that answers by the sample raises, `ask` is given the queries that are left, and
-    finds out whose fault it is; see `contained`.
+    If a model that answers by the sample raises, `ask` is called with the queries that are left, to
+    find the query that causes it; see `contained`.
     """
     left = dict(enumerate(queries))
     if left and by_sample(model):
@@ -129,7 +129,7 @@ def responded(
 
 
 def predict(model: Model, queries: Sequence[Query], stage: Stage) -> list[Prediction]:
-    """One valid prediction a query, whatever the model does; see `contained`."""
+    """Return one valid prediction a query, whatever the model does; see `contained`."""
     return contained(model, queries, stage, lambda chosen: checked(chosen, model.predict(chosen)))
 
 
@@ -139,14 +139,13 @@ def contained(
     stage: Stage,
     call: Callable[[Sequence[Query]], Sequence[T]],
 ) -> list[T | Prediction]:
-    """What `call`, a part of the model, says of each query, whatever it raises.
+    """Call a part of the model; return a result for each query, a failed Prediction if it raises.
 
-    A batch that does not fit is halved. A mistake in what was typed (UsageError) or a missing
+    A batch that does not fit is halved. A mistake in the command (UsageError) or a missing
     package ends the run; a damaged file (of images, or of stored predictions) and a server that
     does not answer are infrastructure failures of their sample; any other exception is a model
     failure of the sample that causes it. That one is found by trying the model's own batches, of
-    `batch_size`, if there are several, and then halves of those that raise, down to one query. Of
-    a failure the prediction that says so is returned.
+    `batch_size`, if there are several, and then halves of those that raise, down to one query.
     """
     try:
         return [*call(queries)]
@@ -173,23 +172,23 @@ def _halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
 
 
 def _pieces(queries: Sequence[Query], most: int) -> list[Sequence[Query]]:
-    """Parts of at most so many; if they are no more than that, of one each.
+    """Split queries into parts of at most `most`, or into single ones if they are no more.
 
-    So is asked for what a server left unanswered: it is no query's fault, and halves would be asked
-    for in vain as well.
+    This is for queries that a server left unanswered: no query is at fault, and halves would be
+    asked for in vain as well.
     """
     size = max(1, most) if len(queries) > most else 1
     return [queries[start : start + size] for start in range(0, len(queries), size)]
 
 
 def _too_large(error: BaseException) -> bool:
-    """Whether memory ran out; torch's error is known by its name, for torch is not imported."""
+    """Return True if memory ran out; torch's error is known by name, as torch is not imported."""
     known = isinstance(error, (OutOfMemory, MemoryError))
     return known or type(error).__name__ == "OutOfMemoryError"
 
 
 def _contained(query: Query, error: BaseException, stage: Stage) -> Prediction:
-    """The failure of the one sample that an exception came with."""
+    """Return the failure of the one sample that raised an exception."""
     if _too_large(error):
         return failed(query, FailureKind.INFRASTRUCTURE, f"does not fit: {error}")
     if isinstance(error, (DataError, Unavailable)) and not isinstance(error, MaskError):
@@ -199,7 +198,7 @@ def _contained(query: Query, error: BaseException, stage: Stage) -> Prediction:
 
 
 def checked(queries: Sequence[Query], predictions: Sequence[Prediction]) -> list[Prediction]:
-    """The predictions, those that are not answers of the right size replaced by failures."""
+    """Return the predictions; those with answers that do not fit their queries become failures."""
     if len(predictions) != len(queries):
         raise ValueError(f"{len(predictions)} predictions for {len(queries)} queries")
     return [_checked(*pair) for pair in zip(queries, predictions, strict=True)]
@@ -220,7 +219,7 @@ def _checked(query: Query, prediction: Prediction) -> Prediction:
 
 
 def fault_of(query: Query, answer: Answer) -> str | None:
-    """Why an answer cannot be one to this query: its sizes, its frames, its numbers."""
+    """Return why an answer does not fit a query (sizes, frames, numbers); None if it does."""
     if not (
         answer.no_target or any(getattr(answer, name) is not None for name in SAYS[query.form])
     ):

@@ -1,7 +1,7 @@
 """Images of the batches to come, decoded before a model looks at them, up to a number of bytes.
 
-A model says which frames it looks at first (`looks_at`): of a long video those are few. Of one
-that does not say so, all are. What they are decoded into is the cache that all readers share.
+A model names the frames that it looks at first (`looks_at`): of a long video those are few; by
+default they are all. They are decoded into the cache that all readers share.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,10 +14,10 @@ from harness.run.plan import Batch
 from harness.types import AnswerForm, Query
 
 PREFETCH_BYTES = CACHE.max_bytes // 4
-"""Of the pixels of one batch; what does not fit is decoded as it is used."""
+"""Bytes of one batch's pixels that are decoded ahead; the others are decoded as they are used."""
 
 EVERY_FRAME = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
-"""Forms whose answers say something of every frame of the first medium."""
+"""Forms whose answers cover every frame of the first medium."""
 
 
 RUNS_A_FRAME, RUNS_A_COLUMN = 512, 16
@@ -36,14 +36,14 @@ class Part(NamedTuple):
     media: Media
     frames: Sequence[int]
     divisible: bool
-    """Some of them are of use without the others."""
+    """True: some of the frames are of use without the others."""
 
 
 def looks(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
-    """The media of a query, each with the frames that the model looks at first.
+    """Return the media of a query, each with the frames that the model looks at first.
 
-    A `looks_at` that raises, or names what is not there, is as one that names nothing: what is
-    wrong shows when the model is asked.
+    If `looks_at` raises, none are returned, and frames that do not exist are left out: the error
+    shows when the model is asked.
     """
     try:
         return [
@@ -55,10 +55,10 @@ def looks(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
 
 
 def parts(model: Model, batch: Batch) -> Iterator[Part]:
-    """What is decoded ahead of a batch: what the model looks at first, then what is left of tracks.
+    """Yield the parts to decode ahead: frames that the model looks at first, then those of tracks.
 
-    No more than `PREFETCH_BYTES` of pixels. A medium of which all is needed is decoded whole or
-    not at all: a model that goes through a long video would meet its end, decoded in vain.
+    They have no more than `PREFETCH_BYTES` of pixels. A medium that is needed whole is decoded
+    whole or not at all: a model that goes through a long video would meet its end, decoded in vain.
     """
     return _fitting(_wanted(model, batch.queries), PREFETCH_BYTES)
 
@@ -114,7 +114,7 @@ def _wanted(model: Model, queries: Sequence[Query]) -> Iterator[Part]:
 
 
 def _fitting(wanted: Iterable[Part], most: int) -> Iterator[Part]:
-    """As much of it as fits into `most` bytes, the first parts first."""
+    """Yield the parts that fit into `most` bytes of pixels, the first parts first."""
     for part in wanted:
         room = most // _image(part.media)
         frames = part.frames[:room] if part.divisible or len(part.frames) <= room else ()

@@ -1,4 +1,4 @@
-"""Before a run: are the benchmark's files there, and does an earlier run give way?"""
+"""Steps before a run: check the benchmark's files, and set an earlier run aside."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -19,13 +19,13 @@ PROBLEMS_SHOWN = 10
 
 
 def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> Task:
-    """Look at every file of the benchmark before any work is done.
+    """Check every file of the benchmark before any work is done; faults are noted if allowed.
 
     Returns:
         The task, whose samples are not parsed again.
 
     Raises:
-        DataError: something is wrong; all of it is listed.
+        DataError: files are missing or damaged, unless `allow_missing`; the first are listed.
     """
     task = read_once(task)
     problems = _problems(task)
@@ -77,7 +77,7 @@ class _Walk:
 
 
 def set_aside(folder: Path) -> None:
-    """Rename an earlier run, so that nothing is lost."""
+    """Rename an earlier run's folder to `<name>.old<number>`, so that nothing is lost."""
     if not folder.exists():
         return
     number = 1

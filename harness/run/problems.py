@@ -9,7 +9,7 @@ from harness.task import Problem, Task
 
 
 def told(path: str, message: str) -> str:
-    """A problem in one line, which names its place once.
+    """Return a problem in one line, which names its path once.
 
     >>> told("a.png", "is missing"), told("a.json", "file a.json: expected JSON")
     ('a.png: is missing', 'file a.json: expected JSON')
@@ -18,13 +18,13 @@ def told(path: str, message: str) -> str:
 
 
 def undecodable(task: Task, *, every: bool = False) -> Iterator[Problem]:
-    """Videos that have a header and no frames, found by decoding the first and the last of each.
+    """Yield videos that have a header and no frames, by decoding each one's first and last.
 
-    Samples of one group share their media, which are decoded once. What is lost already is left
-    to the task's own check.
+    Samples of one group share their media, which are decoded once. Media that are known
+    to be lost are left to the task's own check.
 
     Args:
-        task: Whose samples' media are looked at.
+        task: The task whose media are decoded.
         every: Decode all frames, also of images.
     """
     seen: set[tuple[str, int]] = set()

@@ -46,7 +46,7 @@ class Process(Member):
             self.pipe.send(batch)
 
     def receive(self) -> Any:
-        """The next message; None if the process is dead."""
+        """Wait for the next message and return it; None if the process is dead."""
         try:
             return self.pipe.recv()
         except (EOFError, OSError):
@@ -54,21 +54,21 @@ class Process(Member):
             return None
 
     def kill(self) -> None:
-        """Kill it: its end of the pipe closes."""
+        """Kill the process: its end of the pipe closes."""
         self.process.kill()
 
     def close(self) -> None:
-        """Close the pipe, at which it ends, and wait."""
+        """Close the pipe, at which the process ends, and wait for that."""
         self.hang_up()
         self.wait_until(monotonic() + LEAVE)
 
     def hang_up(self) -> None:
-        """Close the pipe: it finishes what it has answered, and ends."""
+        """Close the pipe: the process finishes its answered samples, and ends."""
         with suppress(OSError):
             self.pipe.close()
 
     def wait_until(self, moment: float) -> None:
-        """Wait for its end, and kill it if that has not come by then, or at an interrupt."""
+        """Wait for the process to end; kill it if it has not by `moment`, or at an interrupt."""
         try:
             self.process.join(max(0.0, moment - monotonic()))
         finally:
@@ -76,7 +76,7 @@ class Process(Member):
                 self.process.kill()
 
     def ended(self) -> str:
-        """Its exit code."""
+        """Return the exit code, such as `exit code 1`."""
         return f"exit code {self.process.exitcode}"
 
 
@@ -172,7 +172,7 @@ def serve(
     isolate: bool,
     parent: int,
 ) -> None:
-    """The main function of a worker process."""
+    """Run a worker process: build the model, and predict the batches that the pipe brings."""
     _die_with(parent)
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides what an interrupt means
         signal.signal(number, signal.SIG_IGN)
@@ -196,7 +196,7 @@ def serve(
 
 @contextmanager
 def _empty_folder() -> Iterator[str]:
-    """A folder of the process's own, left behind if model code gave up the right to remove it."""
+    """Make an empty folder, left behind if model code gave up the right to remove it."""
     folder = tempfile.mkdtemp()
     Path(folder).chmod(0o755)  # to be entered after that as well
     try:
@@ -234,7 +234,7 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
 def _tell(
     pipe: Connection, news: "SimpleQueue[Outcome | Future[Outcome] | None]", predictor: Predictor
 ) -> None:
-    """Send what became of batches; nothing once the worker ends, whose own error says why."""
+    """Send outcomes to the parent; none once the worker ends, whose own error gives the reason."""
     while (one := news.get()) is not None:
         with suppress(OSError):  # the parent is gone, which is found where it is listened to
             if not predictor.ending:

@@ -1,4 +1,4 @@
-"""What is there of a run already: whether it is this run, what is left of it, and its numbers."""
+"""Resumption of a run: its manifest compared, its unfinished batches, its numbers refused."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,19 +18,20 @@ from harness.store.journal import Journal, Place
 from harness.types import FailureKind
 
 NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
-"""Of a manifest, what may differ in a run that goes on."""
+"""Fields of a manifest that may differ in a run that is resumed."""
 
 
 def begin_or_resume(
     folder: Path, manifest: dict[str, Any], progress: Progress
 ) -> dict[str, Any] | None:
-    """Write the manifest of a new run, or hold it against that of the run in `folder`.
+    """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
     Images and commits may differ: that is recorded. A finished run keeps its manifest, which is
-    under its checksums, until it is finished anew: returned is what `finish` has to write then.
+    under its checksums, until it is finished anew: the manifest that `finish` has to write then is
+    returned, and None otherwise.
 
     Raises:
-        ResumeMismatch: the run was begun with something else.
+        ResumeMismatch: the run was begun with another configuration.
     """
     path = folder / MANIFEST
     if not path.exists():
@@ -64,23 +65,23 @@ def begin_or_resume(
 
 
 def _stored(plain: dict[str, Any]) -> dict[str, Any]:
-    """Plain data as it is read again."""
+    """Return plain data as it is read again from JSON."""
     return dict(json.loads(json.dumps(plain)))
 
 
 def unfinished(
     plan: Iterable[Batch], places: Mapping[str, Place], *, retry_failed: bool, by_sample: bool
 ) -> Iterator[Batch]:
-    """What is left of the plan's batches.
+    """Yield the plan's batches that have unfinished samples.
 
     A batch is done again whole, because what a network computes for one of its samples may
-    depend, in the last bits, on the others. Of a model that answers by the sample only what is
-    missing is done again: there a batch is many times what the network has before it at once.
+    depend, in the last bits, on the others. For a model that answers by the sample only the
+    missing samples are done again: there a batch is many times what the network takes at once.
 
     Args:
         plan: All batches of the run.
-        places: What its journal has, by query.
-        retry_failed: What failed is not finished. What was lost never is.
+        places: The journal's entry of each prediction, by query id.
+        retry_failed: Failed samples count as unfinished. Lost ones always do.
         by_sample: The model answers by the sample.
     """
     for batch in plan:
@@ -94,7 +95,7 @@ def unfinished(
 
 
 def is_done(place: Place | None, *, retry_failed: bool) -> bool:
-    """Whether a sample is finished: what was lost to the infrastructure never is."""
+    """Return True if a sample is finished: one that was lost to the infrastructure never is."""
     if place is None or place.failure == FailureKind.INFRASTRUCTURE:
         return False
     return place.failure is None or not retry_failed
@@ -103,10 +104,10 @@ def is_done(place: Place | None, *, retry_failed: bool) -> bool:
 def refuse_other_numbers(
     folder: Path, results: dict[str, Any], *, rescore: bool, progress: Progress
 ) -> None:
-    """Raise ResumeMismatch if a finished run's predictions score otherwise, or are other ones.
+    """Raise ResumeMismatch if a finished run's predictions or their scores have changed.
 
-    The code that scores has changed then, --metrics, or the journal: nobody should learn of it by
-    chance. `rescore` is for who knows. Records that cannot be read do not count.
+    The scoring code, --metrics or the journal has changed then, which must not go unnoticed. With
+    `rescore` nothing is raised. Records that cannot be read are noted and written again.
     """
     try:
         stored = Run(folder).results

@@ -1,8 +1,8 @@
 """Room in memory for samples on their way through the stages that make masks.
 
-Masks are a byte a pixel of one frame and run-lengths of the others, and there is a track of them an
-object: of an hour of video with many objects that is still much. So samples are let in by the bytes
-of their masks as well as by their number.
+Each object has a track of masks: a byte a pixel for one frame, and run-lengths for the others. For
+an hour of video with many objects these still take much memory, so samples are admitted by the
+bytes of their masks as well as by their number.
 """
 
 import threading
@@ -14,21 +14,21 @@ from harness.run.prefetch import masked_pixels
 from harness.types import Prediction, Query
 
 BEGUN = 4
-"""Samples, of all batches together, that may be segmented and not finished: each of them holds its
-images and masks."""
+"""Number of samples, of all batches together, that may be segmented and not finished: each of them
+holds its images and masks."""
 ANSWERED = 16
-"""Samples that may be answered and not finished, of a model that answers by the sample: while so
-many wait for their masks, no more are asked for."""
+"""Number of samples that may be answered and not finished, for a model that answers by the sample:
+while so many wait for their masks, no more are asked for."""
 MASK_BYTES = 2 << 30
-"""Of the images and masks of those samples together, unless one alone needs more."""
+"""Bytes of the images and masks of the begun samples together, unless one alone needs more."""
 
 
 @dataclass(slots=True)
 class Room:
-    """Held by each sample from its segmentation to its end; safe to use from several threads.
+    """A bound on samples between segmentation and their end; safe to use from several threads.
 
-    One sample finds room always, however large it is: none is left out, and none waits for ever.
-    Samples come in in the order in which they are brought by one thread.
+    One sample always finds room, however large it is: none is left out, and none waits for ever.
+    Samples of one thread enter in the order in which it brings them.
     """
 
     samples: int = BEGUN
@@ -39,21 +39,21 @@ class Room:
     _changed: Any = field(default_factory=threading.Condition)
 
     def enter(self, need: int) -> None:
-        """Wait until there is room for a sample of `need` bytes, or all is over."""
+        """Wait until there is room for a sample of `need` bytes, or `close` is called."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._fits(need))
             self._held += 1
             self._taken += need
 
     def leave(self, need: int) -> None:
-        """A sample that was let in is done with."""
+        """Free the room of a finished sample of `need` bytes."""
         with self._changed:
             self._held -= 1
             self._taken -= need
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits in `enter`, now and later."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -64,9 +64,10 @@ class Room:
 
 
 def needed(model: Staged[Any], query: Query, response: Any) -> int:
-    """Bytes of the image and the masks that are made of a response, as far as that is known.
+    """Bytes of the image and the masks that are made from a response, as far as they are known.
 
-    An `objects` that raises is as none: what is wrong shows when the sample is begun.
+    If the model's `objects` raises, their number counts as unknown: the error shows when the sample
+    is begun.
     """
     if isinstance(response, Prediction):  # it says why there is no response
         return 0

@@ -33,13 +33,13 @@ from harness.task import Task
 from harness.types import Failure, FailureKind, Prediction, Sample
 
 Tree: TypeAlias = Callable[..., Iterator[Prediction]]
-"""From a folder, samples and `allow_extra` to the prediction for each sample."""
+"""Maps a folder, samples and `allow_extra` to the prediction for each sample."""
 SHOWN = 3  # entries of no sample that are named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Predictions from elsewhere, and how they are to be read."""
+    """Predictions from elsewhere, and the settings that they are read with."""
 
     path: Path
     name: str
@@ -51,19 +51,19 @@ class Submission:
     allow_extra: bool = False
     """Accept ids that the task does not have, instead of refusing the file."""
     allow_missing: bool = False
-    """Go on where images are missing: what is said about them in words is scored all the same."""
+    """Go on where images are missing: answers in words about them are scored all the same."""
     data_root: str = ""
     format: str = "jsonl"
-    """Of the file: a name in `harness.formats`, or what `tree` is called."""
+    """Name of the file's format in `harness.formats`, or name of the format that `tree` reads."""
     threshold: float | None = None
-    """Above which a probability is foreground, for the record; None: the format has none."""
+    """Probability above which a pixel is foreground, for the record; None: the format has none."""
     tree: Tree | None = None
     """Reads a folder of predictions; None: it is a file of `format`."""
     run: Run | None = None
     """The run whose responses are read again by `reader`; its folder is `path`."""
 
     def deviations(self, task: Task) -> list[Deviation]:
-        """In what responses are read otherwise than the paper of the reader's method reads them."""
+        """Return deviations of the reader from the paper of its method; none without a reader."""
         if self.reader is None:
             return []
         return deviations(self.reader_spec, self.reader.describe(), task.forms, task.name)
@@ -75,10 +75,10 @@ def score_file(
     """Score a predictions file; a sample without a line is a failed sample.
 
     Args:
-        task: What to score on.
-        submission: The file, and what reads it.
-        folder: Where to leave a run folder that boards can use; None: nowhere.
-        task_spec: How the task was asked for, for the record.
+        task: The task to score.
+        submission: The file, and the settings that it is read with.
+        folder: Run folder to write, which boards can use; None: none is written.
+        task_spec: The task's SPEC as typed, for the record.
 
     Returns:
         The content of results.json.
@@ -128,7 +128,7 @@ def _selected(task: Task, submission: Submission) -> Selection:
 def _matched(
     task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
 ) -> Matched:
-    """What a file says of which sample; raises DataError if it is of another benchmark."""
+    """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
     asked = {sample.id for sample in samples()}
     matched = read_format(submission.format, submission.path, samples_of(task), asked)
     if not matched.rows and not matched.unmatched:
@@ -150,7 +150,7 @@ def _matched(
 def _answered(
     submission: Submission, samples: Callable[[], Iterator[Sample]], matched: Matched | None
 ) -> Iterator[tuple[Sequence[Sample], Sequence[Prediction]]]:
-    """Each unit, and the predictions for its samples."""
+    """Yield each unit, and the predictions for its samples."""
     if matched is not None:
         for unit in units(samples()):
             yield unit, [_prediction(one, matched.rows.get(one.id), submission) for one in unit]
@@ -226,7 +226,7 @@ def _manifest(
 
 
 def _content(path: Path) -> str:
-    """A hash of a file, of a run's journal, or of all files in a folder with their names."""
+    """Return a hash of a file, of a run's journal, or of all files in a folder with their names."""
     if path.is_file():
         return _hash(path)
     whole = hashlib.blake2b(digest_size=16)
@@ -245,8 +245,9 @@ def _hash(path: Path) -> str:
 def _run_folder(folder: Path) -> Iterator[Writer]:
     """Open the journal of a new run folder, which has no manifest yet.
 
-    What a call left that was killed before its manifest goes: it may be of another file. If the
-    block fails, all that it wrote is taken away, and the folder too if nothing else is there.
+    Files of an earlier call that was killed before its manifest are deleted: they may be of another
+    file. If the block fails, all that it wrote is deleted, and the folder too if nothing else is in
+    it.
     """
     if (folder / MANIFEST).exists():
         raise StoreError(
@@ -274,14 +275,14 @@ def _run_folder(folder: Path) -> Iterator[Writer]:
 
 
 def _clear(folder: Path) -> None:
-    """Delete what a run without a manifest left in a folder; no other file goes."""
+    """Delete what a run without a manifest left in a folder, and no other file."""
     journals = [*files(folder)]
     for path in [*journals, *(folder / name for name in (RESULTS, SCORES, CHECKSUMS) if journals)]:
         path.unlink(missing_ok=True)
 
 
 def _appending(journal: Writer, run: str) -> Callable[[Sequence[Prediction]], None]:
-    """What appends the predictions of a unit, a batch of their own, to a journal."""
+    """Return a function that appends a unit's predictions to a journal as their own batch."""
     batches = count()
 
     def append(predictions: Sequence[Prediction]) -> None:
@@ -305,7 +306,7 @@ def rescore(
     """Score a run again from its journal, without the model.
 
     Returns:
-        The new results, and in what they differ from the stored ones.
+        The new results, and their differences from the stored ones, one a line.
     """
     task = read_once(source.build())
     selection = _selection(task, run)
@@ -323,11 +324,11 @@ def rescore(
 
 
 def _selection(task: Task, run: Run) -> Selection:
-    """The run's samples among a task's, if the task's data is the run's.
+    """Select a run's samples of a task, if the task's data is the run's.
 
     Raises:
-        StoreError: the task is another one by now.
-        DataError: the data is other data.
+        StoreError: the task's name, version, split or protocol is not the run's.
+        DataError: the data has another fingerprint than the run's.
     """
     recorded, subset = run.manifest["task"], run.manifest["subset"]
     now = (task.name, task.version, task.split, task.protocol.name)
@@ -353,5 +354,5 @@ def _selection(task: Task, run: Run) -> Selection:
 
 
 def selected(task: Task, run: Run) -> Iterator[Sequence[Sample]]:
-    """The units that a run was made on; raises like `rescore`."""
+    """Return the units that a run was made on; raise as `rescore` does."""
     return units(_selection(task, run).samples(task))

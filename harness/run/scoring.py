@@ -55,7 +55,7 @@ class Scorer:
         self.usage.update(counted.usage)
 
     def headline(self) -> float | None:
-        """The headline metric over what is scored so far; None if only a corpus has one."""
+        """Return the headline metric over the scored units; None if only a corpus has one."""
         protocol = self.task.protocol
         parts = (protocol.headline, *protocol.metric(protocol.headline).of)
         if any(protocol.metric(name).corpus is not None for name in parts):
@@ -64,7 +64,7 @@ class Scorer:
             return values(self.task, self.done)[protocol.headline]
 
     def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """The content of results.json."""
+        """Return the content of results.json."""
         task, done = self.task, self.done
         with blamed(f"the metrics of {task.name}"):
             ceiling = task.protocol.ceiling.over(self.samples)
@@ -74,14 +74,14 @@ class Scorer:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What some predictions cost, and how many samples have no answer, by kind."""
+    """Usage of some predictions, and the number of samples without an answer, by kind."""
 
     failures: Counter[str]
     usage: Counter[str]
 
 
 def unanswered(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
-    """Why a sample has no answer, by the rule that makes the task's number; None if it has one.
+    """Return why a sample has no answer, by the rule of the task's number; None if it has one.
 
     A response that the model's parser could not read is an answer where the protocol reads it, and
     one that no rule of the protocol reads is none, whatever the parser made of it. Where the ground

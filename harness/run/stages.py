@@ -1,4 +1,4 @@
-"""What the stages of a model cost: seconds, what is in them at once, peaks of memory."""
+"""Cost of a model's stages: seconds, samples and bytes in them at once, peaks of memory."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,12 @@ WHOLE = "model"
 
 @dataclass(slots=True)
 class Stage:
-    """What one stage of a model did with a batch, or with many."""
+    """Cost of one stage of a model, over one batch or many."""
 
     seconds: float = 0.0
     waited: float | None = None
-    """Seconds of those in which the network stood still for images, as far as it is known; None:
-    it is known of none."""
+    """Seconds of those in which the network stood still for images, as far as they are known;
+    None: they are known for no batch."""
     samples: int = 0
     """The most samples that were in it or waited for it at once, in one process."""
     pixels: int = 0
@@ -30,24 +30,24 @@ class Stage:
     crashed: int = 0
     """Failures that were exceptions of the model."""
     halvings: int = 0
-    """How often a batch had to be cut in two to fit into memory."""
+    """Number of times that a batch was cut in two to fit into memory."""
     processes: dict[int, float] = field(default_factory=dict)
     """The seconds of each process of a launch, by its rank; empty if there was no launch."""
     peaks: dict[str, Peak] = field(default_factory=dict)
-    """Of the processes that it ran in, by whatever tells them apart."""
+    """Peaks of the processes that it ran in, by a name that tells them apart."""
 
     def held(self, most: tuple[int, int], peaks: Mapping[str, Peak]) -> None:
-        """Note the most samples at once, with the bytes of their pixels, and the process's peak."""
+        """Set the most samples at once, with the bytes of their pixels, and the process's peak."""
         self.samples, self.pixels = most
         self.peaks = dict(peaks)
 
     def end(self, start: float) -> "Stage":
-        """Count a piece of work that began at `start`, by `perf_counter`."""
+        """Add the seconds of work that began at `start`, by `perf_counter`; return the stage."""
         self.seconds += perf_counter() - start
         return self
 
     def add(self, other: "Stage") -> None:
-        """Count what was done with another batch."""
+        """Add the cost of another batch."""
         self.seconds += other.seconds
         if other.waited is not None:
             self.waited = (self.waited or 0.0) + other.waited
@@ -63,7 +63,7 @@ class Stage:
 
 
 def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
-    """Plain data of stages, which `read` reads again."""
+    """Return plain data of stages, which `read` reads again."""
     plain: dict[str, dict[str, Any]] = {}
     for name, one in stages.items():
         plain[name] = {
@@ -84,10 +84,10 @@ def told(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
 
 
 def read(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
-    """The stages that `told` told of, of whatever processes; faults are not told.
+    """Read stages from the plain data of `told`, without the seconds by process and the faults.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is something else.
+        KeyError, TypeError, ValueError, AttributeError: the data has another form.
     """
     return {
         str(name): Stage(
@@ -106,7 +106,7 @@ def read(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
 
 
 def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
-    """The same stages, as those of one process of a launch."""
+    """Return the same stages, as those of one process of a launch."""
     return {
         name: replace(
             one,
@@ -119,7 +119,7 @@ def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
 
 
 def summed(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
-    """The stages of many batches together."""
+    """Return the cost of the stages over many batches together."""
     whole: dict[str, Stage] = {}
     for stages in every:
         for name, one in stages.items():
@@ -128,7 +128,7 @@ def summed(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
 
 
 def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
-    """Plain data: peaks of all processes that stages ran in, highest first; empty: unknown."""
+    """Return peaks of all processes that stages ran in, in bytes, highest first; empty: unknown."""
     together = Stage()
     for one in stages.values():
         together.add(one)

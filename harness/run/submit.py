@@ -1,6 +1,4 @@
-"""A benchmark whose ground truth is hidden: a file for the organisers' server takes the scores'
-place.
-"""
+"""The file for the organisers' server, in place of scores where the ground truth is hidden."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -23,15 +21,15 @@ def submit(
     total: int,
     progress: Progress,
 ) -> None:
-    """Write the file for the organisers' server, and how many samples were answered.
+    """Write the file for the organisers' server, and results without scores.
 
     Args:
-        task: One that has a `submission`.
-        samples: Those of the run.
-        run: All of whose predictions are made.
-        manifest: What the run is made with.
-        total: How many samples there are.
-        progress: Is told where the file is, and how many samples failed.
+        task: A task that has a `submission`.
+        samples: The samples of the run.
+        run: The run, all of whose predictions are made.
+        manifest: The run's manifest.
+        total: Number of samples.
+        progress: Receives a note with the file and the number of failed samples.
     """
     counted = Tally(Counter(), Counter())
     with blamed(f"the submission of {task.name}"):

@@ -11,7 +11,7 @@ from harness.spec import Spec, Value, parse_values
 from harness.store.atomic import read_json, write_json
 
 SWEEP = "sweep.json"
-"""Beside the run folders of a sweep: its base, and what each model of it varies."""
+"""File beside the run folders of a sweep: its base, and the settings that each model varies."""
 
 
 def _as_typed(spec: Spec) -> Spec:
@@ -33,14 +33,14 @@ class Sweep:
     base: Spec
     varied: Mapping[str, Sequence[Value]]
     grid: bool = False
-    """Every combination; else each setting alone, with the base's values of the others."""
+    """True: every combination; else each setting alone, with the base's values of the others."""
     whole: Callable[[Spec], Spec] = _as_typed
-    """The SPEC that is evaluated where another, or this one, is typed."""
+    """Maps a SPEC as typed to the SPEC that is evaluated."""
 
     def models(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
-        """The SPECs as typed, each with what it sets, and none that is evaluated as another is.
+        """Yield the SPECs as typed, each with its varied settings; SPECs that evaluate alike once.
 
-        The base is first, without anything, unless `grid`.
+        The base is first, with no settings, unless `grid`.
         """
         seen: set[str] = set()
         for spec, given in self._all():
@@ -64,10 +64,10 @@ class Sweep:
                 yield changed(self.base, key, value), {key: value}
 
     def write(self, folder: Path) -> None:
-        """Leave `sweep.json`, from which boards know that these rows belong together.
+        """Write `sweep.json`, from which boards know that these rows belong together.
 
         Raises:
-            UsageError: another sweep's is there.
+            UsageError: the folder has the `sweep.json` of another sweep.
         """
         plain = {
             "base": str(self.whole(self.base)),
@@ -88,15 +88,15 @@ class Sweep:
 
 
 def shown(value: Value) -> str:
-    """A value as it is typed."""
+    """Return a value as it is typed."""
     return str(Spec("x", {"x": value}))[4:-1]
 
 
 def changed(spec: Spec, key: str, value: Value) -> Spec:
-    """The SPEC with one argument replaced; `backend.seed` is the argument of an argument.
+    """Return the SPEC with one argument replaced; `backend.seed` is the argument of an argument.
 
     Raises:
-        UsageError: what stands before a dot is given by no SPEC.
+        UsageError: the argument that a dot follows is no SPEC.
     """
     first, dot, rest = key.partition(".")
     if not dot:
@@ -110,10 +110,10 @@ def changed(spec: Spec, key: str, value: Value) -> Spec:
 
 
 def values(text: str) -> tuple[str, tuple[Value, ...]]:
-    """`frames=4,8,fps(max_frames=16)` as a setting and its values.
+    """Parse a setting and its values, such as `frames=4,8,fps(max_frames=16)`.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the text is not `SETTING=VALUE,VALUE,…`.
     """
     key, equals, rest = text.partition("=")
     if not equals or not all(part.isidentifier() for part in key.strip().split(".")):
@@ -122,7 +122,7 @@ def values(text: str) -> tuple[str, tuple[Value, ...]]:
 
 
 def merged(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
-    """The values of each setting; one that is named again has all of them, as if in one list.
+    """Return the values of each setting; a setting that is named again has all of its values.
 
     >>> merged(["frames=2", "size=96", "frames=4,8"])
     {'frames': (2, 4, 8), 'size': (96,)}
@@ -137,10 +137,10 @@ def merged(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
 
 
 def sweep_of(folder: Path) -> dict[str, Any] | None:
-    """What the nearest `sweep.json` above a run folder says; None if there is none.
+    """Read the nearest `sweep.json` up to three levels above a run folder; None if there is none.
 
     Raises:
-        StoreError: it is damaged.
+        StoreError: the file is damaged.
     """
     for place in list(folder.resolve().parents)[:3]:
         path = place / SWEEP

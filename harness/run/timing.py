@@ -1,4 +1,4 @@
-"""`timing.json`: what a run cost, apart from its results, because seconds are never equal."""
+"""`timing.json`: the cost of a run, apart from its results, because seconds are never equal."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,14 +14,14 @@ from harness.store.atomic import read_json, write_json
 def add_attempt(
     folder: Path, *, seconds: float, samples: int, workers: int, stages: Mapping[str, Stage]
 ) -> None:
-    """Add what one attempt at a run cost.
+    """Add the cost of one attempt at a run to its `timing.json`.
 
     Args:
         folder: The run folder.
-        seconds: From the first batch to the last score.
-        samples: Predicted in this attempt.
-        workers: That predicted them.
-        stages: What each stage of the model did, in all workers together; of a launch, the
+        seconds: Seconds from the first batch to the last score.
+        samples: Number of samples predicted in this attempt.
+        workers: Number of workers that predicted them.
+        stages: Cost of each stage of the model, in all workers together; of a launch, the
             seconds of each of its processes stand beside their sum. Peaks of memory are not of a
             stage but of a process: they stand beside the stages, one a process.
     """
@@ -51,10 +51,10 @@ def add_attempt(
 
 
 def _attempts(folder: Path) -> list[dict[str, Any]]:
-    """Those before; none if the file is damaged, for no score depends on it.
+    """Read the earlier attempts; none if the file is damaged, for no score depends on it.
 
-    Those of earlier versions stay as they were: their stages have `memory_bytes`, what the process
-    held at the end of a piece of work, and no peaks.
+    Those of earlier versions stay as they were: their stages have `memory_bytes`, the memory of the
+    process at the end of a piece of work, and no peaks.
     """
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [

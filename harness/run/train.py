@@ -43,14 +43,14 @@ from harness.version import __version__
 
 NOT_COMPARED = ("config_hash", "data_root", "devices", "eval_model", "seconds", "result")
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
-"""Recorded, but a training goes on with others."""
+"""Fields of the provenance that are recorded, and may differ when a training is resumed."""
 NOT_COMPARED_OF_TASKS = ("images", "faults")
 SHOWN = 10  # faulty files that are listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingOptions:
-    """How a training is made."""
+    """Settings of a training."""
 
     seed: int = 0
     resume: bool = False
@@ -60,16 +60,16 @@ class TrainingOptions:
     keep_state: bool = False
     """Keep the last state of a training that is finished."""
     data_root: str = ""
-    """Recorded, and left out of what must be equal for a training to be resumed."""
+    """The data root; recorded, and not compared when a training is resumed."""
     method_spec: str = ""
-    """How the trainer was asked for, for the record."""
+    """The trainer's SPEC as typed, for the record."""
     task_specs: tuple[str, ...] = ()
-    """How the tasks were asked for, for the record."""
+    """The tasks' SPECs as typed, for the record."""
     eval_model: str | None = None
-    """What evaluates the checkpoint, where that is not `model`, for the record."""
+    """SPEC of the model that evaluates the checkpoint, if not `model`, for the record."""
     refuse: Callable[[Sequence[Trained]], None] | None = None
-    """Is told what would be trained on, before anything is, what the model was trained on before
-    among it; may raise. In the main process alone."""
+    """Called before training, in the main process alone, with the samples that would be trained on
+    and those that the model was trained on before; may raise."""
     progress: TrainingProgress = field(default_factory=Silent)
 
 
@@ -80,13 +80,13 @@ def train(
     out: Path,
     options: TrainingOptions,
 ) -> Training:
-    """Train, and leave a folder that says of itself all that is needed to repeat it.
+    """Train, and leave a folder that records all that is needed to repeat the training.
 
     Raises:
         UsageError: the folder is not empty, and this is not a resumption; or there is no model,
             and the trainer needs one.
-        DataError: a file of a benchmark is missing or damaged, or an id comes twice.
-        ResumeMismatch: the folder was begun with something else; the differences are named.
+        DataError: a file of a benchmark is missing or damaged, or an id occurs twice.
+        ResumeMismatch: the folder was begun with another configuration; the differences are named.
         Locked: another process trains in this folder.
         KeyboardInterrupt: Ctrl-C; the state was saved, and `resume` goes on.
     """
@@ -137,7 +137,7 @@ def train(
 
 
 def is_main() -> bool:
-    """Whether this is the first of the processes that a launcher has started (or the only one)."""
+    """Return True if this is the first, or the only, process that a launcher has started."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -149,7 +149,7 @@ def manifest_of(
     options: TrainingOptions,
     faults: Sequence[Mapping[str, int]],
 ) -> dict[str, Any]:
-    """The content of manifest.json before training; `result` and `seconds` are added after it."""
+    """Return manifest.json as it is before training; `result` and `seconds` are added after it."""
     with blamed(f"trainer {trainer.name}", ModelError):
         settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
     specs = options.task_specs or tuple(task.name for task in tasks)
@@ -183,7 +183,7 @@ def manifest_of(
 
 
 def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for a training to be resumed."""
+    """Return the part of a manifest that must be equal for a training to be resumed."""
     kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
     made_with = {
         name: value
@@ -223,11 +223,11 @@ def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
 
 
 def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, int]]:
-    """The task without samples whose images are missing or no images, which are named.
+    """Return the task without samples whose images are missing or unreadable, and two counts.
 
-    Beside it, for the record: how many faulty records and files its check has `found`, and how
-    many samples are `left_out` for want of an image. Nothing is decoded here: what cannot be
-    decoded is the trainer's to find before its first step.
+    The counts, for the record, are the faulty records and files that its check has `found`, and the
+    samples that are `left_out` for want of an image. Faults are noted by name. Nothing is decoded
+    here: the trainer finds what cannot be decoded before its first step.
     """
     with blamed(f"the check of {task.name}"):
         problems = [told(problem.path, problem.message) for problem in task.check()]
@@ -259,7 +259,7 @@ def _listed(task: Task) -> list[Trained]:
 def _with_hashes(
     tasks: Sequence[Task], listed: Sequence[Sequence[Trained]], progress: TrainingProgress
 ) -> list[list[Trained]]:
-    """The rows with the hashes of their images, each of which is decoded for that."""
+    """Return the rows with the hashes of their images, each of which is decoded for that."""
     total, done = sum(map(len, listed)), 0
     made: list[list[Trained]] = []
     progress.start("looking at images", total, 0)
@@ -288,7 +288,7 @@ def _refuse_used(out: Path, *, resume: bool) -> None:
 def _begun(
     out: Path, manifest: dict[str, Any], listed: Sequence[Sequence[Trained]], *, main: bool
 ) -> tuple[dict[str, Any], bool]:
-    """The manifest to go on with, and whether the training is finished."""
+    """Return the manifest to go on with, and True if the training is finished."""
     path = out / MANIFEST
     if not main:  # a manifest with a result is no work of the process that writes just now
         return manifest, path.exists() and Training.open(out).finished
@@ -310,7 +310,7 @@ def _begun(
 def _trained(
     trainer: Trainer, run: TrainingRun, manifest: dict[str, Any], before: Sequence[Trained]
 ) -> None:
-    """Train, and complete the manifest; what time it took is kept also if it does not end."""
+    """Train, and complete the manifest; the time that it took is recorded even if it fails."""
     started = perf_counter()
     done: dict[str, Any] = {}
     try:
@@ -336,10 +336,11 @@ def _complete(
     *,
     makes: str | None,
 ) -> None:
-    """Put into a checkpoint's own folder, which may be copied elsewhere, what must go with it.
+    """Write a checkpoint's records into its own folder, which may be copied elsewhere.
 
-    That is what it was trained on, with what the checkpoint that it began with was trained on
-    (`before`), and how it is to be asked, which an adapter beside it says too.
+    They are the samples that it was trained on, with those of the checkpoint that it began from
+    (`before`), the manifest, and the SPEC that it is evaluated with, which an adapter beside it
+    has too.
     """
     folder = run.out / CHECKPOINT
     if not folder.is_dir():

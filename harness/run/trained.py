@@ -1,4 +1,4 @@
-"""What a checkpoint was trained on, and whether it is evaluated on the same."""
+"""The samples that a checkpoint was trained on, and their overlap with evaluated samples."""
 
 import hashlib
 import json
@@ -27,10 +27,10 @@ VERSION = 1
 GROUND_TRUTH = 2  # 1: connected parts of masks, where a benchmark tells instances apart
 MANIFEST, SAMPLES = origin.MANIFEST, "samples.jsonl"
 COPIED = {MANIFEST: origin.INSIDE, SAMPLES: "harness_samples.jsonl"}
-"""What they are called inside the checkpoint, which knows by itself what it was trained on."""
+"""Names of both files inside the checkpoint, whose folder alone lists its training samples."""
 FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
 OVERLAP = "trained_on.json"
-"""What is written beside a run's scores: how much of it its checkpoint was trained on."""
+"""File beside a run's scores: the overlap of its samples with its checkpoint's training."""
 ADAPTER = "adapter"
 """The folder of a training with LoRA that has its adapter, and the argument that names one."""
 SHOWN = 3  # ids that an overlap names
@@ -41,25 +41,25 @@ other sources are numbers, or words that benchmarks choose alike for what is not
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """One sample that was trained on, as far as it must be known again."""
+    """One sample that was trained on, with the fields by which it is found again."""
 
     task: str
     split: str
     id: str
     group: str
     size: tuple[int, ...]
-    """(width, height, frames) of its media, one after the other. The frames are not compared: how
-    many there are is for a task's arguments to say."""
+    """(width, height, frames) of its media, one after the other. The frames are not compared:
+    their number depends on a task's arguments."""
     question: str
     """A hash of its text."""
     images: tuple[str, ...] = ()
-    """Perceptual hashes of its media, several of a video (`harness.run.likeness`); none of those
-    that cannot be told from others. Trainings that were made earlier have that of a video's middle
-    frame alone, or none."""
+    """Perceptual hashes of its media, several of a video (`harness.run.likeness`); none for images
+    too plain to be told from others. Trainings that were made earlier have the hash of a video's
+    middle frame alone, or none."""
 
     @classmethod
     def of(cls, task: Task, sample: Sample) -> "Trained":
-        """The row of a sample."""
+        """Make the row of a sample."""
         size = tuple(number for media in sample.query.media for number in (*media.size, len(media)))
         text = hashlib.blake2b(sample.query.text.encode(), digest_size=8).hexdigest()
         return cls(task.name, task.split, sample.id, sample.group, size, text)
@@ -90,7 +90,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How much of what is evaluated was trained on."""
+    """Numbers of evaluated samples that were trained on, by the way in which they match."""
 
     n_total: int
     samples: int
@@ -107,7 +107,7 @@ class Overlap:
 
     @property
     def found(self) -> bool:
-        """Whether there is any."""
+        """Return True if any sample or image was trained on."""
         return bool(self.images or self.alike or self.scans)
 
     def __str__(self) -> str:
@@ -123,13 +123,13 @@ class Overlap:
 
 
 def overlap(rows: Iterable[Trained], task: Task, selection: Selection | None = None) -> Overlap:
-    """Compare what was trained on with the samples of a task.
+    """Compare the samples that were trained on with those of a task.
 
-    By native ids first. Then the images of the other samples are decoded, and compared by
+    Native ids are compared first. Then the images of the other samples are decoded, and compared by
     perceptual hash: the same image is found under the names of other benchmarks too, and with
     the same question it is the same sample, such as one of ReasonSeg in a training set that is
     drawn from it. A video is compared by frames of it, with other videos and with images. Last,
-    what is called by the same scan of ScanNet shows the same room.
+    samples that name the same scan of ScanNet show the same room.
     """
     known = list(rows)
     chosen = Selection(None, None) if selection is None else selection
@@ -163,7 +163,7 @@ def _alike(
     others: Sequence[Trained],
     media: Iterable[tuple[str, tuple[Media, ...]]],
 ) -> tuple[list[str], list[str]]:
-    """Ids of samples that show a known image: asked what was asked about it, and others."""
+    """Return ids of samples that show a known image: with the same question, and with others."""
     images = Likeness(one for row in known for one in row.images)
     if not len(images):
         return [], []
@@ -181,24 +181,24 @@ def _alike(
 
 
 def _same_scans(known: Iterable[Trained], others: Iterable[Trained]) -> list[str]:
-    """Ids of samples that show a scan of ScanNet which was trained on."""
+    """Return ids of samples that show a scan of ScanNet which was trained on."""
     scans = {row.scan for row in known} - {None}
     return [row.id for row in others if row.scan in scans]
 
 
 def with_images(rows: Iterable[Trained], task: Task) -> Iterator[Trained]:
-    """The rows of a task's samples, in order, with the perceptual hashes of their images."""
+    """Yield the rows of a task's samples, in order, with the perceptual hashes of their images."""
     shown = media_hashes((sample.group, sample.query.media) for sample in samples_of(task))
     for row, hashes in zip(rows, shown, strict=True):
         yield replace(row, images=hashes)
 
 
 def trained_on(checkpoint: Path) -> list[Trained] | None:
-    """What a checkpoint was trained on; None if it does not say.
+    """Read the samples that a checkpoint was trained on; None if it has no list of them.
 
     Args:
-        checkpoint: A training folder, or a checkpoint's own. A finished checkpoint also says what
-            the one that it began with was trained on.
+        checkpoint: A training folder, or a checkpoint's own. A finished checkpoint also lists
+            the samples of the one that it began from.
     """
     for path in (
         checkpoint / CHECKPOINT / COPIED[SAMPLES],
@@ -211,15 +211,15 @@ def trained_on(checkpoint: Path) -> list[Trained] | None:
 
 
 def trained_by(model: Spec | None) -> list[Trained] | None:
-    """What the checkpoints that a model's SPEC names were trained on; None if none of them says."""
+    """Read the samples that the checkpoints in a model's SPEC were trained on; None if no lists."""
     said = [rows for folder in checkpoints(model) if (rows := trained_on(folder)) is not None]
     return [row for rows in said for row in rows] if said else None
 
 
 def checkpoints(model: Spec | None) -> Iterator[Path]:
-    """The folders that a model's SPEC names as `checkpoint=…`, wherever it does.
+    """Yield the folders that a model's SPEC names as `checkpoint=…`, at any depth.
 
-    For an adapter, the folder of the training that made it, or its own where none of ours did.
+    For an adapter, this is the folder of the training that it lies in, or else its own.
     """
     for name, value in (model.arguments if model is not None else {}).items():
         if isinstance(value, Spec):
@@ -231,7 +231,7 @@ def checkpoints(model: Spec | None) -> Iterator[Path]:
 
 
 def adapted(adapter: Path) -> Path:
-    """The folder of the training that an adapter's folder lies in; the same if in none.
+    """Return the folder of the training that an adapter's folder lies in; the same if in none.
 
     A training's folder stands for the adapter in it, as for the checkpoint in it.
     """
@@ -241,24 +241,24 @@ def adapted(adapter: Path) -> Path:
 
 
 def write_overlap(run: Path, found: Overlap) -> None:
-    """Keep beside a run's scores how much of it was trained on."""
+    """Write the overlap of a run's samples with training samples beside its scores."""
     write_json(run / OVERLAP, asdict(found))
 
 
 def write_trainings(run: Path, found: Overlap) -> None:
-    """Keep beside a run's scores how much of it was trained on, and which trainings that were.
+    """Write the overlap of a run's samples with training samples, and the trainings' origins.
 
-    They are those of the checkpoints that the run's model names (`harness.run.origin`).
+    The trainings are those of the checkpoints that the run's model names (`harness.run.origin`).
     """
     write_overlap(run, found)
     write_origins(run, checkpoints(parse(Run(run).manifest["model"]["spec"])))
 
 
 def read_overlap(run: Path) -> Overlap | None:
-    """What `write_overlap` wrote; None where nothing is known.
+    """Read the overlap that `write_overlap` wrote; None if there is no such file.
 
     Raises:
-        StoreError: it is something else.
+        StoreError: the file has another content.
     """
     path = run / OVERLAP
     if not path.is_file():
@@ -293,7 +293,7 @@ class Training:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What was trained, how, and on what; raises StoreError if it is not what we write."""
+        """The model, method and tasks of the training; raises StoreError for another content."""
         path = self.folder / MANIFEST
         plain = read_json(path)
         for name in FIELDS:
@@ -312,7 +312,7 @@ class Training:
 
     @property
     def finished(self) -> bool:
-        """Whether the checkpoint is the one of the last step."""
+        """Return True if the training has ended, and the checkpoint is that of its last step."""
         return "result" in self.manifest
 
     @property
@@ -322,11 +322,11 @@ class Training:
 
     @property
     def curve(self) -> Curve:
-        """What was logged."""
+        """The training's curve of logged values."""
         return Curve(self.folder / CURVE_FILE)
 
     def samples(self) -> list[Trained]:
-        """What it is trained on; empty for a trainer that draws its own world."""
+        """Read the samples that are trained on; empty for a trainer that draws its own world."""
         return read_samples(self.folder / SAMPLES)
 
 
@@ -357,7 +357,7 @@ def read_samples(path: Path) -> list[Trained]:
 
 
 def _row(line: str, known: dict[tuple[str, ...], tuple[str, ...]], where: str) -> Trained:
-    """Read a line. Questions about one video share its hashes, by way of `known`."""
+    """Read a line; rows about one video share its hashes through `known`."""
     try:
         plain = json.loads(line)
         size, images = tuple(map(int, plain["size"])), tuple(plain.get("images", ()))

@@ -1,4 +1,4 @@
-"""Futures that are settled once, by whoever is first: a stage, or the end."""
+"""Futures that are settled once, by the first caller: a stage, or the end of the run."""
 
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -14,7 +14,7 @@ def settle(future: "Future[T]", value: T) -> None:
 
 
 def fail(future: "Future[Any]", error: BaseException) -> bool:
-    """Whether the future was not settled before, and has this error now."""
+    """Give a future its error, unless it is settled already; return True if it was not."""
     try:
         future.set_exception(error)
     except InvalidStateError:

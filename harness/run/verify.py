@@ -1,8 +1,8 @@
 """`harness verify`: perfect answers must reach the ceiling of a task's card.
 
-Once as answers: reader, run-lengths, journal form and scorer are right. Once as *response text*:
-the perfect answer is written in a model's grammar and coordinates, then parsed, rescaled, segmented
-and propagated as if a model had said it, so that no parser or coordinate bug can hide. The
+First as answers, which checks reader, run-lengths, journal form and scorer. Then as *response
+text*: the perfect answer is written in a model's grammar and coordinates, then parsed, rescaled,
+segmented and propagated like a model's response, so that no parser or coordinate bug can hide. The
 segmenter and the propagator are oracles: they give the true object if the prompt names it, and
 nothing if it does not.
 
@@ -10,8 +10,8 @@ A prompt names an object by its box, by points on it, or by the words of the que
 grammar says, the less is verified: a box that is off by a pixel too many is missed, a point that
 is off is missed only where it leaves the object.
 
-Of a model whose network emits masks, the network is the oracle: it emits the true objects, and all
-that is after it is verified.
+For a model whose network emits masks, the network is the oracle: it emits the true objects, and
+all that follows it is verified.
 """
 
 import math
@@ -53,7 +53,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether perfect answers reach a task's ceiling, along one way."""
+    """The score of perfect answers along one way, and the task's ceiling that it must reach."""
 
     task: str
     protocol: str
@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the value is the ceiling's, within its stated tolerance."""
+        """Return True if the value is the ceiling's, within its stated tolerance."""
         return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
 
 
@@ -134,7 +134,7 @@ def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) ->
 
 
 def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
-    """The units with the lowest headline."""
+    """Yield the units with the lowest headline."""
 
     def headline(unit: UnitScore) -> float:
         value = values(task, [unit])[task.protocol.headline]
@@ -145,14 +145,14 @@ def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
 
 
 def perfect(sample: Sample) -> Prediction:
-    """The target's own answer, through the form in which the journal keeps it."""
+    """Return the target's own answer, through the form in which the journal keeps it."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     said = Prediction(query_id=sample.query.id, answer=sample.target.answer)
     return prediction_from_json(prediction_to_json(said))
 
 
 def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
-    """The target's answer, written as a response and read again with oracle perception."""
+    """Return the target's answer, written as a response and read again with oracle perception."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     oracle = Oracle(sample.target, sample.query.media[0], sample.query.text)
     seeing = reader.with_perception(oracle, oracle)
@@ -160,7 +160,7 @@ def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
 
 
 def through_masks(sample: Sample, model: MaskEmitter) -> Prediction:
-    """The target's answer as a network that emits masks would give it, through all after it."""
+    """Return the target's answer as emitted by a perfect network, through all that follows it."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
     texts = model.write(sample.query, sample.target.answer)
     (prediction,) = model.with_network(PerfectNetwork(sample.target.answer, texts)).predict(
@@ -177,7 +177,7 @@ class PerfectNetwork:
     texts: Sequence[str]
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
-        """One response a request: the text that is to be said, and a track an object."""
+        """Return one response for each request: its text, and a track for each object."""
         said = zip(requests, self.texts, strict=True)
         return [MaskResponse(text=text, masks=self._tracks(one.media[0])) for one, text in said]
 
@@ -228,7 +228,7 @@ class Oracle(Segmenter, Propagator):
     target: Target
     media: Media
     text: str = ""
-    """The question's."""
+    """Text of the question."""
 
     @property
     def name(self) -> str:
@@ -236,8 +236,8 @@ class Oracle(Segmenter, Propagator):
         return "oracle"
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
-        """The part of the ground truth that each prompt names; an empty mask for a prompt that is
-        off.
+        """Return the part of the ground truth that each prompt names; an empty mask for a prompt
+        that names none.
         """
         best: list[BoolArray] = []
         for objects in self._ground_truths(image):
@@ -281,7 +281,7 @@ class Oracle(Segmenter, Propagator):
                 )
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """The true track, if the masks together are the ground truth at `start`; else nothing."""
+        """Return the true track if all masks together are the truth at `start`, else nothing."""
         known = self.target.answer.masks or ()
         ground_truth = Track(len(known), video.size[1], video.size[0])
         nothing = ground_truth[:]
@@ -322,7 +322,7 @@ def _is_placed(prompt: ObjectPrompt) -> bool:
 def _named(
     prompts: Sequence[ObjectPrompt], parts: Sequence[tuple[Box, BoolArray]], image: Frame
 ) -> Iterator[int | None]:
-    """The number of the part that each prompt names; None for one that names none."""
+    """Yield the number of the part that each prompt names; None for one that names none."""
     height, width = image.shape[:2]
     reach = (width / CANVAS + 1.5, height / CANVAS + 1.5)
     far = np.full((len(prompts), len(parts)), np.inf)
@@ -369,7 +369,7 @@ def _close(one: Box, other: Box, reach: tuple[float, float]) -> bool:
 
 
 def _on(point: Point, part: NDArray[Any], reach: tuple[float, float]) -> bool:
-    """Whether a point lies on a part, or as near to it as rounding may have brought it."""
+    """Return True if a point lies within `reach` (x, y), in pixels, of a part."""
     rows = _span(point.y, reach[1], part.shape[0])
     columns = _span(point.x, reach[0], part.shape[1])
     return bool(part[rows, columns].any())

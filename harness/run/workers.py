@@ -1,4 +1,4 @@
-"""Where batches are predicted: the interface, and the worker that is this process."""
+"""The interface of workers that predict batches, and the worker that is this process."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,27 +23,28 @@ from harness.types import AnswerForm
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a worker says of its model once it is loaded."""
+    """A worker's greeting: name, settings and abilities of the model that it has built."""
 
     name: str
     batch_size: int
     sort: bool
     description: Mapping[str, Any]
     device: str = "cpu"
-    """Where the model computes, by its parts' settings in the process that holds it."""
+    """Device that the model computes on, by its parts' settings in the process that holds it."""
     ahead: int = 1
     """Batches that may be on their way through the model at once."""
     forms: frozenset[AnswerForm] | None = None
-    """The forms of answer that it can give; None: it does not say."""
+    """The forms of answer that it can give; None: it does not declare them."""
     by_sample: bool = False
-    """What is missing of a batch is asked for without the rest of it."""
+    """True: missing samples of a batch are asked for without the rest of it."""
 
 
 def hello(model: Model) -> Hello:
-    """The model's own account of itself.
+    """Return the greeting of a model.
 
     Raises:
-        ModelError: it raises, or says what is no plain data or no batch size.
+        ModelError: the model raises, or its description is no plain data, or its batch size is no
+            whole number ≥ 1.
     """
     with plugins.blamed(f"model {type(model).__name__}", ModelError):
         plugins.check_contract("models", f"model {type(model).__name__}", model)
@@ -68,10 +69,10 @@ def hello(model: Model) -> Hello:
 
 
 def forms_of(model: Model) -> frozenset[AnswerForm] | None:
-    """The forms of answer that a model says it can give; None where it says nothing.
+    """Return the forms of answer that a model declares; None if it declares none.
 
     Raises:
-        ModelError: it raises, or says what is no set.
+        ModelError: its `forms` raises, or is no set of forms.
     """
     with plugins.blamed(f"forms of model {type(model).__name__}", ModelError):
         forms = model.forms
@@ -79,14 +80,14 @@ def forms_of(model: Model) -> frozenset[AnswerForm] | None:
 
 
 class Workers(Protocol):
-    """Something that predicts batches."""
+    """One or several workers that predict batches."""
 
     @property
     def hello(self) -> Hello:
-        """What the model says of itself."""
+        """The greeting of the workers' model."""
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict batches; outcomes come as they are done."""
+        """Predict batches, and yield outcomes as they are done."""
 
     def close(self) -> None:
         """End the processes that it has started."""
@@ -100,17 +101,18 @@ class Here:
     folder: Path
     attempt: int
     worker: int = 0
-    """Which journal file it writes."""
+    """Number of the journal file that it writes."""
 
     @property
     def hello(self) -> Hello:
-        """What the model says of itself."""
+        """The greeting of the workers' model."""
         return hello(self.model)
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
-        """Predict batches in order, decoding the next one meanwhile; outcomes are of samples, too.
+        """Predict batches in order, decoding the next one meanwhile; yield outcomes.
 
-        Whatever ends it early, what was answered is finished and journalled before that is raised.
+        If anything ends it early, answered samples are finished and journalled before that is
+        raised.
         """
         with Writer(self.folder, self.worker, self.attempt) as journal:
             news: SimpleQueue[Outcome | Future[Outcome]] = SimpleQueue()
@@ -146,11 +148,11 @@ class Here:
             predictor.close()
 
     def close(self) -> None:
-        """Nothing was started."""
+        """Do nothing: no process was started."""
 
 
 def _one_ahead(batches: Iterable[Batch], meet: Callable[[Batch], None]) -> Iterator[Batch]:
-    """The batches; `meet` is told of each one before the one before it is given out."""
+    """Yield the batches; `meet` is called with each one before its predecessor is yielded."""
     waiting: Batch | None = None
     for batch in batches:
         meet(batch)
