@@ -23,7 +23,6 @@ from torch.nn.functional import pad
 from harness.models.backends.inputs import joined_inputs
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
-from harness.models.conversing import converse
 from harness.store.atomic import write_json
 from harness.trainers import state as states
 from harness.trainers.grpo.examples import Example, encoded_each
@@ -195,7 +194,7 @@ class Learner:
             for rollout in range(size)
         ]
         with self.writer.answering(self.policy) as chat:
-            converse(chat, [self.writer.conversation(draft) for draft in drafts])
+            chat.converse([self.writer.conversation(draft) for draft in drafts])
         several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
         groups = [self._group(some) for some in several]
         rewards = [
