@@ -80,7 +80,7 @@ def lines(run: Path, words: Mapping[str, str]) -> Iterator[str]:
         for record in records:
             if "prediction" in record:
                 said = record["prediction"]
-                kept = [record["sample"], said["responses"], said.get("answer")]
+                kept = [record["sample"], responses(said), said.get("answer")]
                 yield json.dumps([*kept, said.get("failure")], sort_keys=True)
     for row in read(run / "scores.jsonl", words):
         # The group of an image is its path, and folders of generated sets have new names too.
@@ -88,6 +88,17 @@ def lines(run: Path, words: Mapping[str, str]) -> Iterator[str]:
         yield json.dumps({**row, "group": group}, sort_keys=True)
     results = next(read(run / "results.json", words))
     yield from (json.dumps([name, results[name]], sort_keys=True) for name in NUMBERS)
+
+
+class Number(str):
+    """A whole number as it was written, which no text of a response is."""
+
+
+def responses(prediction: Mapping[str, Any]) -> list[str]:
+    """Return the responses of a prediction, also where they stand in its calls."""
+    calls = [call.get("response") for call in prediction.get("calls", ())]
+    own = prediction.get("responses", [Number(place) for place in range(len(calls))])
+    return [calls[int(one)] if isinstance(one, Number) else one for one in own]
 
 
 def read(path: Path, words: Mapping[str, str]) -> Iterator[Any]:
@@ -101,7 +112,7 @@ def read(path: Path, words: Mapping[str, str]) -> Iterator[Any]:
 
     text = path.read_text()
     for one in text.splitlines() if path.suffix == ".jsonl" else [text]:
-        yield json.loads(one, object_pairs_hook=mapped, parse_float=str, parse_int=str)
+        yield json.loads(one, object_pairs_hook=mapped, parse_float=str, parse_int=Number)
 
 
 if __name__ == "__main__":
