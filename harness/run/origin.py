@@ -24,8 +24,8 @@ class Origin:
     name: str
     """Name of its folder, or of the checkpoint's where that was copied away from it."""
     folder: str
-    """That folder, relative to the run's; empty in copies of a run for others, which name no
-    folders of this machine."""
+    """Path of the folder, relative to the run's; empty in copies of a run for others, which name
+    no folders of this machine."""
     method: str
     """The trainer with its settings."""
     tasks: tuple[str, ...]

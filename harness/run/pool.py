@@ -102,7 +102,7 @@ class Pool(ABC):
         self._ended: Counter[int] = Counter()
         """Workers that ended while they held a batch, by its index."""
         self._losses: Counter[int] = Counter()
-        """Those of them that held no other batch."""
+        """Workers that ended while they held one batch alone, by its index."""
         self._suspects: set[int] = set()
         """Batches that a worker held when it died."""
         self._unready = 0

@@ -72,6 +72,7 @@ class SampleCache:
     def _get(self, number: int) -> Sample:
         start = self._ends[number - 1] if number else 0
         self._file.seek(start)
+        # The file has no name and holds what this process wrote: no foreign bytes are loaded.
         sample: Sample = pickle.loads(self._file.read(self._ends[number] - start))
         return sample
 

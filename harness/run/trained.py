@@ -98,7 +98,7 @@ class Overlap:
     images: int
     """Samples whose image or video was trained on, those of `samples` among them."""
     examples: tuple[str, ...]
-    """Some ids of `samples`, or of `images`, `alike` or `scans` if there are none."""
+    """Ids of a few of `samples`, or of `images`, `alike` or `scans` if there are none."""
     alike: int = 0
     """Further samples, whose image or a frame of whose video looks like one that was trained on
     under another name, with other questions."""

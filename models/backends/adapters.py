@@ -24,7 +24,7 @@ class Adapter:
     """An adapter that may be loaded."""
 
     name: str
-    """As it was asked for."""
+    """Folder or hub name, as the user typed it."""
     folder: Path
     merged: bool
     """Added to the weights once, instead of being computed beside them at each step."""

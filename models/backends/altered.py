@@ -41,12 +41,12 @@ class AlteredChat(Chat):
 
     @property
     def turns(self) -> int:
-        """As many as the backend within takes at once."""
+        """Number of batches that the inner backend takes at once."""
         return self.chat.turns
 
     @property
     def coordinates(self) -> Coordinates:
-        """Those of the backend within."""
+        """Meaning of the numbers that the inner backend's network writes."""
         return self.chat.coordinates
 
     @property
@@ -56,7 +56,7 @@ class AlteredChat(Chat):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those of the backend within."""
+        """Devices that the inner backend computes on."""
         return self.chat.devices
 
     def describe(self) -> Mapping[str, Any]:

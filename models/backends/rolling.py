@@ -356,7 +356,7 @@ def joined(several: Sequence[Rows]) -> Rows:
 
 
 def _kept(rows: Rows, chosen: list[int]) -> Rows | None:
-    """Some of the rows, without padding that all of them have; None for none."""
+    """Select rows and drop the padding that all of them have; None if none is chosen."""
     if not chosen:
         return None
     start = int(rows.mask[chosen].any(dim=0).int().argmax())
