@@ -6,8 +6,8 @@
 Two parts whose shapes could be fixed:
 
 - `a token of the text network`: as it is, over keys and values that grow
-  (`models/backends/growing.py`); compiled, over a `StaticCache` of as many tokens as the prompt and
-  the response together, which attends to its empty places too;
+  (`models/backends/kv_cache.py`); compiled, over a `StaticCache` of as many tokens as the prompt
+  and the response together, which attends to its empty places too;
 - `an image of the segmenter`: the image encoder of pocket-sam, whose images have one size.
 
 They take turns; the first calls, in which compiling happens, are told apart. `pays after` is how
@@ -30,8 +30,8 @@ from torch import Tensor
 from transformers import StaticCache
 
 from harness.models.backends.checkpoint import find
-from harness.models.backends.growing import growing
-from harness.models.backends.kernels import quickened
+from harness.models.backends.cpu_kernels import use_cpu_kernels
+from harness.models.backends.kv_cache import preallocated_cache
 from harness.models.backends.networks import load_network
 from harness.models.backends.sam2 import network as segmenter
 from harness.models.pocket_sam import FOLDER
@@ -90,7 +90,7 @@ def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
     network = network.to(given.device).eval()
     # Compiling has ways of its own to make small products quick.
     compiled = torch.compile(deepcopy(network.model.language_model), dynamic=False)
-    text = quickened(network, attn_implementation="auto").model.language_model
+    text = use_cpu_kernels(network, attn_implementation="auto").model.language_model
     cache = StaticCache(config=text.config, max_cache_len=PROMPT + given.tokens)
 
     def fast() -> float:
@@ -99,7 +99,7 @@ def parts(given: argparse.Namespace) -> Iterator[tuple[str, Call, Call]]:
 
     yield (
         f"a token of the text network, {given.rows} rows",
-        lambda: written(text, growing([]), given),
+        lambda: written(text, preallocated_cache([]), given),
         fast,
     )
     sam = segmenter("Sam2VideoModel", FOLDER, name="pocket-sam", dtype="auto", device=given.device)

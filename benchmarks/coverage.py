@@ -24,7 +24,7 @@ from harness.leaderboards.losses import (
 )
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
 from harness.statistics.analytic import clustered_mean, estimates
-from harness.statistics.bootstrap import intervals, percentiles, resampled
+from harness.statistics.bootstrap import intervals, percentiles, resample_metrics
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, compare
 from harness.statistics.quantiles import half_width
@@ -258,7 +258,7 @@ def shares(trials: int, resamples: int) -> Iterator[str]:
                     for g in range(groups)
                     for i in range(size or random.integers(1, 6))
                 ]
-                drawn = resampled((MEAN,), units, resamples=resamples, seed=trial)["mean"]
+                drawn = resample_metrics((MEAN,), units, resamples=resamples, seed=trial)["mean"]
                 formula = estimates((MEAN,), units)["mean"]
                 found = (
                     intervals((MEAN,), units, resamples=10, seed=trial)["mean"],

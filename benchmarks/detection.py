@@ -82,7 +82,7 @@ def scenes(images: int) -> list[dict[str, Any]]:
             corners = random.integers(8, 200, (int(random.integers(1, 4)), 4)).tolist()
             ground_truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
             moves = random.integers(-6, 7, (3 * len(ground_truth), 4)).tolist()
-            said = [
+            output = [
                 Box(*(side + step for side, step in zip(box, move, strict=True)))
                 for box, move in zip(ground_truth * 3, moves, strict=True)
             ]
@@ -91,8 +91,8 @@ def scenes(images: int) -> list[dict[str, Any]]:
                     image + 1,
                     category + 1,
                     ground_truth=ground_truth,
-                    predicted=said,
-                    scores=np.round(random.random(len(said)), 3).tolist(),
+                    predicted=output,
+                    scores=np.round(random.random(len(output)), 3).tolist(),
                     crowd=(random.random(len(ground_truth)) < 0.1).tolist(),
                 )
             )

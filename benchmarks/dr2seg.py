@@ -111,7 +111,7 @@ def trained(method: Spec, model: Spec, task: Task, *, seed: int) -> tuple[Clock,
 def ending_at(first: int, second: int) -> Iterator[None]:
     """Let the responses of trainings end after about as many tokens, whatever they say."""
     from harness.models.backends.sampling import uniforms
-    from harness.trainers.dr2seg.second import DUMMY
+    from harness.trainers.dr2seg.second_pass import DUMMY
     from harness.trainers.grpo import loop
 
     def length(key: str, middle: int) -> int:
@@ -127,8 +127,8 @@ def ending_at(first: int, second: int) -> Iterator[None]:
                 # Nothing is described: else all would ask the same, which is read once.
                 request = again(sample, rollout)
                 own = hashlib.sha256(rollout.text.encode()).hexdigest()[:8]
-                asked = request.text.replace(DUMMY, f"{DUMMY} {own}", 1)
-                return replace(request, text=asked, max_new_tokens=length(rollout.text, second))
+                requested = request.text.replace(DUMMY, f"{DUMMY} {own}", 1)
+                return replace(request, text=requested, max_new_tokens=length(rollout.text, second))
 
             method = method if again is None else replace(method, second=unlike)
             super().__init__(method, *given, **named)

@@ -21,9 +21,9 @@ from studies import RELATIONS, STUDIES
 
 from harness import plugins, provenance
 from harness.model import ChatResponse
-from harness.models.compose import PromptedModel
-from harness.models.video_str.grammar import spoken
-from harness.run.plan import samples_of
+from harness.models.pipeline import PromptedModel
+from harness.models.video_str.grammar import answer_part
+from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.types import Sample
@@ -46,27 +46,28 @@ def main() -> None:
     )
     assert isinstance(model, PromptedModel)
     task = plugins.build("tasks", parse("shapes_qa"), given.data)
-    asked = (one for one in samples_of(task) if one.categories["kind"] in RELATIONS)
-    samples = list(islice(asked, given.samples))
+    requested = (one for one in samples_of(task) if one.categories["kind"] in RELATIONS)
+    samples = list(islice(requested, given.samples))
     requests = [model.requests(sample.query)[0] for sample in samples]
     own = model.chat.generate(requests)
-    begun = [BEGUN.match(response.text) for response in own]
+    started = [BEGUN.match(response.text) for response in own]
     found = {
         "questions": len(samples),
-        "begun_with_a_graph": sum(map(bool, begun)),
+        "begun_with_a_graph": sum(map(bool, started)),
         "as_they_are": {"right": right(samples, own)},
     }
     for name, change in (("own_graph_again", str), ("mirrored_graph", mirrored)):
-        said = model.chat.generate(
+        output = model.chat.generate(
             [
                 replace(request, prefix=change(match.group())) if match else request
-                for request, match in zip(requests, begun, strict=True)
+                for request, match in zip(requests, started, strict=True)
             ]
         )
         changed = [
-            spoken(one.text) != spoken(other.text) for one, other in zip(own, said, strict=True)
+            answer_part(one.text) != answer_part(other.text)
+            for one, other in zip(own, output, strict=True)
         ]
-        found[name] = {"right": right(samples, said), "answers_changed": sum(changed)}
+        found[name] = {"right": right(samples, output), "answers_changed": sum(changed)}
     print(json.dumps(found, indent=1))
     if given.save:
         result = {
@@ -97,7 +98,7 @@ def mirrored(graph: str) -> str:
 def right(samples: Sequence[Sample], responses: Sequence[ChatResponse]) -> float:
     """The part of the responses whose answer is the right letter."""
     hits = [
-        spoken(response.text).strip()[:1] == sample.target.answer.choice
+        answer_part(response.text).strip()[:1] == sample.target.answer.choice
         for sample, response in zip(samples, responses, strict=True)
         if sample.target.answer is not None
     ]

@@ -38,7 +38,7 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, text.strip()
 
 
-CONTRACTS = ("harness/model.py", "harness/trainer.py", "models/compose.py")
+CONTRACTS = ("harness/model.py", "harness/trainer.py", "models/pipeline.py")
 """Modules whose derived classes declare what models, their parts and trainers have."""
 
 

@@ -40,8 +40,8 @@ def main() -> None:
     mean, ratio = {"gIoU": (ious, None)}, {"cIoU": (above, below)}
     hits = {f"P@{t / 10}": ((ious >= t / 10).astype(np.float64), None) for t in range(5, 10)}
     print(f"{given.resamples:,} resamples of {given.samples:,} samples; CPU seconds, one thread")
-    for what, asked in (("mean", mean), ("ratio", ratio), ("seven", mean | ratio | hits)):
-        methods = {"harness": ours(asked), "SciPy": theirs(asked), "loop": loop(asked)}
+    for what, requested in (("mean", mean), ("ratio", ratio), ("seven", mean | ratio | hits)):
+        methods = {"harness": ours(requested), "SciPy": theirs(requested), "loop": loop(requested)}
         report(what, methods, resamples=given.resamples, rounds=given.rounds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"\nlargest memory of the process: {peak:.0f} MiB")
@@ -121,9 +121,9 @@ def report(what: str, methods: Mapping[str, Method], *, resamples: int, rounds: 
     base = min(seconds["harness"])
     print(f"\n{what:10}{'seconds':>10}{'':>8}  first interval")
     for name in methods:
-        least, pair = min(seconds[name]), found[name]
+        minimum, pair = min(seconds[name]), found[name]
         ends = f"{pair[0]:.5f} to {pair[1]:.5f}" if pair else "none"
-        print(f"{name:10}{least:10.2f}{least / base:7.1f}×  {ends}")
+        print(f"{name:10}{minimum:10.2f}{minimum / base:7.1f}×  {ends}")
 
 
 if __name__ == "__main__":

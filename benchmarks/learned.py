@@ -14,14 +14,14 @@ from studies import BUDGETS, CONTROL, METHOD, THRESHOLDS, TOKENS, Measure, Study
 
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.record import Run
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.scores import Mean, Metric, UnitScore
 from harness.statistics.paired import check_same_units
 from harness.statistics.pseudo import pseudo_values
 from harness.statistics.variance import SeededScore, seeded_score
 from harness.trainer import Curve
 from harness.trainers.videoseg_r1.budgets import NAMES, budgets_of
-from harness.trainers.videoseg_r1.difficulty import measured
+from harness.trainers.videoseg_r1.difficulty import geometric_rating
 from harness.trainers.visionreasoner.objects import key_frame
 
 Evaluated: TypeAlias = Mapping[str, Run]
@@ -186,7 +186,7 @@ def difficulty(run: Run) -> dict[str, str]:
     budgets = budgets_of(BUDGETS, THRESHOLDS)
     names = NAMES[len(budgets.tokens)]
     return {
-        sample.id: names[budgets.level(measured(sample, key_frame(sample)).score)]
+        sample.id: names[budgets.level(geometric_rating(sample, key_frame(sample)).score)]
         for sample in samples_of(task_of(run))
     }
 

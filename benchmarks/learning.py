@@ -132,14 +132,14 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
         IMAGES.mkdir(parents=True, exist_ok=True)
         RESULTS.mkdir(parents=True, exist_ok=True)
         (IMAGES / f"learning_{name}.svg").write_text(image, encoding="utf-8")
-        told = {
+        info = {
             "plan": {**_plain(plan, study), "out": plan.out.name},
             "rows": plain(found),
             "training": plain_courses(courses),
             "provenance": provenance.collect(),
             "device": provenance.device(),
         }
-        (RESULTS / f"{name}.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        (RESULTS / f"{name}.json").write_text(json.dumps(info, indent=1) + "\n", encoding="utf-8")
     yield f"{name}: {plan.steps} steps from {plan.start}" + (
         f" after {plan.warms(study.warm_up)} supervised steps" if study.warm_up else ""
     )
@@ -208,7 +208,7 @@ def trained(name: str, study: Study, plan: Plan, arm: str, seed: int, start: str
 
 def held_out(study: Study, plan: Plan, checkpoint: str, out: Path) -> dict[str, Any]:
     """The runs of a checkpoint on the held-out world, by the task's SPEC."""
-    asked = [
+    requested = [
         "eval",
         "--model",
         study.model.format(start=checkpoint),
@@ -219,7 +219,7 @@ def held_out(study: Study, plan: Plan, checkpoint: str, out: Path) -> dict[str, 
         "--out",
         str(out),
     ]
-    once(out, asked, lambda: len(list(out.rglob("results.json"))) >= len(study.held_out))
+    once(out, requested, lambda: len(list(out.rglob("results.json"))) >= len(study.held_out))
     return evaluated(out)
 
 
@@ -236,11 +236,11 @@ def once(out: Path, command: Sequence[str], done: Any) -> None:
     """
     beside = out.parent / f"{out.name}.{ASKED}"
     if beside.exists():
-        asked = json.loads(beside.read_text("utf-8"))
-        if asked != list(command):
+        requested = json.loads(beside.read_text("utf-8"))
+        if requested != list(command):
             raise SystemExit(
                 f"{out} was made by another command; choose another --out\n"
-                f"  then: harness {shlex.join(asked)}\n"
+                f"  then: harness {shlex.join(requested)}\n"
                 f"  now:  harness {shlex.join(command)}"
             )
         if done():

@@ -21,8 +21,8 @@ from parts import save
 from studies import STUDIES
 
 from harness import plugins
-from harness.models.spacer.grammar import drawn
-from harness.run.plan import samples_of
+from harness.models.spacer.grammar import has_map
+from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.trainers.video_str.answers import answer
 from harness.types import AnswerForm
@@ -88,7 +88,7 @@ def row(name: str, rollouts: Sequence[Mapping[str, Any]], letters: Mapping[str, 
     scores = [
         max(0.0, one["terms"]["accuracy"] - 1)
         for one, is_right in zip(rollouts, right, strict=True)
-        if is_right and drawn(one["text"])
+        if is_right and has_map(one["text"])
     ]
     groups = defaultdict(list)
     for one, is_right in zip(rollouts, right, strict=True):
@@ -96,7 +96,7 @@ def row(name: str, rollouts: Sequence[Mapping[str, Any]], letters: Mapping[str, 
     cells = [
         name,
         str(len(rollouts)),
-        _mean([bool(drawn(one["text"])) for one in rollouts]),
+        _mean([bool(has_map(one["text"])) for one in rollouts]),
         _mean(right),
         _mean(scores),
         str(len(groups)),

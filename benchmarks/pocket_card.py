@@ -22,9 +22,9 @@ from harness.spec import parse
 RESULT = Path(__file__).parent / "results" / "pocket_card.md"
 WAYS = {
     "own": "{name}{own}",
-    "grey": "{name}(backend=altered(images=grey){more})",
-    "swapped": "{name}(backend=altered(images=swapped){more})",
-    "reasoning": "{name}(backend=altered(reasoning=swapped){more})",
+    "grey": "{name}(backend=ablation(images=grey){more})",
+    "swapped": "{name}(backend=ablation(images=swapped){more})",
+    "reasoning": "{name}(backend=ablation(reasoning=swapped){more})",
 }
 TITLES = {
     "own": "pocket",
@@ -70,9 +70,7 @@ DATA = {"shapes_referring": 3, "shapes_qa": 1, "counting": 1, "reason_seg": 1, "
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     # First responses count: what is in the grammar only when asked again is not.
-    parser.add_argument(
-        "--model", default="pocket(second_try=false)", help="NAME or NAME(settings)"
-    )
+    parser.add_argument("--model", default="pocket(retry=false)", help="NAME or NAME(settings)")
     parser.add_argument("--seed", type=int, default=2025)
     parser.add_argument("--size", type=int, default=200)
     parser.add_argument("--runs", type=Path, default=Path("runs/pocket_card"))
@@ -133,7 +131,7 @@ def spec(model: str, way: str) -> str:
     """The model's SPEC with its images or its reasoning changed, as manifests write it.
 
     >>> spec("pocket(segmenter=box, seed=1)", "grey")
-    'pocket(backend=altered(images=grey),segmenter=box,seed=1)'
+    'pocket(backend=ablation(images=grey),segmenter=box,seed=1)'
     """
     name, _, rest = str(parse(model)).partition("(")
     inner = rest.removesuffix(")")

@@ -1,7 +1,7 @@
 r"""Which single things are missed: those that meet another thing in an image token.
 
     harness data make shapes --out ROOT --seed 2030 --size 2250 --tasks shapes_referring
-    harness eval --model "pocket(second_try=false, segmenter=box)" \
+    harness eval --model "pocket(retry=false, segmenter=box)" \
         --tasks "shapes_referring(asks=single)" --data ROOT --out RUNS
     python benchmarks/pocket_misses.py RUNS [--save]
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from harness import plugins
 from harness.record import Run, runs_below
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.scores import Mean
 from harness.spec import parse
 from harness.trainers.pocket.views import FEWEST_PIXELS, View

@@ -79,9 +79,9 @@ def lines(run: Path, words: Mapping[str, str]) -> Iterator[str]:
         records = (plain["record"] for plain in read(journal, words))
         for record in records:
             if "prediction" in record:
-                said = record["prediction"]
-                kept = [record["sample"], responses(said), said.get("answer")]
-                yield json.dumps([*kept, said.get("failure")], sort_keys=True)
+                output = record["prediction"]
+                kept = [record["sample"], responses(output), output.get("answer")]
+                yield json.dumps([*kept, output.get("failure")], sort_keys=True)
     for row in read(run / "scores.jsonl", words):
         # The group of an image is its path, and folders of generated sets have new names too.
         group = "/".join(words.get(part, part) for part in row["group"].split("/"))

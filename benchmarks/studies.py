@@ -74,7 +74,7 @@ class Study:
 
 
 def _warm(tasks: str, *, steps: int = 400, **settings: Any) -> WarmUp:
-    own = {"reasoning": "short", "told": "shapes", "learning_rate": 3e-4, **settings}
+    own = {"reasoning": "short", "text_source": "shapes", "learning_rate": 3e-4, **settings}
     return WarmUp(trainer="sft", tasks=tasks, settings=own, steps=steps)
 
 

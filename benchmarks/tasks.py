@@ -75,7 +75,7 @@ def measured(name: str, root: Path, what: str) -> dict[str, Any]:
     it is.
     """
     from harness import plugins
-    from harness.run.plan import select, survey
+    from harness.run.batching import select, survey
 
     begin = perf_counter()
     task = plugins.build("tasks", name, root)
@@ -202,11 +202,11 @@ def films(root: Path, size: int) -> None:
     track = json.dumps([Rle.from_array(mask).to_json()] * FRAMES)
 
     def video(number: int) -> str:
-        said = {
+        output = {
             str(k): {"exp": f"thing {k}", "obj_id": [k], "anno_id": [number * PER_VIDEO + k]}
             for k in range(PER_VIDEO)
         }
-        entry = {"vid_id": number, "frames": names, "expressions": said}
+        entry = {"vid_id": number, "frames": names, "expressions": output}
         return f'"v{number}": {json.dumps(entry)}'
 
     streamed(place / "meta_expressions.json", '{"videos": {', "}}", map(video, range(videos)))

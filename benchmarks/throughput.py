@@ -58,12 +58,12 @@ from harness import plugins
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.models.backends.checkpoint import find
 from harness.models.backends.transformers import ROUNDS
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.provenance import device
+from harness.run.batching import batches
 from harness.run.evaluate import evaluate
-from harness.run.options import Options, Silent
-from harness.run.plan import batches
-from harness.run.workers import hello
+from harness.run.options import NullProgress, Options
+from harness.run.workers import worker_info
 from harness.spec import parse
 from harness.statistics.quantiles import half_width
 from harness.task import Task
@@ -80,8 +80,8 @@ LONGER = 0.05  # how much more one side may write, as a share
 SQUARE, SHORT = (168, 168), 16  # the image and the longest response of `--alike`
 MODEL = (
     "pocket(checkpoint={checkpoint},segmenter=box,propagator=still,batch_size={batch},"
-    "second_try=false,max_new_tokens={max_new_tokens},"
-    "backend=transformers(dtype=bfloat16,device={device},roll={roll},"
+    "retry=false,max_new_tokens={max_new_tokens},"
+    "backend=transformers(dtype=bfloat16,device={device},continuous_batching={continuous_batching},"
     "min_pixels={min_pixels},max_pixels={max_pixels}))"
 )
 
@@ -94,8 +94,8 @@ def main() -> None:
         result.write_text(json.dumps(measured), encoding="utf-8")
         return
     try:
-        least = PIECE * ROUNDS * given.batch if given.overhead else given.batch
-        mixed_lengths.check_size(given.samples, least)
+        minimum = PIECE * ROUNDS * given.batch if given.overhead else given.batch
+        mixed_lengths.check_size(given.samples, minimum)
         if given.overhead and given.repeats < 2:
             raise UsageError(
                 "--overhead",
@@ -162,7 +162,7 @@ def measure(given: argparse.Namespace) -> str:
         "batch": given.batch,
         "threads": given.threads,
         "max_new_tokens": SHORT if given.alike else given.max_new_tokens,
-        "roll": str(not given.overhead).lower(),
+        "continuous_batching": str(not given.overhead).lower(),
         "min_pixels": mixed_lengths.MIN_PIXELS,
         "max_pixels": mixed_lengths.MAX_PIXELS,
         "overhead": given.overhead,
@@ -204,8 +204,8 @@ def measure(given: argparse.Namespace) -> str:
 
 def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
     """What one side measured, in a process of its own."""
-    asked, result = scratch / "settings.json", scratch / "result.json"
-    asked.write_text(json.dumps(settings), encoding="utf-8")
+    requested, result = scratch / "settings.json", scratch / "result.json"
+    requested.write_text(json.dumps(settings), encoding="utf-8")
     result.unlink(missing_ok=True)
     surroundings = {
         **os.environ,
@@ -215,7 +215,7 @@ def child(line: Sequence[str], settings: Mapping[str, Any], scratch: Path) -> di
         "HF_DATASETS_CACHE": str(scratch / "datasets"),
     }
     done = subprocess.run(
-        [*line, str(asked), str(result)],
+        [*line, str(requested), str(result)],
         capture_output=True,
         text=True,
         env=surroundings,
@@ -237,7 +237,7 @@ def model_of(settings: Mapping[str, Any]) -> PromptedModel:
 
 
 @dataclass
-class Watch(Silent):
+class Watch(NullProgress):
     """Takes the time from the first planned batch to the last one that is done."""
 
     began: float = 0.0
@@ -297,23 +297,23 @@ def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> dict[str, Any]:
     """Seconds of each side, in turns over pieces, where all has been met before."""
-    size = PIECE * hello(model).batch_size
+    size = PIECE * worker_info(model).batch_size
     several = pieces(task, size)
     rolling = replace(model, chat=replace(model.chat, roll=True))
-    calls, told = Calls(model.chat.network), defaultdict[str, list[float]](list)
+    calls, info = Calls(model.chat.network), defaultdict[str, list[float]](list)
 
     def engine(piece: Task) -> float:
         calls.spans.clear()
         found = evaluated(piece, model)
         for name, seconds in calls.parts(found["began"], found["ended"]).items():
-            told[name].append(seconds)
+            info[name].append(seconds)
         window: float = found["window"]
         return window
 
     def loop(piece: Task) -> float:
         calls.spans.clear()
         seconds = bare(piece, model)
-        told["bare"].append(calls.inside)
+        info["bare"].append(calls.inside)
         return seconds
 
     sides: dict[str, Callable[[Task], float]] = {
@@ -324,7 +324,7 @@ def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> 
     for work in sides.values():
         for piece in several:
             work(piece)
-    told.clear()
+    info.clear()
     seconds: dict[str, list[list[float]]] = {name: [] for name in sides}
     names, working = list(sides), 0.0
     for turn in range(turns):
@@ -337,7 +337,7 @@ def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> 
                 seconds[name][-1].append(sides[name](piece))
                 working += busy.found()["busy"] if name == ENGINE else 0.0
     whole = sum(map(sum, seconds[ENGINE]))
-    return {"seconds": seconds, "busy": working / whole, "size": size, "told": dict(told)}
+    return {"seconds": seconds, "busy": working / whole, "size": size, "told": dict(info)}
 
 
 def pieces(task: Task, size: int) -> list[Task]:
@@ -373,8 +373,8 @@ def bare(task: Task, model: PromptedModel) -> float:
     from harness.models.backends.batching import batches as cut
     from harness.models.backends.inputs import processor_inputs
 
-    said = hello(model)
-    plan = batches(task.samples(), size=said.batch_size, sort=said.sort)
+    output = worker_info(model)
+    plan = batches(task.samples(), size=output.batch_size, sort=output.sort)
     made: list[Any] = []
     for batch in plan:
         requests = [one for query in batch.queries for one in model.requests(query)]
@@ -426,7 +426,7 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
     )
     written = [sum(map(len, side[0]["responses"].values())) for side in (mine, theirs)]
     longer = written[0] / written[1] - 1
-    asked = mine[0]["prompts"] == theirs[0]["prompts"]
+    requested = mine[0]["prompts"] == theirs[0]["prompts"]
     lines = [
         about(given),
         "",
@@ -448,9 +448,9 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
         f"{spread(wholes)}.",
         f"Equal responses, up to {NEAR} in a number: {same:.1%}; characters written: ours "
         f"{longer:+.1%}; prompts, token by token: "
-        f"{'equal' if asked else 'NOT EQUAL'}.",
+        f"{'equal' if requested else 'NOT EQUAL'}.",
     ]
-    if same < ALIKE or not asked or abs(longer) > LONGER:
+    if same < ALIKE or not requested or abs(longer) > LONGER:
         lines.append("**VOID: the two sides do not answer the same questions in the same way.**")
     return "\n".join(lines)
 

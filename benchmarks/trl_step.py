@@ -30,7 +30,7 @@ from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import TrainingRun
-from harness.trainers.grpo.examples import prepared
+from harness.trainers.grpo.examples import prepare_examples
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.vllm import images_of
 from harness.trainers.sft import network as networks
@@ -102,7 +102,7 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
     with tempfile.TemporaryDirectory() as folder:
         run = TrainingRun(out=Path(folder), tasks=(task,), model=model)
         arguments = arguments_of(trainer, run)
-        examples, _ = prepared(trainer, trainer.fitted(given), chat.processor, run)
+        examples, _ = prepare_examples(trainer, trainer.fitted(given), chat.processor, run)
         arguments.max_steps = trainer.settings.steps(len(examples))
         engine = trl.GRPOTrainer(
             model=networks.load(chat, dtype=chat.dtype),
@@ -135,7 +135,7 @@ def arguments_of(trainer: GrpoTrainer, run: TrainingRun) -> Any:
         seed=run.seed,
         use_cpu=not torch.cuda.is_available(),
         per_device_train_batch_size=chosen.per_device_train_batch_size,
-        gradient_accumulation_steps=chosen.accumulated(1),
+        gradient_accumulation_steps=chosen.accumulation_steps(1),
         num_generations=chosen.num_generations,
         num_iterations=chosen.num_iterations,
         max_completion_length=chosen.max_completion_length,

@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.ask import run_folder
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.checkpoints import check_network
-from harness.cli.progress import Notes
-from harness.cli.splits import overlap_of, tell_overlap
+from harness.cli.contamination import contamination_of, print_contamination
+from harness.cli.progress import LineProgress
+from harness.cli.spec_arguments import run_folder
 from harness.errors import DataError, UsageError
 from harness.leaderboards.gate import differences
 from harness.leaderboards.row import row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, task_of
 from harness.model import Model
 from harness.record import Run, public
+from harness.run.batching import select
+from harness.run.contamination import write_trainings
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.judging import unjudged
 from harness.run.options import Options
-from harness.run.plan import select
 from harness.run.preflight import preflight
 from harness.run.score import Submission, score_file, selected
 from harness.run.scoring import Scorer
-from harness.run.trained import write_trainings
 from harness.run.workers import build_model
 from harness.scores import Metric, Totals, UnitScore
 from harness.spec import Spec, parse
@@ -109,7 +109,7 @@ def load_model(spec: str, *, seed: int = 0) -> Model:
         UsageError: no such model or argument; the nearest names are given.
         ModelError: it cannot be loaded.
     """
-    resolved = _resolved(spec)
+    resolved = _with_checkpoint_config(spec)
     model = build_model(resolved, seed)
     object.__setattr__(model, "built_from", resolved)  # models are frozen
     return model
@@ -142,7 +142,7 @@ def evaluate(
 
     Raises:
         DataError: files of the benchmark are missing or damaged.
-        CannotAnswer: the model gives no answer of the form that any sample asks for.
+        UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
         ResumeMismatch: the folder holds a run of something else.
         UsageError: several workers and a ready model, or a task that needs a judge.
     """
@@ -159,13 +159,13 @@ def evaluate(
     if isinstance(model, str) and workers == 1:
         model = load_model(model, seed=seed)
     if isinstance(model, str):
-        spec = made = _resolved(model)  # each worker builds its own
+        spec = made = _with_checkpoint_config(model)  # each worker builds its own
         model_spec = str(made)
     else:
         spec, made = model.built_from, model
         model_spec = str(model.name if spec is None else spec)
     folder = run_folder(Path(out), name or model_spec, _spec_of(task), subset)
-    progress = Notes()
+    progress = LineProgress()
     options = Options(
         subset=subset,
         name=name,
@@ -179,7 +179,7 @@ def evaluate(
     task = preflight(task, progress, allow_missing=False)
     found = None
     if spec is not None:
-        found = overlap_of(spec, task, subset, folder=folder, anew=restart, strict=False)
+        found = contamination_of(spec, task, subset, folder=folder, anew=restart, strict=False)
     run = run_evaluation(
         task,
         made,
@@ -191,7 +191,7 @@ def evaluate(
     )
     if found is not None:
         write_trainings(run.folder, found)
-        tell_overlap({f"{model_spec} on {task.name}": found})
+        print_contamination({f"{model_spec} on {task.name}": found})
     return run
 
 
@@ -222,7 +222,7 @@ def score(
     samples = partial(selection.samples, task)
     given = _by_query(task, predictions, {sample.query.id for sample in samples()})
     scorer = Scorer(task, samples)
-    scorer.advance(lambda query: given.get(query) or _missing(query))
+    scorer.advance(lambda query: given.get(query) or _no_prediction(query))
     nothing = {
         "subset": selection.name,
         "seed": 0,
@@ -291,7 +291,7 @@ def compare(
             no such metric.
         StoreError: one of them is not finished, or its files were changed since.
     """
-    first, second = _finished(a), _finished(b)
+    first, second = _finished_run(a), _finished_run(b)
     before, after = row(first), row(second)
     different = differences(before, after)
     if before.task != after.task:
@@ -312,7 +312,7 @@ def compare(
     return compare_units(metrics, units, others, name=name, level=level, seed=seed)
 
 
-def _resolved(text: str) -> Spec:
+def _with_checkpoint_config(text: str) -> Spec:
     """Add to a model's SPEC what the training of its checkpoint recorded, and check it."""
     given = model_spec(text)
     tell_taken([given])
@@ -353,7 +353,7 @@ def _by_query(
     return given
 
 
-def _missing(query: str) -> Prediction:
+def _no_prediction(query: str) -> Prediction:
     failure = Failure(FailureKind.INFRASTRUCTURE, "no prediction for this sample")
     return Prediction(query_id=query, failure=failure)
 
@@ -362,7 +362,7 @@ def _of_units(task: Task, run: Run) -> tuple[Metric, ...]:
     """The metrics that mean something over one unit, those of `--metrics` among them."""
     kept: dict[str, Metric] = {}
     for metric in task.protocol.metrics:
-        if metric.corpus is None and all(name in kept for name in metric.of):
+        if metric.corpus is None and all(name in kept for name in metric.inputs):
             kept[metric.name] = metric
     declared = {metric.name for metric in task.protocol.metrics}
     further = {
@@ -378,7 +378,7 @@ def _numbers(metrics: Sequence[Metric], unit: UnitScore) -> dict[str, float]:
     return {name: value for name, value in totals.values().items() if value is not None}
 
 
-def _finished(run: Run | str | Path) -> Run:
+def _finished_run(run: Run | str | Path) -> Run:
     """Open a finished run, whose files are as it wrote them."""
     folder = run.folder if isinstance(run, Run) else Path(run)
     found = open_runs(folder)

@@ -58,7 +58,7 @@ class Card:
                 f"card {path}", expected="the fields of harness.card.Card", found=str(error)
             ) from error
 
-    def published(self, split: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
+    def published_counts(self, split: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
         """Return the published numbers of samples and of videos of a split; 0 where one is not
         known.
 

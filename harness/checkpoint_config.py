@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import HarnessError, ModelError
-from harness.options import carried
+from harness.options import carried_names
 from harness.spec import Spec, Value, parse
 from harness.store.atomic import read_json, write_json
 
@@ -29,7 +29,7 @@ def write(folder: Path, model: Spec) -> None:
         model: The model of the training; only its name and its carried options are written.
     """
     known = {**_defaults(model.name), **model.arguments}
-    kept = {name: known[name] for name in known if name in _carried(model.name)}
+    kept = {name: known[name] for name in known if name in _carried_names(model.name)}
     write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, kept))})
 
 
@@ -67,8 +67,8 @@ def unusual(model: Spec) -> Spec:
     )
 
 
-def _carried(name: str) -> frozenset[str]:
-    return carried(plugins.load("models", name))
+def _carried_names(name: str) -> frozenset[str]:
+    return carried_names(plugins.load("models", name))
 
 
 def _defaults(name: str) -> dict[str, Value]:

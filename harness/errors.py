@@ -3,7 +3,7 @@
     HarnessError
     ├── UsageError            the command cannot be carried out        exit code 2
     │   ├── UnknownPlugin     no such task, model, …; the nearest names
-    │   └── CannotAnswer      a model gives no answer of the form that a task asks for
+    │   └── UnsupportedAnswerForm      a model gives no answer of the form that a task asks for
     ├── DataError             a file of a benchmark is not as it should be   3
     │   ├── MediaError        an image or video cannot be decoded
     │   └── MaskError         a mask is not a mask of this size
@@ -69,7 +69,7 @@ class UnknownPlugin(UsageError):
     """No plugin of this kind has this name."""
 
 
-class CannotAnswer(UsageError):
+class UnsupportedAnswerForm(UsageError):
     """A model gives no answer of a form that a task asks for."""
 
 

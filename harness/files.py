@@ -35,7 +35,7 @@ class NoFile(OSError):
     """A path names something other than a regular file; `strerror` says what."""
 
 
-def opened(path: Path) -> io.BufferedReader:
+def open_regular(path: Path) -> io.BufferedReader:
     """Open a file for reading. A FIFO or a device, which might never end, is not opened.
 
     Raises:
@@ -51,9 +51,9 @@ def opened(path: Path) -> io.BufferedReader:
         raise
 
 
-def read(path: Path) -> bytes:
-    """The content of a file; raises as `opened` does."""
-    with opened(path) as file:
+def read_bytes(path: Path) -> bytes:
+    """The content of a file; raises as `open_regular` does."""
+    with open_regular(path) as file:
         return file.read()
 
 
@@ -61,10 +61,10 @@ def read_text(path: Path, encoding: str = "utf-8") -> str:
     """The text of a file, each end of a line a newline.
 
     Raises:
-        OSError: as `opened` does.
+        OSError: as `open_regular` does.
         UnicodeDecodeError: it is in another encoding.
     """
-    with io.TextIOWrapper(opened(path), encoding=encoding) as file:
+    with io.TextIOWrapper(open_regular(path), encoding=encoding) as file:
         return file.read()
 
 
@@ -98,12 +98,12 @@ def digest(path: Path) -> bytes:
     if known is not None:
         return known
     content = hashlib.blake2b(digest_size=32)
-    with opened(path) as file:
+    with open_regular(path) as file:
         while chunk := file.read(CHUNK):
             content.update(chunk)
         after = os.fstat(file.fileno())
     if _marks(after) == _marks(status) and time.time_ns() - status.st_mtime_ns > FRESH:
-        CONTENTS.put(path, status, content.digest())
+        CONTENTS.store_hash(path, status, content.digest())
     return content.digest()
 
 
@@ -138,7 +138,7 @@ class Contents:
         folder, name = _place(path)
         with self._lock:
             if folder not in self._folders:
-                self._folders[folder] = self._read(folder)
+                self._folders[folder] = self._read_hashes(folder)
             known = self._folders[folder].get(name)
         if not isinstance(known, list) or known[:-1] != _marks(status):
             return None
@@ -147,7 +147,7 @@ class Contents:
             return found if len(found) == 32 else None
         return None
 
-    def put(self, path: Path, status: os.stat_result, content: bytes) -> None:
+    def store_hash(self, path: Path, status: os.stat_result, content: bytes) -> None:
         """Keep a hash; on disk after `save`."""
         folder, name = _place(path)
         with self._lock:
@@ -162,7 +162,7 @@ class Contents:
                 with suppress(OSError):
                     place = self._place(folder)
                     place.parent.mkdir(parents=True, exist_ok=True)
-                    kept = self._read(folder) | self._folders[folder]
+                    kept = self._read_hashes(folder) | self._folders[folder]
                     temporary = place.with_name(f".{place.name}.{os.getpid()}.{id(kept)}")
                     try:
                         temporary.write_text(json.dumps({"folder": folder, "files": kept}))
@@ -175,9 +175,9 @@ class Contents:
         name = hashlib.blake2b(folder.encode("utf-8", "surrogateescape"), digest_size=16)
         return cache_folder() / "contents" / f"{name.hexdigest()}.json"
 
-    def _read(self, folder: str) -> dict[str, Any]:
+    def _read_hashes(self, folder: str) -> dict[str, Any]:
         with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
-            with opened(self._place(folder)) as file:
+            with open_regular(self._place(folder)) as file:
                 plain = json.loads(file.read())
             if plain["folder"] == folder and isinstance(plain["files"], dict):
                 return dict(plain["files"])

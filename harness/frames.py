@@ -94,7 +94,7 @@ def qwen(times: Times, n: int) -> Indices:
     ((0, 3, 6, 9), (0, 3, 6, 9))
     """
     total = len(times)
-    return _rounded(total, max(1, min(round(n / PAIR) * PAIR, total)))
+    return _linspace_rounded(total, max(1, min(round(n / PAIR) * PAIR, total)))
 
 
 def fps(times: Times, *, rate: float = 2.0, min_frames: int = 4, max_frames: int = 768) -> Indices:
@@ -114,7 +114,7 @@ def fps(times: Times, *, rate: float = 2.0, min_frames: int = 4, max_frames: int
     lowest = math.ceil(min_frames / PAIR) * PAIR
     highest = math.floor(min(max_frames, total) / PAIR) * PAIR
     even = math.floor(min(max(wanted, lowest), highest, total) / PAIR) * PAIR
-    return _rounded(total, max(even, 1))
+    return _linspace_rounded(total, max(even, 1))
 
 
 def seconds(times: Times, *, every: float = 1.0, max_frames: int = 768) -> Indices:
@@ -147,7 +147,7 @@ def frame_rate(times: Times) -> float:
     return near if abs(near - exact) <= 1e-4 * exact and near > 0 else exact
 
 
-def _rounded(total: int, n: int) -> Indices:
+def _linspace_rounded(total: int, n: int) -> Indices:
     """`torch.linspace(0, total - 1, n).round()`: 32 bits, from both ends, halves to even."""
     if n == 1:
         return (0,)
@@ -222,12 +222,12 @@ class FramePolicy:
         """The frames of a video that are shown, of which there is at least one."""
         return self.rule(times, **self.arguments)
 
-    def size(self, size: tuple[int, int], *, still: bool = False) -> tuple[int, int] | None:
+    def size(self, size: tuple[int, int], *, is_image: bool = False) -> tuple[int, int] | None:
         """Return the (width, height) at which a frame of this size is shown; None: no size is set.
 
-        `still`: it is an image, and no frame of a video.
+        `is_image`: it is an image, and no frame of a video.
         """
-        budget = self.image_budget if still else self.budget
+        budget = self.image_budget if is_image else self.budget
         return None if budget is None else budget.size(size)
 
 
@@ -267,15 +267,15 @@ text). Its rule below 16 frames is not given: it descends from SpaceR's code, wh
 here."""
 
 
-def frame_policy(asked: "int | str | Spec") -> FramePolicy:
+def frame_policy(frames: "int | str | Spec") -> FramePolicy:
     """Return the policy for a number, a published name or a SPEC.
 
     Raises:
         UsageError: there is no such rule, or a number is out of range.
     """
-    if isinstance(asked, int):
-        asked = Spec("uniform", {"n": asked})
-    spec = parse(asked) if isinstance(asked, str) else asked
+    if isinstance(frames, int):
+        frames = Spec("uniform", {"n": frames})
+    spec = parse(frames) if isinstance(frames, str) else frames
     if spec.name in PUBLISHED:
         published = parse(PUBLISHED[spec.name])
         spec = Spec(published.name, {**published.arguments, **spec.arguments})

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError, UsageError
-from harness.files import opened
+from harness.files import open_regular
 from harness.masks import Rle, SoftMask
 from harness.responses import finite_numbers, storable, unique
 from harness.types import (
@@ -115,7 +115,7 @@ class RowFile(Mapping[str, Row]):
 
     def __getitem__(self, name: str) -> Row:
         number, offset = self._places[name]
-        with opened(self.path) as file:
+        with open_regular(self.path) as file:
             file.seek(offset)
             row = _row(file.readline(MAX_LINE + 1), f"{self.path}, line {number}")
         if row.id != name:
@@ -154,7 +154,7 @@ def _rows(path: Path) -> Iterator[tuple[Row, int, int]]:
 def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """(number from 1, offset, content) of each line that is not blank."""
     try:
-        lines = opened(path)
+        lines = open_regular(path)
     except OSError as error:
         raise DataError(
             f"predictions {path}", expected="a readable file", found=str(error.strerror)
@@ -386,13 +386,13 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
 def answer_from_json(plain: Mapping[str, Any]) -> Answer:
     """The inverse of `answer_to_json`; without `instances`."""
     return Answer(
-        masks=_each(plain, "masks", Rle.from_json),
-        soft_masks=_each(plain, "soft_masks", SoftMask.from_json),
-        boxes=_each(plain, "boxes", lambda item: Box(*item)),
-        box_scores=_each(plain, "box_scores", float),
-        points=_each(plain, "points", lambda item: Point(*item)),
-        box_track=_each(plain, "box_track", lambda item: None if item is None else Box(*item)),
-        boxes_3d=_each(plain, "boxes_3d", lambda item: Box3D(*item)),
+        masks=_read_list(plain, "masks", Rle.from_json),
+        soft_masks=_read_list(plain, "soft_masks", SoftMask.from_json),
+        boxes=_read_list(plain, "boxes", lambda item: Box(*item)),
+        box_scores=_read_list(plain, "box_scores", float),
+        points=_read_list(plain, "points", lambda item: Point(*item)),
+        box_track=_read_list(plain, "box_track", lambda item: None if item is None else Box(*item)),
+        boxes_3d=_read_list(plain, "boxes_3d", lambda item: Box3D(*item)),
         interval=None if plain.get("interval") is None else Interval(*plain["interval"]),
         count=plain.get("count"),
         choice=plain.get("choice"),
@@ -402,7 +402,7 @@ def answer_from_json(plain: Mapping[str, Any]) -> Answer:
     )
 
 
-def _each(plain: Mapping[str, Any], name: str, read: Any) -> Any:
+def _read_list(plain: Mapping[str, Any], name: str, read: Any) -> Any:
     items = plain.get(name)
     return None if items is None else tuple(read(item) for item in items)
 

@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Scale:
+class GradeScale:
     """Whole grades, and which of them a right answer has."""
 
     lowest: int
@@ -72,7 +72,7 @@ class Rubric:
     """Template of the prompt, with the fields {answer}, {ground_truth} and perhaps {question};
     without a scale with {answer} and {question}.
     """
-    scale: Scale | None
+    scale: GradeScale | None
     exact_match: bool = False
     """True if an answer in the words of the ground truth is right without asking the judge."""
     max_new_tokens: int = 0
@@ -82,7 +82,7 @@ class Rubric:
         """Return the prompt for the judge."""
         return self.prompt_template.format(**case._asdict()).strip()
 
-    def graded(self) -> Scale:
+    def grade_scale(self) -> GradeScale:
         """The scale.
 
         Raises:
@@ -96,7 +96,7 @@ class Rubric:
             )
         return self.scale
 
-    def read(self, response: str) -> int | None:
+    def read_grade(self, response: str) -> int | None:
         """Return the grade that a response gives, or None: the whole response must be a grade or
         its word.
 
@@ -106,13 +106,13 @@ class Rubric:
         >>> rubric("same_meaning").read("Yes.")
         1
         """
-        scale, said = self.graded(), response.strip(MARKS).lower()
-        if said in scale.words:
-            return scale.words[said]
+        scale, text = self.grade_scale(), response.strip(MARKS).lower()
+        if text in scale.words:
+            return scale.words[text]
         # The limits keep int() from reading what no judge was asked to write.
-        if not re.fullmatch(r"[+-]?[0-9]{1,6}", said):
+        if not re.fullmatch(r"[+-]?[0-9]{1,6}", text):
             return None
-        grade = int(said)
+        grade = int(text)
         return grade if scale.lowest <= grade <= scale.highest else None
 
     def verdict(self, response: str) -> Verdict:
@@ -121,7 +121,7 @@ class Rubric:
         """
         if self.scale is None:
             return Verdict(None, response)
-        grade = self.read(response)
+        grade = self.read_grade(response)
         return Verdict(
             self.scale.share(self.scale.unreadable if grade is None else grade), response
         )
@@ -180,9 +180,9 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
         return Judgement(0.0, False, "no answer", True)
     if by.exact_match and same_words(case.answer, case.ground_truth):
         return Judgement(1.0, True, "exact match", True)
-    scale, given = by.graded(), judge.judge(by.reference, *case)
-    said = by.read(given.text)
-    grade = scale.unreadable if said is None else said
+    scale, given = by.grade_scale(), judge.judge(by.reference, *case)
+    text = by.read_grade(given.text)
+    grade = scale.unreadable if text is None else text
     score = scale.share(grade)
     if given.score is None or not math.isclose(given.score, score, abs_tol=1e-9):
         raise ModelError(
@@ -191,7 +191,7 @@ def judgement(judge: Judge, by: Rubric, case: Case) -> Judgement:
             found=repr(given.score),
             fix="A judge returns `rubric.verdict(response)`.",
         )
-    return Judgement(score, grade >= scale.correct_from, "judge", said is not None, given.text)
+    return Judgement(score, grade >= scale.correct_from, "judge", text is not None, given.text)
 
 
 def statistics(one: Judgement) -> dict[str, Statistic]:
@@ -207,7 +207,7 @@ def statistics(one: Judgement) -> dict[str, Statistic]:
     }
 
 
-def asked(by: Rubric, cases: Iterable[Case]) -> list[Case]:
+def cases_to_judge(by: Rubric, cases: Iterable[Case]) -> list[Case]:
     """The cases for which a judge is needed."""
     return [
         case
@@ -244,12 +244,12 @@ def rubric(reference: str) -> Rubric:
                 expected=f"{' or '.join(known)}, or the path of a .toml file",
                 found="neither",
             )
-        return _loaded(FOLDER / f"{reference}.toml", reference)
-    return _loaded(Path(reference), reference)
+        return _load_rubric(FOLDER / f"{reference}.toml", reference)
+    return _load_rubric(Path(reference), reference)
 
 
 @lru_cache(maxsize=64)
-def _loaded(path: Path, reference: str) -> Rubric:
+def _load_rubric(path: Path, reference: str) -> Rubric:
     try:
         plain = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
@@ -271,7 +271,7 @@ def _loaded(path: Path, reference: str) -> Rubric:
         max_new_tokens=plain.get("max_new_tokens", 0),
         scale=None
         if scale is None
-        else Scale(
+        else GradeScale(
             **{level: scale[level] for level in LEVELS},
             words={word.lower(): grade for word, grade in scale.get("words", {}).items()},
         ),

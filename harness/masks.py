@@ -84,10 +84,10 @@ class Rle:
             )
         check_size(*mask.shape)
         encoded = coco.encode(_by_columns(mask != 0))
-        return cls._encoded(mask.shape[0], mask.shape[1], _text(encoded["counts"]))
+        return cls._trusted(mask.shape[0], mask.shape[1], _text(encoded["counts"]))
 
     @classmethod
-    def _encoded(cls, height: int, width: int, counts: str) -> Self:
+    def _trusted(cls, height: int, width: int, counts: str) -> Self:
         """Build from counts known to be valid, without parsing them: that would take longer."""
         rle = object.__new__(cls)
         for name, value in (("height", height), ("width", width), ("counts", counts)):
@@ -190,7 +190,7 @@ class Track(Sequence[BoolArray]):
         self._counts = [Rle.empty(height, width).counts] * frames
 
     @classmethod
-    def repeated(cls, mask: BoolArray, frames: int) -> Self:
+    def of_one_mask(cls, mask: BoolArray, frames: int) -> Self:
         """The same mask in every frame, held once."""
         track = cls(frames, *mask.shape)
         track._counts = [Rle.from_array(mask).counts] * frames
@@ -198,7 +198,7 @@ class Track(Sequence[BoolArray]):
 
     def rle(self, index: int) -> Rle:
         """The mask of a frame."""
-        return Rle._encoded(self.height, self.width, self._counts[index])
+        return Rle._trusted(self.height, self.width, self._counts[index])
 
     @property
     def rles(self) -> tuple[Rle, ...]:

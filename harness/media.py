@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from harness.errors import MaskError, MediaError
-from harness.files import NoFile, opened
+from harness.files import NoFile, open_regular
 from harness.masks import check_size
 
 Frame = NDArray[np.uint8]
@@ -60,8 +60,8 @@ class Digest(Protocol):
 class Media:
     """One image, or the frames of one video in order.
 
-    Made by `image`, `frame_files`, `image_bytes`, `pixels` and `lost`; a task never builds one by
-    hand.
+    Made by `image`, `frame_files`, `image_bytes`, `pixels` and `placeholder_media`; a task never
+    builds one by hand.
     """
 
     __slots__ = ("__weakref__", "_digest", "_id", "_load", "_size", "_times", "is_video")
@@ -108,7 +108,9 @@ class Media:
 
     @property
     def fault(self) -> str | None:
-        """Reason why the image or video cannot be read at all, if known; see `lost`."""
+        """Reason why the image or video cannot be read at all, if known; see
+        `placeholder_media`.
+        """
         return getattr(self._load[0], "fault", None)
 
     def times(self) -> tuple[float, ...]:
@@ -201,7 +203,7 @@ def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, i
     )
 
 
-def lost(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
+def placeholder_media(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
     """Return a stand-in for an image or a video whose file is missing or damaged.
 
     It raises `error` when it is decoded. `size` is the (width, height) in which ground truth and
@@ -289,7 +291,7 @@ def _header_size(source: Path | io.BytesIO, name: str) -> tuple[int, int]:
 
 
 def _file(source: Path | io.BytesIO) -> AbstractContextManager[BinaryIO]:
-    return nullcontext(source) if isinstance(source, io.BytesIO) else opened(source)
+    return nullcontext(source) if isinstance(source, io.BytesIO) else open_regular(source)
 
 
 def _orientation(found: Image.Image) -> int | None:
@@ -364,7 +366,7 @@ class _FilesDigest:
     def __call__(self) -> str:
         whole = hashlib.blake2b(digest_size=16)
         for path in self.paths:
-            with opened(path) as file:
+            with open_regular(path) as file:
                 content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
             whole.update(content.digest())
         return whole.hexdigest()

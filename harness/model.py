@@ -45,7 +45,7 @@ class Model(ABC):
     """Answers queries. It sees nothing but the queries, and never a target.
 
     Derive a model from this class: what it does not define has the default below, and the engine
-    asks a model for nothing that is not declared here or in `Staged`.
+    asks a model for nothing that is not declared here or in `StagedModel`.
     """
 
     built_from: Spec | None = None
@@ -133,11 +133,11 @@ class Answered(Protocol):
         """Every call of a network for the query, in order; the record always has them."""
 
 
-Said = TypeVar("Said", bound=Answered)
-"""Type of the language stage's result for one query of a `Staged` model."""
+Result = TypeVar("Result", bound=Answered)
+"""Type of the language stage's result for one query of a `StagedModel` model."""
 
 
-class Staged(Model, Generic[Said]):
+class StagedModel(Model, Generic[Result]):
     """A model whose work falls into stages, which the engine runs side by side.
 
     Language: `ask`. Segmentation: `begin`, sample by sample. Propagation: the function that
@@ -146,7 +146,7 @@ class Staged(Model, Generic[Said]):
     """
 
     @abstractmethod
-    def ask(self, queries: Sequence[Query]) -> Sequence[Said]:
+    def ask(self, queries: Sequence[Query]) -> Sequence[Result]:
         """Return the result of the language stage for each query, for `begin`.
 
         Raises:
@@ -154,13 +154,13 @@ class Staged(Model, Generic[Said]):
         """
 
     @abstractmethod
-    def begin(self, query: Query, said: Said, /) -> Callable[[], Prediction]:
+    def begin(self, query: Query, text: Result, /) -> Callable[[], Prediction]:
         """Read the language stage's result and segment; return a function that does the rest."""
 
     def predict(self, queries: Sequence[Query]) -> Sequence[Prediction]:
         """Run the stages one after another."""
-        said = self.ask(queries)
-        return [self.begin(query, one)() for query, one in zip(queries, said, strict=True)]
+        text = self.ask(queries)
+        return [self.begin(query, one)() for query, one in zip(queries, text, strict=True)]
 
     @property
     def turns(self) -> int:
@@ -171,16 +171,16 @@ class Staged(Model, Generic[Said]):
     def by_sample(self) -> bool:
         """Return True if an answer depends on its own query alone, but for rounding.
 
-        The engine then uses `asking`: it keeps results sample by sample, and repeats only those
-        that are missing.
+        The engine then uses `ask_as_completed`: it keeps results sample by sample, and repeats only
+        those that are missing.
         """
         return False
 
-    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Said]]:
+    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Result]]:
         """Yield the place of each query with its result of `ask`, as soon as that is complete."""
         yield from enumerate(self.ask(queries))
 
-    def expect(self, queries: Sequence[Query]) -> None:
+    def prepare_next(self, queries: Sequence[Query]) -> None:
         """Prepare the first inputs of `ask` for these queries, which is likely to be called next.
 
         Called in a thread of its own while `ask` is at work.
@@ -190,14 +190,14 @@ class Staged(Model, Generic[Said]):
         """Make `ask` stop early, because the run ends."""
 
     @property
-    def waited(self) -> float | None:
+    def wait_seconds(self) -> float | None:
         """Seconds that the network has waited for images so far; None: not known.
 
         `timing.json` has the share of a run.
         """
         return None
 
-    def objects(self, query: Query, said: Said, /) -> int | None:
+    def objects(self, query: Query, text: Result, /) -> int | None:
         """Return the number of objects that will have masks at once; None: not known.
 
         Called before `begin`, in its thread, to estimate the memory that the sample needs.
@@ -442,7 +442,7 @@ class Chat(ABC):
 
     @property
     def turns(self) -> int:
-        """Calls of `generate` that it takes at once; see `Staged.turns`."""
+        """Calls of `generate` that it takes at once; see `StagedModel.turns`."""
         return 1
 
     @property
@@ -461,17 +461,17 @@ class Chat(ABC):
         return False
 
     @property
-    def waited(self) -> float | None:
-        """Seconds that the network has waited so far; see `Staged.waited`."""
+    def wait_seconds(self) -> float | None:
+        """Seconds that the network has waited so far; see `StagedModel.wait_seconds`."""
         return None
 
     def prepare(self) -> None:  # noqa: B027
         """Load what is loaded when first used; see `Model.prepare`."""
 
     def halt(self) -> None:  # noqa: B027
-        """Abandon the requests under way; see `Staged.halt`."""
+        """Abandon the requests under way; see `StagedModel.halt`."""
 
-    def expect(  # noqa: B027
+    def prepare_next(  # noqa: B027
         self, requests: Sequence[ChatRequest], *, go_on: bool = False
     ) -> None:
         """Prepare the first inputs of the call with these requests.
@@ -484,11 +484,11 @@ class ConversingChat(Chat):
     """A chat that lets each conversation go on as soon as its own responses are there.
 
     Responses are those of `generate`. With any other chat conversations go turn by turn
-    (`harness.models.conversing`).
+    (`harness.models.multi_turn`).
     """
 
     @abstractmethod
-    def conversing(
+    def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
         """Yield the number of each conversation with what it returns, as soon as it does.
@@ -499,7 +499,7 @@ class ConversingChat(Chat):
 
     def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
         """Return what each conversation returns, in order."""
-        ends = dict(self.conversing(conversations, go_on=True))
+        ends = dict(self.converse_as_completed(conversations, go_on=True))
         return [ends[number] for number in range(len(conversations))]
 
 

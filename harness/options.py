@@ -73,7 +73,7 @@ def with_options(
     return offered
 
 
-def carried(function: Callable[..., Any]) -> frozenset[str]:
+def carried_names(function: Callable[..., Any]) -> frozenset[str]:
     """Return the names of a plugin function's options that a checkpoint carries."""
     hints = typing.get_type_hints(function, include_extras=True)
     return frozenset(

@@ -71,8 +71,8 @@ def rectangle(
     height, across = image.shape[:2]
     if box[2] <= 0 or box[3] <= 0:
         return image.copy()
-    left, right = sorted(_whole(edge, across) for edge in (box[0], box[2]))
-    top, bottom = sorted(_whole(edge, height) for edge in (box[1], box[3]))
+    left, right = sorted(_whole_edge(edge, across) for edge in (box[0], box[2]))
+    top, bottom = sorted(_whole_edge(edge, height) for edge in (box[1], box[3]))
     area = np.zeros((height, across), dtype=np.bool_)
     area[top : max(bottom, top + 1), left : max(right, left + 1)] = True
     return outline(image, area, colour=colour, width=width)
@@ -121,17 +121,17 @@ def strip(frames: Sequence[Frame], *, width: int = 160, gap: int = 4) -> Frame:
     return side_by_side([thumbnail(frame, width=width) for frame in frames], gap=gap)
 
 
-def spread(frames: int, most: int = 6) -> tuple[int, ...]:
-    """Indices of at most `most` frames, evenly spread from the first to the last.
+def spread(frames: int, limit: int = 6) -> tuple[int, ...]:
+    """Indices of at most `limit` frames, evenly spread from the first to the last.
 
     >>> spread(11, 3)
     (0, 5, 10)
     >>> spread(2, 6)
     (0, 1)
     """
-    if frames <= most:
+    if frames <= limit:
         return tuple(range(frames))
-    return tuple(int(index) for index in np.linspace(0, frames - 1, most).round())
+    return tuple(int(index) for index in np.linspace(0, frames - 1, limit).round())
 
 
 def _check(image: Frame, mask: BoolArray) -> None:
@@ -143,5 +143,5 @@ def _check(image: Frame, mask: BoolArray) -> None:
         )
 
 
-def _whole(edge: float, limit: int) -> int:
+def _whole_edge(edge: float, limit: int) -> int:
     return round(min(max(edge, 0), limit))

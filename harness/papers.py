@@ -34,7 +34,9 @@ from harness.spec import Spec, Value, parse
 from harness.types import AnswerForm
 
 FILE = "paper.toml"
-KEYS = frozenset({"setting", "forms", "tasks", "other_than", "where", "paper", "said", "record"})
+KEYS = frozenset(
+    {"setting", "forms", "tasks", "other_than", "where", "paper", "published", "record"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,24 +63,24 @@ class Setting:
     tasks: frozenset[str] = frozenset()
     other_than: frozenset[str] = frozenset()
     where: Mapping[str, Any] | None = None
-    said: str = ""
+    published: str = ""
     record: str = ""
 
 
-def declared(model: str) -> tuple[str, tuple[Setting, ...]]:
+def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
     """Return the paper of an installed model and its settings; nothing where none is declared.
 
     Raises:
         DataError: the file is not in the form.
     """
-    entry = plugins.installed("models").get(model)
+    entry = plugins.installed_plugins("models").get(model)
     place = plugins.folder(entry) if entry is not None else None
-    told = _read(place / FILE).get(model) if place is not None else None
-    if told is None:
+    info = _read_paper(place / FILE).get(model) if place is not None else None
+    if info is None:
         return "", ()
     try:
-        settings = tuple(_setting(one) for one in told["settings"])
-        return str(told["paper"]), settings
+        settings = tuple(_setting(one) for one in info["settings"])
+        return str(info["paper"]), settings
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{FILE} of {model}",
@@ -100,7 +102,7 @@ def _setting(plain: Mapping[str, Any]) -> Setting:
 
 
 @lru_cache
-def _read(path: Path) -> dict[str, Any]:
+def _read_paper(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -133,23 +135,23 @@ def _deviations(
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
         yield from _deviations(inner, reader, forms, task)  # responses that exist are read by it
-    for one in declared(spec.name)[1]:
+    for one in declared_settings(spec.name)[1]:
         where = (one.where or {}).items()
         if one.forms and not one.forms & forms:
             continue
         if (one.tasks and task not in one.tasks) or task in one.other_than:
             continue
-        if not all(_given(spec, name) == value for name, value in where):
+        if not all(_spec_value(spec, name) == value for name, value in where):
             continue
-        used = _recorded(description, one.record or one.setting)
+        used = _recorded_part(description, one.record or one.setting)
         if used is None:
-            used = _given(spec, one.setting)
+            used = _spec_value(spec, one.setting)
         if not any(_is(used, value) for value in one.paper):
-            first = _shown(one.paper[0]) if one.paper else "none"
-            yield Deviation(one.setting, _shown(used), one.said or first)
+            first = _format_value(one.paper[0]) if one.paper else "none"
+            yield Deviation(one.setting, _format_value(used), one.published or first)
 
 
-def _recorded(description: Mapping[str, Any], path: str) -> Any:
+def _recorded_part(description: Mapping[str, Any], path: str) -> Any:
     """Return a part of a description as recorded (name and settings); None if it is not there."""
     found: Any = description
     for name in path.split("."):
@@ -157,7 +159,7 @@ def _recorded(description: Mapping[str, Any], path: str) -> Any:
     return found if isinstance(found, Mapping) or "." in path else None
 
 
-def _given(spec: Spec, name: str) -> Value:
+def _spec_value(spec: Spec, name: str) -> Value:
     """Return the value of a setting: the SPEC's, else the plugin's default, else None."""
     if name in spec.arguments:
         return spec.arguments[name]
@@ -174,12 +176,12 @@ def _is(used: Any, value: Any) -> bool:
     if isinstance(used, Mapping):
         part = parse(value) if isinstance(value, str) else Spec("")
         return used.get("name") == part.name and all(
-            _same(used.get(name), wanted) for name, wanted in part.arguments.items()
+            _is_same(used.get(name), wanted) for name, wanted in part.arguments.items()
         )
-    return _same(used, None if value == "none" else value)
+    return _is_same(used, None if value == "none" else value)
 
 
-def _same(used: Any, value: Any) -> bool:
+def _is_same(used: Any, value: Any) -> bool:
     if isinstance(used, str) and isinstance(value, str):
         cached = f"models--{value.replace('/', '--')}"  # as the Hugging Face cache names it
         place = PurePath(used)
@@ -189,7 +191,7 @@ def _same(used: Any, value: Any) -> bool:
     return bool(used == value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A part by its name and its checkpoint; anything else as it is typed."""
     if isinstance(value, Mapping):
         name, weights = value.get("name"), value.get("checkpoint")
@@ -200,6 +202,6 @@ def _shown(value: Any) -> str:
 def sentence(model: str, spec: str, task: str, found: Iterable[Deviation]) -> str:
     """Return the sentence about a run that differs from its paper."""
     with suppress(HarnessError):
-        paper = declared(parse(spec).name)[0]
+        paper = declared_settings(parse(spec).name)[0]
         model = f"{model} on {task} does not reproduce {paper}" if paper else model
     return f"{model}: {'; '.join(map(str, found))}"

@@ -46,7 +46,7 @@ CONTRACTS: dict[Kind, tuple[str, str]] = {
 """Module and name of the base class of what a plugin returns; imported when one is built."""
 
 
-def installed(kind: Kind) -> dict[str, EntryPoint]:
+def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
     """Every installed plugin of this kind by name, none of them imported.
 
     Raises:
@@ -71,9 +71,9 @@ def load(kind: Kind, name: str) -> Any:
     Raises:
         UnknownPlugin: there is none; the nearest names are given.
         MissingDependency: it needs a package that is not installed.
-        HarnessError: its module cannot be imported; see `blamed`.
+        HarnessError: its module cannot be imported; see `plugin_errors`.
     """
-    known = installed(kind)
+    known = installed_plugins(kind)
     if name not in known:
         from difflib import get_close_matches
 
@@ -84,7 +84,7 @@ def load(kind: Kind, name: str) -> Any:
             found="none of that name",
             fix=f"Did you mean {', '.join(near)}?" if near else f"No {kind} are installed.",
         )
-    with blamed(f"{kind.removesuffix('s')} {name!r}", _fault(kind)):
+    with plugin_errors(f"{kind.removesuffix('s')} {name!r}", _fault(kind)):
         return known[name].load()
 
 
@@ -93,7 +93,7 @@ def _fault(kind: Kind) -> type[HarnessError]:
 
 
 @contextmanager
-def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
+def plugin_errors(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
     """Turn every exception of a plugin's code into an error that names the plugin.
 
     Errors of harness pass as they are; a module that is not there becomes MissingDependency.
@@ -104,17 +104,17 @@ def blamed(what: str, fault: type[HarnessError] = DataError) -> Iterator[None]:
     except HarnessError:
         raise
     except ModuleNotFoundError as error:
-        raise missing(what, error) from error
+        raise missing_dependency(what, error) from error
     except (Exception, SystemExit) as error:
         raise fault(
             what,
             expected="code that works",
-            found=told(error),
+            found=describe_error(error),
             fix="HARNESS_TRACEBACK=1 in the environment shows how it came about.",
         ) from error
 
 
-def missing(what: str, error: ModuleNotFoundError) -> MissingDependency:
+def missing_dependency(what: str, error: ModuleNotFoundError) -> MissingDependency:
     """The error for code that needs a package which is not installed."""
     known = extra(error)
     return MissingDependency(
@@ -127,15 +127,15 @@ def missing(what: str, error: ModuleNotFoundError) -> MissingDependency:
     )
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an error and the line that raised it, such as `KeyError: 'a' (toys.py, line 12)`."""
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     trace = error.__traceback__
     if trace is None or isinstance(error, HarnessError):  # which says it in words
-        return said
+        return text
     while trace.tb_next is not None:
         trace = trace.tb_next
-    return f"{said} ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
+    return f"{text} ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
 
 
 def extra(error: ModuleNotFoundError) -> str | None:
@@ -179,7 +179,7 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
         spec = Spec(spec)
     function = load(kind, spec.name)
     what = f"{kind.removesuffix('s')} {spec.name!r}"
-    with blamed(what, _fault(kind)):
+    with plugin_errors(what, _fault(kind)):
         signature = inspect.signature(function)
         hints = typing.get_type_hints(function)
     known = [
@@ -209,7 +209,7 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
     ]
     if required:
         raise UsageError(str(spec), expected=f"a value for {', '.join(required)}", found="none")
-    with blamed(what, _fault(kind)):
+    with plugin_errors(what, _fault(kind)):
         made = function(*context, **{**arguments, **given})
     check_contract(kind, what, made)
     return made
@@ -286,7 +286,7 @@ def _name(option: Any) -> str:
     return names.get(option, getattr(option, "__name__", str(option)))
 
 
-def about(entry: EntryPoint) -> str:
+def summary_of(entry: EntryPoint) -> str:
     """The first line of a plugin's docstring, read from its source without importing it."""
     import ast  # slow to import, and not needed where plugins have cards
 

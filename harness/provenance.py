@@ -81,7 +81,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 def device() -> str:
     """The GPU that this process takes if none is named, else "cpu". Loads torch, if it is there."""
-    return _named(AUTO)
+    return _device_name(AUTO)
 
 
 def device_of(devices: Iterable[str]) -> str:
@@ -94,11 +94,11 @@ def device_of(devices: Iterable[str]) -> str:
     >>> device_of(["cpu"])
     'cpu'
     """
-    names = dict.fromkeys(map(_named, devices))
+    names = dict.fromkeys(map(_device_name, devices))
     return ", ".join(name for name in names if name != CPU) or CPU
 
 
-def _named(setting: str) -> str:
+def _device_name(setting: str) -> str:
     """Return the name of a CUDA device, `cpu`, or the name of another kind of device unchanged."""
     kind, _, index = setting.partition(":")
     if kind not in (AUTO, "cuda"):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.files import opened
+from harness.files import open_regular
 from harness.interchange import prediction_from_json
 from harness.scores import Totals, UnitScore
 from harness.store import checksums
@@ -122,7 +122,7 @@ class Run:
         return _fields(self.folder / RESULTS, RESULTS_FIELDS, SCORE_AGAIN)
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Return True if there are numbers (or a submission)."""
         return (self.folder / RESULTS).is_file()
 
@@ -137,7 +137,7 @@ class Run:
         """Scores of all units, in the task's order."""
         path = self.folder / SCORES
         try:
-            with opened(path) as lines:
+            with open_regular(path) as lines:
                 for line in lines:
                     yield UnitScore.from_json(json.loads(line))
         except OSError as error:
@@ -166,14 +166,14 @@ class Run:
                 fix=SCORE_AGAIN,
             )
         try:
-            became = checksums.changed(self.folder)
+            outcome = checksums.changed_files(self.folder)
         except StoreError as error:
             raise StoreError(str(error), fix=SCORE_AGAIN) from error
-        if became:
+        if outcome:
             raise StoreError(
-                "; ".join(f"file {self.folder / name}" for name in became),
+                "; ".join(f"file {self.folder / name}" for name in outcome),
                 expected="what the run wrote",
-                found=", ".join(dict.fromkeys(became.values())),
+                found=", ".join(dict.fromkeys(outcome.values())),
                 fix=RESCORE,
             )
 
@@ -249,7 +249,7 @@ def summarise(
         "headline": protocol.headline,
         "better": {metric.name: metric.better for metric in protocol.metrics},
         "about": {metric.name: metric.about for metric in protocol.metrics},
-        "metrics": _shown(protocol, values(task, units)),
+        "metrics": _ordered_numbers(protocol, values(task, units)),
         "intervals": {name: list(pair) if pair else None for name, pair in intervals.items()},
         "breakdowns": breakdowns(task, units),
         "ceiling": ceiling,
@@ -263,7 +263,9 @@ def summarise(
     }
 
 
-def _shown(protocol: Protocol, found: Mapping[str, float | None]) -> dict[str, float | None]:
+def _ordered_numbers(
+    protocol: Protocol, found: Mapping[str, float | None]
+) -> dict[str, float | None]:
     """Return the numbers, first those that are shown beside the headline."""
     first = (protocol.headline, *protocol.beside) if protocol.beside else ()
     return {**{name: found[name] for name in first}, **found}
@@ -290,7 +292,7 @@ def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]
     return {"cost": paid / 1e6}
 
 
-def unscored(
+def unscored_results(
     task: Task,
     manifest: Mapping[str, Any],
     n_total: int,
@@ -353,15 +355,15 @@ def finish(
         manifest: Of a folder that becomes a run with it, written after all; None: it is there.
         journal: False for a copy of a run without its predictions.
     """
-    asked = (folder / MANIFEST).read_bytes() if manifest is None else json_bytes(manifest)
-    contents = {MANIFEST: asked, RESULTS: json_bytes(results)}
+    requested = (folder / MANIFEST).read_bytes() if manifest is None else json_bytes(manifest)
+    contents = {MANIFEST: requested, RESULTS: json_bytes(results)}
     if units is not None:
         contents[SCORES] = _lines(units)
         write_bytes(folder / SCORES, contents[SCORES])
     checksums.write(folder, contents, journal=journal)
     write_bytes(folder / RESULTS, contents[RESULTS])
     if manifest is not None:
-        write_bytes(folder / MANIFEST, asked)
+        write_bytes(folder / MANIFEST, requested)
 
 
 def _lines(units: Iterable[UnitScore]) -> bytes:

@@ -17,16 +17,16 @@ MAX_DIGITS = 64
 DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
 
 
-def tagged(response: str, tag: str) -> str | None:
+def tag_text(response: str, tag: str) -> str | None:
     """The stripped text of the first `<tag>…</tag>`, or None. The first match always wins.
 
-    >>> tagged("<answer> 1 </answer><answer>2</answer>", "answer")
+    >>> tag_text("<answer> 1 </answer><answer>2</answer>", "answer")
     '1'
     """
-    return _between(response[:MAX_TEXT], f"<{tag}>", f"</{tag}>")
+    return _text_between(response[:MAX_TEXT], f"<{tag}>", f"</{tag}>")
 
 
-def _between(text: str, opening: str, closing: str) -> str | None:
+def _text_between(text: str, opening: str, closing: str) -> str | None:
     """Return the text between two marks, stripped; None without them.
 
     Found by search: a regular expression that strips takes cubic time on blanks after a mark that
@@ -87,7 +87,7 @@ def loads_lenient(text: str) -> tuple[Any, tuple[str, ...]]:
 
 
 def _unfence(text: str) -> str:
-    inside = _between(text, "```", "```")
+    inside = _text_between(text, "```", "```")
     return text if inside is None else inside.removeprefix("json").strip()
 
 

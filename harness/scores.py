@@ -52,7 +52,7 @@ class Metric:
     """Rule that turns merged statistics into one number.
 
     Exactly one of three kinds: a quotient (the default), a `corpus` function, or a `derived`
-    function of other metrics, given in `of`. Derived functions are applied to arrays of
+    function of other metrics, given in `inputs`. Derived functions are applied to arrays of
     resamples as well, so they are written with numpy operators.
     """
 
@@ -63,16 +63,16 @@ class Metric:
     corpus: Callable[[Sequence[Any]], float] | None = None
     """Function that turns all items into a number. If it also has a method `over(blocks, kept)`,
     that gives the numbers of many subsets at once; see `harness.statistics.jackknife`."""
-    of: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     derived: Callable[..., Any] | None = None
     about: str = ""
     """Description of the number in one line, for cards and boards."""
 
     def __post_init__(self) -> None:
-        if bool(self.of) != (self.derived is not None) or (self.corpus and self.derived):
+        if bool(self.inputs) != (self.derived is not None) or (self.corpus and self.derived):
             raise HarnessError(
                 f"metric {self.name}",
-                expected="a quotient, `corpus=`, or both `of=` and `derived=`",
+                expected="a quotient, `corpus=`, or both `inputs=` and `derived=`",
                 found="another combination",
             )
 
@@ -104,7 +104,7 @@ class Totals:
         found: dict[str, float | None] = {}
         for metric in self.metrics:
             if metric.derived is not None:
-                parts = [found[name] for name in metric.of]
+                parts = [found[name] for name in metric.inputs]
                 found[metric.name] = None if None in parts else float(metric.derived(*parts))
             elif metric.corpus is not None:
                 items = self._items.get(metric.name, [])

@@ -81,9 +81,9 @@ def parse_list(text: str) -> list[Spec]:
             "the specification", expected=f"at most {MAX_LENGTH} characters", found=f"{len(text)}"
         )
     groups: list[str] = []
-    for piece in _split(text, text):
+    for piece in _split_arguments(text, text):
         head = re.match(r"\s*([\w.-]+)\s*=", piece)
-        if groups and head and ":" in _outside(groups[-1]):
+        if groups and head and ":" in _before_parenthesis(groups[-1]):
             groups[-1] += "," + piece
         else:
             groups.append(piece)
@@ -96,7 +96,7 @@ def parse_values(text: str) -> list[Value]:
     >>> [str(value) for value in parse_values("4,fps(rate=2,max_frames=8),none")]
     ['4', 'fps(rate=2,max_frames=8)', 'None']
     """
-    return [_value(piece.strip(), text, 1) for piece in _split(text, text)]
+    return [_value(piece.strip(), text, 1) for piece in _split_arguments(text, text)]
 
 
 def _spec(text: str, whole: str, depth: int) -> Spec:
@@ -125,7 +125,7 @@ def _spec(text: str, whole: str, depth: int) -> Spec:
     if not inside.strip():
         return Spec(name)
     arguments: dict[str, Value] = {}
-    for piece in _split(inside, whole):
+    for piece in _split_arguments(inside, whole):
         key, equals, value = piece.partition("=")
         if opening == ":" and not equals and not arguments and NAME.match(key.strip()):
             key, equals, value = "name", "=", key
@@ -154,7 +154,7 @@ def _value(text: str, whole: str, depth: int) -> Value:
     return text
 
 
-def _split(text: str, whole: str) -> list[str]:
+def _split_arguments(text: str, whole: str) -> list[str]:
     """Split at commas outside parentheses and quotes."""
     pieces, depth, quote, start = [], 0, "", 0
     escaped = False
@@ -186,6 +186,6 @@ def _split(text: str, whole: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def _outside(text: str) -> str:
+def _before_parenthesis(text: str) -> str:
     """The text before its first parenthesis."""
     return text.partition("(")[0]

@@ -25,7 +25,7 @@ class Ceiling:
     """Distance by which perfect answers may stay below `value`, for the reason in `why`."""
     why: str = ""
 
-    def over(self, samples: Callable[[], Iterable[Sample]]) -> float:
+    def value_over(self, samples: Callable[[], Iterable[Sample]]) -> float:
         """The number for these samples."""
         return self.value(samples()) if callable(self.value) else self.value
 
@@ -178,7 +178,7 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
             raise extra.unfit(f"{headline.name}, which is computed over all samples")
         names.append(extra.metric.name)
 
-    def more(inner: ScoreUnit) -> ScoreUnit:
+    def with_extra_metrics(inner: ScoreUnit) -> ScoreUnit:
         def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
             scores = dict(inner(unit, predictions))
             for extra in extras:
@@ -195,8 +195,8 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
         task,
         protocol=replace(
             protocol,
-            score=more(protocol.score),
-            judged=None if judged is None else lambda judge: more(judged(judge)),
+            score=with_extra_metrics(protocol.score),
+            judged=None if judged is None else lambda judge: with_extra_metrics(judged(judge)),
             metrics=(*protocol.metrics, *(extra.metric for extra in extras)),
         ),
     )

@@ -46,7 +46,7 @@ class TrainingProgress(Protocol):
         """Report the end of what `start` began."""
 
 
-class Silent:
+class NullProgress:
     """Progress that nobody watches."""
 
     def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
@@ -105,7 +105,7 @@ class Trainer(ABC):
         """
 
 
-def _never() -> bool:
+def _never_stop() -> bool:
     return False
 
 
@@ -128,8 +128,8 @@ class TrainingRun:
     """Go on from the newest whole state, if there is one; without it, there is none."""
     main: bool = True
     """True if this process is the one that writes files."""
-    progress: TrainingProgress = field(default_factory=Silent)
-    stopping: Callable[[], bool] = _never
+    progress: TrainingProgress = field(default_factory=NullProgress)
+    stopping: Callable[[], bool] = _never_stop
     """Function that is called after every step. If it returns True (Ctrl-C), save the state and
     raise KeyboardInterrupt."""
     every: int | None = None
@@ -193,12 +193,12 @@ class Curve:
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise self._damaged(number, str(error)) from error
+            raise self._damage_error(number, str(error)) from error
         if not isinstance(row, dict) or type(row.get("step")) is not int:
-            raise self._damaged(number, repr(row)[:60])
+            raise self._damage_error(number, repr(row)[:60])
         return row
 
-    def _damaged(self, number: int, found: str) -> StoreError:
+    def _damage_error(self, number: int, found: str) -> StoreError:
         return StoreError(
             f"file {self.path}, line {number}", expected="an object with its step", found=found
         )

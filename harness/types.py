@@ -287,7 +287,7 @@ def query_id(sample_id: str) -> str:
     return hashlib.blake2b(sample_id.encode(), digest_size=16, person=b"harness-query").hexdigest()
 
 
-def failed(
+def failed_prediction(
     query: Query,
     kind: FailureKind,
     message: str,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
-from harness.leaderboards import sensitivity, wording
+from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.naming import names
 from harness.leaderboards.ranking import Basis, Compare, rank
@@ -86,7 +86,7 @@ class Table:
     def facts(self) -> list[str]:
         """Describe the runs in short phrases: protocol, judge, versions, samples, data."""
         samples = sorted({entry.row.n_total for entry in self.entries})
-        said = [
+        text = [
             f"protocol {self.protocol}",
             *([f"graded by {self.judge}"] if self.judge else []),
             f"task version {self.task_version}",
@@ -95,8 +95,8 @@ class Table:
             f"data {self.data[:12]}",
         ]
         if self.ceiling is not None:
-            said.append(f"perfect answers score {wording.number(self.ceiling)}")
-        return said
+            text.append(f"perfect answers score {formatting.number(self.ceiling)}")
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def build(
     runs = open_runs(folders)
     rows = [row(run) for run in runs]
     named = names(rows, [key(made) for made in rows])
-    for run, made in zip(runs, map(_named, rows, named), strict=True):
+    for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
         table(members, data_root=data_root, picks=picks)
@@ -140,7 +140,7 @@ def build(
     return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
 
 
-def _named(made: Row, name: str) -> Row:
+def _with_name(made: Row, name: str) -> Row:
     return replace(made, name=name)
 
 
@@ -188,9 +188,9 @@ def table(
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
     sweeps = [sweep_of(run.folder) for run in runs]
-    notes.extend(sensitivity.notes(rows, sweeps, paired))
-    notes.extend(wording.trained_on(made) for made in rows if made.trained_on_some)
-    notes.extend(wording.differs(made) for made in rows if made.deviations)
+    notes.extend(sensitivity.setting_notes(rows, sweeps, paired))
+    notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
+    notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,
@@ -245,7 +245,7 @@ def comparer(
     if not metrics:
         return lambda a, b: None
 
-    def paired(a: int, b: int) -> Comparison | None:
+    def compare_rows(a: int, b: int) -> Comparison | None:
         if a in without or b in without:
             return None
         try:
@@ -254,5 +254,5 @@ def comparer(
             notes.append(f"Some rows cannot be paired. {error}")
             return None
 
-    cached: Callable[[int, int], Comparison | None] = cache(paired)
+    cached: Callable[[int, int], Comparison | None] = cache(compare_rows)
     return cached

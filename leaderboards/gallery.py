@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError
-from harness.leaderboards.images import say, views
+from harness.leaderboards.images import describe_answer, views
 from harness.leaderboards.request_log import request_log
 from harness.leaderboards.runs import plugin_errors, task_of
 from harness.record import Run
@@ -141,8 +141,8 @@ def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
     for metric in metrics:
         statistic = unit.scores.get(metric.name)
         if metric.derived is not None:
-            if all(name in found for name in metric.of):
-                found[metric.name] = float(metric.derived(*(found[name] for name in metric.of)))
+            if all(name in found for name in metric.inputs):
+                found[metric.name] = float(metric.derived(*(found[name] for name in metric.inputs)))
         elif statistic is not None and not isinstance(statistic, Corpus):
             above, below = quotient(statistic)
             if below:
@@ -205,8 +205,8 @@ def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str
         value=choice.value,
         question=sample.query.text if sample else "",
         options=sample.query.options if sample else (),
-        ground_truth=say(sample.target.answer) if sample and sample.target else "",
-        answer=say(prediction.answer) if prediction and prediction.answer else "",
+        ground_truth=describe_answer(sample.target.answer) if sample and sample.target else "",
+        answer=describe_answer(prediction.answer) if prediction and prediction.answer else "",
         failure=f"{failure.kind}: {failure.message}" if failure else "",
         responses=prediction.responses if prediction else (),
         requests=request_log(sample.query if sample else None, prediction.calls)

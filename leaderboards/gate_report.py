@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.losses import false_alarms
 from harness.leaderboards.row import Row
 from harness.statistics.paired import Comparison
@@ -48,7 +48,7 @@ class TaskVerdict:
     notes: tuple[str, ...] = ()
 
     @property
-    def passed(self) -> bool:
+    def is_passed(self) -> bool:
         """True if nothing speaks against the candidate here."""
         return not self.failures
 
@@ -64,9 +64,9 @@ class GateReport:
     """Tasks that only the candidate was run on."""
 
     @property
-    def passed(self) -> bool:
+    def is_passed(self) -> bool:
         """True if nothing speaks against the candidate on any task."""
-        return all(verdict.passed for verdict in self.verdicts)
+        return all(verdict.is_passed for verdict in self.verdicts)
 
     @property
     def false_alarms(self) -> float | None:
@@ -75,8 +75,8 @@ class GateReport:
         Losses of score and of answers are taken for independent; where they come together, this
         is more than the true rate.
         """
-        scores = _measured([verdict.comparison for verdict in self.verdicts])
-        answers = _measured([verdict.answers for verdict in self.verdicts])
+        scores = _measured_only([verdict.comparison for verdict in self.verdicts])
+        answers = _measured_only([verdict.answers for verdict in self.verdicts])
         if not scores and not answers:
             return None
         passing = (1 - false_alarms(each, self.max_loss) for each in (scores, answers))
@@ -85,7 +85,7 @@ class GateReport:
     def to_json(self) -> dict[str, Any]:
         """Plain data, for programs."""
         return {
-            "passed": self.passed,
+            "passed": self.is_passed,
             "max_loss": self.max_loss,
             "level": self.level,
             "false_alarms": self.false_alarms,
@@ -94,7 +94,7 @@ class GateReport:
                 {
                     "task": verdict.task,
                     "metric": verdict.headline,
-                    "passed": verdict.passed,
+                    "passed": verdict.is_passed,
                     "failures": list(verdict.failures),
                     "notes": list(verdict.notes),
                     "baseline": verdict.baseline.value,
@@ -114,7 +114,7 @@ class GateReport:
         return text(self)
 
 
-def _measured(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
+def _measured_only(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
     return [one for one in comparisons if one is not None and one.interval is not None]
 
 
@@ -132,7 +132,7 @@ def text(report: GateReport) -> str:
             "note   false alarms: models that did not change fail "
             f"{rate * 100:.1f} % of gates like this one"
         )
-    lines.append("PASSED" if report.passed else "FAILED")
+    lines.append("PASSED" if report.is_passed else "FAILED")
     return "\n".join(lines) + "\n"
 
 
@@ -160,7 +160,7 @@ def power(verdict: TaskVerdict, report: GateReport) -> list[str]:
         if comparison.difference:
             return [f"the difference is the same in all of {groups}"]
         return [f"the runs score alike on all of {groups}"]
-    size = wording.number(comparison.detectable)
+    size = formatting.number(comparison.detectable)
     line = f"with {groups} a true loss of {size} is detected in 80 % of cases"
     if comparison.detectable > report.max_loss:
         line += f"; a smaller one may pass, also above {report.max_loss:g}"
@@ -172,19 +172,19 @@ def _cells(verdict: TaskVerdict) -> tuple[str, ...]:
     detectable = comparison.detectable if comparison else None
     return (
         verdict.task,
-        wording.heading(verdict.headline, verdict.baseline.better[verdict.headline]),
-        wording.number(verdict.baseline.value),
-        wording.number(after.value if after else None),
-        wording.signed(verdict.change),
-        wording.signed_span(comparison.interval if comparison else None),
+        formatting.heading(verdict.headline, verdict.baseline.better[verdict.headline]),
+        formatting.number(verdict.baseline.value),
+        formatting.number(after.value if after else None),
+        formatting.signed_number(verdict.change),
+        formatting.signed_span(comparison.interval if comparison else None),
         _p_cell(comparison.p_value if comparison else None),
         _p_cell(verdict.adjusted_p),
-        wording.number(detectable),
-        "ok" if verdict.passed else "FAILED",
+        formatting.number(detectable),
+        "ok" if verdict.is_passed else "FAILED",
     )
 
 
 def _p_cell(p_value: float | None) -> str:
     if p_value is None:
-        return wording.NOTHING
+        return formatting.NOTHING
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

@@ -136,7 +136,7 @@ def shrink(mask: BoolArray, shape: tuple[int, ...]) -> BoolArray:
     return half if half.any() else cover > 0
 
 
-def say(answer: Answer) -> str:
+def describe_answer(answer: Answer) -> str:
     """An answer in words: `2 boxes`, `mask of 12.5 % of the image`, `choice B`."""
     parts = ["no target"] if answer.no_target else []
     if answer.masks is not None:

@@ -27,28 +27,28 @@ def names(rows: Sequence[Row], tables: Sequence[object]) -> list[str]:
     """
     labels: list[list[str]] = [[] for _ in rows]
 
-    def named() -> list[str]:
-        return [_named(row.model, said) for row, said in zip(rows, labels, strict=True)]
+    def current_names() -> list[str]:
+        return [_name_with_labels(row.model, text) for row, text in zip(rows, labels, strict=True)]
 
     def tell_apart(members: Sequence[int], known: Sequence[Settings]) -> None:
         for index, label in zip(members, told_apart(known), strict=True):
             labels[index].append(label)
 
-    for members in _alike([row.model for row in rows]).values():
+    for members in _indices_by_name([row.model for row in rows]).values():
         tell_apart(members, [settings(rows[index].model_spec) for index in members])
-    for name in _twins(named(), tables):
-        members = _alike(named())[name]
+    for name in _ambiguous_names(current_names(), tables):
+        members = _indices_by_name(current_names())[name]
         tell_apart(members, [_record(rows[index]) for index in members])
-    final = named()
-    for name in _twins(final, tables):
+    final = current_names()
+    for name in _ambiguous_names(final, tables):
         counts: Counter[object] = Counter()
-        for index in _alike(final)[name]:
+        for index in _indices_by_name(final)[name]:
             counts[tables[index]] += 1
             final[index] = f"{name} #{counts[tables[index]]}"
     return final
 
 
-def _alike(named: Sequence[str]) -> dict[str, list[int]]:
+def _indices_by_name(named: Sequence[str]) -> dict[str, list[int]]:
     """The indices of each name."""
     found: dict[str, list[int]] = {}
     for index, name in enumerate(named):
@@ -56,15 +56,15 @@ def _alike(named: Sequence[str]) -> dict[str, list[int]]:
     return found
 
 
-def _twins(named: Sequence[str], tables: Sequence[object]) -> list[str]:
+def _ambiguous_names(named: Sequence[str], tables: Sequence[object]) -> list[str]:
     """Names that several rows of one table have."""
     seen = Counter(zip(named, tables, strict=True))
     return list(dict.fromkeys(name for (name, _), count in seen.items() if count > 1))
 
 
-def _named(model: str, labels: Sequence[str]) -> str:
-    said = ",".join(filter(None, labels))
-    return f"{model}({said})" if said else model
+def _name_with_labels(model: str, labels: Sequence[str]) -> str:
+    text = ",".join(filter(None, labels))
+    return f"{model}({text})" if text else model
 
 
 def settings(spec: str) -> dict[str, str]:
@@ -77,14 +77,14 @@ def settings(spec: str) -> dict[str, str]:
         parsed = parse(spec)
     except UsageError:
         return {"": spec}
-    return {"": parsed.name, **dict(_flat(parsed, ""))}
+    return {"": parsed.name, **dict(_flat_settings(parsed, ""))}
 
 
-def _flat(spec: Spec, before: str) -> Iterator[tuple[str, str]]:
+def _flat_settings(spec: Spec, before: str) -> Iterator[tuple[str, str]]:
     for key, value in spec.arguments.items():
         yield f"{before}{key}", _word(value)
         if isinstance(value, Spec):
-            yield from _flat(value, f"{before}{key}.")
+            yield from _flat_settings(value, f"{before}{key}.")
 
 
 def _word(value: Value) -> str:
@@ -108,33 +108,33 @@ def told_apart(members: Sequence[Settings]) -> list[str]:
         for key in dict.fromkeys(key for one in members for key in one)
         if len({one.get(key) for one in members}) > 1
     ]
-    wanted = len({_of(one, keys) for one in members})
+    wanted = len({_values_of(one, keys) for one in members})
     choices: list[tuple[str, ...]] = []
     for count in range(min(MOST, len(keys)) + 1):
         choices = [
             chosen
             for chosen in combinations(keys, count)
-            if len({_of(one, chosen) for one in members}) == wanted
+            if len({_values_of(one, chosen) for one in members}) == wanted
         ]
         if choices:
             break
-    said = [_said(members, chosen) for chosen in choices or [tuple(keys)]]
-    return min(said, key=lambda labels: (labels.count(""), sum(map(len, labels))))
+    text = [_labels_of(members, chosen) for chosen in choices or [tuple(keys)]]
+    return min(text, key=lambda labels: (labels.count(""), sum(map(len, labels))))
 
 
-def _of(one: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
+def _values_of(one: Settings, keys: Sequence[str]) -> tuple[str | None, ...]:
     return tuple(one.get(key) for key in keys)
 
 
-def _said(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
-    short = {key: _shortened([one[key] for one in members if key in one]) for key in keys}
+def _labels_of(members: Sequence[Settings], keys: Sequence[str]) -> list[str]:
+    short = {key: _shorten_paths([one[key] for one in members if key in one]) for key in keys}
     return [
         ",".join(f"{key}={short[key][one[key]]}".lstrip("=") for key in keys if key in one)
         for one in members
     ]
 
 
-def _shortened(values: Sequence[str]) -> dict[str, str]:
+def _shorten_paths(values: Sequence[str]) -> dict[str, str]:
     """Shorten paths to as few of their last parts as distinguish them."""
     known = dict.fromkeys(values)
     longest = max((len(PurePath(value).parts) for value in known), default=1)

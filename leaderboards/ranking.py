@@ -21,7 +21,7 @@ Compare: TypeAlias = Callable[[int, int], Comparison | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RankedRow:
     """Rank of one row."""
 
     index: int
@@ -34,10 +34,10 @@ class Place:
     """Comparison with the best row; None for the best, and where they cannot be paired."""
 
 
-def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:
+def rank(rows: Sequence[Row], compare: Compare) -> list[RankedRow]:
     """The places of rows of one table, best first; rows without a number come last."""
     order = sorted(range(len(rows)), key=lambda index: (-rows[index].quality, rows[index].run))
-    places: list[Place] = []
+    places: list[RankedRow] = []
     leader = order[0] if order else 0
     current = 1
     for position, index in enumerate(order, start=1):
@@ -50,7 +50,7 @@ def rank(rows: Sequence[Row], compare: Compare) -> list[Place]:
             if worse:
                 leader, current = index, position
         places.append(
-            Place(
+            RankedRow(
                 index=index,
                 rank=None if rows[index].value is None else current,
                 basis=basis,

@@ -80,7 +80,9 @@ def repeats(
             with the same seed, there is no such metric, or `ks` are out of range.
         StoreError: a folder holds no finished run.
     """
-    trainings = _given(runs) if isinstance(runs, Mapping) else _found(open_runs(runs))
+    trainings = (
+        _runs_by_name(runs) if isinstance(runs, Mapping) else _runs_by_training(open_runs(runs))
+    )
     every = [run for members in trainings.values() for run in members]
     rows = [row(run) for run in every]
     _check_alike(rows)
@@ -114,21 +116,21 @@ def repeats(
         if scores
         else {},
         binary=scores is not None and bool(np.isin(scores.values, (0, 1)).all()),
-        notes=tuple(_notes(split)),
+        notes=tuple(_component_notes(split)),
     )
 
 
-def _given(runs: Mapping[str, Folders]) -> dict[str, list[Run]]:
+def _runs_by_name(runs: Mapping[str, Folders]) -> dict[str, list[Run]]:
     return {name: open_runs(folders) for name, folders in runs.items()}
 
 
-def _found(runs: Sequence[Run]) -> dict[str, list[Run]]:
+def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Group runs by training: by their models' descriptions without the decoding seeds."""
     trainings: dict[str, list[Run]] = {}
     seeds: dict[tuple[str, str], Run] = {}
     for run in runs:
         model = run.manifest["model"]
-        training = _said(model, OF_DECODING)
+        training = _model_text(model, OF_DECODING)
         decoding = json.dumps([run.manifest["seed"], model["description"]], sort_keys=True)
         if (training, decoding) in seeds:
             raise UsageError(
@@ -139,7 +141,7 @@ def _found(runs: Sequence[Run]) -> dict[str, list[Run]]:
             )
         seeds[training, decoding] = run
         trainings.setdefault(training, []).append(run)
-    recipes = {_said(run.manifest["model"], OF_DECODING | OF_TRAINING): run for run in runs}
+    recipes = {_model_text(run.manifest["model"], OF_DECODING | OF_TRAINING): run for run in runs}
     if len(recipes) > 1:
         first, second, *_ = recipes
         raise DataError(
@@ -157,18 +159,20 @@ def _found(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return labelled
 
 
-def _said(model: Mapping[str, Any], without: frozenset[str]) -> str:
+def _model_text(model: Mapping[str, Any], without: frozenset[str]) -> str:
     """Return a model's description as text, without some keys at any depth."""
 
-    def kept(plain: Any) -> Any:
+    def without_keys(plain: Any) -> Any:
         if isinstance(plain, Mapping):
-            return {name: kept(value) for name, value in plain.items() if name not in without}
-        return [kept(value) for value in plain] if isinstance(plain, list) else plain
+            return {
+                name: without_keys(value) for name, value in plain.items() if name not in without
+            }
+        return [without_keys(value) for value in plain] if isinstance(plain, list) else plain
 
-    said = {"name": model["name"], **kept(model["description"])}
+    text = {"name": model["name"], **without_keys(model["description"])}
     if not model["description"] and not without >= OF_TRAINING:
-        said["spec"] = model["spec"]
-    return json.dumps(said, sort_keys=True)
+        text["spec"] = model["spec"]
+    return json.dumps(text, sort_keys=True)
 
 
 def _check_alike(rows: Sequence[Row]) -> None:
@@ -253,7 +257,7 @@ def _up_to(decodings: int) -> list[int]:
     return [2**power for power in range(decodings.bit_length())]
 
 
-def _notes(split: Components) -> list[str]:
+def _component_notes(split: Components) -> list[str]:
     notes = [
         f"the estimated variance of {name.replace('_', ' × ')} was below 0 and is given as 0"
         for name in split.clipped

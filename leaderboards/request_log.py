@@ -25,11 +25,11 @@ def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
         if request.prefix:
             log[f"prefix {number}"] = request.prefix
         if request.shown:
-            log[f"shown {number}"] = "; ".join(_shown(query, one) for one in request.shown)
+            log[f"shown {number}"] = "; ".join(_shown_text(query, one) for one in request.shown)
     return log
 
 
-def _shown(query: Query | None, shown: Shown) -> str:
+def _shown_text(query: Query | None, shown: Shown) -> str:
     several = len(shown.frames) > 1
     text = f"frame{'s' if several else ''} {', '.join(map(str, shown.frames))}"
     if shown.times:

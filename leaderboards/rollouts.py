@@ -114,8 +114,8 @@ def _number(value: Any) -> float:
     return number
 
 
-def chosen(groups: Sequence[Group], *, most: int, sample: str | None = None) -> list[Group]:
-    """Choose at most `most` groups, evenly spread over the steps; of one sample if it is named.
+def choose_groups(groups: Sequence[Group], *, limit: int, sample: str | None = None) -> list[Group]:
+    """Choose at most `limit` groups, evenly spread over the steps; of one sample if it is named.
 
     Raises:
         StoreError: there is none.
@@ -130,11 +130,11 @@ def chosen(groups: Sequence[Group], *, most: int, sample: str | None = None) -> 
             else f"a sample whose rollouts were kept, such as {some}",
             found="none" if sample is None else repr(sample),
         )
-    return [kept[index] for index in overlay.spread(len(kept), most)]
+    return [kept[index] for index in overlay.spread(len(kept), limit)]
 
 
-def drawn(
-    group: Group, sample: Sample, *, ground_truth: Callable[[int], Answer], said: str
+def with_images(
+    group: Group, sample: Sample, *, ground_truth: Callable[[int], Answer], text: str
 ) -> Group:
     """The group with its question and its images, as far as they can be read.
 
@@ -145,7 +145,7 @@ def drawn(
             in pixels of the original image.
         said: The target in words.
     """
-    known = replace(group, question=sample.query.text, ground_truth=said)
+    known = replace(group, question=sample.query.text, ground_truth=text)
     if not sample.query.media:
         return known
     try:

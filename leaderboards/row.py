@@ -10,15 +10,15 @@ from typing import Any
 from harness.errors import StoreError
 from harness.papers import Deviation
 from harness.record import TIMING, Run
-from harness.run.origin import Origin, origin_of, read_origins
-from harness.run.trained import Overlap, read_overlap
+from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
+from harness.run.contamination import Contamination, read_contamination
 from harness.scores import Better
 from harness.store.atomic import read_json
 from harness.types import FailureKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TrainedBy:
+class TrainingInfo:
     """The training that made a checkpoint, as its own record names it."""
 
     method: str
@@ -80,9 +80,9 @@ class Row:
     dirty: bool | None
     device: str | None
     config_hash: str
-    trained_on: Overlap | None = None
+    trained_on: Contamination | None = None
     """Overlap with the training data of the model's checkpoint; None where that is not known."""
-    training: TrainedBy | None = None
+    training: TrainingInfo | None = None
     """Training of the model's checkpoint; None where it was not trained by harness."""
     deviations: tuple[Deviation, ...] = ()
     """Differences from the paper of the run's method, as the record declares them."""
@@ -102,14 +102,14 @@ class Row:
         return self.intervals.get(self.headline)
 
     @property
-    def answered(self) -> float:
+    def answered_share(self) -> float:
         """The share of samples that have an answer, from 0 to 1."""
         return self.n_scored / self.n_total
 
     @property
     def trained_on_some(self) -> bool:
         """True if some evaluated samples are known to have been trained on."""
-        return self.trained_on is not None and self.trained_on.found
+        return self.trained_on is not None and self.trained_on.is_any
 
     @property
     def quality(self) -> float:
@@ -129,7 +129,7 @@ def row(run: Run) -> Row:
     provenance = manifest.get("provenance", {})
     try:
         made = Row(
-            **{**{key: results[key] for key in COPIED}, **_withheld(results)},
+            **{**{key: results[key] for key in COPIED}, **_without_values(results)},
             name=results["model"],
             run=run.folder.resolve().name,
             data=_data(manifest["data"]),
@@ -143,7 +143,7 @@ def row(run: Run) -> Row:
             commit=provenance.get("commit"),
             dirty=provenance.get("dirty"),
             device=provenance.get("device"),
-            trained_on=read_overlap(run.folder),
+            trained_on=read_contamination(run.folder),
             training=_training(run),
             deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
             process_peak_bytes=_peak(run.folder / TIMING, "process_peak_bytes"),
@@ -200,7 +200,7 @@ def _says_nothing(results: Mapping[str, Any]) -> bool:
     return bool(results["n_scored"] == 0 and silent == results["n_total"])
 
 
-def _withheld(results: Mapping[str, Any]) -> dict[str, Any]:
+def _without_values(results: Mapping[str, Any]) -> dict[str, Any]:
     """Return numbers and breakdowns without values, if a model answered nothing; else nothing."""
     if not _says_nothing(results):
         return {}
@@ -218,32 +218,32 @@ def _judge(arguments: Mapping[str, Any]) -> str | None:
     return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
 
 
-def _training(run: Run) -> TrainedBy | None:
+def _training(run: Run) -> TrainingInfo | None:
     """The training of the network that speaks: as the run recorded it, else as the model does.
 
     Of several trained parts it is the one that the description names, or the first.
     """
     description = run.manifest.get("model", {}).get("description", {})
     network = description.get("chat", description)
-    said = network.get("trained") if isinstance(network, Mapping) else None
+    text = network.get("trained") if isinstance(network, Mapping) else None
     for one in read_origins(run.folder):
-        if said is None or one.config_hash == said["config_hash"]:
+        if text is None or one.config_hash == text["config_hash"]:
             return _trained_by(one, run.folder)
-    if said is None:
+    if text is None:
         return None
-    return TrainedBy(
-        method=str(said["method"]),
-        tasks=tuple(str(task["spec"]) for task in said["tasks"]),
-        seed=said["seed"],
-        config_hash=str(said["config_hash"]),
+    return TrainingInfo(
+        method=str(text["method"]),
+        tasks=tuple(str(task["spec"]) for task in text["tasks"]),
+        seed=text["seed"],
+        config_hash=str(text["config_hash"]),
     )
 
 
-def _trained_by(made: Origin, run: Path) -> TrainedBy:
+def _trained_by(made: CheckpointProvenance, run: Path) -> TrainingInfo:
     place = run.resolve() / made.folder if made.folder else None
     there = origin_of(place, run=run) if place is not None else None
     found = there is not None and there.config_hash == made.config_hash
-    return TrainedBy(
+    return TrainingInfo(
         method=made.method,
         tasks=made.tasks,
         seed=made.seed,

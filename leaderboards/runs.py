@@ -12,7 +12,7 @@ from harness.errors import DataError, HarnessError, StoreError
 from harness.record import RESCORE, RESULTS, Run, runs_below
 from harness.scores import Corpus, Metric, Totals, UnitScore
 from harness.spec import parse
-from harness.statistics.paired import needed
+from harness.statistics.paired import dependencies_of
 from harness.task import Protocol, Task
 
 
@@ -57,7 +57,7 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
     for unit in units:
         for category in unit.categories.items():
             parts.setdefault(category, []).append(unit)
-    recorded = _recorded(run, name)
+    recorded = _recorded_means(run, name)
     for part in dict.fromkeys([*parts, *recorded]):
         members = parts.get(part, [])
         now = sum(len(unit.samples) for unit in members), _value(metrics, members, name)
@@ -72,7 +72,7 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
             )
 
 
-def _recorded(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[int, float | None]]:
+def _recorded_means(run: Run, name: str) -> dict[tuple[str, str] | None, tuple[int, float | None]]:
     """Samples and number of a metric by (category, value), and of all of them, as recorded."""
     results = run.results
     try:
@@ -126,8 +126,8 @@ def task_of(run: Run, data_root: Path | None = None) -> Task:
     if now != then:
         raise StoreError(
             f"run {run.folder.name}",
-            expected=f"the task that it was made with, {_words(then)}",
-            found=f"{_words(now)} installed",
+            expected=f"the task that it was made with, {_join_words(then)}",
+            found=f"{_join_words(now)} installed",
         )
     return task
 
@@ -144,15 +144,15 @@ def metrics_for(
         HarnessError: the task must be built, and cannot be.
     """
     plain = Metric(name, better=run.results["better"][name])
-    for metrics in (declared(run), (plain,)):
+    for metrics in (declared_metrics(run), (plain,)):
         if any(metric.name == name for metric in metrics):
-            chosen = needed(metrics, name)
-            if _gives(chosen, units, name, run.results["metrics"][name]):
+            chosen = dependencies_of(metrics, name)
+            if _reproduces(chosen, units, name, run.results["metrics"][name]):
                 return chosen
-    return needed(task_of(run, data_root).protocol.metrics, name)
+    return dependencies_of(task_of(run, data_root).protocol.metrics, name)
 
 
-def declared(run: Run) -> tuple[Metric, ...]:
+def declared_metrics(run: Run) -> tuple[Metric, ...]:
     """The metrics of the run's protocol in the installed task's module, found without its data."""
     recorded = run.manifest["task"]
     try:
@@ -164,7 +164,7 @@ def declared(run: Run) -> tuple[Metric, ...]:
     return protocol.metrics if isinstance(protocol, Protocol) else ()
 
 
-def _gives(
+def _reproduces(
     metrics: tuple[Metric, ...], units: Sequence[UnitScore], name: str, recorded: float | None
 ) -> bool:
     """Return True if the recorded scores merge to the recorded number."""
@@ -191,6 +191,6 @@ def _close(one: float | None, other: Any) -> bool:
     return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
 
 
-def _words(parts: Sequence[object]) -> str:
+def _join_words(parts: Sequence[object]) -> str:
     name, version, split, protocol = parts
     return f"{name} version {version} {split} by {protocol}"

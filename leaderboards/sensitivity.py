@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.ranking import Compare
 from harness.leaderboards.row import Row
 
 
-def notes(
+def setting_notes(
     rows: Sequence[Row], sweeps: Sequence[Mapping[str, Any] | None], compare: Compare
 ) -> Iterator[str]:
     """Yield the remarks on each setting of each sweep.
@@ -40,7 +40,7 @@ def notes(
         }
         for setting in dict.fromkeys(key for given in members.values() for key in given):
             if groups := _groups(rows, members, setting):
-                yield _said(rows, members, setting, groups, compare)
+                yield _setting_note(rows, members, setting, groups, compare)
 
 
 def _groups(
@@ -55,7 +55,7 @@ def _groups(
     return [group for group in found.values() if len(group) > 1]
 
 
-def _said(
+def _setting_note(
     rows: Sequence[Row],
     members: Mapping[int, Mapping[str, str]],
     setting: str,
@@ -66,7 +66,7 @@ def _said(
     widest = groups[spreads.index(max(spreads))]
     worst, best = widest[0], widest[-1]
     ends = [
-        f"{wording.number(rows[index].value)} ({_named(members[index], setting)})"
+        f"{formatting.number(rows[index].value)} ({_setting_name(members[index], setting)})"
         for index in (worst, best)
     ]
     text = (
@@ -78,15 +78,15 @@ def _said(
         text += f", with {', '.join(others)}"
     against = compare(worst, best)
     if against is not None and against.interval is not None:
-        span = wording.signed_span(against.interval)
-        text += f"; paired difference {wording.signed(against.difference)} ({span})"
+        span = formatting.signed_span(against.interval)
+        text += f"; paired difference {formatting.signed_number(against.difference)} ({span})"
     if len(groups) == 1:
         return f"{text}."
     return (
         f"{text}. That is the largest of {len(groups)} spreads, one for each combination of "
-        f"the other settings; their mean is {wording.number(fmean(spreads))}."
+        f"the other settings; their mean is {formatting.number(fmean(spreads))}."
     )
 
 
-def _named(given: Mapping[str, str], setting: str) -> str:
+def _setting_name(given: Mapping[str, str], setting: str) -> str:
     return f"{setting}={given[setting]}" if setting in given else f"{setting} as in the base"

@@ -22,13 +22,13 @@ Pending: TypeAlias = Callable[[], T]
 """Something of which a part of the work is left."""
 
 
-def masked(
+def mask_answer(
     form: AnswerForm,
     items: Sequence[Item],
     tracks: Pending[Sequence[BoolArray]],
     *,
     nothing: bool,
-    still: bool,
+    is_image: bool,
 ) -> Pending[Answer]:
     """Masks of objects, or the boxes around them.
 
@@ -41,11 +41,11 @@ def masked(
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
-    boxes = boxes_of(items) if still else None
+    boxes = boxes_of(items) if is_image else None
     return lambda: Answer(masks=rles_of(tracks()), boxes=boxes, no_target=nothing)
 
 
-def placed(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
+def box_answer(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:
     """Boxes, points or the number of objects, in pixels of the image.
 
     Boxes are part of the answer where every object has one, else points.
@@ -75,20 +75,20 @@ def boxes_of(items: Sequence[Item]) -> tuple[Box, ...] | None:
     return boxes if len(boxes) == len(items) else None
 
 
-def whole(parts: Sequence[Pending[Answer]]) -> Answer:
+def combine_answers(parts: Sequence[Pending[Answer]]) -> Answer:
     """One answer of what each form's response says."""
     answer = Answer()
     for part in parts:
-        answer = _joined(answer, part())
+        answer = _add_answer(answer, part())
     return answer
 
 
-def _joined(answer: Answer, part: Answer) -> Answer:
+def _add_answer(answer: Answer, part: Answer) -> Answer:
     """`answer` and what `part` says beyond it; NO_TARGET only if every part says so."""
-    said = {
+    output = {
         field.name: getattr(part, field.name)
         for field in fields(Answer)
         if getattr(answer, field.name) is None
     }
     first = answer == Answer()
-    return replace(answer, **said, no_target=part.no_target and (first or answer.no_target))
+    return replace(answer, **output, no_target=part.no_target and (first or answer.no_target))

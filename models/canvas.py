@@ -76,7 +76,7 @@ class Canvas:
     y_first: bool = False
 
     @classmethod
-    def of(
+    def for_image(
         cls, coordinates: Coordinates, image: tuple[int, int], seen: Callable[[], tuple[int, int]]
     ) -> Self:
         """Return the canvas of numbers with this meaning.
@@ -111,11 +111,11 @@ class Canvas:
         def point(point: Point) -> Point:
             return _point(point, (across, down), self.image)
 
-        return _each(self.x_first(item), box, point)
+        return _map_item(self.x_first(item), box, point)
 
     def x_first(self, item: Item) -> Item:
         """Return an object with x before y, from the order of the response."""
-        return _turned(item) if self.y_first else item
+        return _exchange_axes(item) if self.y_first else item
 
     def to_canvas(self, item: Item) -> Item:
         """Return an object in a response's numbers: whole steps, clipped, never without area."""
@@ -132,11 +132,11 @@ class Canvas:
             x, y = _point(point, (1 / across, 1 / down), self.size)
             return Point(x / self.parts, y / self.parts)
 
-        there = _each(item, box, point)
-        return _turned(there) if self.y_first else there  # it is its own inverse
+        there = _map_item(item, box, point)
+        return _exchange_axes(there) if self.y_first else there  # it is its own inverse
 
 
-def _each(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]) -> Item:
+def _map_item(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]) -> Item:
     """Return an object with its box and points changed, where it has some."""
     return item._replace(
         box=item.box and box(item.box),
@@ -146,9 +146,9 @@ def _each(item: Item, box: Callable[[Box], Box], point: Callable[[Point], Point]
     )
 
 
-def _turned(item: Item) -> Item:
+def _exchange_axes(item: Item) -> Item:
     """Return an object with x and y exchanged."""
-    return _each(
+    return _map_item(
         item,
         lambda box: Box(box.top, box.left, box.bottom, box.right),
         lambda point: Point(point.y, point.x),
@@ -160,12 +160,12 @@ def _box(across: tuple[int, int], down: tuple[int, int]) -> Box:
 
 
 def _point(point: Point, scales: tuple[float, float], limits: tuple[int, int]) -> Point:
-    x = _clip(_scaled(point.x, scales[0]), 0, limits[0] - 1)
-    y = _clip(_scaled(point.y, scales[1]), 0, limits[1] - 1)
+    x = _clip(_scale(point.x, scales[0]), 0, limits[0] - 1)
+    y = _clip(_scale(point.y, scales[1]), 0, limits[1] - 1)
     return Point(float(x), float(y))
 
 
-def _scaled(value: float, scale: float) -> int:
+def _scale(value: float, scale: float) -> int:
     return math.floor(value * scale + 0.5)
 
 
@@ -174,12 +174,12 @@ def _clip(value: int, low: int, high: int) -> int:
 
 
 def _span(low: float, high: float, scale: float, limit: int) -> tuple[int, int]:
-    start = _clip(_scaled(low, scale), 0, limit - 1)
-    return start, _clip(_scaled(high, scale), start + 1, limit)
+    start = _clip(_scale(low, scale), 0, limit - 1)
+    return start, _clip(_scale(high, scale), start + 1, limit)
 
 
 def _edges(low: float, high: float, limit: int) -> tuple[int, int]:
-    start, end = (_clip(_scaled(edge, 1.0), 0, limit) for edge in (low, high))
+    start, end = (_clip(_scale(edge, 1.0), 0, limit) for edge in (low, high))
     if start < end:
         return start, end
     start = _clip(math.floor((low + high) / 2), 0, limit - 1)  # the step that holds the middle
@@ -194,7 +194,7 @@ def smart_resize(
     Both sides become multiples of `factor` (patch size times merge size), the area comes between
     the two limits, the aspect ratio is kept as well as that allows.
     """
-    return _resized(size, 1, 1, factor, (min_pixels, max_pixels))
+    return _resize(size, 1, 1, factor, (min_pixels, max_pixels))
 
 
 def clip_smart_resize(
@@ -216,10 +216,10 @@ def clip_smart_resize(
         scale = max(factor / width, factor / height)
         width, height = int(width * scale), int(height * scale)
     counted = round(frames / patch_frames) * patch_frames
-    return _resized((width, height), frames, counted, factor, (min_pixels, max_pixels))
+    return _resize((width, height), frames, counted, factor, (min_pixels, max_pixels))
 
 
-def _resized(
+def _resize(
     size: tuple[int, int], frames: int, counted: int, factor: int, limits: tuple[int, int]
 ) -> tuple[int, int]:
     width, height = size

@@ -5,8 +5,8 @@ from typing import TypedDict
 
 from harness.frames import FramePolicy
 from harness.model import Chat, Propagator, Segmenter
-from harness.models.building import chat_of, frames_of, propagator_of, segmenter_of
-from harness.models.compose import KeyFrame
+from harness.models.factory import build_chat, build_frame_policy, build_propagator, build_segmenter
+from harness.models.pipeline import KeyFrame
 from harness.options import Carried
 from harness.spec import Spec
 
@@ -56,14 +56,14 @@ class Composition:
     seed: int = 0
     """Seed of a backend that samples, unless the backend's SPEC names one."""
 
-    def built(self) -> Parts:
+    def build(self) -> Parts:
         """Build the parts that are given as SPECs."""
         return Parts(
             chat=self.chat(self.backend),
-            segmenter=segmenter_of(self.segmenter),
-            propagator=propagator_of(self.propagator),
+            segmenter=build_segmenter(self.segmenter),
+            propagator=build_propagator(self.propagator),
             keyframe=self.keyframe,
-            frames=frames_of(self.frames),
+            frames=build_frame_policy(self.frames),
             max_new_tokens=self.max_new_tokens,
             system=self.system,
             batch_size=self.batch_size,
@@ -71,6 +71,6 @@ class Composition:
 
     def chat(self, backend: Spec | Chat) -> Chat:
         """Build a network behind a backend, with the checkpoint, batch size and seed of these."""
-        return chat_of(
+        return build_chat(
             backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
         )

@@ -120,10 +120,11 @@ class Prompt(Protocol):
         """
 
 
-def between(response: str, tag: str) -> str | None:
+def tag_text(response: str, tag: str) -> str | None:
     """Return the stripped text of the first `<tag>…</tag>`; None: there is none.
 
-    Equals `harness.responses.tagged`, in linear time: a cut response may hold thousands of blanks.
+    Equals `harness.responses.tag_text`, in linear time: a cut response may hold thousands of
+    blanks.
     """
     text = response[:MAX_TEXT]
     start = text.find(f"<{tag}>")
@@ -133,7 +134,7 @@ def between(response: str, tag: str) -> str | None:
 
 def reasoning(response: str) -> str:
     """Return the text of the first `<think>`; all that follows it if it was not closed."""
-    closed = between(response, "think")
+    closed = tag_text(response, "think")
     return response[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
 
 
@@ -153,14 +154,14 @@ def frame_tag(frame: int | None) -> str:
 
 
 @lru_cache
-def _numbered() -> str:
+def _numbered_prefix() -> str:
     return files("harness.models").joinpath("numbered_frames.txt").read_text("utf-8").strip()
 
 
 def ask_for_frame(numbered: Sequence[int]) -> str:
     """Return the words that request the name of one frame shown; empty if there are none."""
     listed = ", ".join(map(str, numbered))
-    return _numbered().replace("{Numbers}", listed) + "\n" if numbered else ""
+    return _numbered_prefix().replace("{Numbers}", listed) + "\n" if numbered else ""
 
 
 def loads(text: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
@@ -194,7 +195,7 @@ def read_items(
         ParseError: it is something else; text, true, false and NaN are no numbers.
     """
     if not isinstance(value, list):
-        raise ParseError("answer", expected="a list of objects", found=_kind(value))
+        raise ParseError("answer", expected="a list of objects", found=_type_name(value))
     over = len(value) > MAX_OBJECTS
     notes = (f"only the first {MAX_OBJECTS} of {len(value)} objects are read",) if over else ()
     items = tuple(
@@ -208,7 +209,7 @@ def _item(value: Any, what: str, *, keys: Sequence[str], point: str | None, stri
     wanted = (" or ".join(keys), *([point] if point else []))
     key = next((key for key in keys if isinstance(value, Mapping) and key in value), None)
     if key is None or (point is not None and point not in value):
-        found = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _kind(value)
+        found = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
         raise ParseError(what, expected=" and ".join(wanted), found=found or "neither")
     box = Box(*finite_numbers(value[key], 4, f"{what}: {key}"))
     if not strict and (box.right <= box.left or box.bottom <= box.top):
@@ -217,5 +218,5 @@ def _item(value: Any, what: str, *, keys: Sequence[str], point: str | None, stri
     return Item(box, None if place is None else Point(*place))
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]}"

@@ -15,10 +15,10 @@ import numpy as np
 
 from harness.errors import ModelError, ParseError, UsageError
 from harness.masks import BoolArray, Track
-from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, Staged
-from harness.models.answers import MASKED, Pending, masked, whole
-from harness.models.asked import calls_of
-from harness.models.compose import Words
+from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, StagedModel
+from harness.models.answers import MASKED, Pending, combine_answers, mask_answer
+from harness.models.chat_result import calls_of
+from harness.models.pipeline import AnswerPrompt
 from harness.models.tracks import joint_track
 from harness.responses import storable
 from harness.types import (
@@ -31,7 +31,7 @@ from harness.types import (
     Prediction,
     Query,
     Usage,
-    failed,
+    failed_prediction,
 )
 
 QUESTION = "{Question}"
@@ -46,7 +46,7 @@ class Emitted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskModel(Staged[Emitted]):
+class MaskModel(StagedModel[Emitted]):
     """A network that emits masks, with requests in its own wording.
 
     One request a form of answer, about all frames of the media. The masks of a response's objects
@@ -60,7 +60,7 @@ class MaskModel(Staged[Emitted]):
     """Plain data for the record: checkpoint, fingerprint of the weights, …"""
     prompt: str = QUESTION
     """The request for masks, with the question in place of `{Question}`."""
-    words: Words | None = None
+    words: AnswerPrompt | None = None
     """Asks and reads questions that are answered in words; None: it answers with masks alone."""
     max_new_tokens: int = 1024
     batch_size: int = 1
@@ -127,9 +127,9 @@ class MaskModel(Staged[Emitted]):
     def _text(self, query: Query, form: AnswerForm) -> str:
         if form in MASKED:
             return self.prompt.replace(QUESTION, query.text, 1)
-        return self._words(form).ask(query, form)
+        return self._answer_prompt(form).ask(query, form)
 
-    def _words(self, form: AnswerForm) -> Words:
+    def _answer_prompt(self, form: AnswerForm) -> AnswerPrompt:
         if self.words is None or form not in self.words.forms:
             raise UsageError(
                 f"{self.name}: a question for {form}",
@@ -153,9 +153,9 @@ class MaskModel(Staged[Emitted]):
                 expected=f"{len(every)} responses",
                 found=str(len(responses)),
             )
-        said = iter(responses)
+        output = iter(responses)
         return [
-            self._emitted(query, several, tuple(next(said) for _ in several))
+            self._emitted(query, several, tuple(next(output) for _ in several))
             for query, several in zip(queries, requests, strict=True)
         ]
 
@@ -165,9 +165,9 @@ class MaskModel(Staged[Emitted]):
         texts = [ChatResponse(text=one.text) for one in responses]
         return Emitted(responses, calls_of(query, requests, texts))
 
-    def begin(self, query: Query, said: Emitted) -> Pending[Prediction]:
+    def begin(self, query: Query, output: Emitted) -> Pending[Prediction]:
         """Return the function that encodes the masks of responses."""
-        return lambda: replace(self._prediction(query, said.responses), calls=said.calls)
+        return lambda: replace(self._prediction(query, output.responses), calls=output.calls)
 
     def _prediction(self, query: Query, responses: Sequence[MaskResponse]) -> Prediction:
         texts = tuple(storable(one.text) for one in responses)
@@ -183,10 +183,12 @@ class MaskModel(Staged[Emitted]):
                 problems.append(f"{form}: {error}")
                 parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
             except ModelError as error:
-                return failed(query, FailureKind.MODEL, str(error), responses=texts, usage=usage)
+                return failed_prediction(
+                    query, FailureKind.MODEL, str(error), responses=texts, usage=usage
+                )
         return Prediction(
             query_id=query.id,
-            answer=whole(parts) if parts else None,
+            answer=combine_answers(parts) if parts else None,
             failure=None if parts else Failure(FailureKind.PARSE, "; ".join(problems)),
             responses=texts,
             parsed=tuple(parsed),
@@ -198,7 +200,7 @@ class MaskModel(Staged[Emitted]):
         self, query: Query, form: AnswerForm, response: MaskResponse, text: str
     ) -> Pending[Answer]:
         if form not in MASKED:
-            answer = self._words(form).read(query, form, text)
+            answer = self._answer_prompt(form).read(query, form, text)
             return lambda: answer
         media = query.media[0]
         tracks = [
@@ -206,7 +208,7 @@ class MaskModel(Staged[Emitted]):
             for track in response.masks
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
-        return masked(form, (), lambda: joint, nothing=not tracks, still=False)
+        return mask_answer(form, (), lambda: joint, nothing=not tracks, is_image=False)
 
     def _mask(self, mask: Any) -> BoolArray:
         array = np.asarray(mask)
@@ -226,7 +228,8 @@ class MaskModel(Staged[Emitted]):
             UsageError: this model cannot be asked for such an answer.
         """
         return tuple(
-            "" if form in MASKED else self._words(form).write(form, answer) for form in query.forms
+            "" if form in MASKED else self._answer_prompt(form).write(form, answer)
+            for form in query.forms
         )
 
 

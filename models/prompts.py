@@ -37,10 +37,10 @@ def asked_briefly(question: str) -> str:
     return text_of("harness.models", "short.txt").replace("{Question}", question)
 
 
-def filled(template: str, *, question: str, answer: str) -> str:
+def fill_prompt(template: str, *, question: str, answer: str) -> str:
     """A prompt with its example of an answer, and the question.
 
-    >>> filled("{Question} Such as {Answer}", question="is it {Answer}?", answer="[]")
+    >>> fill_prompt("{Question} Such as {Answer}", question="is it {Answer}?", answer="[]")
     'is it {Answer}? Such as []'
     """
     # The answer first: a question may contain "{Answer}", the example cannot.

@@ -13,7 +13,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from harness.errors import ParseError, UsageError
-from harness.models.grammar import between, fenced
+from harness.models.grammar import fenced, tag_text
 from harness.responses import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict
 from harness.types import Answer, AnswerForm, Interval, Query
 
@@ -62,16 +62,16 @@ class Questions:
             UsageError: this form cannot be asked for.
         """
         self.wording(form)
-        said = spoken(response)
+        output = answer_part(response)
         if form is AnswerForm.CHOICE:
-            return Answer(choice=letter(said, query.options))
+            return Answer(choice=letter(output, query.options))
         if form is AnswerForm.NUMBER:
-            return Answer(number=number(said))
+            return Answer(number=number(output))
         if form is AnswerForm.INTERVAL:
-            return Answer(interval=interval(said))
-        if not said:
+            return Answer(interval=interval(output))
+        if not output:
             raise ParseError("response", expected="a text", found="nothing")
-        return Answer(text=said)
+        return Answer(text=output)
 
     def write(self, form: AnswerForm, answer: Answer) -> str:
         """Return the response for `answer`."""
@@ -100,43 +100,43 @@ class Questions:
         return known[form]
 
 
-def spoken(response: str) -> str:
+def answer_part(response: str) -> str:
     """The part of a response that is its answer."""
-    answer = between(response, "answer")
+    answer = tag_text(response, "answer")
     if answer is not None:
         return answer
     return response[:MAX_TEXT].rpartition("</think>")[2].strip()
 
 
-def letter(said: str, options: tuple[str, ...]) -> str:
+def letter(output: str, options: tuple[str, ...]) -> str:
     """The letter that a response names: it leads, is stated ("the answer is B"), or is spelt out.
 
     >>> letter("B. the dog", ("the cat", "the dog"))
     'B'
     """
     for pattern in (LEADING.match, STATED.search):
-        match = pattern(said[:LOOKED_AT])
+        match = pattern(output[:LOOKED_AT])
         if match and match[1] in LETTERS[: len(options) or None]:
             return match[1]
-    plain = said.strip(" .").casefold()
+    plain = output.strip(" .").casefold()
     same = [place for place, option in enumerate(options) if option.strip(" .").casefold() == plain]
     if len(same) != 1 or same[0] >= len(LETTERS):
-        raise ParseError("response", expected="the letter of an option", found=repr(said[:60]))
+        raise ParseError("response", expected="the letter of an option", found=repr(output[:60]))
     return LETTERS[same[0]]
 
 
-def number(said: str) -> float:
+def number(output: str) -> float:
     """The first number of a response; commas between thousands are allowed."""
-    match = NUMBER.search(said[:LOOKED_AT])
+    match = NUMBER.search(output[:LOOKED_AT])
     if match is None or len(match[0]) > MAX_DIGITS:
-        raise ParseError("response", expected="a number", found=repr(said[:60]))
+        raise ParseError("response", expected="a number", found=repr(output[:60]))
     return float(match[0].replace(",", ""))
 
 
-def interval(said: str) -> Interval:
+def interval(output: str) -> Interval:
     """`{"start": s, "end": e}` or `[s, e]`, in seconds, start before end."""
-    text = fenced(said)
-    value = loads_strict(said if text is None else text)
+    text = fenced(output)
+    value = loads_strict(output if text is None else text)
     if isinstance(value, dict):
         value = [value.get("start"), value.get("end")]
     start, end = finite_numbers(value, 2, "interval")

@@ -40,10 +40,12 @@ def joint_masks(
     _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
     if len(media) == 1:
         return lambda: [np.logical_or.reduce(masks)]
-    return lambda: _carried(propagator, media, start, masks)
+    return lambda: _propagate(propagator, media, start, masks)
 
 
-def _carried(propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]) -> Track:
+def _propagate(
+    propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
+) -> Track:
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
         raise ModelError(

@@ -154,10 +154,10 @@ SHOWING = [path for path in SHOWING if path.name != "CHANGELOG.md" and "design" 
 def networks():
     """Models that need torch."""
     from harness import plugins
-    from harness.cli.needs import needs
+    from harness.cli.requirements import requirements_of
 
-    found = plugins.installed("models").items()
-    return {name for name, entry in found if "torch" in needs("models", entry)}
+    found = plugins.installed_plugins("models").items()
+    return {name for name, entry in found if "torch" in requirements_of("models", entry)}
 
 
 @pytest.mark.parametrize("path", SHOWING, ids=lambda path: str(path.relative_to(REPOSITORY)))

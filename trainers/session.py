@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.store.atomic import read_json, write_json
 from harness.trainer import TrainingRun
-from harness.trainers.state import newest_state, step_of, undisturbed
+from harness.trainers.state import keep_generators, newest_state, step_of
 
 Logger: TypeAlias = Callable[[int, Mapping[str, float]], None]
 """Takes a step's number, and the numbers of that step by name."""
@@ -50,7 +50,7 @@ def place() -> tuple[int, int]:
     return int(state.process_index), int(state.num_processes)
 
 
-def gathered(values: Sequence[Any]) -> list[Any]:
+def gather(values: Sequence[Any]) -> list[Any]:
     """Return the values of all processes, those of the first process first."""
     if place()[1] == 1:
         return list(values)
@@ -78,17 +78,17 @@ class Session:
         self.run, self._snapshot = run, snapshot
         self._loggers = loggers(report_to, run, settings)
 
-    def evaluated(self, step: int) -> dict[str, float]:
+    def evaluate(self, step: int) -> dict[str, float]:
         """Return `eval/<task>/<metric>`, if the network is evaluated after this step."""
         run = self.run
         if not run.every or run.evaluate is None or step % run.every:
             return {}
         folder, numbers = run.state / f"evaluated-{step}", dict[str, float]()
-        with undisturbed():
+        with keep_generators():
             self._snapshot(folder)
             if run.main:
                 numbers = dict(run.evaluate(folder, step))
-        return {f"eval/{name}": value for name, value in gathered([numbers])[0].items()}
+        return {f"eval/{name}": value for name, value in gather([numbers])[0].items()}
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Tell a step's numbers to the curve, the loggers and whoever watches."""
@@ -100,7 +100,7 @@ class Session:
 
     def stopping(self) -> bool:
         """Return whether some process was asked to stop."""
-        return any(gathered([self.run.stopping()]))
+        return any(gather([self.run.stopping()]))
 
 
 def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) -> list[Logger]:

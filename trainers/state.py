@@ -181,7 +181,7 @@ def load_random(path: Path) -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def keep_generators() -> Iterator[None]:
     """Leave the generators as they were, whatever the block draws."""
     import torch
 

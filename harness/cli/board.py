@@ -5,8 +5,8 @@ from argparse import Namespace
 from harness.cli.output import show_json
 from harness.errors import UsageError
 from harness.record import Run, finish, runs_below
-from harness.run.origin import copy_origins
-from harness.run.trained import read_overlap, write_overlap
+from harness.run.checkpoint_provenance import copy_origins
+from harness.run.contamination import read_contamination, write_contamination
 from harness.store.atomic import cannot_write
 
 
@@ -44,8 +44,8 @@ def keep(arguments: Namespace) -> int:
         place.mkdir(parents=True)
         manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
         finish(place, run.units(), run.results, manifest=manifest, journal=False)
-        if (found := read_overlap(folder)) is not None:
-            write_overlap(place, found)
+        if (found := read_contamination(folder)) is not None:
+            write_contamination(place, found)
         copy_origins(folder, place)
         print(place)
     return 0
@@ -68,4 +68,4 @@ def check(arguments: Namespace) -> int:
         show_json(report.to_json())
     else:
         print(report.text())
-    return 0 if report.passed else 1
+    return 0 if report.is_passed else 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness import checkpoint_config, plugins
-from harness.cli.ask import specs
+from harness.cli.spec_arguments import specs
 from harness.errors import HarnessError, UsageError
 from harness.models.backends import adapters, checkpoint
 from harness.responses import storable
@@ -74,7 +74,7 @@ def model_spec(text: str) -> Spec:
 
 def _is_folder(text: str) -> bool:
     """Return True if a text is a checkpoint's folder, and no model's name."""
-    if not text.strip() or text in plugins.installed("models"):
+    if not text.strip() or text in plugins.installed_plugins("models"):
         return False
     try:
         return Path(text).expanduser().is_dir()
@@ -90,42 +90,42 @@ def as_trained(spec: Spec) -> Spec:
     """
     reader = spec.arguments.get(READER)
     read = {READER: as_trained(reader)} if isinstance(reader, Spec) else {}
-    return Spec(spec.name, {**spec.arguments, **read, **_carried(spec).added})
+    return Spec(spec.name, {**spec.arguments, **read, **_carried_arguments(spec).added})
 
 
 def tell_taken(given: Sequence[Spec]) -> None:
     """Print on standard error what `as_trained` adds, each setting once."""
-    for note in dict.fromkeys(note for spec in given for note in _notes(spec)):
+    for note in dict.fromkeys(note for spec in given for note in _config_notes(spec)):
         print(f"note: {note}", file=sys.stderr)
 
 
-def _notes(spec: Spec) -> Iterator[str]:
+def _config_notes(spec: Spec) -> Iterator[str]:
     reader = spec.arguments.get(READER)
     if isinstance(reader, Spec):
-        yield from _notes(reader)
-    weights, added, lacking = _carried(spec)
-    said = []
+        yield from _config_notes(reader)
+    weights, added, lacking = _carried_arguments(spec)
+    text = []
     if added:
-        said += [
-            f"is asked as in its training, with {_shown(added)}",
+        text += [
+            f"is asked as in its training, with {_as_typed(added)}",
             "give these arguments in the SPEC to ask otherwise",
         ]
     if lacking:
-        said += [
-            f"is asked without its training's {_shown(lacking)}, which {spec.name} does not take"
+        text += [
+            f"is asked without its training's {_as_typed(lacking)}, which {spec.name} does not take"
         ]
-    if said:
-        yield f"{spec.name} with the {weights} {'; '.join(said)}"
+    if text:
+        yield f"{spec.name} with the {weights} {'; '.join(text)}"
 
 
-def _shown(arguments: Mapping[str, Value]) -> str:
+def _as_typed(arguments: Mapping[str, Value]) -> str:
     """Format arguments as typed, on one line of a terminal: a file may hold anything."""
     folded = " ".join(str(Spec("x", arguments))[2:-1].split())
     plain = "".join(char if char.isprintable() else "\ufffd" for char in folded)
     return storable(plain, SHOWN)
 
 
-def _carried(spec: Spec) -> Carried:
+def _carried_arguments(spec: Spec) -> Carried:
     """Return the settings that a checkpoint has and the SPEC lacks: those the model takes, and
     others.
     """
@@ -135,7 +135,7 @@ def _carried(spec: Spec) -> Carried:
     missing = {
         key: value
         for key, value in checkpoint_config.unusual(known).arguments.items()
-        if not _says(spec, key)
+        if not _has_argument(spec, key)
     }
     taken = {key for key in missing if plugins.accepts("models", spec.name, key)}
     return Carried(
@@ -145,7 +145,7 @@ def _carried(spec: Spec) -> Carried:
     )
 
 
-def _says(spec: Spec, key: str) -> bool:
+def _has_argument(spec: Spec, key: str) -> bool:
     """Return True if a SPEC gives an argument, itself or in a rule for frames, which sets their
     pixels.
     """

@@ -24,7 +24,7 @@ def evaluated_by(text: str | None) -> Spec | None:
     if text is None:
         return None
     spec = parse(text)
-    if filled(spec, "") == spec:
+    if fill_checkpoint(spec, "") == spec:
         raise UsageError(
             f"--eval-model {text}",
             expected="a model with {checkpoint} in the place of what was trained",
@@ -34,16 +34,16 @@ def evaluated_by(text: str | None) -> Spec | None:
     return spec
 
 
-def filled(spec: Spec, checkpoint: str) -> Spec:
+def fill_checkpoint(spec: Spec, checkpoint: str) -> Spec:
     """Return the SPEC with a checkpoint in place of `{checkpoint}`, at any depth.
 
-    >>> str(filled(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}),frames=2)"), "DIR"))
+    >>> str(fill_checkpoint(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}),frames=2)"), "DIR"))
     'qwen_vl(backend=vllm(checkpoint=DIR),frames=2)'
     """
     return replace(
         spec,
         arguments={
-            key: filled(value, checkpoint)
+            key: fill_checkpoint(value, checkpoint)
             if isinstance(value, Spec)
             else checkpoint
             if value == HERE

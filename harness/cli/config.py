@@ -51,11 +51,11 @@ def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
                 found="none of that name",
                 fix=f"Did you mean {near[0]}?" if near else "",
             )
-        values[name] = _converted(path, name, value, known[name])
+        values[name] = _convert(path, name, value, known[name])
     return values
 
 
-def _converted(path: Path, name: str, value: Any, default: Any) -> Any:
+def _convert(path: Path, name: str, value: Any, default: Any) -> Any:
     if name in LISTS:
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):

@@ -12,7 +12,7 @@ from typing import Any
 from harness.cli.figure import Panel, Points, figure
 from harness.cli.output import show_json
 from harness.errors import StoreError, UsageError
-from harness.run.trained import Training
+from harness.run.contamination import Training
 from harness.store.atomic import write_bytes
 
 OUTSIDE = re.compile(r",(?![^()]*\))")
@@ -32,7 +32,7 @@ def curves(arguments: Namespace) -> int:
         raise UsageError("--smooth", expected="a number ≥ 1", found=str(arguments.smooth))
     trainings = [Training.open(folder) for folder in dict.fromkeys(arguments.runs)]
     rows = {one.folder: _rows(one) for one in trainings}
-    names = _asked(arguments.y, rows)
+    names = _requested_names(arguments.y, rows)
     recipes = _recipes(trainings)
     panels = [
         Panel(
@@ -76,7 +76,7 @@ def _rows(training: Training) -> list[dict[str, Any]]:
     return rows
 
 
-def _asked(
+def _requested_names(
     texts: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, Any]]]
 ) -> list[str]:
     """The names of `--y`, each of which some training has logged."""
@@ -120,13 +120,13 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
     """Group the folders of trainings that differ only in their seed, by a name for the group."""
     alike: dict[str, list[Training]] = {}
     for one in trainings:
-        told = one.manifest
+        info = one.manifest
         try:
             key = [
-                told["method"]["name"],
-                dict(told["method"]["settings"]),
-                told["model"] and told["model"]["spec"],
-                [task["spec"] for task in told["tasks"]],
+                info["method"]["name"],
+                dict(info["method"]["settings"]),
+                info["model"] and info["model"]["spec"],
+                [task["spec"] for task in info["tasks"]],
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
@@ -154,12 +154,12 @@ def _label(training: Training, others: Sequence[Training]) -> str:
         if one.manifest["method"]["name"] == method["name"]
     ]
     names = sorted({name for settings in same for name in settings})
-    told = [
+    info = [
         f"{name}={method['settings'].get(name)}"
         for name in names
         if any(settings.get(name) != same[0].get(name) for settings in same)
     ]
-    return f"{method['name']}({', '.join(told)})" if told else str(method["name"])
+    return f"{method['name']}({', '.join(info)})" if info else str(method["name"])
 
 
 def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:

@@ -8,15 +8,15 @@ from typing import Any
 
 from harness import plugins
 from harness.card import Card
-from harness.cli.ask import specs
-from harness.cli.ask import tasks as asked_tasks
-from harness.cli.fetch import card_of, recorded
+from harness.cli.fetch import card_of, fetched_sources
 from harness.cli.output import show_json
+from harness.cli.spec_arguments import specs
+from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
 from harness.media import Media
-from harness.run.plan import samples_of, select, survey
-from harness.run.problems import told, undecodable
+from harness.run.batching import samples_of, select, survey
+from harness.run.problems import problem_line, undecodable
 from harness.store.atomic import cannot_write
 from harness.task import Task
 from harness.types import Sample
@@ -36,7 +36,7 @@ def make(arguments: Namespace) -> int:
             expected="--size ≥ 1 and --seed ≥ 0",
             found=f"{arguments.size} and {arguments.seed}",
         )
-    found = _wanted(writers(), arguments.tasks)
+    found = _select_checks(writers(), arguments.tasks)
     try:
         make_shapes(arguments.out, seed=arguments.seed, size=arguments.size, writers=found)
     except OSError as error:
@@ -51,7 +51,7 @@ def make(arguments: Namespace) -> int:
 def writers() -> dict[str, Callable[..., None]]:
     """Return the writer of each task that has one: the module `writer` beside the task's module."""
     found = {}
-    for name, entry in plugins.installed("tasks").items():
+    for name, entry in plugins.installed_plugins("tasks").items():
         package = entry.module.rpartition(".")[0]
         try:
             there = bool(package) and find_spec(f"{package}.writer") is not None
@@ -62,10 +62,10 @@ def writers() -> dict[str, Callable[..., None]]:
     return found
 
 
-def _wanted(
-    found: dict[str, Callable[..., None]], asked: list[str] | None
+def _select_checks(
+    found: dict[str, Callable[..., None]], requested: list[str] | None
 ) -> dict[str, Callable[..., None]]:
-    names = [spec.name for spec in specs(asked, "--tasks")] if asked else list(found)
+    names = [spec.name for spec in specs(requested, "--tasks")] if requested else list(found)
     for name in names:
         if name not in found:
             raise UsageError(
@@ -76,7 +76,7 @@ def _wanted(
     return {name: found[name] for name in names}
 
 
-def _named(arguments: Namespace) -> Namespace:
+def _with_name(arguments: Namespace) -> Namespace:
     if arguments.task:
         arguments.tasks = [*(arguments.tasks or []), arguments.task]
     return arguments
@@ -89,7 +89,7 @@ def check(arguments: Namespace) -> int:
     not the published ones. Without it such a difference is named, so that a generated world, an
     example or a part of a download passes.
     """
-    shown = [_checked(arguments, *one) for one in _found(_named(arguments))]
+    shown = [_check_task(arguments, *one) for one in _open_tasks(_with_name(arguments))]
     if arguments.json:
         show_json(shown)
     else:
@@ -99,20 +99,20 @@ def check(arguments: Namespace) -> int:
     return int(any(wrong))
 
 
-def _found(arguments: Namespace) -> Iterator[tuple[str, Task]]:
+def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
     """Yield (key, task) of each; if one cannot be opened, the error says how to obtain its data."""
     for key, _, task in asked_tasks(arguments):
         yield key, task
 
 
-def _checked(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
+def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
     card = _card_of(task.name)
-    with plugins.blamed(f"the check of {task.name}"):
+    with plugins.plugin_errors(f"the check of {task.name}"):
         problems = [{"path": one.path, "message": one.message} for one in task.check()]
     if not problems and arguments.decode != "none":
         faults = undecodable(task, every=arguments.decode == "all")
         problems = [{"path": one.path, "message": one.message} for one in faults]
-    samples, videos = (0, 0) if card is None else card.published(task.split, task.arguments)
+    samples, videos = (0, 0) if card is None else card.published_counts(task.split, task.arguments)
     line: dict[str, Any] = {
         "name": key,
         "split": task.split,
@@ -121,7 +121,7 @@ def _checked(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
         "published_videos": videos or None,
         "differences": [],
         "generated": (arguments.data / MANIFEST).is_file(),
-        "fetched": [] if card is None else recorded(arguments.data, card),
+        "fetched": [] if card is None else fetched_sources(arguments.data, card),
     }
     if card is not None:
         line["data"] = card.data
@@ -143,12 +143,12 @@ def _complete(task: Task) -> dict[str, Any]:
     found = survey(task, select(task, None))
     groups: set[str] = set()
 
-    def counted() -> Iterator[Sample]:
+    def count_samples() -> Iterator[Sample]:
         for sample in samples_of(task):
             groups.add(sample.group)
             yield sample
 
-    same = duplicates(counted())
+    same = duplicates(count_samples())
     return {
         "samples": found.n_total,
         "videos": len(groups),
@@ -184,7 +184,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
     if line["problems"]:
         print(f"{where}: {len(line['problems'])} problem(s)")
         for problem in line["problems"][:SHOWN]:
-            print(f"  {told(**problem)}")
+            print(f"  {problem_line(**problem)}")
         if (rest := len(line["problems"]) - SHOWN) > 0:
             print(f"  … and {rest} more (--json lists all)")
     else:
@@ -203,30 +203,30 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
 
 def _counts(line: dict[str, Any]) -> str:
     """Return the numbers found, with the published ones where they differ."""
-    said = f"{line['samples']} samples"
+    text = f"{line['samples']} samples"
     if line["published"]:
         same = line["published"] == line["samples"]
-        said += ", as published" if same else f" (published: {line['published']})"
+        text += ", as published" if same else f" (published: {line['published']})"
     if line["left_out"]:
-        said += f", {line['left_out']} more without an image"
-    return said
+        text += f", {line['left_out']} more without an image"
+    return text
 
 
 def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
     """Print the numbers that differ from the published ones, as errors or as notes."""
     if not line["differences"]:
         return
-    said = ", ".join(
+    text = ", ".join(
         f"{one['found']} of {one['published']} {one['what']}" for one in line["differences"]
     )
     kind = "error" if strict else "difference"
     made = " (a generated world)" if line["generated"] else ""
-    print(f"  {kind}: {said}{made}")
+    print(f"  {kind}: {text}{made}")
 
 
 def info(arguments: Namespace) -> int:
     """Sizes, licence, categories, answer forms and one example."""
-    shown = [_info(key, task) for key, _, task in asked_tasks(_named(arguments))]
+    shown = [_info(key, task) for key, _, task in asked_tasks(_with_name(arguments))]
     if arguments.json:
         show_json(shown)
         return 0
@@ -273,7 +273,7 @@ def _info(key: str, task: Task) -> dict[str, Any]:
             "id": first.id,
             "text": first.query.text,
             "media": repr(first.query.media),
-            "ground_truth": _short(ground_truth),
+            "ground_truth": _shorten(ground_truth),
         }
     return plain
 
@@ -296,7 +296,7 @@ def _weight(media: Media) -> int:
 def _card(task: Task) -> dict[str, Any]:
     from harness.cli.show import describe
 
-    return describe("tasks", plugins.installed("tasks")[task.name])
+    return describe("tasks", plugins.installed_plugins("tasks")[task.name])
 
 
 def _card_of(name: str) -> Card | None:
@@ -307,14 +307,14 @@ def _card_of(name: str) -> Card | None:
         return None
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     """Plain data with long texts and lists cut, to be read by people."""
     if isinstance(value, str) and len(value) > 40:
         return value[:40] + "…"
     if isinstance(value, list) and len(value) > 4:
-        return [*map(_short, value[:4]), f"… {len(value) - 4} more"]
+        return [*map(_shorten, value[:4]), f"… {len(value) - 4} more"]
     if isinstance(value, list):
-        return [_short(item) for item in value]
+        return [_shorten(item) for item in value]
     if isinstance(value, dict):
-        return {key: _short(item) for key, item in value.items()}
+        return {key: _shorten(item) for key, item in value.items()}
     return value

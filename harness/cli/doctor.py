@@ -74,7 +74,7 @@ def doctor(arguments: Namespace) -> int:
     if arguments.json:
         show_json([asdict(one) for one in findings])
         return 6 if incomplete else 0
-    from harness.cli.tables import folded, show_columns
+    from harness.cli.tables import show_columns, wrap_lines
 
     marks = [("✗" if one.needed else "–") if one.fix else "✓" for one in findings]
     show_columns(
@@ -83,7 +83,7 @@ def doctor(arguments: Namespace) -> int:
     print()
     for one in findings:
         if one.fix:
-            print("\n".join(folded(f"{one.name}: {one.fix}", indent=4)))
+            print("\n".join(wrap_lines(f"{one.name}: {one.fix}", indent=4)))
     return 6 if incomplete else 0
 
 
@@ -175,5 +175,5 @@ def _accelerator() -> Finding:
 
 def _plugins() -> str:
     kinds: tuple[plugins.Kind, ...] = ("tasks", "models", "backends", "trainers")
-    counted = ", ".join(f"{len(plugins.installed(kind))} {kind}" for kind in kinds)
+    counted = ", ".join(f"{len(plugins.installed_plugins(kind))} {kind}" for kind in kinds)
     return f"this package: {counted} (`harness list`)"

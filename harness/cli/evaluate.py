@@ -10,22 +10,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.ask import MODEL, ROOT, RUNS, TASKS, require, run_folder
-from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoint_config import asked_models
 from harness.cli.checkpoints import check_network
+from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
-from harness.cli.progress import Notes, Terminal, Titled
-from harness.cli.splits import overlap_of, tell_overlap
-from harness.errors import CannotAnswer, UsageError
+from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
+from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_folder
+from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
+from harness.run.contamination import Contamination, write_trainings
+from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.launched import Launch, launched, living, own_gpu
 from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
-from harness.run.trained import Overlap, write_trainings
 from harness.run.workers import build_model
 from harness.spec import Spec
 from harness.task import Task
@@ -37,7 +37,7 @@ SHOWN = 6
 @terminable()
 def evaluate(arguments: Namespace) -> int:
     """Evaluate every model on every task; print a table or one JSON object."""
-    launch = launched(os.environ)
+    launch = detect_launch(os.environ)
     if launch is not None:
         own_gpu()
     require(arguments, model=MODEL, tasks=TASKS, data=ROOT, out=RUNS)
@@ -52,53 +52,53 @@ def evaluate(arguments: Namespace) -> int:
     for spec in models:
         check_network(spec)
     options = _options(arguments)
-    if launch is not None and not options.here:
+    if launch is not None and not options.in_process:
         raise UsageError(
             "--workers, --isolate, --timeout and --ray",
             expected="none of them where a launcher has begun several processes",
             found=f"{launch.size} processes",
         )
-    asked = list(asked_tasks(arguments))
-    with nullcontext() if launch is None else living(launch, out) as launch:
-        shown = _evaluated(arguments, out, models, asked, options, launch)
+    requested = list(asked_tasks(arguments))
+    with nullcontext() if launch is None else heartbeat(launch, out) as launch:
+        shown = _evaluate_models(arguments, out, models, requested, options, launch)
     if launch is None or launch.leads:
         folders = [
             run_folder(out, arguments.name or str(model), str(spec), options.subset)
             for model in models
-            for key, spec, _ in asked
+            for key, spec, _ in requested
             if "refused" not in shown[str(model)][key]
         ]
         _show(arguments, shown, folders)
     refused = any("refused" in one for results in shown.values() for one in results.values())
-    return CannotAnswer.exit_code if refused else 0
+    return UnsupportedAnswerForm.exit_code if refused else 0
 
 
-def _evaluated(
+def _evaluate_models(
     arguments: Namespace,
     out: Path,
     models: Sequence[Spec],
-    asked: Sequence[tuple[str, Spec, Task]],
+    requested: Sequence[tuple[str, Spec, Task]],
     options: Options,
-    launch: Launch | None,
+    launch: ProcessRank | None,
 ) -> dict[str, dict[str, Any]]:
     """Evaluate every model task by task; return the results to print, none where another process
     leads.
     """
-    judge = judge_for(arguments, [task for _, _, task in asked])
+    judge = judge_for(arguments, [task for _, _, task in requested])
 
     def place(spec: Spec, task: Spec) -> Path:
         return run_folder(out, arguments.name or str(spec), str(task), options.subset)
 
     shown: dict[str, dict[str, Any]] = {}
     leads = launch is None or launch.leads
-    begun = 0
+    started = 0
     with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
-        asked = [  # all of them, before any model is loaded
+        requested = [  # all of them, before any model is loaded
             (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
-            for key, spec, task in asked
+            for key, spec, task in requested
         ]
         overlaps = {
-            folder: overlap_of(
+            folder: contamination_of(
                 spec,
                 task,
                 options.subset,
@@ -107,29 +107,29 @@ def _evaluated(
                 strict=arguments.strict_split,
             )
             for spec in (models if leads or arguments.strict_split else ())
-            for _, task_spec, task in asked
+            for _, task_spec, task in requested
             for folder in [place(spec, task_spec)]
         }
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
-            model = build_model(spec, options.seed) if options.here else spec
+            model = build_model(spec, options.seed) if options.in_process else spec
             shown[str(spec)] = {}
-            for key, task_spec, task in asked:
+            for key, task_spec, task in requested:
                 folder = place(spec, task_spec)
-                begun += 1
-                title = f"{begun}/{len(models) * len(asked)} {key}, {arguments.name or spec}"
+                started += 1
+                title = f"{started}/{len(models) * len(requested)} {key}, {arguments.name or spec}"
                 try:
                     run = run_evaluation(
                         bind(task, judge, folder),
                         model,
                         folder,
                         options,
-                        progress=Titled(progress, title),
+                        progress=TitledProgress(progress, title),
                         task_spec=str(task_spec),
                         model_spec=str(spec),
                         launch=launch,
                     )
-                except CannotAnswer as error:
+                except UnsupportedAnswerForm as error:
                     if leads:
                         with suppress(OSError):
                             folder.parent.rmdir()  # if it holds no other run
@@ -142,11 +142,11 @@ def _evaluated(
 
 
 def _options(arguments: Namespace) -> Options:
-    for name, least in (("workers", 1), ("batch_size", 1), ("seed", 0)):
+    for name, minimum in (("workers", 1), ("batch_size", 1), ("seed", 0)):
         value = getattr(arguments, name)
-        if value is not None and value < least:
+        if value is not None and value < minimum:
             raise UsageError(
-                f"--{name.replace('_', '-')}", expected=f"a number ≥ {least}", found=str(value)
+                f"--{name.replace('_', '-')}", expected=f"a number ≥ {minimum}", found=str(value)
             )
     gpus, wait = arguments.worker_gpus, arguments.worker_wait
     if gpus is not None and not 0 <= gpus < math.inf:
@@ -176,17 +176,17 @@ def _options(arguments: Namespace) -> Options:
 
 
 def _progress(*, quiet: bool) -> AbstractContextManager[Progress]:
-    return nullcontext(Notes()) if quiet else Terminal()
+    return nullcontext(LineProgress()) if quiet else ProgressBars()
 
 
-def _outcome(task: Task, run: Run, found: Overlap | None) -> dict[str, Any]:
+def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, Any]:
     shown = public(run.results)
     if differs := run.manifest["deviations"]:
         shown["deviations"] = differs
     if found is not None:
         write_trainings(run.folder, found)
         shown["trained_on"] = asdict(found)
-        tell_overlap({f"{run.results['model_spec']} on {task.name}": found})
+        print_contamination({f"{run.results['model_spec']} on {task.name}": found})
     if task.submission is not None:
         shown["submission"] = str(run.folder / "submission.zip")
     return shown
@@ -217,7 +217,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
     """Return lines with the run folders and the next commands; of several runs, for the last."""
-    told = (
+    info = (
         [f"runs: {folder}" for folder in folders]
         if len(folders) <= SHOWN
         else [f"runs: {len(folders)} below {out}"]
@@ -230,5 +230,5 @@ def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
         sample = next((sample for unit in units for sample in unit.samples), None)
         if sample is not None:
             look = f"harness explain {shlex.quote(str(folder))} {shlex.quote(sample)}"
-            return [*told, f"next: {board}", f"      {look}"]
-    return [*told, f"next: {board}"]
+            return [*info, f"next: {board}", f"      {look}"]
+    return [*info, f"next: {board}"]

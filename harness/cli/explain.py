@@ -9,17 +9,17 @@ import numpy as np
 from PIL import Image
 
 from harness import overlay
-from harness.cli.ask import needed
 from harness.cli.judge import bind
+from harness.cli.mask_diff import compare_masks
+from harness.cli.mask_diff import lines as mask_lines
 from harness.cli.output import show_json
-from harness.cli.overlap import compared
-from harness.cli.overlap import lines as mask_lines
 from harness.cli.parsed import lines as part_lines
-from harness.cli.parsed import parsed
+from harness.cli.parsed import parsed_parts
 from harness.cli.rollouts import explain_training, is_training
+from harness.cli.spec_arguments import require_value
 from harness.errors import StoreError, UsageError, printable
 from harness.interchange import prediction_to_json
-from harness.leaderboards.images import draw, say
+from harness.leaderboards.images import describe_answer, draw
 from harness.leaderboards.request_log import request_log
 from harness.leaderboards.runs import task_of
 from harness.media import Frame
@@ -42,7 +42,7 @@ def explain(arguments: Namespace) -> int:
     """
     if is_training(arguments.run):
         return explain_training(arguments)
-    needed(arguments.sample, "SAMPLE", "the id of a sample of the run")
+    require_value(arguments.sample, "SAMPLE", "the id of a sample of the run")
     for name in ("out", "groups"):
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name}", expected="a training's folder", found="a run's")
@@ -54,13 +54,13 @@ def explain(arguments: Namespace) -> int:
     shown = {
         **_question(task, run, sample),
         **_called(sample, prediction),
-        "parse": parsed(prediction),
+        "parse": parsed_parts(prediction),
         **_outcome(prediction),
         **_judged(task, run, unit, sample, prediction),
     }
     if arguments.image is not None:
         encoded = io.BytesIO()
-        Image.fromarray(drawn(sample, prediction)).save(encoded, "PNG")
+        Image.fromarray(draw_overlay(sample, prediction)).save(encoded, "PNG")
         write_bytes(arguments.image, encoded.getvalue())
         shown["image"] = str(arguments.image)
     if arguments.json:
@@ -126,10 +126,10 @@ def _judged(
     shown: dict[str, Any] = {}
     ground_truth = sample.target.answer if sample.target else None
     if prediction.answer is not None:
-        shown["answer"] = say(prediction.answer)
+        shown["answer"] = describe_answer(prediction.answer)
     if ground_truth is not None:
-        shown["ground_truth"] = say(ground_truth)
-    if (table := compared(prediction.answer, ground_truth)) is not None:
+        shown["ground_truth"] = describe_answer(ground_truth)
+    if (table := compare_masks(prediction.answer, ground_truth)) is not None:
         shown["masks"] = table
     if ground_truth is not None:
         predictions = [run.prediction(one.id) for one in unit]
@@ -142,21 +142,21 @@ def _print(shown: Mapping[str, Any]) -> None:
     for name, value in shown.items():
         if name == "parse":
             for part in value:
-                _listed("parse", part_lines(part))
+                _print_list("parse", part_lines(part))
         elif name == "masks":
-            _listed("masks", mask_lines(value))
+            _print_list("masks", mask_lines(value))
         else:
             print(printable(f"{name:10} {value}"))
 
 
-def _listed(name: str, lines: Sequence[str]) -> None:
+def _print_list(name: str, lines: Sequence[str]) -> None:
     first, *others = lines
     print(printable(f"{name:10} {first}"))
     for line in others:
         print(printable(f"{'':12} {line}"))
 
 
-def drawn(sample: Sample, prediction: Prediction) -> Frame:
+def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
     """Ground truth above, prediction with the ground truth's outline below; of a video, some
     frames.
 
@@ -179,7 +179,7 @@ def drawn(sample: Sample, prediction: Prediction) -> Frame:
             ],
         )
     )
-    rows += _seen(sample.query, prediction.calls)
+    rows += _draw_frames(sample.query, prediction.calls)
     widest = max(row.shape[1] for row in rows)
     padded = [
         np.pad(row, ((0, 8), (0, widest - row.shape[1]), (0, 0)), constant_values=255)
@@ -204,7 +204,7 @@ def _row(
     return overlay.side_by_side(images)
 
 
-def _seen(query: Query, calls: Sequence[Call]) -> list[Frame]:
+def _draw_frames(query: Query, calls: Sequence[Call]) -> list[Frame]:
     """Draw a row of frames for each of the query's media shown, as large as seen; equal ones once.
 
     Media of other queries, and altered ones, are not in the record and are left out.

@@ -17,8 +17,8 @@ from typing import Any
 
 from harness import plugins
 from harness.card import Card
-from harness.cli.ask import ROOT, needed
 from harness.cli.output import show_json
+from harness.cli.spec_arguments import ROOT, require_value
 from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
 
@@ -29,7 +29,7 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class HubSource:
     """A repository of the hub, and the folder that its files go to."""
 
     repository: str
@@ -42,15 +42,15 @@ class Source:
 
 def fetch(arguments: Namespace) -> int:
     """Fetch the files that a task's card names; print commits and the steps that remain by hand."""
-    root = needed(arguments.data, "--data", ROOT)
+    root = require_value(arguments.data, "--data", ROOT)
     card = card_of(arguments.task)
     folder = root / card.folder
     sources = _sources(card, folder, arguments)
-    known = _known(folder)
+    known = _read_record(folder)
     _refuse_another(folder, known, sources, arguments.revision)
     _refuse_offline(card, sources)
     quiet = arguments.json or arguments.quiet
-    done = [_fetched(one, folder, known.get(one.repository), quiet=quiet) for one in sources]
+    done = [_download(one, folder, known.get(one.repository), quiet=quiet) for one in sources]
     if arguments.json:
         show_json({"task": card.name, "root": str(root), "repositories": done})
         return 0
@@ -69,7 +69,7 @@ def card_of(name: str) -> Card:
     Raises:
         UsageError: there is no such task, or it has no card.
     """
-    entry = plugins.installed("tasks").get(name)
+    entry = plugins.installed_plugins("tasks").get(name)
     if entry is None:
         plugins.load("tasks", name)  # raises, and says which names are near
         raise UsageError(f"task {name!r}", expected="an installed one", found="none")
@@ -86,7 +86,7 @@ def repositories(card: Card) -> dict[str, str]:
     return {**own, **hub.get("repositories", {})}
 
 
-def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
+def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
     """Return the repositories to fetch: all that the card names, or those of `--only`."""
     named = repositories(card)
     if not named:
@@ -107,7 +107,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
     hub: Mapping[str, Any] = card.hub or {}
     files = hub.get("files")
     return [
-        Source(
+        HubSource(
             named[place],
             place,
             folder / place,
@@ -118,7 +118,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[Source]:
     ]
 
 
-def _known(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
     """Read the folder's record, by repository."""
     path = folder / RECORD
     if not path.is_file():
@@ -140,7 +140,7 @@ def _is_record(one: Any) -> bool:
 def _refuse_another(
     folder: Path,
     known: Mapping[str, Mapping[str, Any]],
-    sources: Sequence[Source],
+    sources: Sequence[HubSource],
     revision: str | None,
 ) -> None:
     """Raise StoreError if other files lie there already: two revisions would be mixed.
@@ -166,7 +166,7 @@ def _refuse_another(
         )
 
 
-def _refuse_offline(card: Card, sources: Sequence[Source]) -> None:
+def _refuse_offline(card: Card, sources: Sequence[HubSource]) -> None:
     for name in OFFLINE:
         if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
             raise UsageError(
@@ -177,8 +177,8 @@ def _refuse_offline(card: Card, sources: Sequence[Source]) -> None:
             )
 
 
-def _fetched(
-    source: Source, folder: Path, known: Mapping[str, Any] | None, *, quiet: bool
+def _download(
+    source: HubSource, folder: Path, known: Mapping[str, Any] | None, *, quiet: bool
 ) -> dict[str, Any]:
     """Download one repository, and add it to the folder's record."""
     # Both are read when it is imported.
@@ -190,13 +190,13 @@ def _fetched(
     # Never a token that lies on the disk: what a run may see is said by whoever starts it.
     token = os.environ.get("HF_TOKEN") or False
     endpoint = os.environ.get("HF_ENDPOINT") or None
-    asked = source.revision if known is None else str(known["commit"])
+    requested = source.revision if known is None else str(known["commit"])
     patterns = list(source.files) if source.files else None
 
     def info() -> Any:
-        return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=asked)
+        return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=requested)
 
-    found = _asked(source, info)
+    found = _call_hub(source, info)
     record = {
         "repository": source.repository,
         "revision": source.revision if known is None else known["revision"],
@@ -217,7 +217,7 @@ def _fetched(
             endpoint=endpoint,
         )
 
-    _asked(source, download)
+    _call_hub(source, download)
     names = (one.rfilename for one in found.siblings or ())
     wanted = (
         name for name in names if patterns is None or any(fnmatch(name, each) for each in patterns)
@@ -229,7 +229,7 @@ def _fetched(
 
 def _keep(folder: Path, record: Mapping[str, Any]) -> None:
     """Put one repository's entry into the folder's record; others stay as they are."""
-    entries = {**_known(folder), record["repository"]: dict(record)}
+    entries = {**_read_record(folder), record["repository"]: dict(record)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -237,7 +237,7 @@ def _keep(folder: Path, record: Mapping[str, Any]) -> None:
     write_json(folder / RECORD, {"version": 1, "repositories": [*entries.values()]})
 
 
-def _asked(source: Source, call: Callable[[], Any]) -> Any:
+def _call_hub(source: HubSource, call: Callable[[], Any]) -> Any:
     """Return the hub's answer; turn its refusals into a DataError."""
     from huggingface_hub import errors
 
@@ -273,7 +273,7 @@ def _asked(source: Source, call: Callable[[], Any]) -> Any:
         ) from error
 
 
-def recorded(root: Path, card: Card) -> list[dict[str, Any]]:
+def fetched_sources(root: Path, card: Card) -> list[dict[str, Any]]:
     """The repositories and commits that a benchmark's files were fetched from, if they were."""
     path = root / card.folder / RECORD
     own = set(repositories(card).values())

@@ -69,10 +69,10 @@ def _key(colours: Mapping[str, str], width: int) -> tuple[str, int]:
     return "".join(parts), down + 8
 
 
-def smoothed(points: Points, count: int) -> dict[int, float]:
+def moving_average(points: Points, count: int) -> dict[int, float]:
     """Every number averaged with up to `count - 1` before it.
 
-    >>> smoothed({1: 0.0, 2: 1.0, 3: 2.0}, 2)
+    >>> moving_average({1: 0.0, 2: 1.0, 3: 2.0}, 2)
     {1: 0.0, 2: 0.5, 3: 1.5}
     """
     steps = sorted(points)
@@ -98,7 +98,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
     lines = {
-        name: [smoothed(points, smooth) for points in seeds if points]
+        name: [moving_average(points, smooth) for points in seeds if points]
         for name, seeds in panel.lines.items()
     }
     every = [points for seeds in lines.values() for points in seeds]
@@ -116,7 +116,7 @@ def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
     )
     return (
         title
-        + axes.drawn()
+        + axes.draw()
         + "".join(_line(seeds, colours[name], axes) for name, seeds in lines.items() if seeds)
     )
 
@@ -136,21 +136,21 @@ class _Axes:
         margin = 0.06 * (self.high - self.low) or 0.5
         return self.low - margin, self.high + margin
 
-    def at(self, step: float, value: float) -> tuple[float, float]:
+    def point(self, step: float, value: float) -> tuple[float, float]:
         low, high = self.bounds
         across = (step / self.last if self.last else 0) * (WIDTH - LEFT - RIGHT)
         up = (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM)
         return round(LEFT + across, 1), round(HEIGHT - BOTTOM - up, 1)
 
-    def drawn(self) -> str:
+    def draw(self) -> str:
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
         parts = [f'<path d="M{LEFT} {TOP}V{bottom}H{right}" fill="none" stroke="#222"/>']
         for value in ticks(*self.bounds):
-            _, y = self.at(0, value)
+            _, y = self.point(0, value)
             parts.append(f'<path d="M{LEFT} {y}H{right}" stroke="#ddd"/>')
             parts.append(f'<text x="{LEFT - 5}" y="{y + 4}" text-anchor="end">{value:g}</text>')
         for step in ticks(0, max(1, self.last)):
-            x, _ = self.at(step, self.low)
+            x, _ = self.point(step, self.low)
             parts.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{step:g}</text>')
         parts.append(f'<text x="{right}" y="{bottom + 26}" text-anchor="end">step</text>')
         return "".join(parts)
@@ -161,9 +161,9 @@ def _line(seeds: Sequence[Points], colour: str, axes: _Axes) -> str:
     if not steps:
         return ""
     values = {step: [points[step] for points in seeds] for step in steps}
-    above = [axes.at(step, max(values[step])) for step in steps]
-    below = [axes.at(step, min(values[step])) for step in reversed(steps)]
-    middle = [axes.at(step, fmean(values[step])) for step in steps]
+    above = [axes.point(step, max(values[step])) for step in steps]
+    below = [axes.point(step, min(values[step])) for step in reversed(steps)]
+    middle = [axes.point(step, fmean(values[step])) for step in steps]
     band = f'<path d="{_path([*above, *below])}Z" fill="{colour}" opacity="0.15"/>'
     line = f'<path d="{_path(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
     dot = (

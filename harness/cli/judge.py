@@ -44,7 +44,7 @@ def build_judge(text: str) -> Judge:
     """
     try:
         judge: Judge = plugins.build("judges", parse(text))
-        with plugins.blamed(f"judge {text}", ModelError):
+        with plugins.plugin_errors(f"judge {text}", ModelError):
             assert judge.name, "a judge has a name, which tells its model"
     except (ModelError, DataError) as error:
         raise UsageError(f"--judge {text}: {error}") from error

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from harness.cli.arguments import board, data, looks, scores, train
+from harness.cli.arguments import board, data, inspect, scores, train
 from harness.errors import HarnessError, MissingDependency, UsageError, printable
 from harness.version import __version__
 
@@ -87,10 +87,10 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def _unforeseen(error: Exception) -> str:
-    from harness.plugins import told
+    from harness.plugins import describe_error
 
     return printable(
-        f"{told(error)}. This was not foreseen: please report it, with what "
+        f"{describe_error(error)}. This was not foreseen: please report it, with what "
         "HARNESS_TRACEBACK=1 in the environment shows"
     )
 
@@ -105,7 +105,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    looks.add_list(commands)
+    inspect.add_list(commands)
     scores.add_eval(commands)
     scores.add_sweep(commands)
     scores.add_score(commands)
@@ -113,9 +113,9 @@ def build_parser() -> argparse.ArgumentParser:
     data.add_data(commands)
     board.add_board(commands)
     train.add_train(commands)
-    looks.add_explain(commands)
-    looks.add_curves(commands)
-    looks.add_doctor(commands)
+    inspect.add_explain(commands)
+    inspect.add_curves(commands)
+    inspect.add_doctor(commands)
     return parser
 
 

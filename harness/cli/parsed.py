@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.leaderboards.images import say
-from harness.models.grammar import between, reasoning, split_frame
+from harness.leaderboards.images import describe_answer
+from harness.models.grammar import reasoning, split_frame, tag_text
 from harness.responses import MAX_TEXT
 from harness.run.predict import SAYS
 from harness.types import Answer, Parsed, ParsedObject, Prediction
@@ -16,29 +16,29 @@ OWN_LINE = ("think", "answer", "frame")
 MAX_TAGS = 6
 
 
-def parsed(prediction: Prediction) -> list[dict[str, Any]]:
+def parsed_parts(prediction: Prediction) -> list[dict[str, Any]]:
     """Return, for each form of answer, its response's parts and what the grammar read in it."""
     responses = prediction.responses[len(prediction.responses) - len(prediction.parsed) :]
     return [
         {
             "form": str(one.form),
-            **_around(response),
+            **_surroundings(response),
             **({} if one.frame is None else {"frame": one.frame}),
             "phrase": one.phrase,
             "objects": [_object(place) for place in one.objects],
-            "answer": _said(one, prediction.answer),
+            "answer": _answer_text(one, prediction.answer),
             "error": one.error or None,
         }
         for one, response in zip(prediction.parsed, responses, strict=True)
     ]
 
 
-def _around(response: str) -> dict[str, Any]:
+def _surroundings(response: str) -> dict[str, Any]:
     """Return the frame that a response names, its reasoning, and other tags."""
     frame, rest = split_frame(response)
     names = dict.fromkeys(TAG.findall(rest[:MAX_TEXT]))
     others = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
-    tags = {name: text for name in others if (text := between(rest, name)) is not None}
+    tags = {name: text for name in others if (text := tag_text(rest, name)) is not None}
     return {"frame": frame, "think": reasoning(rest), "tags": tags}
 
 
@@ -51,14 +51,14 @@ def _object(one: ParsedObject) -> dict[str, Any]:
     }
 
 
-def _said(one: Parsed, answer: Answer | None) -> str | None:
+def _answer_text(one: Parsed, answer: Answer | None) -> str | None:
     """Return the fields of an answer that belong to one form, in words; None for masks and no
     answer.
     """
     if answer is None or one.error:
         return None
     fields = [name for name in SAYS[one.form] if not name.endswith(("masks", "track"))]
-    return say(Answer(**{name: getattr(answer, name) for name in fields})) or None
+    return describe_answer(Answer(**{name: getattr(answer, name) for name in fields})) or None
 
 
 def lines(part: Mapping[str, Any]) -> list[str]:

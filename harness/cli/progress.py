@@ -37,7 +37,7 @@ def title_column() -> TextColumn:
     return TextColumn("{task.description}", markup=False, table_column=place)
 
 
-class Terminal:
+class ProgressBars:
     """Draws one bar a task on standard error."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Terminal:
         self._bars.refresh()
 
 
-class Titled:
+class TitledProgress:
     """Progress of one run; the bar's title holds its number, its task and its model."""
 
     def __init__(self, inner: Progress, title: str) -> None:
@@ -103,7 +103,7 @@ class Titled:
         self._inner.start(self._title, total, done)
 
 
-class Notes:
+class LineProgress:
     """No bars; notes go to standard error."""
 
     def start(self, name: str, total: int, done: int) -> None:

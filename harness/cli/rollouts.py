@@ -8,14 +8,14 @@ from pathlib import Path
 from harness import plugins
 from harness.cli.output import show_json
 from harness.errors import HarnessError, ParseError, StoreError, UsageError
-from harness.leaderboards.images import say
+from harness.leaderboards.images import describe_answer
 from harness.leaderboards.render.rollouts import render
-from harness.leaderboards.rollouts import ROLLOUTS, Group, chosen, drawn, groups_of
+from harness.leaderboards.rollouts import ROLLOUTS, Group, choose_groups, groups_of, with_images
 from harness.leaderboards.runs import plugin_errors
-from harness.models.compose import LOCATED
-from harness.models.ground_truth import objects_of, taught
-from harness.run.plan import samples_of
-from harness.run.trained import Training
+from harness.models.pipeline import LOCATED
+from harness.models.response_writer import objects_of, training_answer
+from harness.run.batching import samples_of
+from harness.run.contamination import Training
 from harness.spec import parse
 from harness.store.atomic import read_json, write_bytes
 from harness.types import Answer, AnswerForm, Sample
@@ -45,7 +45,7 @@ def explain_training(arguments: Namespace) -> int:
             found="a training's",
             fix="--out FILE.html says where its page goes.",
         )
-    groups, notes = shown(training, arguments)
+    groups, notes = select_groups(training, arguments)
     page = render(
         f"Rollouts of {training.folder.resolve().name}",
         groups,
@@ -68,16 +68,16 @@ def explain_training(arguments: Namespace) -> int:
     return 0
 
 
-def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[str]]:
+def select_groups(training: Training, arguments: Namespace) -> tuple[list[Group], list[str]]:
     """Return the groups to show, with images where the data is there, and remarks about them.
 
     Raises:
         StoreError: no rollouts were kept, or none of the given sample.
         UsageError: fewer than one group is requested.
     """
-    most = GROUPS if arguments.groups is None else arguments.groups
-    if most < 1:
-        raise UsageError("--groups", expected="a number ≥ 1", found=str(most))
+    limit = GROUPS if arguments.groups is None else arguments.groups
+    if limit < 1:
+        raise UsageError("--groups", expected="a number ≥ 1", found=str(limit))
     path = training.folder / ROLLOUTS
     if not path.is_file():
         raise StoreError(
@@ -87,7 +87,7 @@ def shown(training: Training, arguments: Namespace) -> tuple[list[Group], list[s
             fix="Methods with GRPO write it, unless keep_rollouts=0.",
         )
     every = groups_of(path)
-    picked = chosen(every, most=most, sample=arguments.sample)
+    picked = choose_groups(every, limit=limit, sample=arguments.sample)
     notes = (
         [f"{len(picked)} of {len(every)} groups that were kept."]
         if len(picked) < len(every)
@@ -121,9 +121,9 @@ def _with_image(group: Group, samples: Mapping[tuple[str, str], Sample]) -> Grou
     if sample is None:
         return replace(group, note="The data has no such sample any more.")
     target = sample.target
-    said = "" if target is None else say(target.answer)
-    return drawn(
-        group, sample, ground_truth=lambda frame: ground_truth_on(frame, sample), said=said
+    text = "" if target is None else describe_answer(target.answer)
+    return with_images(
+        group, sample, ground_truth=lambda frame: ground_truth_on(frame, sample), text=text
     )
 
 
@@ -143,7 +143,7 @@ def ground_truth_on(frame: int, sample: Sample) -> Answer:
     if answer.boxes is not None and len(query.media[0]) == 1:
         return Answer(boxes=answer.boxes)
     try:
-        items = objects_of(query.form, taught(answer, [frame]), frame, query.size)
+        items = objects_of(query.form, training_answer(answer, [frame]), frame, query.size)
     except (ParseError, IndexError):  # a ground truth that no response can say has nothing to draw
         return Answer()
     if answer.points is not None and answer.boxes is None and answer.masks is None:

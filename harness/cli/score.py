@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.ask import ROOT, TASKS, require, run_folder
-from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
+from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
+from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
@@ -43,9 +43,9 @@ def score(arguments: Namespace) -> int:
     reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format, threshold)
     shown = {}
-    asked = list(asked_tasks(arguments))
-    judge = judge_for(arguments, [task for _, _, task in asked])
-    for key, spec, task in asked:
+    requested = list(asked_tasks(arguments))
+    judge = judge_for(arguments, [task for _, _, task in requested])
+    for key, spec, task in requested:
         submission = Submission(
             path=path,
             name=arguments.name or path.stem,
@@ -63,8 +63,8 @@ def score(arguments: Namespace) -> int:
         if arguments.out is not None:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
         if differs := submission.deviations(task):
-            told = sentence(submission.name, reader_spec, task.name, differs)
-            print(told, file=sys.stderr)
+            info = sentence(submission.name, reader_spec, task.name, differs)
+            print(info, file=sys.stderr)
         judged = bind(task, judge, folder)
         shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
     _show(arguments, arguments.name or path.stem, shown)
@@ -149,8 +149,8 @@ def _score_runs(arguments: Namespace) -> int:
                 f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
                 file=sys.stderr,
             )
-    asked = [arguments.model or run.manifest["model"]["spec"] for run in runs]
-    _show(arguments, asked[0] if len(set(asked)) == 1 else "runs", shown)
+    requested = [arguments.model or run.manifest["model"]["spec"] for run in runs]
+    _show(arguments, requested[0] if len(set(requested)) == 1 else "runs", shown)
     return int(any(one.get("differs") for one in shown.values()))
 
 

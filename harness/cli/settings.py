@@ -27,18 +27,18 @@ def settings(entry: EntryPoint) -> dict[str, str]:
 
     Its own come first, in the order of its source; then those of its engine.
     """
-    source = Source.of(entry.module) if plugins.folder(entry) is not None else None
+    source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
     function = source.function(entry.attr) if source is not None else None
     if source is None or function is None:
         return {}
-    told = documented(function)
+    info = documented_settings(function)
     return {
-        name: _worded(module, kind, default, told.get(name, about))
-        for name, (module, kind, default, about) in offered(source, function).items()
+        name: _setting_line(module, kind, default, info.get(name, about))
+        for name, (module, kind, default, about) in offered_settings(source, function).items()
     }
 
 
-def offered(source: "Source", function: ast.FunctionDef) -> "dict[str, Offered]":
+def offered_settings(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offered]":
     """Return everything that a plugin's function offers, by name; see `settings` for the order."""
     own = {
         one.arg: Offered(source, one.annotation, default, "")
@@ -47,14 +47,14 @@ def offered(source: "Source", function: ast.FunctionDef) -> "dict[str, Offered]"
     return {**own, **_added(source, function)}
 
 
-def documented(function: ast.FunctionDef) -> dict[str, str]:
+def documented_settings(function: ast.FunctionDef) -> dict[str, str]:
     """Return the descriptions in the `Args:` of a function's docstring, by name."""
     text = ast.get_docstring(function) or ""
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {8,}.*)*)", text, flags=re.MULTILINE)
-    return {name: " ".join(said.split()) for name, said in found}
+    return {name: " ".join(text.split()) for name, text in found}
 
 
-def _added(source: "Source", function: ast.FunctionDef) -> "dict[str, Offered]":
+def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offered]":
     """The settings that decorators add."""
     added: dict[str, Offered] = {}
     for call in function.decorator_list:
@@ -94,16 +94,18 @@ def _text(statement: ast.stmt) -> str:
     return ""
 
 
-def _worded(source: "Source", kind: ast.expr | None, default: ast.expr | None, told: str) -> str:
+def _setting_line(
+    source: "ModuleSource", kind: ast.expr | None, default: ast.expr | None, info: str
+) -> str:
     """A setting in a line: `int = 8 (Rollouts of a prompt)`."""
     value = " = " + ast.unparse(source.value(default)) if default is not None else ", needed"
-    return f"{source.kind(kind)}{value}" + (f" ({told.rstrip('.')})" if told else "")
+    return f"{source.kind(kind)}{value}" + (f" ({info.rstrip('.')})" if info else "")
 
 
 class Offered(NamedTuple):
     """A setting as its source has it."""
 
-    source: "Source"
+    source: "ModuleSource"
     """The module that names of its type and default are of."""
     kind: ast.expr | None
     default: ast.expr | None
@@ -112,13 +114,13 @@ class Offered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleSource:
     """A module's source."""
 
     tree: ast.Module
 
     @classmethod
-    def of(cls, module: str) -> "Source | None":
+    def of_module(cls, module: str) -> "ModuleSource | None":
         """Read the source of an installed module; None if it has none."""
         try:
             spec = find_spec(module)
@@ -150,11 +152,11 @@ class Source:
             None,
         )
 
-    def origin(self, name: str) -> "Source | None":
+    def origin(self, name: str) -> "ModuleSource | None":
         """The module that a name is imported from; this one if it is defined here."""
         for module, names in self._imports():
             if name in names:
-                return Source.of(module)
+                return ModuleSource.of_module(module)
         return self if self.function(name) or self.class_named(name) else None
 
     def kind(self, annotation: ast.expr | None) -> str:
@@ -166,7 +168,7 @@ class Source:
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == MARK:
             return self.kind(annotation.slice)
         if isinstance(annotation, ast.Name):
-            module, alias = self._defined(annotation.id)
+            module, alias = self._find_definition(annotation.id)
             written = module.kind(alias)
             if alias is not None and len(written) <= LONGEST:
                 return written
@@ -174,22 +176,22 @@ class Source:
 
     def value(self, default: ast.expr) -> ast.expr:
         """A default as it is shown: a named number or text, wherever it is defined, is itself."""
-        found = self.named(default)
+        found = self.resolve_default(default)
         return found if isinstance(found, (ast.Constant, ast.UnaryOp, ast.Call)) else default
 
-    def named(self, default: ast.expr | None) -> ast.expr | None:
+    def resolve_default(self, default: ast.expr | None) -> ast.expr | None:
         """Return a default, or the default that a name stands for."""
-        return self._defined(default.id)[1] if isinstance(default, ast.Name) else default
+        return self._find_definition(default.id)[1] if isinstance(default, ast.Name) else default
 
-    def _defined(self, name: str) -> tuple["Source", ast.expr | None]:
+    def _find_definition(self, name: str) -> tuple["ModuleSource", ast.expr | None]:
         """The module that gives a name its value, and the value; None if that is not found."""
         if name in (own := self._names()):
             return self, own[name]
         for module, names in self._imports():
             if name in names and module.partition(".")[0] == "harness":
-                found = Source.of(module)
+                found = ModuleSource.of_module(module)
                 if found is not None:
-                    return found._defined(name)
+                    return found._find_definition(name)
         return self, None
 
     def _imports(self) -> Iterator[tuple[str, set[str]]]:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from harness import plugins
 from harness.cli.output import show_json
-from harness.cli.tables import folded, show_columns
+from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import UnknownPlugin
 
 NEEDY = ("models", "backends", "segmenters", "propagators")
@@ -19,7 +19,7 @@ def list_plugins(arguments: Namespace) -> int:
     kind = arguments.kind
     if kind is None:
         return _list_kinds(arguments)
-    known = plugins.installed(kind)
+    known = plugins.installed_plugins(kind)
     if arguments.name is not None:
         if arguments.name not in known:
             plugins.load(kind, arguments.name)  # raises, naming the nearest
@@ -43,7 +43,7 @@ def list_plugins(arguments: Namespace) -> int:
 
 def _list_kinds(arguments: Namespace) -> int:
     kinds: tuple[plugins.Kind, ...] = get_args(plugins.Kind)
-    counts = {kind: len(plugins.installed(kind)) for kind in kinds}
+    counts = {kind: len(plugins.installed_plugins(kind)) for kind in kinds}
     if arguments.json:
         show_json([{"kind": kind, "installed": count} for kind, count in counts.items()])
         return 0
@@ -66,11 +66,13 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
         card["count_videos"] = card["videos"].get(card["default_split"], 0)
         plain.update(card)
     else:
-        plain["about"] = plugins.about(entry)
+        plain["about"] = plugins.summary_of(entry)
         if kind in NEEDY:
-            from harness.cli.needs import needs  # `ast` is slow, and not needed for tasks
+            from harness.cli.requirements import (
+                requirements_of,  # `ast` is slow, and not needed for tasks
+            )
 
-            plain["needs"] = needs(kind, entry)
+            plain["needs"] = requirements_of(kind, entry)
     return plain
 
 
@@ -78,8 +80,8 @@ def details(kind: str, entry: EntryPoint) -> dict[str, Any]:
     """The settings of a plugin, and the configurations of a trainer."""
     from harness.cli.settings import settings
 
-    told: dict[str, Any] = {} if kind == "tasks" else {"settings": settings(entry)}
-    return {**told, "configs": configs(entry)} if kind == "trainers" else told
+    info: dict[str, Any] = {} if kind == "tasks" else {"settings": settings(entry)}
+    return {**info, "configs": configs(entry)} if kind == "trainers" else info
 
 
 def configs(entry: EntryPoint) -> list[str]:
@@ -130,7 +132,7 @@ def _show_all(kind: str, described: list[dict[str, Any]]) -> None:
             "?: not published, or decided when the data is made. `harness list tasks NAME` "
             "shows a card, `harness data check NAME --data ROOT` counts."
         )
-        print("", *folded(note), sep="\n")
+        print("", *wrap_lines(note), sep="\n")
 
 
 def _cell(value: object) -> str:
@@ -149,11 +151,11 @@ def _show_one(one: dict[str, Any]) -> None:
     for key, value in one.items():
         if isinstance(value, dict):
             print(f"{key}:")
-            told = [f"  {name}: {text}" for name, text in value.items()]
+            info = [f"  {name}: {text}" for name, text in value.items()]
         elif isinstance(value, (list, tuple)):
-            told = [f"{key}: {', '.join(map(str, value))}"]
+            info = [f"{key}: {', '.join(map(str, value))}"]
         else:
-            told = [f"{key}: {str(value).strip()}"]
-        for text in told:
+            info = [f"{key}: {str(value).strip()}"]
+        for text in info:
             for line in text.splitlines():
-                print("\n".join(folded(line, indent=4)))
+                print("\n".join(wrap_lines(line, indent=4)))

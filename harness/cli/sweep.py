@@ -2,11 +2,11 @@
 
 from argparse import Namespace
 
-from harness.cli.ask import MODEL, ROOT, RUNS, TASKS, require
 from harness.cli.checkpoint_config import as_trained, model_specs
 from harness.cli.evaluate import evaluate
+from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require
 from harness.errors import UsageError
-from harness.run.sweep import Sweep, merged
+from harness.run.sweep import Sweep, merge_values
 
 
 def sweep(arguments: Namespace) -> int:
@@ -15,7 +15,7 @@ def sweep(arguments: Namespace) -> int:
     bases = model_specs(arguments.model)
     if len(bases) != 1:
         raise UsageError("--model", expected="one SPEC to vary", found=f"{len(bases)}")
-    varied = merged(arguments.vary)
+    varied = merge_values(arguments.vary)
     plan = Sweep(bases[0], varied, grid=arguments.grid, whole=as_trained)
     plan.write(arguments.out)
     arguments.model = [str(spec) for spec, _ in plan.models()]

@@ -18,7 +18,7 @@ def width() -> int:
     return shutil.get_terminal_size((ENDLESS, 24)).columns
 
 
-def folded(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
+def wrap_lines(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
     """Lines that fit the terminal, broken after blanks and commas, and anywhere only in need.
 
     Args:
@@ -51,24 +51,24 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
                 (
                     cells
                     + f"\n{' ' * before}".join(
-                        line.strip() for line in folded(row[-1], first=before, indent=before)
+                        line.strip() for line in wrap_lines(row[-1], first=before, indent=before)
                     )
                 ).rstrip()
             )
         else:
             print(cells.rstrip())
-            for line in folded(f"    {row[-1]}", indent=4):
+            for line in wrap_lines(f"    {row[-1]}", indent=4):
                 print(line)
 
 
 def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Every task with its protocol, coverage and failures, and below them every metric."""
-    print("\n".join(folded(model, indent=2)))
+    print("\n".join(wrap_lines(model, indent=2)))
     for key, one in results.items():
         print()
-        print("\n".join(folded(f"  {key}, {one['protocol']}", indent=4)))
+        print("\n".join(wrap_lines(f"  {key}, {one['protocol']}", indent=4)))
         counted = f"    {one['n_total']} samples, {coverage(one)} covered, {failures(one)} failed"
-        print("\n".join(folded(counted, indent=4)))
+        print("\n".join(wrap_lines(counted, indent=4)))
         names = [one["headline"], *(name for name in one["metrics"] if name != one["headline"])]
         longest = max(map(len, names))
         for name in names:
@@ -96,5 +96,5 @@ def coverage(one: Mapping[str, Any]) -> str:
 def failures(one: Mapping[str, Any]) -> str:
     """Return the number of failed samples, with the number of each kind."""
     kinds = {kind: count for kind, count in one["failures"].items() if count}
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return f"{sum(kinds.values())} ({told})" if kinds else "0"
+    info = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return f"{sum(kinds.values())} ({info})" if kinds else "0"

@@ -10,38 +10,38 @@ from pathlib import Path
 from typing import Any
 
 from harness import plugins
-from harness.cli.ask import ROOT, TASKS, require, slug
-from harness.cli.ask import metrics as asked_metrics
-from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoints import (
     check_network,
     check_parts,
     evaluated_by,
-    filled,
+    fill_checkpoint,
     with_checkpoint,
 )
+from harness.cli.contamination import print_contamination, refuse_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
-from harness.cli.progress import Notes, Terminal, Titled
-from harness.cli.splits import refuse_overlap, tell_overlap
-from harness.cli.steps import Steps, TrainingNotes
-from harness.errors import CannotAnswer, UsageError
+from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
+from harness.cli.spec_arguments import ROOT, TASKS, require, slug
+from harness.cli.spec_arguments import metrics as asked_metrics
+from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.training_progress import StepBars, TrainingLines
+from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.files import read_text
 from harness.model import Judge
 from harness.record import public
+from harness.run.contamination import (
+    Contamination,
+    TrainedSample,
+    Training,
+    measure_contamination,
+    trained_on,
+    write_trainings,
+)
 from harness.run.evaluate import evaluate
 from harness.run.options import Options, Progress
 from harness.run.preflight import preflight
 from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
-from harness.run.trained import (
-    Overlap,
-    Trained,
-    Training,
-    overlap,
-    trained_on,
-    write_trainings,
-)
 from harness.run.workers import build_model
 from harness.spec import Spec, parse
 from harness.task import Task
@@ -85,7 +85,7 @@ def train(arguments: Namespace) -> int:
     watched = _tasks(given, given.eval_tasks, given.eval_metrics)
     judge = judge_for(given, [task for _, task in watched])
     further = tuple(one.metric.name for one in asked_metrics(given.eval_metrics))
-    watch = Watch(
+    watch = CheckpointEvaluator(
         watched,
         model,
         trainer,
@@ -121,7 +121,7 @@ def train(arguments: Namespace) -> int:
     if main:
         overlaps = watch.overlaps(trained_on(training.folder) or [])
         with _evaluation_progress(given) if watch.tasks else nullcontext() as shown:
-            results = watch.after_training(shown or Notes(), overlaps)
+            results = watch.after_training(shown or LineProgress(), overlaps)
         _show(given, training, watch, results, overlaps)
     return 0
 
@@ -156,7 +156,7 @@ def _configuration(arguments: Namespace) -> Path:
     if Path(text).is_file():
         return Path(text)
     entry = (
-        plugins.installed("trainers").get(parse(arguments.method).name)
+        plugins.installed_plugins("trainers").get(parse(arguments.method).name)
         if arguments.method
         else None
     )
@@ -211,33 +211,33 @@ def _tasks(
 ) -> list[tuple[Spec, Task]]:
     if not texts:
         return []
-    asked = Namespace(data=given.data, tasks=texts, metrics=metrics)
-    return [(spec, task) for _, spec, task in asked_tasks(asked)]
+    requested = Namespace(data=given.data, tasks=texts, metrics=metrics)
+    return [(spec, task) for _, spec, task in asked_tasks(requested)]
 
 
-def _check(given: Namespace, watch: "Watch") -> None:
+def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
     """Refuse before training what could not be done after it."""
     for name in WHOLE:
-        value, least = getattr(given, name), 1 if name == "every" else 0
-        if value is not None and value < least:
-            raise UsageError(f"--{name}", expected=f"a number ≥ {least}", found=str(value))
-    for name, asked in (
+        value, minimum = getattr(given, name), 1 if name == "every" else 0
+        if value is not None and value < minimum:
+            raise UsageError(f"--{name}", expected=f"a number ≥ {minimum}", found=str(value))
+    for name, requested in (
         ("--every", given.every),
         ("--strict-split", given.strict_split),
         ("--eval-metrics", given.eval_metrics),
     ):
-        if asked and not watch.tasks:
+        if requested and not watch.tasks:
             raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
         spec = watch.spec(watch.out)
         if watch.evaluated is not None:
             check_parts(spec)
     for _, task in watch.tasks:
-        preflight(task, Notes(), allow_missing=False)
+        preflight(task, LineProgress(), allow_missing=False)
 
 
 @dataclass(frozen=True)
-class Watch:
+class CheckpointEvaluator:
     """Evaluation of checkpoints during and after a training."""
 
     tasks: list[tuple[Spec, Task]]
@@ -261,7 +261,7 @@ class Watch:
             UsageError: none of them takes a checkpoint.
         """
         if self.evaluated is not None:
-            return filled(self.evaluated, str(checkpoint))
+            return fill_checkpoint(self.evaluated, str(checkpoint))
         makes = self.trainer.makes
         spec = self.model or (None if makes is None else Spec(makes))
         if spec is None:
@@ -277,7 +277,9 @@ class Watch:
         del step
         numbers = {}
         try:
-            for name, results in self._evaluate(folder, folder / EVALUATIONS, Notes()).items():
+            for name, results in self._evaluate(
+                folder, folder / EVALUATIONS, LineProgress()
+            ).items():
                 for metric in (results["headline"], *self.further):
                     value = results["metrics"].get(metric)
                     if value is not None:
@@ -287,7 +289,7 @@ class Watch:
         return numbers
 
     def after_training(
-        self, progress: Progress, overlaps: Mapping[str, Overlap]
+        self, progress: Progress, overlaps: Mapping[str, Contamination]
     ) -> dict[str, dict[str, Any]]:
         """Evaluate the finished checkpoint, keep its run folders, and return results and
         contamination.
@@ -297,13 +299,13 @@ class Watch:
             write_trainings(self.out / EVALUATIONS / slug(name), found)
         return results
 
-    def overlaps(self, rows: Sequence[Trained]) -> dict[str, Overlap]:
+    def overlaps(self, rows: Sequence[TrainedSample]) -> dict[str, Contamination]:
         """Return the overlap of each task with these training samples."""
-        return {str(spec): overlap(rows, task) for spec, task in self.tasks}
+        return {str(spec): measure_contamination(rows, task) for spec, task in self.tasks}
 
-    def refuse(self, rows: Sequence[Trained]) -> None:
+    def refuse(self, rows: Sequence[TrainedSample]) -> None:
         """Raise UsageError if some of a task would be trained on."""
-        refuse_overlap(self.overlaps(rows))
+        refuse_contamination(self.overlaps(rows))
 
     def _evaluate(
         self, checkpoint: Path, runs: Path, progress: Progress
@@ -324,9 +326,9 @@ class Watch:
                     options,
                     task_spec=str(task_spec),
                     model_spec=str(spec),
-                    progress=Titled(progress, f"{task_spec}, {spec}"),
+                    progress=TitledProgress(progress, f"{task_spec}, {spec}"),
                 )
-            except CannotAnswer as error:
+            except UnsupportedAnswerForm as error:
                 progress.note(str(error))
                 continue
             shown[str(task_spec)] = public(run.results)
@@ -335,21 +337,21 @@ class Watch:
 
 def _progress(given: Namespace, *, main: bool) -> Any:
     if not main or given.quiet or given.json:
-        quiet: TrainingProgress = TrainingNotes(speaking=main)
+        quiet: TrainingProgress = TrainingLines(speaking=main)
         return nullcontext(quiet)
-    return Steps()
+    return StepBars()
 
 
 def _evaluation_progress(given: Namespace) -> Any:
-    return nullcontext(Notes()) if given.quiet or given.json else Terminal()
+    return nullcontext(LineProgress()) if given.quiet or given.json else ProgressBars()
 
 
 def _show(
     given: Namespace,
     training: Training,
-    watch: Watch,
+    watch: CheckpointEvaluator,
     results: Mapping[str, Mapping[str, Any]],
-    overlaps: Mapping[str, Overlap],
+    overlaps: Mapping[str, Contamination],
 ) -> None:
     if given.json:
         manifest = training.manifest
@@ -365,11 +367,11 @@ def _show(
             }
         )
         return
-    said = training.manifest["result"]
-    told = ", ".join(f"{name} {said[name]}" for name in ("steps", "loss") if name in said)
-    print(f"{training.checkpoint}: {told}" if told else str(training.checkpoint))
+    result = training.manifest["result"]
+    info = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
+    print(f"{training.checkpoint}: {info}" if info else str(training.checkpoint))
     if results:
         from harness.cli.tables import show_results
 
         show_results(str(watch.spec(training.folder)), results)
-    tell_overlap(overlaps)
+    print_contamination(overlaps)

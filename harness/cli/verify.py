@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from harness import plugins
-from harness.cli.ask import ROOT, TASKS, data_folders, require
-from harness.cli.ask import tasks as asked_tasks
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.output import show_json
+from harness.cli.spec_arguments import ROOT, TASKS, data_folders, require
+from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UsageError
 from harness.model import MaskEmitter, ResponseReader
-from harness.run.verify import Verdict
+from harness.run.verify import CeilingCheck
 from harness.run.verify import verify as verify_task
 from harness.task import Task
 
@@ -26,15 +26,15 @@ def verify(arguments: Namespace) -> int:
     reader = _reader(arguments.model)
     everything = arguments.tasks == [ALL]
     if everything:
-        arguments.tasks = _there(arguments)
+        arguments.tasks = _available_tasks(arguments)
     verdicts = [
         (key, verdict)
         for key, _, task in asked_tasks(arguments)
         for verdict in _verdicts(task, reader, everything=everything)
     ]
-    passed = all(verdict.passed for _, verdict in verdicts)
+    passed = all(verdict.is_passed for _, verdict in verdicts)
     if arguments.json:
-        lines = [{"name": key, **asdict(one), "passed": one.passed} for key, one in verdicts]
+        lines = [{"name": key, **asdict(one), "passed": one.is_passed} for key, one in verdicts]
         show_json({"passed": passed, "verdicts": lines})
     else:
         _show(verdicts)
@@ -43,7 +43,7 @@ def verify(arguments: Namespace) -> int:
 
 def _verdicts(
     task: Task, reader: ResponseReader | MaskEmitter | None, *, everything: bool
-) -> Iterator[Verdict]:
+) -> Iterator[CeilingCheck]:
     """The verdicts of a task; among all tasks, one that the reader cannot be asked is told of."""
     try:
         yield from verify_task(task, reader)
@@ -53,7 +53,7 @@ def _verdicts(
         print(f"{task.name}: verified as answers, not as responses: {error}", file=sys.stderr)
 
 
-def _there(arguments: Namespace) -> list[str]:
+def _available_tasks(arguments: Namespace) -> list[str]:
     """Yield the installed tasks whose folder is there; print the others.
 
     Raises:
@@ -86,18 +86,18 @@ def _reader(text: str) -> ResponseReader | MaskEmitter | None:
     return reader
 
 
-def _show(verdicts: list[tuple[str, Verdict]]) -> None:
-    from harness.cli.tables import folded
+def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
+    from harness.cli.tables import wrap_lines
 
     for key, one in verdicts:
         value = "–" if one.value is None else f"{one.value:.7f}"
-        told = (
-            f"{'reached' if one.passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} {value} "
+        info = (
+            f"{'reached' if one.is_passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} {value} "
             f"of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
-        print("\n".join(folded(told, indent=9)))
+        print("\n".join(wrap_lines(info, indent=9)))
     for key, one in verdicts:
-        if not one.passed:
+        if not one.is_passed:
             print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")
         elif one.tolerance:
             print(f"{key}: up to {one.tolerance:g} below the ceiling, because {one.why}")

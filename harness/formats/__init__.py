@@ -40,7 +40,7 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
 
 
 def read_format(
-    name: str, path: Path, samples: Iterable[Sample], asked: Collection[str] | None = None
+    name: str, path: Path, samples: Iterable[Sample], requested: Collection[str] | None = None
 ) -> Matched:
     """The rows of a file in one of `FORMATS`.
 
@@ -56,7 +56,7 @@ def read_format(
     """
     if name == "jsonl":
         rows = RowFile(path)
-        known = {sample.id for sample in samples} if asked is None else asked
+        known = {sample.id for sample in samples} if requested is None else requested
         others = [f"{rows.where(name)}, id {name!r}" for name in rows if name not in known]
         return Matched(rows, tuple(others))
-    return match(FORMATS[name](path), list(samples), asked)
+    return match(FORMATS[name](path), list(samples), requested)

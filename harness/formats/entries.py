@@ -28,11 +28,11 @@ class Entry:
     """The right answer as the file writes it."""
 
 
-def ids_in(told: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def ids_in(info: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the candidates for an id in some objects, in their order."""
     return tuple(
         str(one[key])
-        for one in told
+        for one in info
         for key in ID_KEYS
         if isinstance(one.get(key), (str, int))
         and not isinstance(one[key], bool)
@@ -40,7 +40,7 @@ def ids_in(told: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def text_in(told: Iterable[Mapping[str, Any]], *keys: str) -> str:
+def text_in(info: Iterable[Mapping[str, Any]], *keys: str) -> str:
     """The first text under one of these keys in some objects; "" if there is none."""
-    found = (one[key] for one in told for key in keys if isinstance(one.get(key), str))
+    found = (one[key] for one in info for key in keys if isinstance(one.get(key), str))
     return next((text for text in found if text), "")

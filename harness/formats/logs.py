@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.files import opened
+from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
@@ -37,14 +37,14 @@ def _lmms_entry(one: Any, where: str) -> Entry:
     given = one.get("doc")
     document: dict[str, Any] = given if isinstance(given, dict) else {}
     # Newer files have no document, but what each metric was given, with its question's id.
-    told = [document, *(value for value in one.values() if isinstance(value, dict))]
-    row, aspect = one.get("doc_id"), text_in(told, "dim")
+    info = [document, *(value for value in one.values() if isinstance(value, dict))]
+    row, aspect = one.get("doc_id"), text_in(info, "dim")
     return Entry(
         where=where,
         response=_first_text(one.get("resps", one.get("filtered_resps")), where),
-        ids=ids_in(told),
-        video=text_in(told, *VIDEO_KEYS),
-        question=text_in(told, "question") or text_in([one], "input", "prompt"),
+        ids=ids_in(info),
+        video=text_in(info, *VIDEO_KEYS),
+        question=text_in(info, "question") or text_in([one], "input", "prompt"),
         categories={"aspect": aspect} if aspect else {},
         row=row if type(row) is int else None,
         ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
@@ -62,7 +62,7 @@ def _first_text(value: Any, where: str) -> str:
 
 def video_mme(path: Path) -> Iterator[Entry]:
     """Video-MME's result file: a list of videos with their questions and "response"."""
-    for number, video in enumerate(_listed(path)):
+    for number, video in enumerate(_read_list(path)):
         questions = video.get("questions")
         if not isinstance(questions, list):
             raise DataError(
@@ -91,7 +91,7 @@ def sti(path: Path) -> Iterator[Entry]:
     `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response.
     """
     keys = ("id", "id_file", "time_s", "time_e")
-    for number, one in enumerate(_listed(path)):
+    for number, one in enumerate(_read_list(path)):
         where = f"{path}, record {number}"
         if not {*keys, "model_out"} <= set(one) or not isinstance(one["model_out"], str):
             raise DataError(
@@ -113,9 +113,9 @@ def tempcompass(path: Path) -> Iterator[Entry]:
     """
     plain = read_json(path)
     for video, aspects in _objects(plain, f"predictions {path}").items():
-        for aspect, said in _objects(aspects, f"{path}, video {video!r}").items():
+        for aspect, value in _objects(aspects, f"{path}, video {video!r}").items():
             where = f"{path}, video {video!r}, {aspect}"
-            for one in said if isinstance(said, list) else [said]:
+            for one in value if isinstance(value, list) else [value]:
                 response = (
                     one.get("prediction", one.get("response")) if isinstance(one, dict) else one
                 )
@@ -143,7 +143,7 @@ def tempcompass(path: Path) -> Iterator[Entry]:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines."""
     try:
-        file = opened(path)
+        file = open_regular(path)
     except OSError as error:
         raise DataError(
             f"predictions {path}", expected="a readable file", found=error.strerror or str(error)
@@ -167,7 +167,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield plain
 
 
-def _listed(path: Path) -> list[dict[str, Any]]:
+def _read_list(path: Path) -> list[dict[str, Any]]:
     plain = read_json(path)
     if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
         raise DataError(

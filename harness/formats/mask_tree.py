@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
-from harness.files import opened
+from harness.files import open_regular
 from harness.masks import BoolArray, Rle, check_size
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction, Sample
 
@@ -183,7 +183,7 @@ def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
 def _array(path: Path, what: str) -> NDArray[Any]:
     """The array of an .npy file; objects in it, which could run code, are never unpickled."""
     try:
-        with opened(path) as file:
+        with open_regular(path) as file:
             if file.read(len(NPY)) != NPY:
                 raise DataError(what, expected="an array that numpy.save wrote", found="others")
         # As a map, so that what the header claims is not reserved before the size is known.
@@ -221,13 +221,13 @@ def _image(path: Path, what: str) -> NDArray[Any]:
 
 def _refuse_several(values: NDArray[Any], what: str) -> None:
     """Raise DataError if an array has more than one value besides 0."""
-    most = values.max()
-    other = values[(values != 0) & (values != most)]
+    limit = values.max()
+    other = values[(values != 0) & (values != limit)]
     if other.size:
         raise DataError(
             what,
             expected="one value besides 0",
-            found=f"{other[0]} and {most}",
+            found=f"{other[0]} and {limit}",
             fix="Give probabilities as 16 bits or floating-point numbers, and masks of objects as "
             "a file each; binarise others.",
         )

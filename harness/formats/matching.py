@@ -36,7 +36,7 @@ class Matched:
 
 
 def match(
-    entries: Iterable[Entry], samples: Sequence[Sample], asked: Collection[str] | None = None
+    entries: Iterable[Entry], samples: Sequence[Sample], requested: Collection[str] | None = None
 ) -> Matched:
     """Return the rows of entries by sample; entries of samples that are not evaluated are left
     over.
@@ -54,7 +54,7 @@ def match(
         found = finder.find(entry)
         if len(found) != 1 and by_row:
             found = [finder.by_id[str(entry.row)]]
-        if len(found) != 1 or (asked is not None and found[0].id not in asked):
+        if len(found) != 1 or (requested is not None and found[0].id not in requested):
             named = next(iter(entry.ids), "") or entry.question[:40]
             why = f" (fits {len(found)} samples)" if len(found) > 1 else ""
             unmatched.append(f"{entry.where}, {named!r}{why}")
@@ -83,20 +83,20 @@ class _Finder:
         self.by_piece: dict[str, set[str]] = defaultdict(set)
         for sample in samples:
             self.by_video[_video(sample.group)].append(sample)
-            self.by_text[_plain(sample.query.text)].append(sample)
+            self.by_text[_normalize(sample.query.text)].append(sample)
             for piece in _pieces(sample.query.text):
-                self.by_piece[piece].add(_plain(sample.query.text))
+                self.by_piece[piece].add(_normalize(sample.query.text))
 
     def find(self, entry: Entry) -> list[Sample]:
         """Return the sample; several or none if the entry does not identify it."""
         named = (self.by_id[name] for name in entry.ids if name in self.by_id)
-        if sample := next((one for one in named if self._agrees(entry, one)), None):
+        if sample := next((one for one in named if self._is_consistent(entry, one)), None):
             return [sample]
         if entry.video:
             return self._fitting(entry, self.by_video.get(_video(entry.video), ()))
         if entry.ids or not entry.question:
             return []  # it is about something that is not asked here
-        return self._fitting(entry, self._asked(entry.question))
+        return self._fitting(entry, self._with_question(entry.question))
 
     def row_is_right(self, entry: Entry) -> bool:
         """Return True if the row of the entry's list fits the sample with its number for an id.
@@ -109,37 +109,43 @@ class _Finder:
             and _count(sample) is not None
             and bool(entry.ground_truth)
             and bool(entry.question)
-            and self._agrees(entry, sample)
+            and self._is_consistent(entry, sample)
         )
 
-    def _agrees(self, entry: Entry, sample: Sample) -> bool:
+    def _is_consistent(self, entry: Entry, sample: Sample) -> bool:
         """Return True if nothing in the entry contradicts the sample."""
         video, count = _video(entry.video), _count(sample)
         if video in self.by_video and _video(sample.group) != video:
             return False
         if any(
-            sample.categories.get(name, said) != said for name, said in entry.categories.items()
+            sample.categories.get(name, value) != value for name, value in entry.categories.items()
         ):
             return False
         if entry.ground_truth and count is not None:
-            told = DIGITS.search(entry.ground_truth)
-            if told is None or int(told[0][:18]) != count:
+            info = DIGITS.search(entry.ground_truth)
+            if info is None or int(info[0][:18]) != count:
                 return False
-        asked, known = _plain(entry.question), _plain(sample.query.text)
-        return not asked or _within(known, asked) or _within(asked, known)
+        requested, known = _normalize(entry.question), _normalize(sample.query.text)
+        return (
+            not requested or _contains_words(known, requested) or _contains_words(requested, known)
+        )
 
     def _fitting(self, entry: Entry, samples: Iterable[Sample]) -> list[Sample]:
         """Return the samples that agree with the entry and whose whole question it shows."""
-        found = [sample for sample in samples if self._agrees(entry, sample)]
-        shown = {_plain(one.query.text) for one in found}
-        shown = {text for text in shown if _within(text, _plain(entry.question))} or shown
+        found = [sample for sample in samples if self._is_consistent(entry, sample)]
+        shown = {_normalize(one.query.text) for one in found}
+        shown = {
+            text for text in shown if _contains_words(text, _normalize(entry.question))
+        } or shown
         # A question that is a part of another one that is shown is not meant.
         whole = {
-            text for text in shown if not any(_within(text, other) for other in shown - {text})
+            text
+            for text in shown
+            if not any(_contains_words(text, other) for other in shown - {text})
         }
-        return [sample for sample in found if _plain(sample.query.text) in whole]
+        return [sample for sample in found if _normalize(sample.query.text) in whole]
 
-    def _asked(self, question: str) -> list[Sample]:
+    def _with_question(self, question: str) -> list[Sample]:
         """Samples that share a sentence with a question, or a text that holds it."""
         shared = [texts for one in _pieces(question) if (texts := self.by_piece.get(one))]
         telling = [texts for texts in shared if len(texts) <= COMMON]
@@ -161,15 +167,15 @@ def _video(name: str) -> str:
     return stem if f"{dot}{end}".lower() in VIDEOS else last
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return BLANKS.sub(" ", text).strip().casefold()
 
 
 def _pieces(text: str) -> set[str]:
     """A text's sentences and lines."""
-    return {piece for part in PIECES.split(text) if (piece := _plain(part))}
+    return {piece for part in PIECES.split(text) if (piece := _normalize(part))}
 
 
-def _within(part: str, text: str) -> bool:
+def _contains_words(part: str, text: str) -> bool:
     """Return True if a text holds another one, from one blank to another."""
     return f" {part} " in f" {text} "

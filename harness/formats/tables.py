@@ -10,7 +10,7 @@ from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 from harness.errors import DataError, MissingDependency
-from harness.files import opened
+from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
 
 MAX_CELL = 2**24  # bytes
@@ -50,7 +50,7 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
         return
     csv.field_size_limit(MAX_CELL)
     try:
-        with TextIOWrapper(opened(path), encoding="utf-8-sig", newline="") as file:
+        with TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="") as file:
             comma = "\t" if path.suffix == ".tsv" else ","
             rows = csv.reader(file, delimiter=comma, strict=True)
             names = next(rows, [])
@@ -114,7 +114,7 @@ def _refuse_bomb(path: Path) -> None:
             which may grow without bound or name other files.
         OSError, BadZipFile: it is no spreadsheet.
     """
-    with opened(path) as raw, ZipFile(raw) as book:
+    with open_regular(path) as raw, ZipFile(raw) as book:
         left = MAX_SHEET
         for member in book.infolist():
             with book.open(member) as file:

@@ -4,7 +4,16 @@
 `JsonFile` from its beginning, `JsonIndex` by key.
 """
 
-from harness.layout.files import Files, Listed, field, file, folder, inside, read_json, rows
+from harness.layout.files import (
+    Files,
+    LazyFileList,
+    field,
+    file,
+    folder,
+    path_inside,
+    read_json,
+    rows,
+)
 from harness.layout.json_file import Entry, JsonFile
 from harness.layout.json_index import JsonIndex
 
@@ -13,11 +22,11 @@ __all__ = [
     "Files",
     "JsonFile",
     "JsonIndex",
-    "Listed",
+    "LazyFileList",
     "field",
     "file",
     "folder",
-    "inside",
+    "path_inside",
     "read_json",
     "rows",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, overload
 
 from harness.errors import DataError
-from harness.files import read, refuse_other
+from harness.files import read_bytes, refuse_other
 from harness.responses import unique
 
 MISSING = object()
@@ -64,7 +64,7 @@ class Files(Sequence[Path]):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Sequence[Path]):
+class LazyFileList(Sequence[Path]):
     """Files that are listed again in each pass over them, and not held."""
 
     find: Callable[[], Iterator[Path]]
@@ -87,7 +87,7 @@ class Listed(Sequence[Path]):
         return tuple(self.find())[place]
 
 
-def inside(root: Path, name: Any) -> Path:
+def path_inside(root: Path, name: Any) -> Path:
     """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
@@ -112,7 +112,7 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
             would be lost without a word), or a text is no Unicode.
     """
     try:
-        raw = read(path)
+        raw = read_bytes(path)
     except OSError as error:
         raise DataError(
             f"file {path}", expected="a readable file", found=error.strerror or str(error)

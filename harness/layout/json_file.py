@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.files import opened
-from harness.layout.json_scanner import Place, Repeated, Scanner, parse
+from harness.files import open_regular
+from harness.layout.json_scanner import ByteSpan, DuplicateKey, Scanner, parse
 
 FIX = "It may have been cut while it was copied: fetch it again."
 KINDS = {"{": "an object", "[": "a list", '"': "a text", "": "the end of the file"}
@@ -22,7 +22,7 @@ class Entry:
     key: str | int
     """The key of an object's value, or the number of a list's, from 0."""
     text: str
-    place: Place
+    place: ByteSpan
 
     def parse(self) -> Any:
         """The value as plain data.
@@ -62,9 +62,9 @@ class JsonFile:
         Raises:
             DataError: the file is missing, cut off or no JSON; there is no object.
         """
-        with self._scanned() as scanner:
+        with self._scanning() as scanner:
             for key, _ in self._walk(scanner, self.at, "{", once):
-                text, place = scanner.take()
+                text, place = scanner.take_value()
                 yield Entry(self.path, key, text, place)
             scanner.finish()
 
@@ -74,13 +74,13 @@ class JsonFile:
         Raises:
             DataError: the file is missing, cut off or no JSON; there is no list.
         """
-        with self._scanned() as scanner:
+        with self._scanning() as scanner:
             for number, _ in self._walk(scanner, self.at, "[", False):
-                text, place = scanner.take()
+                text, place = scanner.take_value()
                 yield Entry(self.path, number, text, place)
             scanner.finish()
 
-    def members(self) -> Iterator[tuple[str, Place]]:
+    def members(self) -> Iterator[tuple[str, ByteSpan]]:
         """Yield the keys of an object, and the place of each with its value, which is not decoded.
 
         A key that comes twice is given twice.
@@ -88,15 +88,15 @@ class JsonFile:
         Raises:
             DataError: as `entries` does.
         """
-        with self._scanned() as scanner:
+        with self._scanning() as scanner:
             for key, start in self._walk(scanner, self.at, "{", False):
-                yield str(key), Place(start, scanner.take()[1].end)
+                yield str(key), ByteSpan(start, scanner.take_value()[1].end)
             scanner.finish()
 
-    def read(self, place: Place) -> str:
+    def read_text(self, place: ByteSpan) -> str:
         """The text at a place, for `json_scanner.parse`."""
         try:
-            with opened(self.path) as file:
+            with open_regular(self.path) as file:
                 file.seek(place.start)
                 return file.read(place.end - place.start).decode("latin-1")
         except OSError as error:
@@ -108,7 +108,7 @@ class JsonFile:
         """Yield the keys of the values; each value has to be read before the next key."""
         kind = "{" if keys else wanted
         if (found := scanner.peek()) != kind:
-            raise self._other(keys, kind, KINDS.get(found, "a number or a word"))
+            raise self._type_error(keys, kind, KINDS.get(found, "a number or a word"))
         if not keys:
             yield from (
                 scanner.members(once=once)
@@ -126,7 +126,7 @@ class JsonFile:
         if not there:
             raise DataError(f"{self.path}: {keys[0]!r}", expected="this field", found="none")
 
-    def _other(self, keys: tuple[str, ...], kind: str, found: str) -> DataError | ValueError:
+    def _type_error(self, keys: tuple[str, ...], kind: str, found: str) -> DataError | ValueError:
         depth = len(self.at) - len(keys)
         where = f"{self.path}: {self.at[depth - 1]!r}" if depth else f"file {self.path}"
         if found == KINDS[""]:
@@ -134,13 +134,13 @@ class JsonFile:
         return DataError(where, expected=f"complete JSON, {KINDS[kind]}", found=found)
 
     @contextmanager
-    def _scanned(self) -> Iterator[Scanner]:
+    def _scanning(self) -> Iterator[Scanner]:
         """Open the file; turn a fault in it into a DataError that names the file and the byte."""
         try:
-            with opened(self.path) as file:
+            with open_regular(self.path) as file:
                 try:
                     yield Scanner(file)
-                except Repeated as error:
+                except DuplicateKey as error:
                     raise DataError(
                         f"file {self.path}",
                         expected="complete JSON, each key once",

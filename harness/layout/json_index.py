@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.layout.files import field
 from harness.layout.json_file import Entry, JsonFile
-from harness.layout.json_scanner import Place
+from harness.layout.json_scanner import ByteSpan
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _ByteSpans:
     """Places of the entries: 28 bytes each, whatever their keys."""
 
     digests: NDArray[np.uint64]
@@ -26,13 +26,13 @@ class _Places:
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
-    def of(self, key: str) -> Iterator[tuple[int, Place]]:
+    def spans_of(self, key: str) -> Iterator[tuple[int, ByteSpan]]:
         """Yield the number and place of each entry whose key may be this one: nearly always one."""
         first = int(np.searchsorted(self.digests, np.uint64(_digest(key))))
         for at in range(first, len(self.digests)):
             if int(self.digests[at]) != _digest(key):
                 return
-            yield int(self.order[at]), Place(int(self.starts[at]), int(self.ends[at]))
+            yield int(self.order[at]), ByteSpan(int(self.starts[at]), int(self.ends[at]))
 
 
 def _digest(key: str) -> int:
@@ -55,10 +55,10 @@ class JsonIndex(Mapping[str, Any]):
     def __init__(self, file: JsonFile, *, by: str = "") -> None:
         self.file = file
         self.by = by
-        self._places: _Places | DataError | None = None
+        self._places: _ByteSpans | DataError | None = None
 
     def __getitem__(self, key: str) -> Any:
-        for number, place in self._index().of(key):
+        for number, place in self._index().spans_of(key):
             entry = self._entry(key, number, place)
             found, value = self._pair(entry)
             if found == key:
@@ -78,7 +78,7 @@ class JsonIndex(Mapping[str, Any]):
 
     def items(self) -> ItemsView[str, Any]:
         """Return keys and values, read from the beginning during the iteration."""
-        return _Streamed(self)
+        return _StreamedItems(self)
 
     def walk(self) -> None:
         """Walk through the file now, if that was not done yet.
@@ -91,10 +91,10 @@ class JsonIndex(Mapping[str, Any]):
     def _stream(self) -> Iterator[tuple[str, Any]]:
         """Raises DataError where an entry cannot be decoded."""
         if self.by:
-            return map(self._listed, self.file.items())
+            return map(self._decode_entry, self.file.items())
         return ((str(entry.key), entry.parse()) for entry in self.file.entries())
 
-    def _listed(self, entry: Entry) -> tuple[str, Any]:
+    def _decode_entry(self, entry: Entry) -> tuple[str, Any]:
         value = entry.parse()
         return str(field(value, self.by, int, f"{self._name}, entry {entry.key}")), value
 
@@ -102,28 +102,28 @@ class JsonIndex(Mapping[str, Any]):
     def _name(self) -> str:
         return f"{self.file.path}: {self.file.at[-1]!r}" if self.file.at else str(self.file.path)
 
-    def _entry(self, key: str, number: int, place: Place) -> Entry:
-        return Entry(self.file.path, number if self.by else key, self.file.read(place), place)
+    def _entry(self, key: str, number: int, place: ByteSpan) -> Entry:
+        return Entry(self.file.path, number if self.by else key, self.file.read_text(place), place)
 
     def _pair(self, entry: Entry) -> tuple[str, Any]:
         """Return the key and the value at a place."""
         if self.by:
-            return self._listed(entry)
+            return self._decode_entry(entry)
         whole = Entry(entry.path, entry.key, f"{{{entry.text}}}", entry.place).parse()
         ((key, value),) = whole.items()
         return key, value
 
-    def _index(self) -> _Places:
+    def _index(self) -> _ByteSpans:
         if self._places is None:
             try:
-                self._places = self._found()
+                self._places = self._build_index()
             except DataError as error:
                 self._places = error  # a file that was cut is not walked through again
         if isinstance(self._places, DataError):
             raise self._places
         return self._places
 
-    def _found(self) -> _Places:
+    def _build_index(self) -> _ByteSpans:
         digests, starts, ends = array("Q"), array("q"), array("q")
         for key, place in self._keys():
             digests.append(_digest(key))
@@ -131,32 +131,32 @@ class JsonIndex(Mapping[str, Any]):
             ends.append(place.end)
         keys = np.frombuffer(digests, np.uint64) if digests else np.empty(0, np.uint64)
         order = np.argsort(keys, kind="stable").astype(np.int32)
-        places = _Places(
+        places = _ByteSpans(
             keys[order], order, np.array(starts, np.int64)[order], np.array(ends, np.int64)[order]
         )
         self._refuse_twice(places)
         return places
 
-    def _keys(self) -> Iterator[tuple[str, Place]]:
+    def _keys(self) -> Iterator[tuple[str, ByteSpan]]:
         if not self.by:
             return self.file.members()
-        return ((self._listed(entry)[0], entry.place) for entry in self.file.items())
+        return ((self._decode_entry(entry)[0], entry.place) for entry in self.file.items())
 
-    def _refuse_twice(self, places: _Places) -> None:
+    def _refuse_twice(self, places: _ByteSpans) -> None:
         """Raise DataError if two entries have one key, not only one digest of it."""
         run: dict[str, int] = {}
         known = -1
-        for at in np.flatnonzero(_shared(places.digests)):
+        for at in np.flatnonzero(_not_unique(places.digests)):
             if int(places.digests[at]) != known:
                 run, known = {}, int(places.digests[at])
             number = int(places.order[at])
-            place = Place(int(places.starts[at]), int(places.ends[at]))
+            place = ByteSpan(int(places.starts[at]), int(places.ends[at]))
             key, _ = self._pair(self._entry("", number, place))
             if key in run:
-                raise self._twice(key, number)
+                raise self._duplicate_error(key, number)
             run[key] = number
 
-    def _twice(self, key: str, number: int) -> DataError:
+    def _duplicate_error(self, key: str, number: int) -> DataError:
         if self.by:
             return DataError(
                 f"{self._name}, entry {number}: {self.by!r} {key}",
@@ -170,7 +170,7 @@ class JsonIndex(Mapping[str, Any]):
         )
 
 
-def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _not_unique(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return a mask of the numbers, in ascending order, that occur more than once."""
     found = np.zeros(len(digests), np.bool_)
     same = digests[1:] == digests[:-1]
@@ -179,7 +179,7 @@ def _shared(digests: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return found
 
 
-class _Streamed(ItemsView[str, Any]):
+class _StreamedItems(ItemsView[str, Any]):
     """Result of `items()`: as of any mapping, but in one pass over the file."""
 
     _mapping: JsonIndex

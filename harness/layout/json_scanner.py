@@ -17,11 +17,11 @@ HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Escapes of half a surrogate pair, which no id and no file name can hold."""
 
 
-class Repeated(ValueError):
+class DuplicateKey(ValueError):
     """A key that occurs twice in one object."""
 
 
-class Place(NamedTuple):
+class ByteSpan(NamedTuple):
     """Range of bytes in a file, from its beginning."""
 
     start: int
@@ -65,7 +65,7 @@ class Scanner:
         self._at = 0  # in the text
         self._before = 0  # bytes before the text
         self._decoder = json.JSONDecoder()
-        self._more()
+        self._read_more()
         if self._text.startswith(BOM):
             self._at = len(BOM)
 
@@ -77,7 +77,7 @@ class Scanner:
             self._at = match.end()
             if self._at < len(self._text):
                 return self._text[self._at]
-            if not self._more():
+            if not self._read_more():
                 return ""
 
     def members(self, *, once: bool = True) -> Iterator[tuple[str, int]]:
@@ -87,29 +87,29 @@ class Scanner:
             once: Whether to hold the keys, and refuse one that comes twice.
         """
         seen: set[str] = set()
-        self._expect("{")
+        self._expect_mark("{")
         if self.peek() == "}":
             self._at += 1
             return
         while True:
             if self.peek() != '"':
                 raise self._fault(f"{self.peek()!r} in the place of a key")
-            text, place = self.take()
+            text, place = self.take_value()
             key = str(parse(text))
             if key in seen:
-                raise Repeated(f"the key {key[:60]!r} twice, again at byte {place.start}")
+                raise DuplicateKey(f"the key {key[:60]!r} twice, again at byte {place.start}")
             if once:
                 seen.add(key)
-            self._expect(":")
+            self._expect_mark(":")
             yield key, place.start
             if self.peek() == "}":
                 self._at += 1
                 return
-            self._expect(",")
+            self._expect_mark(",")
 
     def elements(self) -> Iterator[int]:
         """The numbers of a list's values, from 0."""
-        self._expect("[")
+        self._expect_mark("[")
         if self.peek() == "]":
             self._at += 1
             return
@@ -121,16 +121,16 @@ class Scanner:
             if self.peek() == "]":
                 self._at += 1
                 return
-            self._expect(",")
+            self._expect_mark(",")
             if self.peek() == "]":
                 raise self._fault("']' after a comma")
 
-    def take(self) -> tuple[str, Place]:
+    def take_value(self) -> tuple[str, ByteSpan]:
         """Return the text of the next value, for `parse`, and its place."""
         self.peek()
         end = self._end()
         text = self._text[self._at : end]
-        place = Place(self._before + self._at, self._before + end)
+        place = ByteSpan(self._before + self._at, self._before + end)
         self._at = end
         return text, place
 
@@ -166,7 +166,7 @@ class Scanner:
                 left = len(self._text) - self._at
                 if cut and left > LONGEST:
                     raise self._fault(f"a value of more than {LONGEST} bytes") from error
-                if not cut or not self._more(left):
+                if not cut or not self._read_more(left):
                     message = f"{error.msg} at byte {self._before + error.pos}"
                     raise ValueError(message) from error
                 continue
@@ -175,11 +175,11 @@ class Scanner:
             except ValueError as error:  # a number of too many digits
                 raise self._fault(str(error)) from error
             plain = not isinstance(value, (str, list, dict))
-            if plain and len(self._text) - end < GOES_ON and self._more():
+            if plain and len(self._text) - end < GOES_ON and self._read_more():
                 continue
             return end
 
-    def _expect(self, mark: str) -> None:
+    def _expect_mark(self, mark: str) -> None:
         if (found := self.peek()) != mark:
             raise self._fault(f"{found!r}, not {mark!r}" if found else f"the end, not {mark!r}")
         self._at += 1
@@ -187,7 +187,7 @@ class Scanner:
     def _fault(self, message: str) -> ValueError:
         return ValueError(f"{message} at byte {self._before + self._at}")
 
-    def _more(self, wanted: int = 0) -> bool:
+    def _read_more(self, wanted: int = 0) -> bool:
         """Read on, and forget what lies behind; False at the end of the file."""
         raw = self._file.read(max(CHUNK, wanted))
         if raw:

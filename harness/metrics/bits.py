@@ -24,7 +24,7 @@ def pack(*masks: BoolArray, gap: int) -> Words:
             [2],
             [0]]], dtype=uint64)
     """
-    return _packed(_padded(masks, gap))
+    return _pack_bits(_pad_words(masks, gap))
 
 
 def unpack(images: Words, rows: int, columns: int) -> BoolArray:
@@ -53,10 +53,10 @@ def outline(*masks: BoolArray, gap: int) -> Words:
             [1, 0, 0]]])
     """
     rows, columns = masks[0].shape
-    padded = _padded(masks, gap)
+    padded = _pad_words(masks, gap)
     padded[:, rows] = padded[:, rows - 1]
     padded[:, :, columns] = padded[:, :, columns - 1]
-    packed = _packed(padded)
+    packed = _pack_bits(padded)
     here, below = packed.ravel(), packed.shape[2]
     right = here >> np.uint64(1)
     right[:-1] |= here[1:] << np.uint64(63)
@@ -110,7 +110,7 @@ def _widen(row: Words, step: int) -> Words:
     return wide
 
 
-def _padded(masks: Sequence[BoolArray], gap: int) -> BoolArray:
+def _pad_words(masks: Sequence[BoolArray], gap: int) -> BoolArray:
     """All masks with their gaps, in whole words: images × rows × columns."""
     rows, columns = masks[0].shape
     words = math.ceil((columns + gap) / 64)
@@ -120,6 +120,6 @@ def _padded(masks: Sequence[BoolArray], gap: int) -> BoolArray:
     return padded
 
 
-def _packed(pixels: BoolArray) -> Words:
+def _pack_bits(pixels: BoolArray) -> Words:
     octets = np.packbits(pixels.ravel(), bitorder="little").view("<u8")
     return octets.astype(np.uint64, copy=False).reshape(*pixels.shape[:2], -1)

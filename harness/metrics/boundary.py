@@ -47,8 +47,8 @@ def boundary_f_measure(
     voids = [None] * len(ground_truth) if void is None else void
     return np.array(
         [
-            boundary_f_measure_frame(shown, said, unclear)
-            for shown, said, unclear in zip(ground_truth, predicted, voids, strict=True)
+            boundary_f_measure_frame(shown, predicted, unclear)
+            for shown, predicted, unclear in zip(ground_truth, predicted, voids, strict=True)
         ],
         dtype=np.float64,
     )
@@ -149,8 +149,8 @@ def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
     The two are equal where there is no foreground. `argmax` passes over background four times as
     fast as rows are looked through, but only from the start; from the end it is done in steps.
     """
-    start, end = _leading(first), first.size
-    start = min(start, _leading(second[: start + 1]))
+    start, end = _leading_background(first), first.size
+    start = min(start, _leading_background(second[: start + 1]))
     step = end // STEPS + 1
     while end - start > step:
         tail, other = first[end - step : end], second[end - step : end]
@@ -160,7 +160,7 @@ def _stretch(first: BoolArray, second: BoolArray) -> tuple[int, int]:
     return start, end
 
 
-def _leading(pixels: BoolArray) -> int:
+def _leading_background(pixels: BoolArray) -> int:
     """Return the number of background pixels before the first foreground; all if there is none."""
     place = int(pixels.argmax())
     return place if pixels[place] else pixels.size

@@ -26,7 +26,10 @@ def box_iou_3d(ground_truth: Box3DRows, predicted: Box3DRows) -> NDArray[np.floa
     >>> box_iou_3d([cube], [cube, Box3D(1, 0, 0, 2, 2, 2), Box3D(2, 0, 0, 2, 2, 2)]).tolist()
     [[1.0, 0.3333333333333333, 0.0]]
     """
-    first, second = _checked(ground_truth, "true boxes"), _checked(predicted, "predicted boxes")
+    first, second = (
+        _check_boxes(ground_truth, "true boxes"),
+        _check_boxes(predicted, "predicted boxes"),
+    )
     low = np.maximum(_corner(first, -0.5)[:, None], _corner(second, -0.5)[None])
     high = np.minimum(_corner(first, 0.5)[:, None], _corner(second, 0.5)[None])
     shared = np.maximum(0.0, high - low).prod(axis=2)
@@ -44,7 +47,7 @@ def _volume(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.maximum(0.0, sides).prod(axis=1))
 
 
-def _checked(boxes: Box3DRows, what: str) -> NDArray[np.float64]:
+def _check_boxes(boxes: Box3DRows, what: str) -> NDArray[np.float64]:
     rows = rows_of(boxes, 6, what)
     if not np.isfinite(rows).all():
         raise DataError(what, expected="finite numbers", found="others")

@@ -22,16 +22,17 @@ WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 class Captions(NamedTuple):
     """Tokenised captions, the tokens of each joined by single spaces."""
 
-    said: tuple[str, ...]
+    candidates: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     """The references of each caption, at least one."""
 
 
-def tokenised(items: Sequence[Mapping[str, Any]], *, tokenizer: Tokenizer = "ptb") -> Captions:
+def tokenize(items: Sequence[Mapping[str, Any]], *, tokenizer: Tokenizer = "ptb") -> Captions:
     """The captions and references of a corpus as tokens.
 
     Args:
-        items: One `{"said": text, "references": [text, …]}` a sample, at least one reference each.
+        items: One `{"candidates": text, "references": [text, …]}` a sample, at least one reference
+            each.
         tokenizer: `ptb`, the Penn Treebank tokenizer as `PTBTokenizer` of pycocoevalcap 1.2 uses
             it, but called once for all captions and all metrics; or `simple`: lower-cased runs of
             letters and digits, apostrophes inside them kept.
@@ -41,36 +42,36 @@ def tokenised(items: Sequence[Mapping[str, Any]], *, tokenizer: Tokenizer = "ptb
         MissingDependency: `ptb` without Java or without the package that brings the tokenizer.
 
     >>> items = [{"said": "A dog's tail (brown).", "references": ["It's a tail!", "Brown_fur"]}]
-    >>> tokenised(items, tokenizer="simple")
+    >>> tokenize(items, tokenizer="simple")
     Captions(said=("a dog's tail brown",), references=(("it's a tail", 'brown fur'),))
     """
-    checked = [_checked(item, place) for place, item in enumerate(items)]
-    said, references = zip(*checked, strict=True) if checked else ((), ())
-    return _tokenised(said, references, tokenizer)
+    checked = [_check_item(item, place) for place, item in enumerate(items)]
+    candidates, references = zip(*checked, strict=True) if checked else ((), ())
+    return _tokenize(candidates, references, tokenizer)
 
 
 # Every metric of a corpus asks for the same tokens.
 @lru_cache(maxsize=8)
-def _tokenised(
-    said: tuple[str, ...], references: tuple[tuple[str, ...], ...], tokenizer: Tokenizer
+def _tokenize(
+    candidates: tuple[str, ...], references: tuple[tuple[str, ...], ...], tokenizer: Tokenizer
 ) -> Captions:
     flat = [text for texts in references for text in texts]
     if tokenizer == "simple":
-        lines = [" ".join(WORD.findall(text.lower())) for text in (*flat, *said)]
+        lines = [" ".join(WORD.findall(text.lower())) for text in (*flat, *candidates)]
     else:
         # Officially references and captions are two files; here they are one, in two parts.
-        lines = penn_treebank((*flat, BETWEEN, *said))
+        lines = penn_treebank((*flat, BETWEEN, *candidates))
         del lines[len(flat)]
     rest = iter(lines)
     parts = tuple(tuple(next(rest) for _ in texts) for texts in references)
-    return Captions(said=tuple(rest), references=parts)
+    return Captions(candidates=tuple(rest), references=parts)
 
 
-def _checked(item: Any, place: int) -> tuple[str, tuple[str, ...]]:
-    said = item.get("said") if isinstance(item, Mapping) else None
+def _check_item(item: Any, place: int) -> tuple[str, tuple[str, ...]]:
+    candidates = item.get("said") if isinstance(item, Mapping) else None
     texts = item.get("references") if isinstance(item, Mapping) else None
     if (
-        not isinstance(said, str)
+        not isinstance(candidates, str)
         or not isinstance(texts, (list, tuple))
         or not texts
         or not all(isinstance(text, str) for text in texts)
@@ -80,4 +81,4 @@ def _checked(item: Any, place: int) -> tuple[str, tuple[str, ...]]:
             expected='{"said": text, "references": [at least one text]}',
             found=repr(item)[:80],
         )
-    return said, tuple(texts)
+    return candidates, tuple(texts)

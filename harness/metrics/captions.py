@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from harness.errors import DataError, MissingDependency
-from harness.metrics.caption_tokens import Captions, Tokenizer, tokenised
+from harness.metrics.caption_tokens import Captions, Tokenizer, tokenize
 from harness.metrics.meteor import aligned
 from harness.scores import Corpus, Metric
 
@@ -32,7 +32,7 @@ ABOUT: Mapping[str, str] = {
 }
 
 
-class Scored(NamedTuple):
+class CaptionScores(NamedTuple):
     """One metric of a corpus."""
 
     value: float
@@ -40,13 +40,13 @@ class Scored(NamedTuple):
     """Value of each caption. Only ROUGE-L and CIDEr are the means of these."""
 
 
-def caption(said: str, references: Sequence[str]) -> Corpus:
+def caption(candidate: str, references: Sequence[str]) -> Corpus:
     """Return the statistic of one sample, for any of these metrics.
 
     >>> caption("a dog", ["a brown dog"])
     Corpus(items=({'said': 'a dog', 'references': ['a brown dog']},))
     """
-    return Corpus(({"said": said, "references": list(references)},))
+    return Corpus(({"said": candidate, "references": list(references)},))
 
 
 def caption_metrics(
@@ -125,7 +125,7 @@ def corpus_value(items: Items, *, name: Name, tokenizer: Tokenizer = "ptb") -> f
 
 def caption_scores(
     items: Items, names: Sequence[Name] = NAMES, *, tokenizer: Tokenizer = "ptb"
-) -> dict[Name, Scored]:
+) -> dict[Name, CaptionScores]:
     """Several metrics of a corpus, and their values for each caption; raises like the others.
 
     BLEU of one caption is nearly 0 where it shares no 4-gram with its references, and CIDEr of one
@@ -133,43 +133,45 @@ def caption_scores(
     """
     if not items:
         raise DataError("captions", expected="at least one", found="none")
-    captions = tokenised(items, tokenizer=tokenizer)
-    found: dict[Name, Scored] = {}
+    captions = tokenize(items, tokenizer=tokenizer)
+    found: dict[Name, CaptionScores] = {}
     for name in names:
         if name.startswith("BLEU"):
             found[name] = _bleu(captions)[int(name[-1]) - 1]
         else:
-            found[name] = _scored(name, captions)
+            found[name] = _compute_scores(name, captions)
     return found
 
 
 # As many corpora as an interval needs: all captions, and all but each of 200 groups.
 @lru_cache(maxsize=256)
-def _bleu(captions: Captions) -> tuple[Scored, ...]:
+def _bleu(captions: Captions) -> tuple[CaptionScores, ...]:
     scorer = _module("bleu.bleu").Bleu(4)
     values, each = scorer.compute_score(*_as_official(captions), verbose=0)
-    return tuple(_plain(*pair) for pair in zip(values, each, strict=True))
+    return tuple(_to_scores(*pair) for pair in zip(values, each, strict=True))
 
 
 @lru_cache(maxsize=24)
-def _scored(name: Name, captions: Captions) -> Scored:
-    references, said = _as_official(captions)
+def _compute_scores(name: Name, captions: Captions) -> CaptionScores:
+    references, candidate = _as_official(captions)
     if name == "METEOR":
-        return _plain(*aligned(references, said))
+        return _to_scores(*aligned(references, candidate))
     if name == "ROUGE-L":
-        return _plain(*_module("rouge.rouge").Rouge().compute_score(references, said))
+        return _to_scores(*_module("rouge.rouge").Rouge().compute_score(references, candidate))
     if not any(text.split() for texts in captions.references for text in texts):
-        return Scored(0.0, (0.0,) * len(captions.said))  # the official maximum of no frequencies
-    return _plain(*_module("cider.cider").Cider().compute_score(references, said))
+        return CaptionScores(
+            0.0, (0.0,) * len(captions.candidates)
+        )  # the official maximum of no frequencies
+    return _to_scores(*_module("cider.cider").Cider().compute_score(references, candidate))
 
 
 def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
     references = {place: list(texts) for place, texts in enumerate(captions.references)}
-    return references, {place: [text] for place, text in enumerate(captions.said)}
+    return references, {place: [text] for place, text in enumerate(captions.candidates)}
 
 
-def _plain(value: Any, each: Any) -> Scored:
-    return Scored(float(value), tuple(map(float, np.asarray(each).tolist())))
+def _to_scores(value: Any, each: Any) -> CaptionScores:
+    return CaptionScores(float(value), tuple(map(float, np.asarray(each).tolist())))
 
 
 def _module(name: str) -> Any:

@@ -93,13 +93,13 @@ def detection_item(
     true = [
         [*box, area, int(many)] for box, area, many in zip(ground_truth, areas, crowd, strict=True)
     ]
-    said = [[*box, score] for box, score in zip(predicted, scores, strict=True)]
-    for row in (*true, *said, *(sizes or ())):
+    output = [[*box, score] for box, score in zip(predicted, scores, strict=True)]
+    for row in (*true, *output, *(sizes or ())):
         if not all(map(math.isfinite, row)):
             raise DataError(
                 f"box of {category!r} in {image!r}", expected="finite numbers", found=repr(row)
             )
-    item = {"image": image, "category": category, "ground_truth": true, "predicted": said}
+    item = {"image": image, "category": category, "ground_truth": true, "predicted": output}
     return item if sizes is None else {**item, "sizes": [list(size) for size in sizes]}
 
 
@@ -152,7 +152,7 @@ class CocoStatistic:
 
     def __call__(self, items: Sequence[Mapping[str, Any]]) -> float:
         """The number of all items, as `coco_statistics` has it."""
-        return _remembered(items, self.library)[self.name]
+        return _cached_statistics(items, self.library)[self.name]
 
     def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.float64]) -> list[float]:
         """Return the number over the blocks that are marked 1 in each row; NaN where they have no
@@ -170,7 +170,9 @@ class CocoStatistic:
             for number, block in enumerate(blocks)
             for item in block
         }
-        found = subset_statistics(_evaluated(items), _by_number(items, block_of), kept, self.name)
+        found = subset_statistics(
+            _evaluate_boxes(items), _by_number(items, block_of), kept, self.name
+        )
         filled = np.array([len(block) > 0 for block in blocks])
         return [
             self(items)
@@ -185,7 +187,7 @@ class CocoStatistic:
 _last: tuple[Library, list[Mapping[str, Any]], dict[str, float]] | None = None
 
 
-def _remembered(items: Sequence[Mapping[str, Any]], library: Library) -> dict[str, float]:
+def _cached_statistics(items: Sequence[Mapping[str, Any]], library: Library) -> dict[str, float]:
     """Return all statistics; those of the last items are cached, as a protocol prints several."""
     global _last
     known = _last
@@ -197,7 +199,7 @@ def _remembered(items: Sequence[Mapping[str, Any]], library: Library) -> dict[st
 
 
 @lru_cache(maxsize=1)
-def _matched(text: str) -> Any:
+def _match_boxes(text: str) -> Any:
     """COCO's evaluator after its boxes were matched, of items as JSON."""
     ground_truth, found = _as_coco(json.loads(text))
     return _evaluator(
@@ -205,22 +207,22 @@ def _matched(text: str) -> Any:
     )
 
 
-def _evaluated(items: Sequence[Mapping[str, Any]]) -> Any:
-    return _matched(json.dumps(items))
+def _evaluate_boxes(items: Sequence[Mapping[str, Any]]) -> Any:
+    return _match_boxes(json.dumps(items))
 
 
 def _by_number(
     items: Sequence[Mapping[str, Any]], block_of: Mapping[tuple[Any, Any], int]
 ) -> dict[tuple[int, int], int]:
     """Blocks by the numbers that an image and a category have in `_as_coco`."""
-    images, categories = _numbered(items)
+    images, categories = _number_names(items)
     return {
         (images[image], categories[category]): block
         for (image, category), block in block_of.items()
     }
 
 
-def _numbered(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
+def _number_names(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
     """Numbers of images and of categories from 1 on, in the order of their names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
@@ -307,7 +309,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
             expected="items, one an image and category",
             found="none" if not rows else f"two of {twice}",
         )
-    images, categories = _numbered(rows)
+    images, categories = _number_names(rows)
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
     for item in rows:

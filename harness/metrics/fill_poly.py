@@ -110,7 +110,7 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
     upwards, size = np.sign(step), np.abs(step)
     steep = size[:, 1] > size[:, 0]
     long, short = size.max(axis=1), size.min(axis=1)
-    line, k = _counted(long + 1)
+    line, k = _expand_counts(long + 1)
     along, span = k, np.maximum(long[line], 1)
     across = (2 * short[line] * k + span - 1) // (2 * span)
     moved = np.where(steep[line, None], np.stack([across, along], 1), np.stack([along, across], 1))
@@ -118,7 +118,7 @@ def _draw_lines(inside: BoolArray, lines: IntArray) -> None:
     inside[y, x] = True
 
 
-def _counted(counts: IntArray) -> tuple[IntArray, IntArray]:
+def _expand_counts(counts: IntArray) -> tuple[IntArray, IntArray]:
     """Return, for counts (2, 1, 3), the count's index of each of the 6, and its place: 001222,
     010012.
     """
@@ -166,7 +166,7 @@ def _fill_edges(
     for first in range(max(int(highest), 0), int(lowest), ROWS):
         last = min(first + ROWS, int(lowest))
         from_row = np.clip(top, first, last)
-        edge, place = _counted(np.clip(bottom, first, last) - from_row)
+        edge, place = _expand_counts(np.clip(bottom, first, last) - from_row)
         row = from_row[edge] + place
         at = x[edge] + row * slope[edge]
         order = np.lexsort((at, row))  # each row has an even number of crossings

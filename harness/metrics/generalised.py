@@ -59,11 +59,11 @@ def rela_resize(mask: Rle) -> Rle:
     >>> rela_resize(Rle.from_array(np.eye(3, dtype=bool))).area == 3 * 160 * 160
     True
     """
-    rows, columns = (_nearest(side) for side in (mask.height, mask.width))
+    rows, columns = (_nearest_index(side) for side in (mask.height, mask.width))
     return Rle.from_array(mask.to_array()[rows[:, None], columns])
 
 
-def _nearest(side: int) -> NDArray[np.int64]:
+def _nearest_index(side: int) -> NDArray[np.int64]:
     """The row or column that each one of the square is taken from."""
     step = side / SIDE
     # Pillow adds the step up, and so do we: a product may be rounded to the other side of a pixel.

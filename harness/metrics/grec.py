@@ -98,11 +98,11 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
         return float(n_said == 0)
     matched = 0
     while matched < min(n_said, n_true):
-        said, true = divmod(int(quality.argmax()), n_true)
-        if quality[said, true] < OVERLAP:
+        output, true = divmod(int(quality.argmax()), n_true)
+        if quality[output, true] < OVERLAP:
             break
         matched += 1
-        quality[said, :] = quality[:, true] = 0.0
+        quality[output, :] = quality[:, true] = 0.0
     return float(2 * matched / (n_said + n_true))
 
 

@@ -50,12 +50,12 @@ def pair_bits(ground_truth: Objects, predicted: Objects) -> NDArray[np.int64]:
     >>> pair_bits(true, Objects([(0, 0, 99, 99), (0, 0, 99, 49)], [(50, 50), (50, 60)])).tolist()
     [[3], [0]]
     """
-    said, true = _checked(predicted, "predicted"), _checked(ground_truth, "true")
-    overlapping = _inclusive_iou(said[0], true[0]) > MIN_IOU
+    output, true = _check_objects(predicted, "predicted"), _check_objects(ground_truth, "true")
+    overlapping = _inclusive_iou(output[0], true[0]) > MIN_IOU
     with np.errstate(invalid="ignore"):  # infinity less infinity: compares as False below
-        near = np.abs(said[0][:, None] - true[0][None]).mean(axis=2) < MAX_BOX_DISTANCE
-        close = point_distances(said[1], true[1]) < MAX_POINT_DISTANCE
-    own = points_in_boxes(said[1], said[0])
+        near = np.abs(output[0][:, None] - true[0][None]).mean(axis=2) < MAX_BOX_DISTANCE
+        close = point_distances(output[1], true[1]) < MAX_POINT_DISTANCE
+    own = points_in_boxes(output[1], output[0])
     return np.asarray(overlapping.astype(np.int64) + near + (close & own[:, None]))
 
 
@@ -91,7 +91,7 @@ def matching_score(ground_truth: Objects, predicted: Objects) -> float:
     return float(match(bits).bits.sum() / max(bits.shape))
 
 
-def _checked(objects: Objects, what: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _check_objects(objects: Objects, what: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     boxes = rows_of(objects.boxes, 4, f"{what} boxes")[:MAX_OBJECTS]
     points = rows_of(objects.points, 2, f"{what} points")[:MAX_OBJECTS]
     if len(boxes) != len(points):

@@ -15,7 +15,7 @@ from harness.metrics.penn_treebank import need_java
 
 
 def aligned(
-    references: Mapping[int, Sequence[str]], said: Mapping[int, Sequence[str]]
+    references: Mapping[int, Sequence[str]], candidates: Mapping[int, Sequence[str]]
 ) -> tuple[float, list[float]]:
     """METEOR of a corpus and of each caption, by `Meteor.compute_score` of pycocoevalcap 1.2.
 
@@ -29,7 +29,7 @@ def aligned(
     """
     scorer = _program(os.getpid())
     try:
-        value, each = scorer.compute_score(references, said)
+        value, each = scorer.compute_score(references, candidates)
     except (ValueError, OSError) as error:
         _stop(scorer)
         _program.cache_clear()
@@ -71,7 +71,7 @@ def _program(process: int) -> Any:
         stderr=subprocess.DEVNULL,
     )
     align = lru_cache(maxsize=200_000)(partial(module.Meteor._stat, scorer))
-    scorer._stat = lambda said, references: align(said, tuple(references))
+    scorer._stat = lambda candidates, references: align(candidates, tuple(references))
     atexit.register(_stop, scorer)
     return scorer
 

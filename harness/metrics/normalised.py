@@ -51,8 +51,8 @@ def nearest_resize(mask: Mask, *, height: int, width: int) -> Mask:
     check_size(height, width, "size to resize to")
     check_masks(mask, mask)
     if isinstance(mask, Rle):
-        return Rle.from_array(_resized(mask.to_array(), height, width))
-    return _resized(mask, height, width)
+        return Rle.from_array(_resize_mask(mask.to_array(), height, width))
+    return _resize_mask(mask, height, width)
 
 
 def normalised_overlap(
@@ -83,7 +83,7 @@ def normalised_overlap(
     return overlap(resized[0], resized[1], ignore)
 
 
-def _resized(mask: BoolArray, height: int, width: int) -> BoolArray:
+def _resize_mask(mask: BoolArray, height: int, width: int) -> BoolArray:
     rows, columns = _sources(mask.shape[0], height), _sources(mask.shape[1], width)
     return mask.take(rows, axis=0).take(columns, axis=1)
 

@@ -27,7 +27,7 @@ def check_masks(ground_truth: Mask, predicted: Mask, *, ignore: Mask | None = No
 of one height × width, found 2 × 3 bool array and 2 × 4 bool array
     """
     masks = [ground_truth, predicted] if ignore is None else [ground_truth, predicted, ignore]
-    kinds = {_kind(mask, 2) for mask in masks}
+    kinds = {_comparison_key(mask, 2) for mask in masks}
     if len(kinds) != 1 or None in kinds:
         _refuse("masks to compare", "height × width", masks)
 
@@ -39,14 +39,14 @@ def check_tracks(ground_truth: Track, predicted: Track, *, ignore: Track | None 
     """
     tracks = [ground_truth, predicted] if ignore is None else [ground_truth, predicted, ignore]
     if any(isinstance(track, np.ndarray) for track in tracks):
-        kinds = {_kind(track, 3) for track in tracks}
+        kinds = {_comparison_key(track, 3) for track in tracks}
     else:
         kinds = {("frames", len(track)) if len(track) else None for track in tracks}
     if len(kinds) != 1 or None in kinds:
         _refuse("tracks to compare", "frames × height × width", tracks)
 
 
-def _kind(mask: object, dimensions: int) -> tuple[object, ...] | None:
+def _comparison_key(mask: object, dimensions: int) -> tuple[object, ...] | None:
     """Return the properties that two masks must share to be comparable; None for anything else."""
     if isinstance(mask, Rle):
         return "run-length", mask.height, mask.width

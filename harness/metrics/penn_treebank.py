@@ -41,7 +41,7 @@ def penn_treebank(texts: Sequence[str]) -> list[str]:
         DataError: the program does not answer with one line a text.
     """
     plain = [text.translate(BREAKS) for text in texts]
-    known = _known()
+    known = _token_cache()
     keys = surroundings(plain)
     if any(key not in known for key in keys):
         lines = _run(plain)
@@ -53,7 +53,7 @@ def penn_treebank(texts: Sequence[str]) -> list[str]:
 
 
 @cache
-def _known() -> dict[tuple[str, ...], str]:
+def _token_cache() -> dict[tuple[str, ...], str]:
     """The tokens of texts in their surroundings; they never change."""
     return {}
 

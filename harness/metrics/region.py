@@ -32,8 +32,8 @@ def region_similarity(
     voids = [None] * len(ground_truth) if void is None else void
     return np.array(
         [
-            region_similarity_frame(shown, said, unclear)
-            for shown, said, unclear in zip(ground_truth, predicted, voids, strict=True)
+            region_similarity_frame(shown, predicted, unclear)
+            for shown, predicted, unclear in zip(ground_truth, predicted, voids, strict=True)
         ],
         dtype=np.float64,
     )

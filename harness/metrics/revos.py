@@ -71,11 +71,11 @@ def revos_scores(
     for track in (predicted, foreground):
         check_tracks(union, track)
     a, r = [], []
-    for frame, said, around in zip(
+    for frame, output, around in zip(
         zip(*ground_truth, strict=True), predicted, foreground, strict=True
     ):
         check_masks(frame[0], around)
-        table = pixel_table(frame, said)
+        table = pixel_table(frame, output)
         a.append(accuracy(table, form=form))
         r.append(robustness(table, around.area, form=form))
     return RevosScores(
@@ -103,12 +103,12 @@ def pixel_table(ground_truth: Sequence[Rle], predicted: Rle) -> PixelTable:
             [[background, either - union.area], [union.area - shared, shared]], dtype=np.int64
         )
     covered = np.asarray(np.sum([mask.to_array() for mask in ground_truth], axis=0, dtype=np.uint8))
-    said = predicted.to_array()
+    output = predicted.to_array()
     levels = int(covered.max()) + 1
     return np.stack(
         [
-            np.bincount(covered[~said], minlength=levels),
-            np.bincount(covered[said], minlength=levels),
+            np.bincount(covered[~output], minlength=levels),
+            np.bincount(covered[output], minlength=levels),
         ],
         axis=1,
     )
@@ -125,8 +125,8 @@ def accuracy(table: PixelTable, *, form: Form) -> float:
     >>> [accuracy(table, form=form) for form in ("visa255", "binary", "strict")]
     [0.25, 0.5, 0.75]
     """
-    true, said = _bytes(table, form)
-    return float(table[true[:, None] == said].sum() / table.sum())
+    true, predicted = _bytes(table, form)
+    return float(table[true[:, None] == predicted].sum() / table.sum())
 
 
 def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
@@ -144,8 +144,8 @@ def robustness(table: PixelTable, foreground: int, *, form: Form) -> float:
     >>> [round(robustness(table, 512, form=form), 3) for form in ("visa255", "binary", "strict")]
     [0.5, 0.5, 0.998]
     """
-    true, said = _bytes(table, form)
-    wrong = ((np.uint8(1) - true) * said[1]).astype(np.int64) @ table[:, 1]
+    true, predicted = _bytes(table, form)
+    wrong = ((np.uint8(1) - true) * predicted[1]).astype(np.int64) @ table[:, 1]
     return float(max(1 - wrong / (foreground + EPSILON), 0.0))
 
 

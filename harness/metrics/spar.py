@@ -47,11 +47,11 @@ PRINTED_MIDDLE = tuple(sorted({*LEVELS["Middle"]} - {VIEW_CHANGE}))
 METRICS = (
     *(Metric(task) for task in TASKS),
     *(
-        Metric(level, of=tuple(sorted(tasks)), derived=pairwise_mean, about="mean of its tasks")
+        Metric(level, inputs=tuple(sorted(tasks)), derived=pairwise_mean, about="mean of its tasks")
         for level, tasks in LEVELS.items()
     ),
-    Metric("Middle, as printed", of=PRINTED_MIDDLE, derived=pairwise_mean),
-    Metric("overall", of=TASKS, derived=mean_in_order, about="mean of the twenty tasks"),
+    Metric("Middle, as printed", inputs=PRINTED_MIDDLE, derived=pairwise_mean),
+    Metric("overall", inputs=TASKS, derived=mean_in_order, about="mean of the twenty tasks"),
 )
 """One `Mean` a sample under the name of its task; the rest follows.
 
@@ -78,8 +78,8 @@ def choice_score(response: str, ground_truth: str) -> float:
     >>> [choice_score(response, "B") for response in ("b", "B. left", "", " B", "A")]
     [1.0, 1.0, 1.0, 0.0, 0.0]
     """
-    said, true = response.lower(), ground_truth.lower()
-    return float(said in true or said[0] == true)
+    predicted, true = response.lower(), ground_truth.lower()
+    return float(predicted in true or predicted[0] == true)
 
 
 def strict_choice_score(response: str, ground_truth: str, *, letters: str = "ABCD") -> float:
@@ -103,7 +103,7 @@ def read_official(response: str, *, task: str) -> object:
         found = _NUMBER.search(response)
         return None if found is None else found[0]
     if task == VIEW_CHANGE:
-        return _parsed(response)
+        return _parse_response(response)
     return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None
 
 
@@ -116,7 +116,7 @@ def read_strict(response: str, *, task: str, letters: str = "ABCD") -> object:
     return strict_choice(response, letters=letters)
 
 
-def _parsed(response: str) -> dict[str, float] | None:
+def _parse_response(response: str) -> dict[str, float] | None:
     try:
         return _pairs(response)
     except ValueError:
@@ -170,10 +170,12 @@ def view_change_score(response: str, ground_truth: str) -> float:
     (0.82, 0.0)
     """
     try:
-        said, true = _axes(_pairs(response)), _axes(_pairs(ground_truth))
+        predicted, true = _axes(_pairs(response)), _axes(_pairs(ground_truth))
     except ValueError:
         return 0.0
-    return float(np.mean([_relative_to_said(*axis) for axis in zip(said, true, strict=True)]))
+    return float(
+        np.mean([_relative_to_predicted(*axis) for axis in zip(predicted, true, strict=True)])
+    )
 
 
 def strict_view_change_score(response: str, ground_truth: str) -> float:
@@ -192,15 +194,15 @@ def strict_view_change_score(response: str, ground_truth: str) -> float:
         raise DataError(
             "true change of view", expected="name:number, …", found=repr(ground_truth)[:60]
         )
-    said = _stripped_axes(response)
-    if said is None:
+    predicted = _stripped_axes(response)
+    if predicted is None:
         return 0.0
-    scores = [mean_relative_accuracy(*axis) for axis in zip(said, true, strict=True)]
+    scores = [mean_relative_accuracy(*axis) for axis in zip(predicted, true, strict=True)]
     return float(np.mean(scores))
 
 
-def _relative_to_said(said: float, true: float) -> float:
-    return mean_relative_accuracy(true, said) if math.isfinite(said) else 0.0
+def _relative_to_predicted(predicted: float, true: float) -> float:
+    return mean_relative_accuracy(true, predicted) if math.isfinite(predicted) else 0.0
 
 
 def _stripped_axes(text: str) -> list[float] | None:

@@ -20,10 +20,10 @@ MATCH_RATE = Metric(
 """Metric that the official scripts print beside the averages."""
 
 
-def cleaned(response: str) -> str:
+def strip_marks(response: str) -> str:
     """The response without end-of-sentence marks and blanks around it.
 
-    >>> cleaned(" B. dunking</s>")
+    >>> strip_marks(" B. dunking</s>")
     'B. dunking'
     """
     return response.replace("</s>", "").strip()
@@ -45,11 +45,13 @@ def multiple_choice(response: str, answer: str) -> bool | None:
     """
     if not answer:
         raise DataError("true option", expected="a text", found="nothing")
-    said = cleaned(response)
-    if said == answer:
+    predicted = strip_marks(response)
+    if predicted == answer:
         return True
-    if said in ("A", "B", "C", "D") or said[:2] in (f"{x}{y}" for x in "ABCD" for y in ".)"):
-        return said[0] == answer[0]
+    if predicted in ("A", "B", "C", "D") or predicted[:2] in (
+        f"{x}{y}" for x in "ABCD" for y in ".)"
+    ):
+        return predicted[0] == answer[0]
     return None
 
 
@@ -61,9 +63,9 @@ def yes_no(response: str, answer: str) -> bool | None:
     >>> [yes_no(response, "no") for response in ("No, it is not", "yes", "Nothing", "it is")]
     [True, False, True, None]
     """
-    said = cleaned(response).lower()
+    predicted = strip_marks(response).lower()
     for word in ("yes", "no"):
-        if said.startswith(word):
+        if predicted.startswith(word):
             return word == answer
     return None
 
@@ -87,7 +89,7 @@ def caption_match(response: str, question: str, answer: str) -> bool | None:
     >>> [caption_match(response, question, "Caption B: A man sits.") for response in responses]
     [True, False, True, None]
     """
-    said = cleaned(response)
+    predicted = strip_marks(response)
     options = question.split("\n")[1:]
     if not all(": " in option for option in options) or len(answer.split(": ")[0].split()) < 2:
         raise DataError(
@@ -96,7 +98,7 @@ def caption_match(response: str, question: str, answer: str) -> bool | None:
             found=repr(question)[:60],
         )
     picked = None
-    for candidate, forms in _candidates(options, said):
+    for candidate, forms in _candidates(options, predicted):
         if candidate in forms:
             picked = candidate
     if picked is None:
@@ -105,17 +107,17 @@ def caption_match(response: str, question: str, answer: str) -> bool | None:
     return picked in (answer, answer.split(":")[0], sentence, name.split()[1])
 
 
-def _candidates(options: list[str], said: str) -> list[tuple[str, tuple[str, ...]]]:
+def _candidates(options: list[str], predicted: str) -> list[tuple[str, tuple[str, ...]]]:
     """Return the options that can be picked, each with the forms of the response that match it."""
     names = [option.split(": ")[0] for option in options]
     short = names
     for kind in ("Sentence ", "Option ", "Caption "):
         short = [name.replace(kind, "") for name in short]
-    behind = said.split(") ")[1:2]
+    behind = predicted.split(") ")[1:2]
     return [
-        *((option, (said,)) for option in options),
-        *((option.split(": ")[1], (said, *behind)) for option in options),
-        *((name, (said, said.replace(".", ""))) for name in (*names, *short)),
+        *((option, (predicted,)) for option in options),
+        *((option.split(": ")[1], (predicted, *behind)) for option in options),
+        *((name, (predicted, predicted.replace(".", ""))) for name in (*names, *short)),
     ]
 
 
@@ -132,9 +134,9 @@ def captioning(judgement: str, answer: str) -> bool | None:
     """
     if not judgement or judgement == "invalid_request_error":
         return None
-    said = _verdict(judgement)
-    named = sum(said.count(f"{letter}.") for letter in "ABCD")
-    return named == 1 and said.split(". ")[0] == answer.split(". ")[0]
+    predicted = _verdict(judgement)
+    named = sum(predicted.count(f"{letter}.") for letter in "ABCD")
+    return named == 1 and predicted.split(". ")[0] == answer.split(". ")[0]
 
 
 def chooses(judgement: str) -> bool:

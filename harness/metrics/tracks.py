@@ -37,7 +37,7 @@ def track_ious(ground_truth: BoxTrack, predicted: BoxTrack) -> NDArray[np.float6
     """
     _check_lengths(ground_truth, predicted)
     pairs = zip(ground_truth, predicted, strict=True)
-    return np.array([_frame_iou(shown, said) for shown, said in pairs], dtype=np.float64)
+    return np.array([_frame_iou(shown, predicted) for shown, predicted in pairs], dtype=np.float64)
 
 
 def video_iou(ground_truth: BoxTrack, predicted: BoxTrack) -> float:
@@ -54,7 +54,7 @@ def video_iou(ground_truth: BoxTrack, predicted: BoxTrack) -> float:
     """
     ious = track_ious(ground_truth, predicted)
     pairs = zip(ground_truth, predicted, strict=True)
-    counts = np.array([shown is not None or said is not None for shown, said in pairs])
+    counts = np.array([shown is not None or predicted is not None for shown, predicted in pairs])
     return float(ious[counts].mean()) if counts.any() else 1.0
 
 
@@ -72,17 +72,17 @@ def track_overlap(ground_truth: BoxTrack, predicted: BoxTrack) -> BoxOverlap:
     """
     _check_lengths(ground_truth, predicted)
     shared = united = 0.0
-    for shown, said in zip(ground_truth, predicted, strict=True):
-        first, second = _area(shown), _area(said)
-        common = _shared(shown, said)
+    for shown, output in zip(ground_truth, predicted, strict=True):
+        first, second = _area(shown), _area(output)
+        common = _box_iou(shown, output)
         shared, united = shared + common, united + (first + second - common)
     return BoxOverlap(shared, united)
 
 
-def _frame_iou(shown: Box | None, said: Box | None) -> float:
-    if shown is None or said is None:
-        return float(shown is said)
-    return float(box_iou([shown], [said])[0, 0])
+def _frame_iou(shown: Box | None, predicted: Box | None) -> float:
+    if shown is None or predicted is None:
+        return float(shown is predicted)
+    return float(box_iou([shown], [predicted])[0, 0])
 
 
 def _area(box: Box | None) -> float:
@@ -91,7 +91,7 @@ def _area(box: Box | None) -> float:
     return float(max(0.0, box.right - box.left) * max(0.0, box.bottom - box.top))
 
 
-def _shared(first: Box | None, second: Box | None) -> float:
+def _box_iou(first: Box | None, second: Box | None) -> float:
     if first is None or second is None:
         return 0.0
     return _area(

@@ -139,13 +139,16 @@ def unsupervised_scores(
     padding = [_empty_like(ground_truth[0])] * (len(ground_truth) - len(predicted))
     j, f = (
         np.array(
-            [[metric(true, said, void) for true in ground_truth] for said in (*predicted, *padding)]
+            [
+                [metric(true, predicted, void) for true in ground_truth]
+                for predicted in (*predicted, *padding)
+            ]
         ).mean(axis=2)
         for metric in (region_similarity, boundary_f_measure)
     )
-    said, true = linear_sum_assignment(-((j + f) / 2))
+    output, true = linear_sum_assignment(-((j + f) / 2))
     order = np.argsort(true)
-    return ObjectScores(j[said, true][order], f[said, true][order])
+    return ObjectScores(j[output, true][order], f[output, true][order])
 
 
 def visa_annotation_numbers(expressions: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], int]:

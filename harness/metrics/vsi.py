@@ -29,8 +29,10 @@ AVERAGED = (
 METRICS = (
     *(Metric(kind, about="accuracy") for kind in CHOICE_TYPES),
     *(Metric(kind, about="mean relative accuracy") for kind in NUMBER_TYPES),
-    Metric("object_rel_direction", of=DIRECTIONS, derived=mean_in_order, about="mean of its three"),
-    Metric("overall", of=AVERAGED, derived=mean_in_order, about="mean of the eight types"),
+    Metric(
+        "object_rel_direction", inputs=DIRECTIONS, derived=mean_in_order, about="mean of its three"
+    ),
+    Metric("overall", inputs=AVERAGED, derived=mean_in_order, about="mean of the eight types"),
 )
 """One `Mean` a sample under the name of its question type; the rest follows.
 

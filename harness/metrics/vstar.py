@@ -130,12 +130,12 @@ def _number(time: Any) -> Any:
         return time
 
 
-def _best_iou(ground_truth: Box, said: Any) -> float:
-    if not isinstance(said, (list, tuple)) or not said:
+def _best_iou(ground_truth: Box, predicted: Any) -> float:
+    if not isinstance(predicted, (list, tuple)) or not predicted:
         return 0.0
-    if len(said) == 4 and _is_number(said[0]):
-        said = [said]
-    boxes = [box for box in said if isinstance(box, (list, tuple)) and len(box) == 4]
+    if len(predicted) == 4 and _is_number(predicted[0]):
+        predicted = [predicted]
+    boxes = [box for box in predicted if isinstance(box, (list, tuple)) and len(box) == 4]
     if not all(_is_number(side) for box in boxes for side in box):
         return 0.0
     finite = [box for box in boxes if all(map(_is_finite, box))]
@@ -205,7 +205,7 @@ def scores(
     return {name: Mean(float(value)) for name, value in found.items()}
 
 
-def unanswered() -> dict[str, Mean]:
+def unanswered_scores() -> dict[str, Mean]:
     """Return the statistics of a sample without an answer to "what", as the official code counts
     it.
 
@@ -233,12 +233,14 @@ _CHAINED = tuple(
 METRICS = (
     *(Metric(name) for name in (*_SINGLE, *_CHAINED)),
     *(
-        Metric(f"{name}{chain}", of=("Acc", f"m_tIoU{chain}", f"m_vIoU{chain}"), derived=function)
+        Metric(
+            f"{name}{chain}", inputs=("Acc", f"m_tIoU{chain}", f"m_vIoU{chain}"), derived=function
+        )
         for name, function in (("AM", arithmetic_mean), ("LGM", logarithmic_geometric_mean))
         for chain in "12"
     ),
     *(
-        Metric(f"m{name}", of=(f"{name}1", f"{name}2"), derived=mean_in_order)
+        Metric(f"m{name}", inputs=(f"{name}1", f"{name}2"), derived=mean_in_order)
         for name in ("AM", "LGM")
     ),
 )

@@ -15,10 +15,10 @@ from pathlib import Path
 from harness.errors import ResumeMismatch, StoreError
 from harness.files import CONTENTS, digest
 from harness.media import Media, files_of
-from harness.run.plan import Selection
+from harness.run.batching import Selection
 from harness.run.resume import is_done
 from harness.store.atomic import write_bytes
-from harness.store.journal import Place
+from harness.store.journal import JournalPosition
 from harness.task import Task
 from harness.types import Sample
 
@@ -28,21 +28,21 @@ LENGTH = 16  # letters of a hash: 64 bits, against accidents and not against mal
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MediaContent:
     """File names and content hashes of one image or video."""
 
-    of: tuple[str, ...]
+    sources: tuple[str, ...]
     """Its files, relative to the data root; a name with the sample's id for media without files."""
     content: tuple[str, ...]
     """A hash of each file's content, `LENGTH` characters; empty if the file cannot be read."""
 
 
-def hold(
+def write_contents(
     folder: Path,
     task: Task,
     selection: Selection,
     root: str,
-    places: Mapping[str, Place],
+    places: Mapping[str, JournalPosition],
     *,
     retry_failed: bool = False,
 ) -> str | None:
@@ -66,7 +66,7 @@ def hold(
     found = dict(_contents(task, selection, root))
     CONTENTS.save()
     path = folder / MEDIA
-    old = _read(path)
+    old = _read_contents(path)
     finished = {one for one, place in places.items() if is_done(place, retry_failed=retry_failed)}
     changed = {} if old is None else {of: one for of, one in found.items() if old.get(of) != one}
     if changed:
@@ -75,20 +75,22 @@ def hold(
     if old is None and finished:
         _refuse_unknown(path, task, selection, finished)
     if old is None or changed:
-        lines = [json.dumps({"of": one.of, "content": one.content}) for one in found.values()]
+        lines = [
+            json.dumps({"sources": one.sources, "content": one.content}) for one in found.values()
+        ]
         write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
-    return _told(changed, old or {}) if changed else None
+    return _changes_text(changed, old or {}) if changed else None
 
 
-def _contents(task: Task, selection: Selection, root: str) -> Iterator[tuple[str, Held]]:
+def _contents(task: Task, selection: Selection, root: str) -> Iterator[tuple[str, MediaContent]]:
     known: set[tuple[Path, ...]] = set()
     for sample in selection.samples(task):
         for place, media in enumerate(sample.query.media):
             paths = files_of(media)
             if paths not in known:
                 names = _names(sample, place, paths, root)
-                hashes = tuple(map(_content, paths)) or (_held(media),)
-                yield _key(names), Held(names, hashes)
+                hashes = tuple(map(_content, paths)) or (_content_of(media),)
+                yield _key(names), MediaContent(names, hashes)
             if paths:
                 known.add(paths)
 
@@ -98,8 +100,8 @@ def _refuse_answered(
     selection: Selection,
     root: str,
     finished: Collection[str],
-    old: Mapping[str, Held],
-    changed: Mapping[str, Held],
+    old: Mapping[str, MediaContent],
+    changed: Mapping[str, MediaContent],
 ) -> None:
     for sample in selection.samples(task):
         if sample.query.id not in finished:
@@ -109,7 +111,7 @@ def _refuse_answered(
             if key in changed:
                 raise ResumeMismatch(
                     f"sample {sample.id!r} was answered for other images: since then "
-                    f"{_told({key: changed[key]}, old)} has changed. Put the data back, choose "
+                    f"{_changes_text({key: changed[key]}, old)} has changed. Put the data back, choose "
                     "another --out, or pass --restart to set the old run aside and begin anew"
                 )
 
@@ -126,28 +128,30 @@ def _refuse_unknown(
         )
 
 
-def _told(changed: Mapping[str, Held], old: Mapping[str, Held]) -> str:
-    names = [name for key, one in changed.items() for name in _differing(one, old.get(key))]
+def _changes_text(changed: Mapping[str, MediaContent], old: Mapping[str, MediaContent]) -> str:
+    names = [name for key, one in changed.items() for name in _differences(one, old.get(key))]
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
 
-def _differing(now: Held, before: Held | None) -> list[str]:
+def _differences(now: MediaContent, before: MediaContent | None) -> list[str]:
     if before is None or len(before.content) != len(now.content):
-        return [now.of[0] if len(now.of) == 1 else f"{now.of[0]} to {now.of[-1]}"]
-    both = zip(now.of, now.content, before.content, strict=True)
+        return [
+            now.sources[0] if len(now.sources) == 1 else f"{now.sources[0]} to {now.sources[-1]}"
+        ]
+    both = zip(now.sources, now.content, before.content, strict=True)
     return [name for name, one, other in both if one != other]
 
 
 def _names(sample: Sample, place: int, paths: tuple[Path, ...], root: str) -> tuple[str, ...]:
     if not paths:
         return (f"image {place} of sample {sample.id!r}",)
-    return tuple(_below(path, root + os.sep) for path in paths)
+    return tuple(_relative_path(path, root + os.sep) for path in paths)
 
 
-def _below(path: Path, base: str) -> str:
+def _relative_path(path: Path, base: str) -> str:
     """Return a file's path below the data root, however that was spelled on the command line."""
-    real = _real(path.parent) / path.name
+    real = _real_path(path.parent) / path.name
     for full in (path.absolute(), real):
         if str(full).startswith(base):
             return str(full).removeprefix(base)
@@ -155,7 +159,7 @@ def _below(path: Path, base: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _real(folder: Path) -> Path:
+def _real_path(folder: Path) -> Path:
     return folder.resolve()
 
 
@@ -171,11 +175,11 @@ def _content(path: Path) -> str:
         return ""
 
 
-def _held(media: Media) -> str:
+def _content_of(media: Media) -> str:
     return "" if media.fault else media.id[:LENGTH]
 
 
-def _read(path: Path) -> dict[str, Held] | None:
+def _read_contents(path: Path) -> dict[str, MediaContent] | None:
     """Read `media.jsonl` into a mapping by key of the names; None if there is no file.
 
     Raises:
@@ -183,8 +187,8 @@ def _read(path: Path) -> dict[str, Held] | None:
     """
     try:
         lines = [json.loads(line) for line in path.read_bytes().splitlines()]
-        held = [Held(tuple(one["of"]), tuple(one["content"])) for one in lines]
-        return {_key(one.of): one for one in held}
+        held = [MediaContent(tuple(one["sources"]), tuple(one["content"])) for one in lines]
+        return {_key(one.sources): one for one in held}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError) as error:

@@ -28,20 +28,20 @@ def exact(response: str) -> int | None:
     return int(text) if plain and str(int(text)) == text else None
 
 
-def worded(response: str) -> int | None:
+def parse_number_word(response: str) -> int | None:
     """Return the count of `exact`, or of one of the words from none to twenty (`countbench`).
 
-    >>> worded("Three"), worded("none"), worded("3"), worded("three dogs")
+    >>> parse_number_word("Three"), parse_number_word("none"), parse_number_word("3"), parse_number_word("three dogs")
     (3, 0, 3, None)
     """
     text = response.strip().lower()
     return WORDS.get(text, exact(text))
 
 
-def first(response: str) -> int | None:
+def first_number(response: str) -> int | None:
     """Return the first run of digits in a response as a count, or None (`pixmo_count`).
 
-    >>> first("There are 3, or 4"), first("three")
+    >>> first_number("There are 3, or 4"), first_number("three")
     (3, None)
     """
     found = re.search(r"[0-9]+", response)
@@ -49,7 +49,7 @@ def first(response: str) -> int | None:
 
 
 RULES: Mapping[str, Callable[[str], int | None]] = MappingProxyType(
-    {"countbench": worded, "pixmo_count": first}
+    {"countbench": parse_number_word, "pixmo_count": first_number}
 )
 """The rule of each task by lmms-eval's name; for other tasks only a bare number is a count."""
 

@@ -8,31 +8,31 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from harness.errors import CannotAnswer, HarnessError, ModelError, StoreError
+from harness.errors import HarnessError, ModelError, StoreError, UnsupportedAnswerForm
 from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.papers import Deviation, sentence
 from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
-from harness.run.actors import Actors
-from harness.run.contents import hold
-from harness.run.launched import Launch, Leader, meet, share
+from harness.run.batching import Batch, Selection, Survey, batches, select, shortage, survey
+from harness.run.contents import write_contents
+from harness.run.distributed import Leader, ProcessRank, rendezvous, share
 from harness.run.manifest import manifest_of
-from harness.run.options import Options, Progress, Silent
-from harness.run.plan import Batch, Selection, Survey, batches, select, shortage, survey
+from harness.run.options import NullProgress, Options, Progress
 from harness.run.predict import Outcome
 from harness.run.preflight import preflight, set_aside
 from harness.run.processes import Processes
-from harness.run.resume import begin_or_resume, refuse_other_numbers, unfinished
+from harness.run.ray_workers import Actors
+from harness.run.resume import begin_or_resume, refuse_other_numbers, remaining_batches
 from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
-from harness.run.stages import Stage, summed
-from harness.run.submit import submit
+from harness.run.stage_timing import Stage, sum_stages
+from harness.run.submission import submit
 from harness.run.timing import add_attempt
-from harness.run.workers import Hello, Here, Workers, build_model, forms_of, hello
+from harness.run.workers import LocalWorker, WorkerInfo, Workers, build_model, forms_of, worker_info
 from harness.spec import Spec
 from harness.store.atomic import cannot_write, forget
 from harness.store.checksums import CHECKSUMS
-from harness.store.journal import Journal, Place
+from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
 from harness.task import Task
 from harness.types import AnswerForm, Prediction
@@ -50,7 +50,7 @@ def evaluate(
     task_spec: str = "",
     model_spec: str = "",
     progress: Progress | None = None,
-    launch: Launch | None = None,
+    launch: ProcessRank | None = None,
 ) -> Run:
     """Predict and score every sample that `options.subset` names; resume what is there.
 
@@ -69,11 +69,11 @@ def evaluate(
     Raises:
         DataError: files of the benchmark are missing or damaged (all are listed).
         ResumeMismatch: the folder holds a run of another configuration.
-        CannotAnswer: the model gives no answer of the form that any sample asks for.
+        UnsupportedAnswerForm: the model gives no answer of the form that any sample asks for.
         Locked: another process runs in this folder.
         ModelError: the model cannot be loaded, or failed many times in a row.
     """
-    progress = progress or Silent()
+    progress = progress or NullProgress()
     if options.checked:
         task = read_once(task)
     else:
@@ -99,7 +99,7 @@ def evaluate(
     try:
         with lease(folder):
             return evaluation.run()
-    except CannotAnswer:  # of a model that workers built: nothing is left of the run
+    except UnsupportedAnswerForm:  # of a model that workers built: nothing is left of the run
         with suppress(OSError):
             (folder / ".lock").unlink()
             folder.rmdir()
@@ -118,7 +118,7 @@ def check_answerable(
         found: The survey of the samples.
 
     Raises:
-        CannotAnswer: the model can answer no sample.
+        UnsupportedAnswerForm: the model can answer no sample.
     """
     lost = {} if forms is None else {one: n for one, n in found.forms.items() if not one <= forms}
     if not lost or forms is None:
@@ -129,7 +129,7 @@ def check_answerable(
             f"{model} gives no answer of the form {wanted}, which {sum(lost.values()):,} of "
             f"{found.n_total:,} samples of {task.name} ask for: they count as failed"
         )
-    raise CannotAnswer(
+    raise UnsupportedAnswerForm(
         f"model {model} on task {task.name}",
         expected=f"a model that answers with {wanted}",
         found=f"one that answers with {', '.join(sorted(forms))}",
@@ -149,20 +149,20 @@ class _Evaluation:
     progress: Progress
     selection: Selection
     survey: Survey
-    launch: Launch | None = None
+    launch: ProcessRank | None = None
     _by_sample: bool = False
     _scoring_error: HarnessError | None = None
     _stages: dict[str, Stage] = field(default_factory=dict)
 
     def run(self) -> Run:
-        self._mend()
+        self._repair()
         journal = Journal(self.folder)
         started = perf_counter()
         workers = self._workers(journal.next_attempt)
         try:
-            manifest = self._manifest(workers.hello)
-            self._by_sample = workers.hello.by_sample
-            self._tell(manifest, workers.hello)
+            manifest = self._manifest(workers.info)
+            self._by_sample = workers.info.by_sample
+            self._report_start(manifest, workers.info)
             renewed = begin_or_resume(self.folder, manifest, self.progress)
             self._hold_contents(journal)
             journal.check(manifest["config_hash"])
@@ -181,7 +181,7 @@ class _Evaluation:
         return Run.open(self.folder)
 
     def _hold_contents(self, journal: Journal) -> None:
-        mended = hold(
+        mended = write_contents(
             self.folder,
             self.task,
             self.selection,
@@ -194,15 +194,15 @@ class _Evaluation:
                 f"changed since the run began, before anything was answered for it: {mended}"
             )
 
-    def help_out(self, launch: Launch) -> Run:
+    def help_out(self, launch: ProcessRank) -> Run:
         """Predict the share of a process that does not lead.
 
         Raises:
             StoreError: the leader does not begin, or runs another configuration.
         """
         model = self._ready_model()
-        answer = meet(launch, self.folder)
-        greeting = hello(model)
+        answer = rendezvous(launch, self.folder)
+        greeting = worker_info(model)
         manifest, self._by_sample = self._manifest(greeting), greeting.by_sample
         if answer["run"] is not None:
             if answer["run"] != manifest["config_hash"]:
@@ -212,17 +212,17 @@ class _Evaluation:
                     found="another",
                     fix="All processes need the same command and data, and the same kind of GPU.",
                 )
-            todo = self._unfinished(dict(Journal(self.folder).places), manifest)
+            todo = self._remaining_batches(dict(Journal(self.folder).places), manifest)
             share(launch, model, self.folder, attempt=answer["attempt"], batches=todo)
         return Run(self.folder)
 
-    def _tell(self, manifest: dict[str, Any], hello: Hello) -> None:
+    def _report_start(self, manifest: dict[str, Any], info: WorkerInfo) -> None:
         """Note the samples that cannot be answered, and the run's deviations from its paper.
 
         Raises:
-            CannotAnswer: no sample can be answered.
+            UnsupportedAnswerForm: no sample can be answered.
         """
-        if lost := check_answerable(manifest["model"]["name"], hello.forms, self.task, self.survey):
+        if lost := check_answerable(manifest["model"]["name"], info.forms, self.task, self.survey):
             self.progress.note(lost)
         if differs := [Deviation(**one) for one in manifest["deviations"]]:
             model = manifest["model"]
@@ -233,16 +233,16 @@ class _Evaluation:
             return build_model(self.model, self.options.seed)
         return self.model
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         if (self.folder / MANIFEST).exists():
             Run.open(self.folder)  # lines of another version are not damaged ones
-        for done in Journal(self.folder).mend():
+        for done in Journal(self.folder).repair():
             self.progress.note(f"quarantined: {done}; its samples are predicted again")
 
     def _workers(self, attempt: int) -> Workers:
         options = self.options
-        if options.here:
-            here = Here(self._ready_model(), self.folder, attempt)
+        if options.in_process:
+            here = LocalWorker(self._ready_model(), self.folder, attempt)
             return here if self.launch is None else Leader(self.launch, here, self.folder, attempt)
         if not isinstance(self.model, Spec):
             raise ModelError(
@@ -269,7 +269,7 @@ class _Evaluation:
             note=self.progress.note,
         )
 
-    def _manifest(self, hello: Hello) -> dict[str, Any]:
+    def _manifest(self, info: WorkerInfo) -> dict[str, Any]:
         task, options = self.task, self.options
         spec = str(self.model) if isinstance(self.model, Spec) else self.model_spec
         return manifest_of(
@@ -278,14 +278,14 @@ class _Evaluation:
             subset=self.selection.name,
             survey=self.survey,
             model={
-                "spec": spec or hello.name,
-                "name": options.name or hello.name,
-                "description": dict(hello.description),
+                "spec": spec or info.name,
+                "name": options.name or info.name,
+                "description": dict(info.description),
             },
             seed=options.seed,
-            batch_size=options.batch_size or hello.batch_size,
-            sort=hello.sort,
-            device=hello.device,
+            batch_size=options.batch_size or info.batch_size,
+            sort=info.sort,
+            device=info.device,
             data_root=options.data_root,
         )
 
@@ -295,7 +295,7 @@ class _Evaluation:
         hidden = self.task.submission is not None
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
         before = dict(journal.places)
-        left = self._unfinished(before, manifest)
+        left = self._remaining_batches(before, manifest)
         redone = {query.id for batch in left for query in batch.queries}
         if redone:
             # Numbers must never stand beside predictions that they were not computed from.
@@ -312,9 +312,9 @@ class _Evaluation:
         self._score(scorer, lookup)
         in_a_row, shown = 0, 0.0
         headline: float | None = None
-        for outcome in workers.run(self._unfinished(before, manifest)):
+        for outcome in workers.run(self._remaining_batches(before, manifest)):
             if outcome.whole:
-                self._stages = summed([self._stages, outcome.stages])
+                self._stages = sum_stages([self._stages, outcome.stages])
             if not (new := set(outcome.samples) - ready):
                 continue
             in_a_row = self._watch(outcome, in_a_row)
@@ -349,9 +349,11 @@ class _Evaluation:
             run=manifest["config_hash"],
         )
 
-    def _unfinished(self, places: Mapping[str, Place], manifest: dict[str, Any]) -> Iterator[Batch]:
-        """Yield the batches of the plan that have unfinished samples; see `unfinished`."""
-        return unfinished(
+    def _remaining_batches(
+        self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]
+    ) -> Iterator[Batch]:
+        """Yield the batches of the plan that have unfinished samples; see `remaining_batches`."""
+        return remaining_batches(
             self._plan(manifest),
             places,
             retry_failed=self.options.retry_failed,

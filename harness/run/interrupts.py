@@ -18,20 +18,20 @@ def interrupts() -> Iterator[Callable[[], bool]]:
     SIGTERM is recorded in the same way, and never raises. The function that is yielded returns True
     once a signal has come.
     """
-    asked = threading.Event()
+    requested = threading.Event()
 
     def notice(number: int, frame: FrameType | None) -> None:
         del frame
-        if asked.is_set() and number == signal.SIGINT:
+        if requested.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        asked.set()
+        requested.set()
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set  # signals are the main thread's
+        yield requested.is_set  # signals are the main thread's
         return
     before = {number: signal.signal(number, notice) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield requested.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.errors import DataError, UsageError
-from harness.judging import Case, Rubric, asked
+from harness.judging import Case, Rubric, cases_to_judge
 from harness.judging import rubric as find
 from harness.model import Judge, Verdict
 from harness.record import Run
@@ -79,15 +79,17 @@ class StoredJudge:
         self.require(by, [case])
         return _verdict(self.ledger, by.key(case, self.name))
 
-    def missing(self, by: Rubric, cases: Iterable[Case]) -> list[Case]:
+    def missing_cases(self, by: Rubric, cases: Iterable[Case]) -> list[Case]:
         """Return the cases that need a verdict and have none."""
         return [
-            case for case in asked(by, cases) if by.key(case, self.name) not in self.ledger.records
+            case
+            for case in cases_to_judge(by, cases)
+            if by.key(case, self.name) not in self.ledger.records
         ]
 
     def require(self, by: Rubric, cases: Sequence[Case]) -> None:
         """Raise DataError if any verdict is missing, and list which."""
-        missing = self.missing(by, cases)
+        missing = self.missing_cases(by, cases)
         if missing:
             shown = "; ".join(
                 f"{case.answer[:40]!r} for {case.ground_truth[:40]!r}" for case in missing[:LISTED]
@@ -166,15 +168,15 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
     by = find(protocol.rubric)
 
     @cache
-    def asked() -> Judge:
+    def the_judge() -> Judge:
         return judge if file is None else remember(judge, file=file)
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        return make(asked())(unit, predictions)
+        return make(the_judge())(unit, predictions)
 
-    told = {"judge": judge.name, "rubric": f"{by.name}, version {by.version} ({by.digest[:8]})"}
+    info = {"judge": judge.name, "rubric": f"{by.name}, version {by.version} ({by.digest[:8]})"}
     return replace(
-        task, protocol=replace(protocol, score=score), arguments={**task.arguments, **told}
+        task, protocol=replace(protocol, score=score), arguments={**task.arguments, **info}
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from harness import provenance
 from harness.papers import deviations
 from harness.record import VERSION, config_hash
-from harness.run.plan import Survey, shortage
+from harness.run.batching import Survey, shortage
 from harness.task import Task
 from harness.version import __version__
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-class Peak(NamedTuple):
+class PeakMemory(NamedTuple):
     """The most bytes that one process held at once, since it began; 0: unknown, or none."""
 
     memory: int = 0
@@ -23,13 +23,13 @@ class Peak(NamedTuple):
     gpu: int = 0
     """Bytes of tensors, as torch counts them, on the fullest of the GPUs that it uses."""
 
-    def joined(self, other: "Peak") -> "Peak":
+    def merge(self, other: "PeakMemory") -> "PeakMemory":
         """Return the higher one of each peak."""
-        return Peak(max(self.memory, other.memory), max(self.gpu, other.gpu))
+        return PeakMemory(max(self.memory, other.memory), max(self.gpu, other.gpu))
 
 
 @dataclass(slots=True)
-class Memory:
+class StageMemory:
     """Counts of samples and bytes in this process's stages; safe to use from several threads."""
 
     _lock: Any = field(default_factory=threading.Lock)
@@ -44,8 +44,8 @@ class Memory:
         with self._lock:
             held, bytes_ = self._now.get(stage, (0, 0))
             self._now[stage] = now = (held + samples, bytes_ + pixels)
-            most = self._most.get(stage, (0, 0))
-            self._most[stage] = (max(most[0], now[0]), max(most[1], now[1]))
+            limit = self._most.get(stage, (0, 0))
+            self._most[stage] = (max(limit[0], now[0]), max(limit[1], now[1]))
 
     def leave(self, stage: str, pixels: int, *, samples: int = 1) -> None:
         """Remove samples from a stage, with `pixels` bytes of images and masks of theirs."""
@@ -53,7 +53,7 @@ class Memory:
             held, bytes_ = self._now[stage]
             self._now[stage] = (held - samples, bytes_ - pixels)
 
-    def most(self, stage: str) -> tuple[int, int]:
+    def maximum(self, stage: str) -> tuple[int, int]:
         """Return the most samples that were in a stage at once, and the most bytes."""
         return self._most.get(stage, (0, 0))
 
@@ -62,9 +62,9 @@ class Memory:
         self._gpu = max(self._gpu, gpu_peak())
         begin_gpu_peak()
 
-    def of_process(self) -> dict[str, Peak]:
+    def of_process(self) -> dict[str, PeakMemory]:
         """Return the peaks of this process, by `pid@host`."""
-        peak = Peak(memory_peak(), max(self._gpu, gpu_peak()))
+        peak = PeakMemory(memory_peak(), max(self._gpu, gpu_peak()))
         return {f"{os.getpid()}@{platform.node()}": peak}
 
 
@@ -72,16 +72,16 @@ def memory_peak() -> int:
     """The most bytes of memory that this process has held since its program began; 0: unknown."""
     try:
         # Not `ru_maxrss`, which a program takes over from the one that began it.
-        said = Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2]
-        return int(said.split(maxsplit=1)[0]) * 1024
+        text = Path("/proc/self/status").read_bytes().partition(b"VmHWM:")[2]
+        return int(text.split(maxsplit=1)[0]) * 1024
     except (OSError, IndexError, ValueError):  # another system, or a model without the right
         pass
     try:
         import resource
     except ImportError:  # Windows
         return 0
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most if sys.platform == "darwin" else most * 1024
+    limit = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return limit if sys.platform == "darwin" else limit * 1024
 
 
 def gpu_peak() -> int:

@@ -20,7 +20,7 @@ class Progress(Protocol):
         """End a task once it is scored."""
 
 
-class Silent:
+class NullProgress:
     """Progress that nobody watches."""
 
     def start(self, name: str, total: int, done: int) -> None:  # noqa: D102
@@ -72,7 +72,7 @@ class Options:
     """The data root, recorded so that a board can find the images again."""
 
     @property
-    def here(self) -> bool:
+    def in_process(self) -> bool:
         """Return True if this process itself is the worker."""
         alone = self.workers == 1 and not self.isolate
         return alone and self.timeout is None and self.ray is None

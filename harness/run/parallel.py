@@ -17,7 +17,7 @@ from harness import plugins
 from harness.errors import HarnessError, StoreError
 from harness.interchange import prediction_from_json
 from harness.record import Run
-from harness.run.plan import Selection, units
+from harness.run.batching import Selection, units
 from harness.run.processes import quiet_main
 from harness.run.scoring import Tally, score_unit, tally
 from harness.scores import UnitScore
@@ -93,7 +93,7 @@ def _serve(
     with suppress(BrokenPipeError):
         try:
             chunk: list[tuple[UnitScore, Tally]] = []
-            for item in _scored(source, folder, selection, index, count):
+            for item in _score_units(source, folder, selection, index, count):
                 chunk.append(item)
                 if len(chunk) == CHUNK:
                     pipe.send(chunk)
@@ -104,15 +104,15 @@ def _serve(
             pipe.send(error)
 
 
-def _scored(
+def _score_units(
     source: TaskSource, folder: Path, selection: Selection, index: int, count: int
 ) -> Iterator[tuple[UnitScore, Tally]]:
     task, journal = source.build(), Journal(folder)
 
-    def predicted(query: str) -> Prediction:
+    def prediction_of(query: str) -> Prediction:
         return prediction_from_json(journal.record(query)["prediction"])
 
     for number, unit in enumerate(units(selection.samples(task))):
         if number % count == index:
-            predictions = [predicted(sample.query.id) for sample in unit]
+            predictions = [prediction_of(sample.query.id) for sample in unit]
             yield score_unit(task, unit, predictions), tally(task, unit, predictions)

@@ -2,11 +2,12 @@
 
     batch ─▶ ask (language) ─▶ begin (segmentation) ─▶ finish (propagation) ─▶ journal
 
-A model that is `Staged` is asked for the next batch while the masks of the previous one are made,
-and the masks of one sample are carried through its video while the next sample is segmented. Each
-stage works on one thing at a time, but for a language stage that takes several batches at once, as
-a server does. At most `ahead` batches are on their way, and few samples are segmented and not
-finished: as many as `Room` has room for, so that memory is bounded.
+A model that is `StagedModel` is asked for the next batch while the masks of the previous one are
+made, and the masks of one sample are carried through its video while the next sample is segmented.
+Each stage works on one thing at a time, but for a language stage that takes several batches at
+once, as a server does. At most `ahead` batches are on their way, and few samples are segmented and
+not
+finished: as many as `MemoryBudget` has room for, so that memory is bounded.
 
 Each sample is journalled when it is finished. Where a model answers by the sample, it is handed on
 as soon as it is answered, and no more are asked for while `ANSWERED` wait for their masks: what a
@@ -28,26 +29,26 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from harness.errors import ModelError
-from harness.model import Answered, Model, Staged
-from harness.plugins import blamed
-from harness.run.memory import Memory, gpu_peak
-from harness.run.plan import Batch
+from harness.model import Answered, Model, StagedModel
+from harness.plugins import plugin_errors
+from harness.run.batching import Batch
+from harness.run.inflight import set_error, set_result
+from harness.run.memory import StageMemory, gpu_peak
+from harness.run.memory_budget import ANSWERED, MemoryBudget, bytes_needed
 from harness.run.predict import (
-    Appends,
     Outcome,
+    RecordSink,
     begin,
     by_sample,
-    checked,
-    contained,
+    call_guarded,
+    check_predictions,
     predict,
-    readable,
     records,
     responded,
+    split_readable,
 )
 from harness.run.prefetch import decode, parts, shown_pixels
-from harness.run.room import ANSWERED, Room, needed
-from harness.run.stages import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
-from harness.run.underway import fail, settle
+from harness.run.stage_timing import LANGUAGE, PROPAGATION, SEGMENTATION, WHOLE, Stage
 from harness.types import FailureKind, Prediction, Query
 from harness.video.decoder import MAX_OPEN
 
@@ -68,7 +69,7 @@ def decoders() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Met:
+class _DecodingBatch:
     """A batch that is being decoded and will be submitted."""
 
     batch: Batch
@@ -76,7 +77,7 @@ class _Met:
 
 
 @dataclass(slots=True, eq=False)
-class UnderWay:
+class InflightBatch:
     """A batch in work, with the cost of its stages and the future of its outcome."""
 
     batch: Batch
@@ -84,7 +85,7 @@ class UnderWay:
     began: float = field(default_factory=perf_counter)
     stages: dict[str, Stage] = field(default_factory=dict)
     whole: Outcome = field(init=False)
-    left: int = 1
+    remaining: int = 1
     """Number of samples that are not journalled, plus 1 while the batch is being asked for."""
 
     def __post_init__(self) -> None:
@@ -96,7 +97,7 @@ class Predictor:
     """A model, its journal, and the threads that its stages work in.
 
     Args:
-        model: The model; if it is not `Staged`, a batch is done when `submit` returns.
+        model: The model; if it is not `StagedModel`, a batch is done when `submit` returns.
         journal: Receives the records.
         inline: Ask for one batch at a time in the thread that submits it, which an interrupt can
             reach; else in a thread of its own.
@@ -104,9 +105,9 @@ class Predictor:
     """
 
     model: Model
-    journal: Appends
+    journal: RecordSink
     inline: bool = True
-    told: Callable[[Outcome], None] = lambda _: None
+    on_outcome: Callable[[Outcome], None] = lambda _: None
     prepared: bool = False
     _lock: Any = field(default_factory=threading.Lock)
     """Held while the journal is written, and while it is closed."""
@@ -115,23 +116,23 @@ class Predictor:
     closed: bool = False
     """True: nothing is journalled any more."""
     _halted: bool = False
-    _met: list[_Met] = field(default_factory=list)
+    _met: list[_DecodingBatch] = field(default_factory=list)
     """Batches that are prefetched, and not submitted yet."""
     _asked_now: Batch | None = None
     """The batch that the network is answering; None if there is none."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
-    _under_way: list[UnderWay] = field(default_factory=list)
+    _under_way: list[InflightBatch] = field(default_factory=list)
     _ends: "set[Future[None]]" = field(default_factory=set)
     """A future for each sample that was answered and is not journalled."""
     _fewer: Any = field(init=False)
-    _room: Room = field(default_factory=Room)
-    _memory: Memory = field(default_factory=Memory)
+    _room: MemoryBudget = field(default_factory=MemoryBudget)
+    _memory: StageMemory = field(default_factory=StageMemory)
 
     def __post_init__(self) -> None:
         self._fewer = threading.Condition(self._lock)
 
     @property
-    def ahead(self) -> int:
+    def max_batches(self) -> int:
         """The number of batches that may be in work at once."""
         return batches_ahead(self.model)
 
@@ -139,10 +140,10 @@ class Predictor:
         """Begin to decode in the background the frames that the model looks at first."""
         threads = decoders()
         self._met.append(
-            _Met(
+            _DecodingBatch(
                 batch,
                 [
-                    self._in("decode", decode, part, lambda: self.ending, threads=threads)
+                    self._run_stage("decode", decode, part, lambda: self.ending, threads=threads)
                     for part in parts(self.model, batch)
                 ],
             )
@@ -155,7 +156,7 @@ class Predictor:
             ModelError: the model's `prepare` fails: no sample is to blame for it.
         """
         if not self.prepared:
-            with blamed(f"model {self.model.name}", ModelError):
+            with plugin_errors(f"model {self.model.name}", ModelError):
                 self.model.prepare()
             self.prepared = True
 
@@ -164,35 +165,35 @@ class Predictor:
 
         An error that ends the run is raised here or by the future's result.
         """
-        under_way = self.begin(batch)
-        for waits in self.asked(under_way):
+        inflight = self.begin(batch)
+        for waits in self.predict_in_steps(inflight):
             if waits:
                 self._wait_for_room()
-        return under_way.done
+        return inflight.done
 
-    def begin(self, batch: Batch) -> UnderWay:
+    def begin(self, batch: Batch) -> InflightBatch:
         """Begin a batch in the journal; the model is not asked yet."""
         self.prepare()
         if self.ending:
             raise CancelledError
         self._append([begin(batch)])
-        under_way = UnderWay(batch)
+        inflight = InflightBatch(batch)
         with self._lock:
-            self._under_way.append(under_way)
-        under_way.done.add_done_callback(lambda _: self._over(under_way))
-        return under_way
+            self._under_way.append(inflight)
+        inflight.done.add_done_callback(lambda _: self._close_batch(inflight))
+        return inflight
 
-    def asked(self, under_way: UnderWay) -> Generator[bool, None, None]:
+    def predict_in_steps(self, inflight: InflightBatch) -> Generator[bool, None, None]:
         """Ask for a batch in steps, between which the caller may do other things.
 
         A step yields True if no more is asked for before an answered sample is finished, or `done`
         has the error that ended the run. Where threads ask, there are no steps.
         """
-        batch, model = under_way.batch, self.model
-        met = next((one for one in self._met if one.batch is batch), _Met(batch))
+        batch, model = inflight.batch, self.model
+        met = next((one for one in self._met if one.batch is batch), _DecodingBatch(batch))
         self._met = [one for one in self._met if one is not met]
-        if not isinstance(model, Staged):
-            settle(under_way.done, self._whole(under_way))
+        if not isinstance(model, StagedModel):
+            set_result(inflight.done, self._predict_whole(inflight))
             return
         inline = self.inline and model.turns == 1
         if inline:  # it is asked at once, and the next one after it
@@ -204,9 +205,9 @@ class Predictor:
         shown = shown_pixels(model, batch.queries)
         self._memory.enter(LANGUAGE, shown, samples=len(batch.queries))
         if inline:
-            yield from self._asking(model, under_way, shown)
+            yield from self._iter_answers(model, inflight, shown)
         else:
-            self._in(LANGUAGE, self._ask, model, under_way, shown, threads=model.turns)
+            self._run_stage(LANGUAGE, self._ask, model, inflight, shown, threads=model.turns)
 
     def finish(self) -> None:
         """End early: finish and journal the samples that were answered, and drop all others.
@@ -233,19 +234,21 @@ class Predictor:
         for threads in list(self._threads.values()):
             threads.shutdown(wait=False, cancel_futures=True)
         self._room.close()  # whoever waits for it finds that all is over
-        if sum(fail(one.done, CancelledError()) for one in dropped) > 0:
+        if sum(set_error(one.done, CancelledError()) for one in dropped) > 0:
             self._halt()
 
-    def _over(self, under_way: UnderWay) -> None:
+    def _close_batch(self, inflight: InflightBatch) -> None:
         with self._lock:
-            self._under_way.remove(under_way)
+            self._under_way.remove(inflight)
 
     def _halt(self) -> None:
-        if not self._halted and isinstance(self.model, Staged):
+        if not self._halted and isinstance(self.model, StagedModel):
             self._halted = True
             self.model.halt()
 
-    def _in(self, stage: str, call: Callable[..., T], *given: Any, threads: int = 1) -> "Future[T]":
+    def _run_stage(
+        self, stage: str, call: Callable[..., T], *given: Any, threads: int = 1
+    ) -> "Future[T]":
         if stage not in self._threads:
             made = ThreadPoolExecutor(threads, thread_name_prefix=stage)
             self._threads.setdefault(stage, made)  # of two threads that come here one is first
@@ -257,86 +260,88 @@ class Predictor:
                 raise CancelledError
             self.journal.append(lines)
 
-    def _whole(self, under_way: UnderWay) -> Outcome:
+    def _predict_whole(self, inflight: InflightBatch) -> Outcome:
         """Predict a batch with a model that has no stages."""
-        whole, lost = readable(under_way.batch)
+        whole, lost = split_readable(inflight.batch)
         stage, shown = Stage(), shown_pixels(self.model, whole)
         self._memory.enter(WHOLE, shown, samples=len(whole))
         self._memory.begin_alone()
         predictions = [*(predict(self.model, whole, stage) if whole else []), *lost]
         stage.gpu_peak = gpu_peak()
         self._memory.leave(WHOLE, shown, samples=len(whole))
-        under_way.stages = {WHOLE: stage.end(under_way.began)}
-        self._append(records(under_way.batch, predictions))
-        under_way.whole.failed = sum(
-            one.failure is not None and one.query_id not in under_way.batch.kept
+        inflight.stages = {WHOLE: stage.end(inflight.began)}
+        self._append(records(inflight.batch, predictions))
+        inflight.whole.failed = sum(
+            one.failure is not None and one.query_id not in inflight.batch.kept
             for one in predictions
         )
-        return self._came(under_way)
+        return self._outcome_of(inflight)
 
-    def _came(self, under_way: UnderWay) -> Outcome:
+    def _outcome_of(self, inflight: InflightBatch) -> Outcome:
         """Complete and return the outcome of a batch whose samples are all journalled."""
-        whole = under_way.whole
-        for name, stage in under_way.stages.items():
-            stage.held(self._memory.most(name), self._memory.of_process())
-        whole.seconds = perf_counter() - under_way.began
-        whole.crashed = sum(one.crashed for one in under_way.stages.values())
-        whole.halvings = sum(one.halvings for one in under_way.stages.values())
-        whole.stages = under_way.stages
+        whole = inflight.whole
+        for name, stage in inflight.stages.items():
+            stage.record_peak(self._memory.maximum(name), self._memory.of_process())
+        whole.seconds = perf_counter() - inflight.began
+        whole.crashed = sum(one.crashed for one in inflight.stages.values())
+        whole.halvings = sum(one.halvings for one in inflight.stages.values())
+        whole.stages = inflight.stages
         return whole
 
-    def _expect_decoded(self, met: _Met) -> None:
-        """Call `_expect` once a batch is decoded: sooner, frames would be decoded twice."""
+    def _expect_decoded(self, met: _DecodingBatch) -> None:
+        """Call `_prefetch_next` once a batch is decoded: sooner, frames would be decoded twice."""
         for part in met.parts:
             if not part.done():  # no thread waits for it: it may be cancelled
                 part.add_done_callback(lambda _: self._expect_decoded(met))
                 return
         if not self.ending:
             with suppress(RuntimeError):  # it is ending now
-                self._in("expect", self._expect, met.batch)
+                self._run_stage("expect", self._prefetch_next, met.batch)
 
-    def _expect(self, batch: Batch) -> None:
+    def _prefetch_next(self, batch: Batch) -> None:
         """Let the model prepare its inputs for the next batch."""
-        if self.ending or self._asked_now is batch or not isinstance(self.model, Staged):
+        if self.ending or self._asked_now is batch or not isinstance(self.model, StagedModel):
             return
         with suppress(Exception):  # what is wrong shows when the model is asked
-            self.model.expect(batch.queries)
+            self.model.prepare_next(batch.queries)
 
-    def _ask(self, model: Staged[Any], under_way: UnderWay, shown: int) -> None:
+    def _ask(self, model: StagedModel[Any], inflight: InflightBatch, shown: int) -> None:
         """Ask for a batch in a thread of the language stage."""
-        for waits in self._asking(model, under_way, shown):
+        for waits in self._iter_answers(model, inflight, shown):
             if waits:
                 self._wait_for_room()
 
-    def _asking(self, model: Staged[Any], under_way: UnderWay, shown: int) -> Iterator[bool]:
+    def _iter_answers(
+        self, model: StagedModel[Any], inflight: InflightBatch, shown: int
+    ) -> Iterator[bool]:
         """Ask for a batch, and hand each sample on as it is answered, unless the run ends."""
-        batch, self._asked_now = under_way.batch, under_way.batch
-        under_way.began = perf_counter()
-        under_way.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
-        under_way.left += len(batch.queries)
-        stage, before = under_way.stages[LANGUAGE], self._waited(model)
+        batch, self._asked_now = inflight.batch, inflight.batch
+        inflight.began = perf_counter()
+        inflight.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
+        inflight.remaining += len(batch.queries)
+        stage, before = inflight.stages[LANGUAGE], self._wait_seconds(model)
         try:
-            whole, lost = readable(batch)
-            said = responded(model, whole, stage, lambda some: self._responses(model, some))
-            with closing(said):
+            whole, lost = split_readable(batch)
+            results = responded(model, whole, stage, lambda some: self._responses(model, some))
+            with closing(results):
                 while True:
                     if by_sample(model) and len(self._ends) >= ANSWERED and not self.ending:
                         yield True
                         continue
                     start = perf_counter()
-                    one = next(said, None)
+                    one = next(results, None)
                     stage.end(start)
                     if one is None:
                         break
-                    self._hand_on(model, under_way, *one)
+                    self._hand_on(model, inflight, *one)
                     yield False
-            after = self._waited(model)
-            stage.waited = None if before is None or after is None else after - before
+            after = self._wait_seconds(model)
+            stage.wait_seconds = None if before is None or after is None else after - before
             for prediction in lost:
-                self._journalled(under_way, prediction)
-            self._leave(under_way)
+                self._journal(inflight, prediction)
+            self._leave(inflight)
         except BaseException as error:
-            fail(under_way.done, error if isinstance(error, Exception) else CancelledError())
+            set_error(inflight.done, error if isinstance(error, Exception) else CancelledError())
             raise
         finally:
             self._asked_now = None
@@ -349,14 +354,14 @@ class Predictor:
             if self.ending:
                 raise CancelledError
 
-    def _waited(self, model: Staged[Any]) -> float | None:
+    def _wait_seconds(self, model: StagedModel[Any]) -> float | None:
         """Seconds that the network has waited for images; None if it takes several batches at once.
 
         Seconds of several batches at once could not be attributed to one of them.
         """
-        return model.waited if model.turns == 1 else None
+        return model.wait_seconds if model.turns == 1 else None
 
-    def _responses(self, model: Staged[Any], queries: Sequence[Query]) -> Sequence[Answered]:
+    def _responses(self, model: StagedModel[Any], queries: Sequence[Query]) -> Sequence[Answered]:
         if self.ending:
             raise CancelledError
         responses = model.ask(queries) if queries else ()
@@ -365,7 +370,7 @@ class Predictor:
         return responses
 
     def _hand_on(
-        self, model: Staged[Any], under_way: UnderWay, query: Query, response: Answered
+        self, model: StagedModel[Any], inflight: InflightBatch, query: Query, response: Answered
     ) -> None:
         end: Future[None] = Future()
         with self._lock:
@@ -373,64 +378,73 @@ class Predictor:
                 raise CancelledError
             self._ends.add(end)
         self._memory.enter(SEGMENTATION, 0)  # it waits, and holds no pixels
-        self._in(SEGMENTATION, self._segment, model, under_way, query, response, end)
+        self._run_stage(SEGMENTATION, self._segment, model, inflight, query, response, end)
 
     def _segment(
         self,
-        model: Staged[Any],
-        under_way: UnderWay,
+        model: StagedModel[Any],
+        inflight: InflightBatch,
         query: Query,
         response: Answered,
         end: "Future[None]",
     ) -> None:
         """Segment a sample once there is room for it; its last stage makes room for another."""
-        need = needed(model, query, response)
+        need = bytes_needed(model, query, response)
         self._room.enter(need)
         self._memory.enter(SEGMENTATION, need, samples=0)
         try:
-            begun = self._begin(model, under_way, query, response)
+            started = self._begin(model, inflight, query, response)
             self._memory.enter(PROPAGATION, need)
-            self._in(PROPAGATION, self._finish, under_way, query, response, need, begun, end)
+            self._run_stage(
+                PROPAGATION, self._finish, inflight, query, response, need, started, end
+            )
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
             self._room.leave(need)
-            self._gone(under_way, end, error)
+            self._finish_sample(inflight, end, error)
         finally:
             self._memory.leave(SEGMENTATION, need)
 
     def _begin(
-        self, model: Staged[Any], under_way: UnderWay, query: Query, response: Answered
+        self, model: StagedModel[Any], inflight: InflightBatch, query: Query, response: Answered
     ) -> Prediction | Callable[[], Prediction]:
         """Return the call that finishes a sample, or the Prediction of a sample that failed."""
         if self.closed:
             raise CancelledError
         if isinstance(response, Prediction):
             return response
-        start, stage = perf_counter(), under_way.stages[SEGMENTATION]
-        (begun,) = contained(self.model, [query], stage, lambda _: [model.begin(query, response)])
+        start, stage = perf_counter(), inflight.stages[SEGMENTATION]
+        (started,) = call_guarded(
+            self.model, [query], stage, lambda _: [model.begin(query, response)]
+        )
         stage.end(start)
-        return replace(begun, calls=response.calls) if isinstance(begun, Prediction) else begun
+        return (
+            replace(started, calls=response.calls) if isinstance(started, Prediction) else started
+        )
 
     def _finish(
         self,
-        under_way: UnderWay,
+        inflight: InflightBatch,
         query: Query,
         response: Answered,
         need: int,
-        begun: Prediction | Callable[[], Prediction],
+        started: Prediction | Callable[[], Prediction],
         end: "Future[None]",
     ) -> None:
-        start, stage = perf_counter(), under_way.stages[PROPAGATION]
+        start, stage = perf_counter(), inflight.stages[PROPAGATION]
         crashed = stage.crashed
         try:
             try:
-                if isinstance(begun, Prediction):
-                    prediction = begun
+                if isinstance(started, Prediction):
+                    prediction = started
                     crashed -= prediction.failure is not None and (
                         prediction.failure.kind is FailureKind.MODEL
                     )
                 else:
-                    (prediction,) = contained(
-                        self.model, [query], stage, lambda chosen: checked(chosen, [begun()])
+                    (prediction,) = call_guarded(
+                        self.model,
+                        [query],
+                        stage,
+                        lambda chosen: check_predictions(chosen, [started()]),
                     )
                     if prediction.failure is not None:  # what raised has none of its own
                         prediction = replace(prediction, calls=response.calls)
@@ -438,22 +452,24 @@ class Predictor:
                 self._memory.leave(PROPAGATION, need)
                 self._room.leave(need)
             stage.end(start)
-            self._journalled(under_way, prediction, crashed=stage.crashed - crashed)
-            self._gone(under_way, end)
+            self._journal(inflight, prediction, crashed=stage.crashed - crashed)
+            self._finish_sample(inflight, end)
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            self._gone(under_way, end, error)
+            self._finish_sample(inflight, end, error)
 
-    def _journalled(self, under_way: UnderWay, prediction: Prediction, *, crashed: int = 0) -> None:
-        if prediction.query_id in under_way.batch.kept:
-            self._leave(under_way)
+    def _journal(
+        self, inflight: InflightBatch, prediction: Prediction, *, crashed: int = 0
+    ) -> None:
+        if prediction.query_id in inflight.batch.kept:
+            self._leave(inflight)
             return
-        self._append(records(under_way.batch, [prediction]))
+        self._append(records(inflight.batch, [prediction]))
         failed = int(prediction.failure is not None)
         with self._lock:
-            under_way.whole.failed += failed
-        self.told(
+            inflight.whole.failed += failed
+        self.on_outcome(
             Outcome(
-                under_way.batch.index,
+                inflight.batch.index,
                 (prediction.query_id,),
                 0.0,
                 failed=failed,
@@ -461,28 +477,28 @@ class Predictor:
                 whole=False,
             )
         )
-        self._leave(under_way)
+        self._leave(inflight)
 
-    def _leave(self, under_way: UnderWay) -> None:
+    def _leave(self, inflight: InflightBatch) -> None:
         """Lower `left` by 1, and settle the batch's outcome when it is 0."""
         with self._lock:
-            under_way.left -= 1
-            last = under_way.left == 0
+            inflight.remaining -= 1
+            last = inflight.remaining == 0
         if last:
-            settle(under_way.done, self._came(under_way))
+            set_result(inflight.done, self._outcome_of(inflight))
 
-    def _gone(
-        self, under_way: UnderWay, end: "Future[None]", error: BaseException | None = None
+    def _finish_sample(
+        self, inflight: InflightBatch, end: "Future[None]", error: BaseException | None = None
     ) -> None:
         """Record that an answered sample is finished, or never will be because of `error`."""
         if error is not None:
-            fail(under_way.done, error)
+            set_error(inflight.done, error)
         with self._lock:
             self._ends.discard(end)
             self._fewer.notify_all()
-        settle(end, None)
+        set_result(end, None)
 
 
 def batches_ahead(model: Model) -> int:
     """Return the number of a model's batches that may be in work: asked for, or awaiting masks."""
-    return model.turns + 1 if isinstance(model, Staged) else 1
+    return model.turns + 1 if isinstance(model, StagedModel) else 1

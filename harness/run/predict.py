@@ -16,13 +16,13 @@ from harness.errors import (
     UsageError,
 )
 from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
-from harness.model import Model, Staged
-from harness.plugins import missing, told
-from harness.run.plan import Batch, lost_image
-from harness.run.stages import Stage
+from harness.model import Model, StagedModel
+from harness.plugins import describe_error, missing_dependency
+from harness.run.batching import Batch, lost_image
+from harness.run.stage_timing import Stage
 from harness.store.journal import line
-from harness.store.texts import shared
-from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed
+from harness.store.texts import with_references
+from harness.types import Answer, AnswerForm, FailureKind, Prediction, Query, failed_prediction
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
 """The fields of an answer that hold each form."""
 
 
-class Appends(Protocol):
+class RecordSink(Protocol):
     """A receiver of records: a journal's file, or a buffer for the process that writes one."""
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None: ...  # noqa: D102
@@ -76,7 +76,7 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
     """Return the journal's records of predictions of a batch, but for those that it has already."""
     queries = {query.id: query for query in batch.queries}
     return [
-        shared(
+        with_references(
             {"sample": one.query_id, "batch": batch.index, "prediction": prediction_to_json(one)},
             question=queries[one.query_id].text,
             options=queries[one.query_id].options,
@@ -86,12 +86,12 @@ def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, A
     ]
 
 
-def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
+def split_readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
     """Return the queries whose images can be read, and failures for the others."""
     faults = {query.id: lost_image(query) for query in batch.queries}
     whole = [query for query in batch.queries if faults[query.id] is None]
     lost = [
-        failed(query, FailureKind.INFRASTRUCTURE, fault)
+        failed_prediction(query, FailureKind.INFRASTRUCTURE, fault)
         for query in batch.queries
         if (fault := faults[query.id]) is not None
     ]
@@ -100,11 +100,11 @@ def readable(batch: Batch) -> tuple[list[Query], list[Prediction]]:
 
 def by_sample(model: Model) -> bool:
     """Return True if a model returns each query's response by itself, as soon as it has it."""
-    return isinstance(model, Staged) and model.by_sample
+    return isinstance(model, StagedModel) and model.by_sample
 
 
 def responded(
-    model: Staged[Any],
+    model: StagedModel[Any],
     queries: Sequence[Query],
     stage: Stage,
     ask: Callable[[Sequence[Query]], Any],
@@ -112,28 +112,30 @@ def responded(
     """Yield each query with its response as it comes, or with the Prediction of its failure.
 
     If a model that answers by the sample raises, `ask` is called with the queries that are left, to
-    find the query that causes it; see `contained`.
+    find the query that causes it; see `call_guarded`.
     """
     left = dict(enumerate(queries))
     if left and by_sample(model):
         try:
-            for place, response in model.asking(queries):
+            for place, response in model.ask_as_completed(queries):
                 yield left.pop(place), response
         except (UsageError, MissingDependency, CancelledError):
             raise
-        except (Exception, SystemExit):  # noqa: BLE001 - `contained` meets it again
+        except (Exception, SystemExit):  # noqa: BLE001 - `call_guarded` meets it again
             pass
     if left:
         rest = list(left.values())
-        yield from zip(rest, contained(model, rest, stage, ask), strict=True)
+        yield from zip(rest, call_guarded(model, rest, stage, ask), strict=True)
 
 
 def predict(model: Model, queries: Sequence[Query], stage: Stage) -> list[Prediction]:
-    """Return one valid prediction a query, whatever the model does; see `contained`."""
-    return contained(model, queries, stage, lambda chosen: checked(chosen, model.predict(chosen)))
+    """Return one valid prediction a query, whatever the model does; see `call_guarded`."""
+    return call_guarded(
+        model, queries, stage, lambda chosen: check_predictions(chosen, model.predict(chosen))
+    )
 
 
-def contained(
+def call_guarded(
     model: Model,
     queries: Sequence[Query],
     stage: Stage,
@@ -152,32 +154,32 @@ def contained(
     except (UsageError, MissingDependency, CancelledError):
         raise
     except ModuleNotFoundError as error:
-        raise missing(f"model {model.name}", error) from error
+        raise missing_dependency(f"model {model.name}", error) from error
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to models
         if len(queries) == 1:
-            return [_contained(queries[0], error, stage)]
+            return [_as_failure(queries[0], error, stage)]
         too_large = _too_large(error)
         alone = isinstance(error, Unavailable)
     stage.halvings += too_large
     if too_large or not (alone or len(queries) > model.batch_size):
-        parts = _halves(queries)
+        parts = _split_halves(queries)
     else:
         parts = _pieces(queries, model.batch_size)
-    return [one for part in parts for one in contained(model, part, stage, call)]
+    return [one for part in parts for one in call_guarded(model, part, stage, call)]
 
 
-def _halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
+def _split_halves(queries: Sequence[Query]) -> list[Sequence[Query]]:
     half = len(queries) // 2
     return [queries[:half], queries[half:]]
 
 
-def _pieces(queries: Sequence[Query], most: int) -> list[Sequence[Query]]:
-    """Split queries into parts of at most `most`, or into single ones if they are no more.
+def _pieces(queries: Sequence[Query], limit: int) -> list[Sequence[Query]]:
+    """Split queries into parts of at most `limit`, or into single ones if they are no more.
 
     This is for queries that a server left unanswered: no query is at fault, and halves would be
     asked for in vain as well.
     """
-    size = max(1, most) if len(queries) > most else 1
+    size = max(1, limit) if len(queries) > limit else 1
     return [queries[start : start + size] for start in range(0, len(queries), size)]
 
 
@@ -187,29 +189,31 @@ def _too_large(error: BaseException) -> bool:
     return known or type(error).__name__ == "OutOfMemoryError"
 
 
-def _contained(query: Query, error: BaseException, stage: Stage) -> Prediction:
+def _as_failure(query: Query, error: BaseException, stage: Stage) -> Prediction:
     """Return the failure of the one sample that raised an exception."""
     if _too_large(error):
-        return failed(query, FailureKind.INFRASTRUCTURE, f"does not fit: {error}")
+        return failed_prediction(query, FailureKind.INFRASTRUCTURE, f"does not fit: {error}")
     if isinstance(error, (DataError, Unavailable)) and not isinstance(error, MaskError):
-        return failed(query, FailureKind.INFRASTRUCTURE, str(error))
+        return failed_prediction(query, FailureKind.INFRASTRUCTURE, str(error))
     stage.crashed += 1
-    return failed(query, FailureKind.MODEL, told(error))
+    return failed_prediction(query, FailureKind.MODEL, describe_error(error))
 
 
-def checked(queries: Sequence[Query], predictions: Sequence[Prediction]) -> list[Prediction]:
+def check_predictions(
+    queries: Sequence[Query], predictions: Sequence[Prediction]
+) -> list[Prediction]:
     """Return the predictions; those with answers that do not fit their queries become failures."""
     if len(predictions) != len(queries):
         raise ValueError(f"{len(predictions)} predictions for {len(queries)} queries")
-    return [_checked(*pair) for pair in zip(queries, predictions, strict=True)]
+    return [_check_prediction(*pair) for pair in zip(queries, predictions, strict=True)]
 
 
-def _checked(query: Query, prediction: Prediction) -> Prediction:
+def _check_prediction(query: Query, prediction: Prediction) -> Prediction:
     if prediction.query_id != query.id:
         raise ValueError(f"a prediction for {prediction.query_id} in the place of {query.id}")
     fault = prediction.answer and fault_of(query, prediction.answer)
     if fault:
-        without = failed(
+        without = failed_prediction(
             query, FailureKind.MODEL, fault, responses=prediction.responses, usage=prediction.usage
         )
         return replace(without, calls=prediction.calls, parsed=prediction.parsed)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from harness.errors import HarnessError
 from harness.media import CACHE, Media
 from harness.model import Model
-from harness.run.plan import Batch
+from harness.run.batching import Batch
 from harness.types import AnswerForm, Query
 
 PREFETCH_BYTES = CACHE.max_bytes // 4
@@ -30,7 +30,7 @@ byte a pixel, as if it were not encoded.
 """
 
 
-class Part(NamedTuple):
+class MediaFrames(NamedTuple):
     """Frames of one medium to decode, in this order."""
 
     media: Media
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     """True: some of the frames are of use without the others."""
 
 
-def looks(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
+def first_frames(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
     """Return the media of a query, each with the frames that the model looks at first.
 
     If `looks_at` raises, none are returned, and frames that do not exist are left out: the error
@@ -54,16 +54,16 @@ def looks(model: Model, query: Query) -> list[tuple[Media, Sequence[int]]]:
         return []
 
 
-def parts(model: Model, batch: Batch) -> Iterator[Part]:
+def parts(model: Model, batch: Batch) -> Iterator[MediaFrames]:
     """Yield the parts to decode ahead: frames that the model looks at first, then those of tracks.
 
     They have no more than `PREFETCH_BYTES` of pixels. A medium that is needed whole is decoded
     whole or not at all: a model that goes through a long video would meet its end, decoded in vain.
     """
-    return _fitting(_wanted(model, batch.queries), PREFETCH_BYTES)
+    return _fitting(_needed_frames(model, batch.queries), PREFETCH_BYTES)
 
 
-def decode(part: Part, over: Callable[[], bool]) -> None:
+def decode(part: MediaFrames, over: Callable[[], bool]) -> None:
     """Decode frames into the cache, until `over` says that nobody will look at them."""
     try:
         for frame in part.frames:
@@ -77,7 +77,9 @@ def decode(part: Part, over: Callable[[], bool]) -> None:
 def shown_pixels(model: Model, queries: Sequence[Query]) -> int:
     """Bytes of the decoded frames of queries that a model looks at first."""
     return sum(
-        _image(media) * len(frames) for query in queries for media, frames in looks(model, query)
+        _image(media) * len(frames)
+        for query in queries
+        for media, frames in first_frames(model, query)
     )
 
 
@@ -101,23 +103,23 @@ def _image(media: Media) -> int:
     return media.size[0] * media.size[1] * 3
 
 
-def _wanted(model: Model, queries: Sequence[Query]) -> Iterator[Part]:
-    rest: list[Part] = []
+def _needed_frames(model: Model, queries: Sequence[Query]) -> Iterator[MediaFrames]:
+    rest: list[MediaFrames] = []
     for query in queries:
-        for place, (media, frames) in enumerate(looks(model, query)):
-            yield Part(media, frames, len(frames) < len(media))
+        for place, (media, frames) in enumerate(first_frames(model, query)):
+            yield MediaFrames(media, frames, len(frames) < len(media))
             if place == 0 and EVERY_FRAME.intersection(query.forms):
                 seen = set(frames)
                 others = [one for one in range(len(media)) if one not in seen]
-                rest.append(Part(media, others, divisible=False))
+                rest.append(MediaFrames(media, others, divisible=False))
     yield from rest
 
 
-def _fitting(wanted: Iterable[Part], most: int) -> Iterator[Part]:
-    """Yield the parts that fit into `most` bytes of pixels, the first parts first."""
+def _fitting(wanted: Iterable[MediaFrames], limit: int) -> Iterator[MediaFrames]:
+    """Yield the parts that fit into `limit` bytes of pixels, the first parts first."""
     for part in wanted:
-        room = most // _image(part.media)
+        room = limit // _image(part.media)
         frames = part.frames[:room] if part.divisible or len(part.frames) <= room else ()
         if frames:
-            most -= _image(part.media) * len(frames)
+            limit -= _image(part.media) * len(frames)
             yield part._replace(frames=frames)

@@ -5,10 +5,10 @@ from itertools import islice
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.plugins import blamed
+from harness.plugins import plugin_errors
+from harness.run.batching import samples_of
 from harness.run.options import Progress
-from harness.run.plan import samples_of
-from harness.run.problems import told
+from harness.run.problems import problem_line
 from harness.run.sample_cache import read_once
 from harness.store.atomic import cannot_write
 from harness.store.lease import lease
@@ -31,7 +31,7 @@ def preflight(task: Task, progress: Progress, *, allow_missing: bool) -> Task:
     problems = _problems(task)
     if not problems:
         return task
-    listed = [told(problem.path, problem.message) for problem in problems[:PROBLEMS_SHOWN]]
+    listed = [problem_line(problem.path, problem.message) for problem in problems[:PROBLEMS_SHOWN]]
     if (rest := len(problems) - PROBLEMS_SHOWN) > 0:
         listed.append(f"… and {rest} more")
     text = "\n  ".join(listed)
@@ -53,13 +53,13 @@ def _problems(task: Task) -> list[Problem]:
     if task.check_samples is not None:
         walk = _Walk(samples_of(task))
         try:
-            with blamed(f"the check of {task.name}"):
+            with plugin_errors(f"the check of {task.name}"):
                 faults = list(islice(task.check_samples(walk), 1))
         except DataError as error:
             faults = [Problem(task.name, str(error))]
         if walk.count and not faults:
             return []
-    with blamed(f"the check of {task.name}"):
+    with plugin_errors(f"the check of {task.name}"):
         return list(task.check()) or faults
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from harness.errors import DataError
 from harness.media import Media
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.task import Problem, Task
 
 
-def told(path: str, message: str) -> str:
+def problem_line(path: str, message: str) -> str:
     """Return a problem in one line, which names its path once.
 
-    >>> told("a.png", "is missing"), told("a.json", "file a.json: expected JSON")
+    >>> problem_line("a.png", "is missing"), problem_line("a.json", "file a.json: expected JSON")
     ('a.png: is missing', 'file a.json: expected JSON')
     """
     return message if path in message else f"{path}: {message}"

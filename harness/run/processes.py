@@ -21,11 +21,11 @@ from typing import Any
 from harness import plugins
 from harness.errors import HarnessError, ModelError
 from harness.model import Model
+from harness.run.batching import Batch
 from harness.run.pipeline import Predictor
-from harness.run.plan import Batch
-from harness.run.pool import READY, Member, Pool
 from harness.run.predict import Outcome
-from harness.run.workers import build_model, hello
+from harness.run.worker_pool import READY, Member, Pool
+from harness.run.workers import build_model, worker_info
 from harness.spec import Spec
 from harness.store.journal import Writer
 
@@ -40,7 +40,7 @@ class Process(Member):
     pipe: Connection
     process: Any
 
-    def give(self, batch: Batch) -> None:
+    def send(self, batch: Batch) -> None:
         """Send a batch."""
         with suppress(OSError):  # it is dead: that is found where it is listened to
             self.pipe.send(batch)
@@ -75,7 +75,7 @@ class Process(Member):
             if self.process.is_alive():
                 self.process.kill()
 
-    def ended(self) -> str:
+    def exit_reason(self) -> str:
         """Return the exit code, such as `exit code 1`."""
         return f"exit code {self.process.exitcode}"
 
@@ -108,7 +108,7 @@ class Processes(Pool):
         theirs.close()
         return Process(pipe=ours, process=process)
 
-    def _wait(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+    def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         members = {id(one.pipe): one for one in busy if isinstance(one, Process)}
         heard = wait([one.pipe for one in busy if isinstance(one, Process)], timeout=seconds)
         return [members[id(pipe)] for pipe in heard]
@@ -125,7 +125,7 @@ class Processes(Pool):
             member.hang_up()
         try:
             for member in members:
-                works = member.held and member.ready
+                works = member.batches and member.ready
                 member.wait_until(began + (FINISH if works else LEAVE))
         except BaseException:
             for member in members:
@@ -189,7 +189,9 @@ def serve(
     except (EOFError, ConnectionError):
         return  # the parent has closed the pipe: nothing is left to do
     except Exception as error:  # noqa: BLE001 - the parent says it, and ends the run
-        fault = ModelError("a worker process", expected="to go on", found=plugins.told(error))
+        fault = ModelError(
+            "a worker process", expected="to go on", found=plugins.describe_error(error)
+        )
         with suppress(OSError):
             pipe.send(fault)
 
@@ -206,11 +208,11 @@ def _empty_folder() -> Iterator[str]:
 
 
 def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
-    pipe.send(hello(model))
+    pipe.send(worker_info(model))
     news: SimpleQueue[Outcome | Future[Outcome] | None] = SimpleQueue()
-    predictor = Predictor(model, journal, told=news.put)
+    predictor = Predictor(model, journal, on_outcome=news.put)
     # No stage waits for a parent that is busy, maybe with sending something here.
-    telling = threading.Thread(target=_tell, args=(pipe, news, predictor), daemon=True)
+    telling = threading.Thread(target=_send_outcomes, args=(pipe, news, predictor), daemon=True)
     waiting: list[Batch] = []
     try:
         while True:
@@ -231,7 +233,7 @@ def _serve(pipe: Connection, model: Model, journal: Writer) -> None:
             telling.join(LEAVE)
 
 
-def _tell(
+def _send_outcomes(
     pipe: Connection, news: "SimpleQueue[Outcome | Future[Outcome] | None]", predictor: Predictor
 ) -> None:
     """Send outcomes to the parent; none once the worker ends, whose own error gives the reason."""
@@ -245,7 +247,7 @@ def _came_of(done: "Future[Outcome]") -> Outcome | HarnessError:
     error = done.exception()
     if error is None or isinstance(error, HarnessError):
         return done.result() if error is None else error
-    return ModelError("a worker process", expected="to go on", found=plugins.told(error))
+    return ModelError("a worker process", expected="to go on", found=plugins.describe_error(error))
 
 
 def _die_with(parent: int) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from harness.errors import ResumeMismatch, StoreError
 from harness.record import MANIFEST, RESULTS, SCORES, Run, differences
+from harness.run.batching import Batch
 from harness.run.manifest import repeatable
 from harness.run.options import Progress
-from harness.run.plan import Batch
 from harness.run.preflight import PROBLEMS_SHOWN
 from harness.store.atomic import write_json
-from harness.store.checksums import CHECKSUMS, changed
-from harness.store.journal import Journal, Place
+from harness.store.checksums import CHECKSUMS, changed_files
+from harness.store.journal import Journal, JournalPosition
 from harness.types import FailureKind
 
 NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
@@ -39,7 +39,7 @@ def begin_or_resume(
         write_json(path, manifest)
         return None
     old = Run(folder).manifest
-    manifest = _stored(manifest)
+    manifest = _as_stored(manifest)
     lines = differences(repeatable(old), repeatable(manifest))
     diff = [line for line in lines if not line.startswith(NOT_HELD)]
     if diff or old["config_hash"] != manifest["config_hash"]:
@@ -64,13 +64,17 @@ def begin_or_resume(
     return None
 
 
-def _stored(plain: dict[str, Any]) -> dict[str, Any]:
+def _as_stored(plain: dict[str, Any]) -> dict[str, Any]:
     """Return plain data as it is read again from JSON."""
     return dict(json.loads(json.dumps(plain)))
 
 
-def unfinished(
-    plan: Iterable[Batch], places: Mapping[str, Place], *, retry_failed: bool, by_sample: bool
+def remaining_batches(
+    plan: Iterable[Batch],
+    places: Mapping[str, JournalPosition],
+    *,
+    retry_failed: bool,
+    by_sample: bool,
 ) -> Iterator[Batch]:
     """Yield the plan's batches that have unfinished samples.
 
@@ -94,7 +98,7 @@ def unfinished(
             yield replace(batch, queries=left) if by_sample else batch
 
 
-def is_done(place: Place | None, *, retry_failed: bool) -> bool:
+def is_done(place: JournalPosition | None, *, retry_failed: bool) -> bool:
     """Return True if a sample is finished: one that was lost to the infrastructure never is."""
     if place is None or place.failure == FailureKind.INFRASTRUCTURE:
         return False
@@ -111,15 +115,15 @@ def refuse_other_numbers(
     """
     try:
         stored = Run(folder).results
-        became = changed(folder) if (folder / CHECKSUMS).is_file() else {}
+        outcome = changed_files(folder) if (folder / CHECKSUMS).is_file() else {}
     except StoreError as error:
         progress.note(f"{error}. It is written again")
         return
-    diff = differences(stored, _stored(results))
+    diff = differences(stored, _as_stored(results))
     # Of the files only the journal cannot be written again.
     diff += [
         f"{name}: {how} since it was scored"
-        for name, how in became.items()
+        for name, how in outcome.items()
         if name not in (MANIFEST, RESULTS, SCORES)
     ]
     if diff and not rescore:

@@ -20,13 +20,13 @@ from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of
 from harness.record import MANIFEST, RESULTS, SCORES, Run, differences, finish
+from harness.run.batching import Selection, samples_of, select, survey, units
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
-from harness.run.plan import Selection, samples_of, select, survey, units
 from harness.run.sample_cache import read_once
 from harness.run.scoring import Scorer
 from harness.store.atomic import cannot_write
-from harness.store.checksums import CHECKSUMS, changed
+from harness.store.checksums import CHECKSUMS, changed_files
 from harness.store.journal import Writer, files
 from harness.store.lease import lease
 from harness.task import Task
@@ -99,22 +99,22 @@ def score_file(
     task = read_once(task)
     selection = _selected(task, submission)
     samples = partial(selection.samples, task)
-    matched = None if folder_wanted else _matched(task, submission, samples)
+    matched = None if folder_wanted else _match_rows(task, submission, samples)
     manifest = _manifest(task, submission, task_spec, matched)
     scorer = Scorer(task, samples)
 
-    def scored(keep: Callable[[Sequence[Prediction]], None]) -> dict[str, Any]:
+    def score_with(keep: Callable[[Sequence[Prediction]], None]) -> dict[str, Any]:
         # Unit by unit: the masks of a whole file would take gigabytes.
-        for unit, predictions in _answered(submission, samples, matched):
+        for unit, predictions in _units_with_predictions(submission, samples, matched):
             scorer.add(unit, predictions)
             keep(predictions)
         return scorer.results(manifest)
 
     if folder is None:
-        return scored(lambda predictions: None)
+        return score_with(lambda predictions: None)
     with _run_folder(folder) as journal:
         with journal:
-            results = scored(_appending(journal, manifest["config_hash"]))
+            results = score_with(_appending(journal, manifest["config_hash"]))
         finish(folder, scorer.done, results, manifest=manifest)
     return results
 
@@ -125,12 +125,12 @@ def _selected(task: Task, submission: Submission) -> Selection:
     return select(task, submission.subset)
 
 
-def _matched(
+def _match_rows(
     task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
 ) -> Matched:
     """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
-    asked = {sample.id for sample in samples()}
-    matched = read_format(submission.format, submission.path, samples_of(task), asked)
+    requested = {sample.id for sample in samples()}
+    matched = read_format(submission.format, submission.path, samples_of(task), requested)
     if not matched.rows and not matched.unmatched:
         raise DataError(
             f"predictions {submission.path}", expected="at least one line", found="none"
@@ -147,7 +147,7 @@ def _matched(
     return matched
 
 
-def _answered(
+def _units_with_predictions(
     submission: Submission, samples: Callable[[], Iterator[Sample]], matched: Matched | None
 ) -> Iterator[tuple[Sequence[Sample], Sequence[Prediction]]]:
     """Yield each unit, and the predictions for its samples."""
@@ -160,8 +160,8 @@ def _answered(
             yield unit, [_read_again(one, submission.run, submission.reader) for one in unit]
         return
     assert submission.tree is not None, "nothing was matched: it is a folder"
-    asked, scored = tee(samples())
-    made = submission.tree(submission.path, asked, allow_extra=submission.allow_extra)
+    requested, scored = tee(samples())
+    made = submission.tree(submission.path, requested, allow_extra=submission.allow_extra)
     for unit in units(scored):
         yield unit, list(islice(made, len(unit)))
     deque(made, maxlen=0)  # to its end, where it looks for what is of no sample
@@ -316,11 +316,13 @@ def rescore(
         scorer.advance(lambda query: prediction_from_json(journal.record(query)["prediction"]))
     else:
         for score, counted in score_journal(source, run, selection=selection, processes=processes):
-            scorer.take(score, counted)
+            scorer.add_scored(score, counted)
     results = scorer.results(run.manifest)
     stored = json.loads(json.dumps(run.results))
-    became = [f"{name}: {how} since it was written" for name, how in changed(run.folder).items()]
-    return results, became + differences(stored, json.loads(json.dumps(results)))
+    outcome = [
+        f"{name}: {how} since it was written" for name, how in changed_files(run.folder).items()
+    ]
+    return results, outcome + differences(stored, json.loads(json.dumps(results)))
 
 
 def _selection(task: Task, run: Run) -> Selection:

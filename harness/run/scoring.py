@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import DataError, HarnessError
-from harness.plugins import blamed
+from harness.plugins import plugin_errors
 from harness.record import summarise, values
-from harness.run.plan import units
+from harness.run.batching import units
 from harness.scores import UnitScore, check_scores
 from harness.statistics.bootstrap import intervals
 from harness.task import Task
@@ -46,9 +46,11 @@ class Scorer:
 
     def add(self, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> None:
         """Score one unit."""
-        self.take(score_unit(self.task, unit, predictions), tally(self.task, unit, predictions))
+        self.add_scored(
+            score_unit(self.task, unit, predictions), tally(self.task, unit, predictions)
+        )
 
-    def take(self, score: UnitScore, counted: "Tally") -> None:
+    def add_scored(self, score: UnitScore, counted: "Tally") -> None:
         """Add a unit that was scored, perhaps by another process."""
         self.done.append(score)
         self.failures.update(counted.failures)
@@ -57,17 +59,17 @@ class Scorer:
     def headline(self) -> float | None:
         """Return the headline metric over the scored units; None if only a corpus has one."""
         protocol = self.task.protocol
-        parts = (protocol.headline, *protocol.metric(protocol.headline).of)
+        parts = (protocol.headline, *protocol.metric(protocol.headline).inputs)
         if any(protocol.metric(name).corpus is not None for name in parts):
             return None  # it may take seconds, and a running score is asked for often
-        with blamed(f"the metrics of {self.task.name}"):
+        with plugin_errors(f"the metrics of {self.task.name}"):
             return values(self.task, self.done)[protocol.headline]
 
     def results(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of results.json."""
         task, done = self.task, self.done
-        with blamed(f"the metrics of {task.name}"):
-            ceiling = task.protocol.ceiling.over(self.samples)
+        with plugin_errors(f"the metrics of {task.name}"):
+            ceiling = task.protocol.ceiling.value_over(self.samples)
             bounds = intervals(task.protocol.metrics, done, seed=manifest["seed"])
             return summarise(task, manifest, done, self.failures, self.usage, bounds, ceiling)
 
@@ -80,7 +82,7 @@ class Tally:
     usage: Counter[str]
 
 
-def unanswered(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
+def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
     """Return why a sample has no answer, by the rule of the task's number; None if it has one.
 
     A response that the model's parser could not read is an answer where the protocol reads it, and
@@ -92,7 +94,7 @@ def unanswered(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
     """
     failure, reads = prediction.failure, task.protocol.reads
     if reads is not None and sample.target is not None:
-        with blamed(f"the scorer of {task.name}, on {sample.id!r}"):
+        with plugin_errors(f"the scorer of {task.name}, on {sample.id!r}"):
             if reads(sample, prediction):
                 return None
         return FailureKind.PARSE if failure is None else failure.kind
@@ -107,7 +109,7 @@ def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Predictio
     for prediction in predictions:
         for name in usage:
             usage[name] += getattr(prediction.usage, name)
-    kinds = (unanswered(task, *pair) for pair in zip(samples, predictions, strict=True))
+    kinds = (failure_of(task, *pair) for pair in zip(samples, predictions, strict=True))
     return Tally(Counter(kind.value for kind in kinds if kind is not None), usage)
 
 
@@ -130,7 +132,7 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
             f"{task.name}: unit {unit[0].unit!r}", expected="one group", found="several"
         )
     where = f"the scorer of {task.name}, on {unit[0].unit!r}"
-    with blamed(where):
+    with plugin_errors(where):
         try:
             scores = task.protocol.score(unit, predictions)
             check_scores(task.protocol.metrics, scores)
@@ -143,7 +145,7 @@ def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Predict
         samples=tuple(sample.id for sample in unit),
         categories=dict(sorted(shared)),
         failed=sum(
-            unanswered(task, *pair) is not None for pair in zip(unit, predictions, strict=True)
+            failure_of(task, *pair) is not None for pair in zip(unit, predictions, strict=True)
         ),
         scores=scores,
     )

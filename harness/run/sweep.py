@@ -43,25 +43,25 @@ class Sweep:
         The base is first, with no settings, unless `grid`.
         """
         seen: set[str] = set()
-        for spec, given in self._all():
+        for spec, given in self._combinations():
             same = str(Spec(spec.name, dict(sorted(self.whole(spec).arguments.items()))))
             if same not in seen:
                 seen.add(same)
                 yield spec, given
 
-    def _all(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
+    def _combinations(self) -> Iterator[tuple[Spec, dict[str, Value]]]:
         if self.grid:
             for combination in product(*self.varied.values()):
                 given = dict(zip(self.varied, combination, strict=True))
                 spec = self.base
                 for key, value in given.items():
-                    spec = changed(spec, key, value)
+                    spec = with_argument(spec, key, value)
                 yield spec, given
             return
         yield self.base, {}
         for key, values in self.varied.items():
             for value in values:
-                yield changed(self.base, key, value), {key: value}
+                yield with_argument(self.base, key, value), {key: value}
 
     def write(self, folder: Path) -> None:
         """Write `sweep.json`, from which boards know that these rows belong together.
@@ -72,7 +72,7 @@ class Sweep:
         plain = {
             "base": str(self.whole(self.base)),
             "models": {
-                str(self.whole(spec)): {key: shown(value) for key, value in given.items()}
+                str(self.whole(spec)): {key: format_value(value) for key, value in given.items()}
                 for spec, given in self.models()
             },
         }
@@ -87,12 +87,12 @@ class Sweep:
         write_json(path, plain)
 
 
-def shown(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Return a value as it is typed."""
     return str(Spec("x", {"x": value}))[4:-1]
 
 
-def changed(spec: Spec, key: str, value: Value) -> Spec:
+def with_argument(spec: Spec, key: str, value: Value) -> Spec:
     """Return the SPEC with one argument replaced; `backend.seed` is the argument of an argument.
 
     Raises:
@@ -106,7 +106,7 @@ def changed(spec: Spec, key: str, value: Value) -> Spec:
         inner = Spec(inner)
     if not isinstance(inner, Spec):
         raise UsageError(f"--vary {key}", expected=f"{first}=NAME(…) in {spec}", found="none")
-    return Spec(spec.name, {**spec.arguments, first: changed(inner, rest, value)})
+    return Spec(spec.name, {**spec.arguments, first: with_argument(inner, rest, value)})
 
 
 def values(text: str) -> tuple[str, tuple[Value, ...]]:
@@ -121,10 +121,10 @@ def values(text: str) -> tuple[str, tuple[Value, ...]]:
     return key.strip(), tuple(parse_values(rest))
 
 
-def merged(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
+def merge_values(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     """Return the values of each setting; a setting that is named again has all of its values.
 
-    >>> merged(["frames=2", "size=96", "frames=4,8"])
+    >>> merge_values(["frames=2", "size=96", "frames=4,8"])
     {'frames': (2, 4, 8), 'size': (96,)}
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.record import TIMING
-from harness.run.stages import Stage, process_peaks, told
+from harness.run.stage_timing import Stage, process_peaks, to_json
 from harness.store.atomic import read_json, write_json
 
 
@@ -25,7 +25,7 @@ def add_attempt(
             seconds of each of its processes stand beside their sum. Peaks of memory are not of a
             stage but of a process: they stand beside the stages, one a process.
     """
-    plain = told(stages)
+    plain = to_json(stages)
     for one in plain.values():
         one.pop("process_peaks", None)
     attempts = [

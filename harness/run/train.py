@@ -13,31 +13,31 @@ from typing import Any
 
 from harness import checkpoint_config, provenance
 from harness.errors import DataError, ModelError, ResumeMismatch, UsageError
-from harness.plugins import blamed, check_contract
+from harness.plugins import check_contract, plugin_errors
 from harness.record import config_hash, differences
-from harness.run.interrupts import interrupts
-from harness.run.memory import gpu_peak
-from harness.run.plan import Selection, lost_image, samples_of, survey
-from harness.run.problems import told
-from harness.run.trained import (
+from harness.run.batching import Selection, lost_image, samples_of, survey
+from harness.run.contamination import (
     ADAPTER,
     COPIED,
     GROUND_TRUTH,
     MANIFEST,
     SAMPLES,
     VERSION,
-    Trained,
+    TrainedSample,
     Training,
     trained_by,
     with_images,
     write_samples,
 )
-from harness.run.workers import Hello, build_model, hello
+from harness.run.interrupts import interrupts
+from harness.run.memory import gpu_peak
+from harness.run.problems import problem_line
+from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec, parse
 from harness.store.atomic import cannot_write, write_json
 from harness.store.lease import lease
 from harness.task import Task
-from harness.trainer import CHECKPOINT, Silent, Trainer, TrainingProgress, TrainingRun
+from harness.trainer import CHECKPOINT, NullProgress, Trainer, TrainingProgress, TrainingRun
 from harness.types import Sample
 from harness.version import __version__
 
@@ -67,10 +67,10 @@ class TrainingOptions:
     """The tasks' SPECs as typed, for the record."""
     eval_model: str | None = None
     """SPEC of the model that evaluates the checkpoint, if not `model`, for the record."""
-    refuse: Callable[[Sequence[Trained]], None] | None = None
+    refuse: Callable[[Sequence[TrainedSample]], None] | None = None
     """Called before training, in the main process alone, with the samples that would be trained on
     and those that the model was trained on before; may raise."""
-    progress: TrainingProgress = field(default_factory=Silent)
+    progress: TrainingProgress = field(default_factory=NullProgress)
 
 
 def train(
@@ -97,9 +97,9 @@ def train(
         )
     main = is_main()
     _refuse_used(out, resume=options.resume or not main)
-    readable = [_readable(task, options.progress) for task in tasks]
+    readable = [_drop_unreadable(task, options.progress) for task in tasks]
     tasks, faults = [task for task, _ in readable], [found for _, found in readable]
-    listed = [_listed(task) for task in tasks]
+    listed = [_list_samples(task) for task in tasks]
     manifest = manifest_of(trainer, tasks, model, listed, options, faults)
     before = (trained_by(model) or []) if main else []
     if main and (options.refuse is not None or not (out / SAMPLES).exists()):
@@ -111,7 +111,7 @@ def train(
     except OSError as error:
         raise cannot_write(out, error) from error
     with lease(out) if main else nullcontext():
-        manifest, finished = _begun(out, manifest, listed, main=main)
+        manifest, finished = _start_or_resume(out, manifest, listed, main=main)
         if finished:
             options.progress.note(f"{out} is finished already")
             return Training(out)
@@ -130,7 +130,7 @@ def train(
             )
             if options.eval_model is not None:  # of a resumption too, which may have another
                 manifest = {**manifest, "eval_model": options.eval_model}
-            _trained(trainer, run, manifest, before)
+            _run_training(trainer, run, manifest, before)
         if main and not options.keep_state:
             shutil.rmtree(run.state, ignore_errors=True)
     return Training(out)
@@ -145,15 +145,15 @@ def manifest_of(
     trainer: Trainer,
     tasks: Sequence[Task],
     model: Spec | None,
-    listed: Sequence[Sequence[Trained]],
+    listed: Sequence[Sequence[TrainedSample]],
     options: TrainingOptions,
     faults: Sequence[Mapping[str, int]],
 ) -> dict[str, Any]:
     """Return manifest.json as it is before training; `result` and `seconds` are added after it."""
-    with blamed(f"trainer {trainer.name}", ModelError):
+    with plugin_errors(f"trainer {trainer.name}", ModelError):
         settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
     specs = options.task_specs or tuple(task.name for task in tasks)
-    said = None if model is None else hello(build_model(model, options.seed))
+    info = None if model is None else worker_info(build_model(model, options.seed))
     plain: dict[str, Any] = {
         "version": VERSION,
         "ground_truth": GROUND_TRUTH,
@@ -164,14 +164,14 @@ def manifest_of(
             "settings": settings,
         },
         "finetune": settings.get("finetune"),
-        "model": None if said is None else {"spec": str(model), **_described(said)},
+        "model": None if info is None else {"spec": str(model), **_describe_model(info)},
         "tasks": [
             {**_task(task, spec, rows), "faults": found}
             for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "provenance": provenance.collect(provenance.CPU if said is None else said.device),
+        "provenance": provenance.collect(provenance.CPU if info is None else info.device),
     }
     evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
     return {
@@ -199,14 +199,14 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "provenance": made_with, "tasks": tasks}
 
 
-def _described(said: Hello) -> dict[str, Any]:
-    description = dict(said.description)
+def _describe_model(info: WorkerInfo) -> dict[str, Any]:
+    description = dict(info.description)
     network = description.get("chat", description)
     base = {name: network.get(name) for name in ("checkpoint", "weights")}
-    return {"name": said.name, "base": base, "description": description}
+    return {"name": info.name, "base": base, "description": description}
 
 
-def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
+def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, Any]:
     found = survey(task, Selection(None, None))
     ids = hashlib.blake2b("\n".join(row.id for row in rows).encode(), digest_size=16).hexdigest()
     return {
@@ -222,15 +222,15 @@ def _task(task: Task, spec: str, rows: Sequence[Trained]) -> dict[str, Any]:
     }
 
 
-def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, int]]:
+def _drop_unreadable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, int]]:
     """Return the task without samples whose images are missing or unreadable, and two counts.
 
     The counts, for the record, are the faulty records and files that its check has `found`, and the
     samples that are `left_out` for want of an image. Faults are noted by name. Nothing is decoded
     here: the trainer finds what cannot be decoded before its first step.
     """
-    with blamed(f"the check of {task.name}"):
-        problems = [told(problem.path, problem.message) for problem in task.check()]
+    with plugin_errors(f"the check of {task.name}"):
+        problems = [problem_line(problem.path, problem.message) for problem in task.check()]
     if not problems:
         return task, {"found": 0, "left_out": 0}
     lost = [sample.id for sample in samples_of(task) if lost_image(sample.query)]
@@ -247,8 +247,8 @@ def _readable(task: Task, progress: TrainingProgress) -> tuple[Task, dict[str, i
     return (replace(task, samples=samples) if lost else task), counted
 
 
-def _listed(task: Task) -> list[Trained]:
-    rows = [Trained.of(task, sample) for sample in samples_of(task)]
+def _list_samples(task: Task) -> list[TrainedSample]:
+    rows = [TrainedSample.of_sample(task, sample) for sample in samples_of(task)]
     if not rows:
         raise DataError(
             f"{task.name}, split {task.split}", expected="at least one sample", found="none"
@@ -257,11 +257,11 @@ def _listed(task: Task) -> list[Trained]:
 
 
 def _with_hashes(
-    tasks: Sequence[Task], listed: Sequence[Sequence[Trained]], progress: TrainingProgress
-) -> list[list[Trained]]:
+    tasks: Sequence[Task], listed: Sequence[Sequence[TrainedSample]], progress: TrainingProgress
+) -> list[list[TrainedSample]]:
     """Return the rows with the hashes of their images, each of which is decoded for that."""
     total, done = sum(map(len, listed)), 0
-    made: list[list[Trained]] = []
+    made: list[list[TrainedSample]] = []
     progress.start("looking at images", total, 0)
     for task, rows in zip(tasks, listed, strict=True):
         made.append([])
@@ -285,13 +285,13 @@ def _refuse_used(out: Path, *, resume: bool) -> None:
         )
 
 
-def _begun(
-    out: Path, manifest: dict[str, Any], listed: Sequence[Sequence[Trained]], *, main: bool
+def _start_or_resume(
+    out: Path, manifest: dict[str, Any], listed: Sequence[Sequence[TrainedSample]], *, main: bool
 ) -> tuple[dict[str, Any], bool]:
     """Return the manifest to go on with, and True if the training is finished."""
     path = out / MANIFEST
     if not main:  # a manifest with a result is no work of the process that writes just now
-        return manifest, path.exists() and Training.open(out).finished
+        return manifest, path.exists() and Training.open(out).is_finished
     if not path.exists():
         write_samples(out / SAMPLES, [row for rows in listed for row in rows])
         write_json(path, manifest)
@@ -307,14 +307,14 @@ def _begun(
     return old, "result" in old
 
 
-def _trained(
-    trainer: Trainer, run: TrainingRun, manifest: dict[str, Any], before: Sequence[Trained]
+def _run_training(
+    trainer: Trainer, run: TrainingRun, manifest: dict[str, Any], before: Sequence[TrainedSample]
 ) -> None:
     """Train, and complete the manifest; the time that it took is recorded even if it fails."""
     started = perf_counter()
     done: dict[str, Any] = {}
     try:
-        with blamed(f"trainer {trainer.name}", ModelError):
+        with plugin_errors(f"trainer {trainer.name}", ModelError):
             facts = json.loads(json.dumps(dict(trainer.train(run))))
         done = {"result": facts}
     finally:
@@ -332,7 +332,7 @@ def _trained(
 def _complete(
     run: TrainingRun,
     manifest: Mapping[str, Any],
-    before: Sequence[Trained],
+    before: Sequence[TrainedSample],
     *,
     makes: str | None,
 ) -> None:
@@ -352,8 +352,8 @@ def _complete(
     rows = dict.fromkeys([*Training(run.out).samples(), *before])
     write_samples(folder / COPIED[SAMPLES], rows)
     write_json(folder / COPIED[MANIFEST], manifest)
-    asked = manifest.get("eval_model") or run.model or makes
-    if asked is not None:
+    requested = manifest.get("eval_model") or run.model or makes
+    if requested is not None:
         for place in (folder, run.out / ADAPTER):
             if place.is_dir():
-                checkpoint_config.write(place, parse(str(asked)))
+                checkpoint_config.write(place, parse(str(requested)))

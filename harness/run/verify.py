@@ -38,9 +38,9 @@ from harness.model import (
     ResponseReader,
     Segmenter,
 )
-from harness.plugins import blamed
+from harness.plugins import plugin_errors
 from harness.record import values
-from harness.run.plan import samples_of, select, survey, units
+from harness.run.batching import samples_of, select, survey, units
 from harness.run.sample_cache import read_once
 from harness.run.scoring import score_unit
 from harness.scores import UnitScore
@@ -52,7 +52,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CeilingCheck:
     """The score of perfect answers along one way, and the task's ceiling that it must reach."""
 
     task: str
@@ -69,12 +69,12 @@ class Verdict:
     """Ids of units below the ceiling, if the whole is below it."""
 
     @property
-    def passed(self) -> bool:
+    def is_passed(self) -> bool:
         """Return True if the value is the ceiling's, within its stated tolerance."""
         return self.value is not None and abs(self.value - self.ceiling) <= self.tolerance
 
 
-def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[Verdict]:
+def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[CeilingCheck]:
     """Score perfect answers: directly, and through `reader` if one is given.
 
     A reader is given perfect responses and perception, a model that emits masks a perfect network.
@@ -91,8 +91,8 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
         )
     task = read_once(task)
     survey(task, select(task, None))  # nothing twice, nothing missing
-    with blamed(f"the ceiling of {task.name}"):
-        ceiling = task.protocol.ceiling.over(lambda: samples_of(task))
+    with plugin_errors(f"the ceiling of {task.name}"):
+        ceiling = task.protocol.ceiling.value_over(lambda: samples_of(task))
     yield _verdict(
         task,
         "answers",
@@ -115,11 +115,11 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
         )
 
 
-def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) -> Verdict:
+def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) -> CeilingCheck:
     protocol = task.protocol
     value = values(task, done)[protocol.headline]
     reached = value is not None and abs(value - ceiling) <= protocol.ceiling.tolerance
-    return Verdict(
+    return CeilingCheck(
         task=task.name,
         protocol=protocol.name,
         way=way,
@@ -129,11 +129,11 @@ def _verdict(task: Task, way: str, ceiling: float, done: Sequence[UnitScore]) ->
         tolerance=protocol.ceiling.tolerance,
         n=len(done),
         why=protocol.ceiling.why,
-        worst=() if reached else tuple(_below(task, done)),
+        worst=() if reached else tuple(_lowest_units(task, done)),
     )
 
 
-def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
+def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
     """Yield the units with the lowest headline."""
 
     def headline(unit: UnitScore) -> float:
@@ -147,8 +147,8 @@ def _below(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
 def perfect(sample: Sample) -> Prediction:
     """Return the target's own answer, through the form in which the journal keeps it."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
-    said = Prediction(query_id=sample.query.id, answer=sample.target.answer)
-    return prediction_from_json(prediction_to_json(said))
+    prediction = Prediction(query_id=sample.query.id, answer=sample.target.answer)
+    return prediction_from_json(prediction_to_json(prediction))
 
 
 def through_text(sample: Sample, reader: ResponseReader) -> Prediction:
@@ -178,15 +178,17 @@ class PerfectNetwork:
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
         """Return one response for each request: its text, and a track for each object."""
-        said = zip(requests, self.texts, strict=True)
-        return [MaskResponse(text=text, masks=self._tracks(one.media[0])) for one, text in said]
+        prediction = zip(requests, self.texts, strict=True)
+        return [
+            MaskResponse(text=text, masks=self._tracks(one.media[0])) for one, text in prediction
+        ]
 
     def _tracks(self, media: Media) -> list[Track]:
         answer = self.answer
         if answer.no_target:
             return []
         if answer.masks is None:
-            return [_filled(answer.box_track or (None,) * len(media), media.size)]
+            return [_filled_track(answer.box_track or (None,) * len(media), media.size)]
         return [_track(one) for one in answer.instances or (answer.masks,)]
 
 
@@ -197,7 +199,7 @@ def _track(masks: Sequence[Rle]) -> Track:
     return track
 
 
-def _filled(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
+def _filled_track(boxes: Sequence[Box | None], size: tuple[int, int]) -> Track:
     """A track of filled boxes; edges between pixels are rounded."""
     track = Track(len(boxes), size[1], size[0])
     for index, box in enumerate(boxes):
@@ -241,12 +243,12 @@ class Oracle(Segmenter, Propagator):
         """
         best: list[BoolArray] = []
         for objects in self._ground_truths(image):
-            found = self._found(prompts, objects, image)
+            found = self._find_masks(prompts, objects, image)
             if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
                 best = found
         return best
 
-    def _found(
+    def _find_masks(
         self,
         prompts: Sequence[ObjectPrompt],
         objects: Sequence[tuple[Box, BoolArray]],
@@ -255,7 +257,7 @@ class Oracle(Segmenter, Propagator):
         masks = [part for _, part in objects]
         nothing = np.zeros(image.shape[:2], dtype=np.bool_)
         everything = np.logical_or.reduce([nothing, *masks])
-        named = _named([one for one in prompts if _is_placed(one)], objects, image)
+        named = _prompted_part([one for one in prompts if _is_placed(one)], objects, image)
         found = []
         for prompt in prompts:
             if _is_placed(prompt):
@@ -277,7 +279,7 @@ class Oracle(Segmenter, Propagator):
                 yield (
                     components(mask.to_array())
                     if known is None
-                    else [boxed(track[index]) for track in known if track[index].area]
+                    else [mask_with_box(track[index]) for track in known if track[index].area]
                 )
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
@@ -295,7 +297,7 @@ class Oracle(Segmenter, Propagator):
         return [ground_truth if right and index == 0 else nothing for index, _ in enumerate(masks)]
 
 
-def boxed(mask: Rle) -> tuple[Box, BoolArray]:
+def mask_with_box(mask: Rle) -> tuple[Box, BoolArray]:
     """A mask that is not empty, with the box around all of it (right and bottom exclusive)."""
     array = mask.to_array()
     rows, columns = np.flatnonzero(array.any(1)), np.flatnonzero(array.any(0))
@@ -319,7 +321,7 @@ def _is_placed(prompt: ObjectPrompt) -> bool:
     return prompt.box is not None or bool(prompt.positive)
 
 
-def _named(
+def _prompted_part(
     prompts: Sequence[ObjectPrompt], parts: Sequence[tuple[Box, BoolArray]], image: Frame
 ) -> Iterator[int | None]:
     """Yield the number of the part that each prompt names; None for one that names none."""
@@ -329,7 +331,7 @@ def _named(
     for row, prompt in enumerate(prompts):
         for number, (box, part) in enumerate(parts):
             if (prompt.box is None or _close(prompt.box, box, reach)) and all(
-                _on(point, part, reach) for point in prompt.positive
+                _hits(point, part, reach) for point in prompt.positive
             ):
                 far[row, number] = _far(prompt, box, part)
     fits = np.isfinite(far)
@@ -368,7 +370,7 @@ def _close(one: Box, other: Box, reach: tuple[float, float]) -> bool:
     return all(abs(a - b) <= step for a, b, step in zip(one, other, steps, strict=True))
 
 
-def _on(point: Point, part: NDArray[Any], reach: tuple[float, float]) -> bool:
+def _hits(point: Point, part: NDArray[Any], reach: tuple[float, float]) -> bool:
     """Return True if a point lies within `reach` (x, y), in pixels, of a part."""
     rows = _span(point.y, reach[1], part.shape[0])
     columns = _span(point.x, reach[0], part.shape[1])

@@ -13,8 +13,8 @@ from harness import plugins
 from harness.errors import ModelError
 from harness.model import Model
 from harness.provenance import device_of
+from harness.run.batching import Batch
 from harness.run.pipeline import Predictor, batches_ahead
-from harness.run.plan import Batch
 from harness.run.predict import Outcome, by_sample
 from harness.spec import Spec
 from harness.store.journal import Writer
@@ -22,7 +22,7 @@ from harness.types import AnswerForm
 
 
 @dataclass(frozen=True, slots=True)
-class Hello:
+class WorkerInfo:
     """A worker's greeting: name, settings and abilities of the model that it has built."""
 
     name: str
@@ -39,17 +39,17 @@ class Hello:
     """True: missing samples of a batch are asked for without the rest of it."""
 
 
-def hello(model: Model) -> Hello:
+def worker_info(model: Model) -> WorkerInfo:
     """Return the greeting of a model.
 
     Raises:
         ModelError: the model raises, or its description is no plain data, or its batch size is no
             whole number ≥ 1.
     """
-    with plugins.blamed(f"model {type(model).__name__}", ModelError):
+    with plugins.plugin_errors(f"model {type(model).__name__}", ModelError):
         plugins.check_contract("models", f"model {type(model).__name__}", model)
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
-        said = Hello(
+        info = WorkerInfo(
             str(model.name),
             model.batch_size * model.rounds,
             bool(model.sorts_by_length),
@@ -59,13 +59,13 @@ def hello(model: Model) -> Hello:
             forms_of(model),
             by_sample(model),
         )
-    if type(said.batch_size) is not int or said.batch_size < 1:
+    if type(info.batch_size) is not int or info.batch_size < 1:
         raise ModelError(
-            f"batch_size of model {said.name}",
+            f"batch_size of model {info.name}",
             expected="a whole number ≥ 1",
-            found=repr(said.batch_size),
+            found=repr(info.batch_size),
         )
-    return said
+    return info
 
 
 def forms_of(model: Model) -> frozenset[AnswerForm] | None:
@@ -74,7 +74,7 @@ def forms_of(model: Model) -> frozenset[AnswerForm] | None:
     Raises:
         ModelError: its `forms` raises, or is no set of forms.
     """
-    with plugins.blamed(f"forms of model {type(model).__name__}", ModelError):
+    with plugins.plugin_errors(f"forms of model {type(model).__name__}", ModelError):
         forms = model.forms
         return None if forms is None else frozenset(AnswerForm(form) for form in forms)
 
@@ -83,7 +83,7 @@ class Workers(Protocol):
     """One or several workers that predict batches."""
 
     @property
-    def hello(self) -> Hello:
+    def info(self) -> WorkerInfo:
         """The greeting of the workers' model."""
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
@@ -94,7 +94,7 @@ class Workers(Protocol):
 
 
 @dataclass(frozen=True)
-class Here:
+class LocalWorker:
     """One worker: this process."""
 
     model: Model
@@ -104,9 +104,9 @@ class Here:
     """Number of the journal file that it writes."""
 
     @property
-    def hello(self) -> Hello:
+    def info(self) -> WorkerInfo:
         """The greeting of the workers' model."""
-        return hello(self.model)
+        return worker_info(self.model)
 
     def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
         """Predict batches in order, decoding the next one meanwhile; yield outcomes.
@@ -116,10 +116,10 @@ class Here:
         """
         with Writer(self.folder, self.worker, self.attempt) as journal:
             news: SimpleQueue[Outcome | Future[Outcome]] = SimpleQueue()
-            predictor = Predictor(self.model, journal, told=news.put)
+            predictor = Predictor(self.model, journal, on_outcome=news.put)
             going: set[Future[Outcome]] = set()
 
-            def heard() -> Outcome:
+            def finish() -> Outcome:
                 one = news.get()
                 if isinstance(one, Outcome):
                     return one
@@ -128,20 +128,20 @@ class Here:
 
             try:
                 for batch in _one_ahead(batches, predictor.prefetch):
-                    while len(going) >= predictor.ahead:
-                        yield heard()
-                    under_way = predictor.begin(batch)
-                    going.add(under_way.done)
-                    under_way.done.add_done_callback(news.put)
-                    with closing(predictor.asked(under_way)) as steps:
+                    while len(going) >= predictor.max_batches:
+                        yield finish()
+                    inflight = predictor.begin(batch)
+                    going.add(inflight.done)
+                    inflight.done.add_done_callback(news.put)
+                    with closing(predictor.predict_in_steps(inflight)) as steps:
                         for waits in steps:
                             while waits or not news.empty():
-                                yield heard()
+                                yield finish()
                                 waits = False
                     while not news.empty():
-                        yield heard()
+                        yield finish()
                 while going:
-                    yield heard()
+                    yield finish()
             except BaseException:  # of the model, an interrupt, or nobody wants more outcomes
                 predictor.finish()
                 raise

@@ -62,14 +62,14 @@ def intervals(
     """
     check_level(level)
     sums = group_sums(metrics, units)
-    drawn = _resampled(metrics, sums, resamples=resamples, seed=seed)
+    drawn = _resample(metrics, sums, resamples=resamples, seed=seed)
     found = {name: percentiles(values, level) for name, values in drawn.items()}
     found |= _shares(metrics, units, sums, found, level)
     found |= jackknife.intervals(metrics, units, level=level, blocks=blocks, seed=seed)
     return {metric.name: found.get(metric.name) for metric in metrics}
 
 
-def resampled(
+def resample_metrics(
     metrics: Sequence[Metric],
     units: Sequence[UnitScore],
     *,
@@ -81,14 +81,14 @@ def resampled(
     Runs on the same groups with the same seed see the same draws, so differences of their values
     are paired. Corpus metrics, and what is derived from them, are left out.
     """
-    return _resampled(metrics, group_sums(metrics, units), resamples=resamples, seed=seed)
+    return _resample(metrics, group_sums(metrics, units), resamples=resamples, seed=seed)
 
 
-def _resampled(
+def _resample(
     metrics: Sequence[Metric], sums: GroupSums, *, resamples: int, seed: int
 ) -> dict[str, FloatArray]:
     counted = counted_groups(metrics, sums)
-    (values,) = weighted(metrics, [sums], resamples=resamples, seed=seed)
+    (values,) = weighted_metrics(metrics, [sums], resamples=resamples, seed=seed)
     return {name: value for name, value in values.items() if counted[name] >= 2}
 
 
@@ -123,7 +123,7 @@ def _shares(
     return made
 
 
-def weighted(
+def weighted_metrics(
     metrics: Sequence[Metric], runs: Sequence[GroupSums], *, resamples: int, seed: int
 ) -> list[dict[str, FloatArray]]:
     """Every metric's value in each resample of the groups, for several runs on these groups.
@@ -139,9 +139,9 @@ def weighted(
     groups = len(runs[0].groups)
     if not groups or not runs[0].columns:
         return [{} for _ in runs]
-    summands = Summands.of(np.concatenate([run.table for run in runs], axis=1), most=groups)
+    summands = Summands.of_table(np.concatenate([run.table for run in runs], axis=1), limit=groups)
     drawn = np.concatenate(
-        [summands.weighted(block) for block in draws(groups, resamples=resamples, seed=seed)]
+        [summands.weighted_sums(block) for block in draws(groups, resamples=resamples, seed=seed)]
     )
     parts = np.split(drawn, 2 * len(runs), axis=1)
     return [

@@ -85,8 +85,8 @@ def numbers(
     with np.errstate(all="ignore"):
         for metric in metrics:
             if metric.derived is not None:
-                if all(name in found for name in metric.of):
-                    value: Any = metric.derived(*(found[name] for name in metric.of))
+                if all(name in found for name in metric.inputs):
+                    value: Any = metric.derived(*(found[name] for name in metric.inputs))
                     found[metric.name] = np.broadcast_to(
                         np.asarray(value, dtype=np.float64), (len(above),)
                     )
@@ -109,12 +109,12 @@ def counted_groups(
     for column, name in enumerate(sums.columns):
         found[name] = int(np.count_nonzero(sums.below[:, column]))
     for metric in metrics:
-        if metric.derived is not None and all(name in found for name in metric.of):
-            found[metric.name] = min(found[name] for name in metric.of)
+        if metric.derived is not None and all(name in found for name in metric.inputs):
+            found[metric.name] = min(found[name] for name in metric.inputs)
     return found
 
 
-def needed(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
+def dependencies_of(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
     """Return metric `name` after the metrics that it is derived from, in an order of computation.
 
     Raises:
@@ -123,7 +123,7 @@ def needed(metrics: Sequence[Metric], name: str) -> tuple[Metric, ...]:
     known = {metric.name: metric for metric in metrics}
     if name not in known:
         raise UsageError(f"metric {name!r}", expected=" or ".join(known), found="another name")
-    parts = (part for above in known[name].of for part in needed(metrics, above))
+    parts = (part for above in known[name].inputs for part in dependencies_of(metrics, above))
     return (*dict.fromkeys(parts), known[name])
 
 
@@ -131,6 +131,6 @@ def of_corpora(metrics: Sequence[Metric]) -> tuple[str, ...]:
     """List the corpus metrics and the metrics derived from them, by name."""
     found: list[str] = []
     for metric in metrics:
-        if metric.corpus is not None or any(name in found for name in metric.of):
+        if metric.corpus is not None or any(name in found for name in metric.inputs):
             found.append(metric.name)
     return tuple(found)

@@ -23,7 +23,7 @@ class Summands:
     """A table whose columns are summed under many weightings of its rows.
 
     >>> table = np.array([[0.1], [0.2], [0.3]])
-    >>> Summands.of(table, most=3).weighted(np.array([[1.0, 1, 1], [0, 0, 3]])).ravel().tolist()
+    >>> Summands.of_table(table, limit=3).weighted_sums(np.array([[1.0, 1, 1], [0, 0, 3]])).ravel().tolist()
     [0.6, 0.8999999999999999]
     """
 
@@ -33,19 +33,19 @@ class Summands:
     """Mask of the columns that have a low part."""
 
     @classmethod
-    def of(cls, table: FloatArray, *, most: int) -> "Summands":
+    def of_table(cls, table: FloatArray, *, limit: int) -> "Summands":
         """Split a table.
 
         Args:
             table: Rows × columns, finite.
             most: The largest sum of the sizes of one weighting's weights.
         """
-        high = coarse(table, most=most)
-        low = coarse(table - high, most=most)
+        high = coarse(table, limit=limit)
+        low = coarse(table - high, limit=limit)
         rough = np.asarray(low.any(axis=0))
         return cls(np.concatenate([high, low[:, rough]], axis=1), rough)
 
-    def weighted(self, weights: FloatArray) -> FloatArray:
+    def weighted_sums(self, weights: FloatArray) -> FloatArray:
         """The columns' sums under each row of whole-numbered weights.
 
         Args:
@@ -55,19 +55,19 @@ class Summands:
             Weightings × columns: the exact sums of the two parts, added with one rounding. What
             the parts leave out of a number is below `4 * most**2 / 2**104` of its column's largest.
         """
-        return self.joined(weights @ self.parts)
+        return self.add_low_parts(weights @ self.parts)
 
-    def joined(self, sums: FloatArray) -> FloatArray:
+    def add_low_parts(self, sums: FloatArray) -> FloatArray:
         """Add the low parts' sums to those of the high parts; changes `sums`."""
         columns = len(self.rough)
         sums[:, :columns][:, self.rough] += sums[:, columns:]
         return sums[:, :columns]
 
 
-def coarse(table: FloatArray, *, most: int) -> FloatArray:
-    """Round each column to a power of two at which sums of `most` of its numbers are exact."""
+def coarse(table: FloatArray, *, limit: int) -> FloatArray:
+    """Round each column to a power of two at which sums of `limit` of its numbers are exact."""
     largest = np.abs(table).max(axis=0, initial=0.0)
-    exponent = np.frexp(largest)[1] + int(most).bit_length() - DIGITS
+    exponent = np.frexp(largest)[1] + int(limit).bit_length() - DIGITS
     unit = np.ldexp(1.0, np.maximum(exponent, -1074))  # no number is finer than 2^-1074
     rounded: FloatArray = np.rint(table / unit) * unit
     return rounded

@@ -22,9 +22,9 @@ from harness.scores import Corpus, Metric, UnitScore
 from harness.statistics.clusters import (
     FloatArray,
     counted_groups,
+    dependencies_of,
     group_sums,
     in_order,
-    needed,
     numbers,
     of_corpora,
 )
@@ -91,7 +91,7 @@ def intervals(
     names = of_corpora(metrics)
     if not names or not units:
         return dict.fromkeys(names)
-    used = tuple(dict.fromkeys(part for name in names for part in needed(metrics, name)))
+    used = tuple(dict.fromkeys(part for name in names for part in dependencies_of(metrics, name)))
     made = replicates(used, units, blocks=blocks, seed=seed)
     found: dict[str, tuple[float, float] | None] = {}
     for name in names:
@@ -125,11 +125,13 @@ def replicates(
             found=f"{blocks} blocks, {len(units)} units",
         )
     sums = group_sums(metrics, units)
-    block_of = dealt(len(sums.groups), blocks=blocks, seed=seed)
+    block_of = assign_blocks(len(sums.groups), blocks=blocks, seed=seed)
     table = np.zeros((block_of.max() + 1, 2 * len(sums.columns)))
     np.add.at(table, block_of, sums.table)
     kept = np.concatenate([np.ones((1, len(table))), 1 - np.eye(len(table))])
-    above, below = np.split(Summands.of(table, most=len(table)).weighted(kept), 2, axis=1)
+    above, below = np.split(
+        Summands.of_table(table, limit=len(table)).weighted_sums(kept), 2, axis=1
+    )
     items, holding = _items(metrics, units, block_of=dict(zip(sums.groups, block_of, strict=True)))
     values = numbers(
         metrics,
@@ -137,7 +139,7 @@ def replicates(
         above=above,
         below=below,
         corpora={
-            metric.name: _over(metric, items[metric.name], kept)
+            metric.name: _over_blocks(metric, items[metric.name], kept)
             for metric in metrics
             if metric.corpus is not None
         },
@@ -150,12 +152,12 @@ def replicates(
     )
 
 
-def dealt(groups: int, *, blocks: int, seed: int) -> NDArray[np.int64]:
+def assign_blocks(groups: int, *, blocks: int, seed: int) -> NDArray[np.int64]:
     """The block of each group: at random, sizes differing by one at most.
 
-    >>> dealt(5, blocks=200, seed=0).tolist()
+    >>> assign_blocks(5, blocks=200, seed=0).tolist()
     [0, 1, 2, 3, 4]
-    >>> np.bincount(dealt(7, blocks=3, seed=0)).tolist()
+    >>> np.bincount(assign_blocks(7, blocks=3, seed=0)).tolist()
     [3, 2, 2]
     """
     if groups <= blocks:
@@ -206,7 +208,9 @@ def _items(
     return items, {name: len(groups) for name, groups in holding.items()}
 
 
-def _over(metric: Metric, blocks: Sequence[Sequence[object]], kept: FloatArray) -> FloatArray:
+def _over_blocks(
+    metric: Metric, blocks: Sequence[Sequence[object]], kept: FloatArray
+) -> FloatArray:
     """A corpus metric over the blocks marked 1 in each row; NaN where they hold no item.
 
     A corpus function that can reuse work between subsets has a method `over` of these arguments.

@@ -12,13 +12,13 @@ import numpy as np
 
 from harness.errors import DataError
 from harness.scores import Better, Metric, Totals, UnitScore
-from harness.statistics.bootstrap import RESAMPLES, weighted
+from harness.statistics.bootstrap import RESAMPLES, weighted_metrics
 from harness.statistics.clusters import (
     counted_groups,
     group_sums,
     of_corpora,
 )
-from harness.statistics.clusters import needed as needed
+from harness.statistics.clusters import dependencies_of as dependencies_of
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
 from harness.statistics.power import minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
@@ -66,12 +66,12 @@ class Comparison:
     @property
     def is_worse(self) -> bool:
         """True if b is shown to be worse: the whole interval lies on that side, p is small."""
-        return self._beyond(lower_side=self.better == "higher")
+        return self._share_beyond(lower_side=self.better == "higher")
 
     @property
     def is_better(self) -> bool:
         """True if b is shown to be better: the whole interval lies on that side."""
-        return self._beyond(lower_side=self.better == "lower")
+        return self._share_beyond(lower_side=self.better == "lower")
 
     def to_json(self) -> dict[str, Any]:
         """Plain data, without the single swaps."""
@@ -79,7 +79,7 @@ class Comparison:
         del plain["swaps"]
         return plain
 
-    def _beyond(self, *, lower_side: bool) -> bool:
+    def _share_beyond(self, *, lower_side: bool) -> bool:
         if self.interval is None:
             return False
         return self.interval[1] < -SAME if lower_side else self.interval[0] > SAME
@@ -120,7 +120,7 @@ def compare(
         UsageError: there is no such metric, or an argument is out of range.
     """
     check_level(level)
-    used = needed(metrics, name)
+    used = dependencies_of(metrics, name)
     check_same_units(a, b)
     value_a, value_b = _total(used, a, name), _total(used, b, name)
     plain = Comparison(
@@ -138,10 +138,10 @@ def compare(
     )
     if name in of_corpora(used):
         return _left_out(plain, used, a, b, blocks=blocks, seed=seed)
-    return _resampled(plain, used, a, b, resamples=resamples, seed=seed)
+    return _with_bootstrap(plain, used, a, b, resamples=resamples, seed=seed)
 
 
-def _resampled(
+def _with_bootstrap(
     plain: Comparison,
     used: Sequence[Metric],
     a: Sequence[UnitScore],
@@ -155,7 +155,7 @@ def _resampled(
     first, second = group_sums(used, a), group_sums(used, b)
     if min(counted_groups(used, sums).get(name, 0) for sums in (first, second)) < 2:
         return plain
-    drawn_a, drawn_b = weighted(used, [first, second], resamples=resamples, seed=seed)
+    drawn_a, drawn_b = weighted_metrics(used, [first, second], resamples=resamples, seed=seed)
     differences = drawn_b[name] - drawn_a[name]
     finite = differences[np.isfinite(differences)]
     error = float(np.std(finite)) if finite.size else 0.0
@@ -226,7 +226,7 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
             "two runs to compare",
             expected="the same units in both",
             found="; ".join(
-                f"{len(missing)} missing in the {which} ({_some(missing)})"
+                f"{len(missing)} missing in the {which} ({_some_ids(missing)})"
                 for which, missing in (
                     ("first", second.keys() - first.keys()),
                     ("second", first.keys() - second.keys()),
@@ -240,7 +240,7 @@ def check_same_units(a: Sequence[UnitScore], b: Sequence[UnitScore]) -> None:
         raise DataError(
             "two runs to compare",
             expected="the same group of each unit in both",
-            found=f"{len(moved)} units in another group ({_some(moved)})",
+            found=f"{len(moved)} units in another group ({_some_ids(moved)})",
         )
 
 
@@ -252,6 +252,6 @@ def _total(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> 
     return totals.values()[name]
 
 
-def _some(ids: set[str]) -> str:
+def _some_ids(ids: set[str]) -> str:
     listed = sorted(ids)
     return ", ".join(listed[:5]) + (", …" if len(listed) > 5 else "")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from harness.errors import UsageError
 from harness.scores import Metric, UnitScore
 from harness.statistics.analytic import estimate
-from harness.statistics.clusters import group_sums, needed
+from harness.statistics.clusters import dependencies_of, group_sums
 from harness.statistics.jackknife import BLOCKS, replicates
 from harness.statistics.quantiles import check_level, half_width, quantile
 
@@ -105,14 +105,14 @@ def groups_needed(
     if spread is None:
         return None
 
-    def sees(count: int) -> bool:
+    def detects(count: int) -> bool:
         error = _error(spread, groups=count, correlation=correlation)
         return minimum_detectable(error, level=level, power=power, degrees=count - 1) <= difference
 
-    most = 2
-    while not sees(most):
-        most *= 2
-    return 2 + bisect_left(range(2, most), True, key=sees)
+    limit = 2
+    while not detects(limit):
+        limit *= 2
+    return 2 + bisect_left(range(2, limit), True, key=detects)
 
 
 def _error(spread: float, *, groups: int, correlation: float) -> float:
@@ -129,7 +129,7 @@ def group_deviation(
 
     By formula for quotients, by the cluster jackknife for other metrics.
     """
-    used = needed(metrics, name)
+    used = dependencies_of(metrics, name)
     groups = len({unit.group for unit in units})
     if not units:
         return None

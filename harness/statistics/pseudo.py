@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from harness.scores import Metric, UnitScore
 from harness.statistics.analytic import influence
-from harness.statistics.clusters import FloatArray, group_sums, needed
+from harness.statistics.clusters import FloatArray, dependencies_of, group_sums
 from harness.statistics.jackknife import BLOCKS, replicates
 
 
@@ -28,7 +28,7 @@ def pseudo_values(
     Raises:
         UsageError: there is no such metric.
     """
-    used = needed(metrics, name)
+    used = dependencies_of(metrics, name)
     if not units:
         return None
     if used[-1].derived is None and used[-1].corpus is None:

@@ -56,11 +56,11 @@ def all_swaps(groups: int) -> FloatArray:
     return ((codes >> np.arange(groups)) & 1).astype(np.float64)
 
 
-def blocks(total: int, most: int) -> Iterator[int]:
-    """Sizes of at most `most` that add up to `total`.
+def blocks(total: int, limit: int) -> Iterator[int]:
+    """Sizes of at most `limit` that add up to `total`.
 
     >>> list(blocks(7, 3))
     [3, 3, 1]
     """
-    for start in range(0, total, most):
-        yield min(most, total - start)
+    for start in range(0, total, limit):
+        yield min(limit, total - start)

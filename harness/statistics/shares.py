@@ -67,11 +67,11 @@ def of_answers(
     found = estimate(above, below, level=level)
     if found is None:
         return None
-    share, most = min(max(found.value, 0.0), 1.0), effective(weights)
+    share, limit = min(max(found.value, 0.0), 1.0), effective(weights)
     if share in (0, 1):
         size = effective(below)
     else:
-        size = min(most, share * (1 - share) / found.error**2) if found.error else most
+        size = min(limit, share * (1 - share) / found.error**2) if found.error else limit
     return exact(share, size=size, groups=found.n_groups, level=level)
 
 

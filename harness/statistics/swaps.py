@@ -68,8 +68,8 @@ class Swaps:
         size = self.critical(level)
         variance = groups * error**2
         left = variance + self.seen**2 - size**2
-        most = max(size, half_width(level, degrees=groups - 1) * error)
-        reach = size if left <= SAME**2 else min(size * math.sqrt(variance / left), most)
+        limit = max(size, half_width(level, degrees=groups - 1) * error)
+        reach = size if left <= SAME**2 else min(size * math.sqrt(variance / left), limit)
         return self.seen - reach, self.seen + reach
 
 
@@ -97,7 +97,7 @@ def swap_test(
         seed: Seeds the draws.
     """
     k = int(np.count_nonzero((a.table != b.table).any(axis=1)))
-    difference = swapped(metrics, a, b, name=name)
+    difference = swap_differences(metrics, a, b, name=name)
     if k < 63 and 2**k <= count:
         found = [difference(all_swaps(k))]
     else:
@@ -106,7 +106,7 @@ def swap_test(
     return Swaps(float(found[0][0]), np.concatenate(found))
 
 
-def swapped(
+def swap_differences(
     metrics: Sequence[Metric], a: GroupSums, b: GroupSums, *, name: str
 ) -> Callable[[FloatArray], FloatArray]:
     """A function from swaps (rows of 0 and 1 for the groups that differ) to differences b - a."""
@@ -114,13 +114,13 @@ def swapped(
     groups = len(a.groups)
     # Both runs in one column, so that a number and its counterpart have one unit: what a swap
     # takes from one run and gives to the other is then exact too.
-    parts = Summands.of(np.concatenate([a.table, b.table]), most=2 * groups)
+    parts = Summands.of_table(np.concatenate([a.table, b.table]), limit=2 * groups)
     first, second = parts.parts[:groups], parts.parts[groups:]
     gain = (second - first)[differ]
     whole_a, whole_b = first.sum(axis=0), second.sum(axis=0)
 
     def value(sums: FloatArray) -> FloatArray:
-        above, below = np.split(parts.joined(sums), 2, axis=1)
+        above, below = np.split(parts.add_low_parts(sums), 2, axis=1)
         return numbers(metrics, a.columns, above=above, below=below)[name]
 
     def difference(which: FloatArray) -> FloatArray:

@@ -112,7 +112,7 @@ def components(values: ArrayLike) -> Components:
     >>> round(split.sample, 3), split.training, split.clipped
     (0.32, 0.0, ('training',))
     """
-    table = _balanced(values)
+    table = _check_balanced(values)
     g, t, d = table.shape
     squares = _mean_squares(table)
     sample, training, decoding, crossed, noise = (square.value for square in squares)
@@ -164,7 +164,7 @@ def seeded_score(values: ArrayLike, *, level: float = 0.95) -> SeededScore:
         UsageError: `level` is not between 0 and 1.
     """
     check_level(level)
-    table = _balanced(values)
+    table = _check_balanced(values)
     _, t, d = table.shape
     sample, training, decoding, crossed, noise = _mean_squares(table)
     over: tuple[str, ...] = ("samples",)
@@ -223,7 +223,7 @@ def _mean_squares(table: FloatArray) -> tuple[_Square, _Square, _Square, _Square
     )
 
 
-def _balanced(values: ArrayLike) -> FloatArray:
+def _check_balanced(values: ArrayLike) -> FloatArray:
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 3 or table.shape[0] < 2 or 0 in table.shape or not np.isfinite(table).all():
         raise DataError(

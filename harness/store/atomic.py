@@ -56,7 +56,7 @@ def read_json(path: Path) -> Any:
         StoreError: missing or damaged.
     """
     try:
-        return json.loads(files.read(path))
+        return json.loads(files.read_bytes(path))
     except FileNotFoundError as error:
         raise StoreError(f"file {path}", expected="a file", found="none") from error
     except (OSError, ValueError, RecursionError) as error:

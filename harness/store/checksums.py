@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.files import read
+from harness.files import read_bytes
 from harness.store.atomic import read_json, write_json
 from harness.store.journal import files
 
@@ -32,7 +32,7 @@ def write(folder: Path, contents: Mapping[str, bytes], *, journal: bool = True) 
         folder / CHECKSUMS,
         {
             "version": VERSION,
-            "files": {name: _hashed(content) for name, content in contents.items()},
+            "files": {name: _hash(content) for name, content in contents.items()},
             "journal": journal_of(folder) if journal else None,
         },
     )
@@ -48,8 +48,8 @@ def journal_of(folder: Path) -> dict[str, str]:
     return found
 
 
-def changed(folder: Path) -> dict[str, str]:
-    """Return the files that differ from their record: each `changed`, `missing` or `added`.
+def changed_files(folder: Path) -> dict[str, str]:
+    """Return the files that differ from their record: each `changed_files`, `missing` or `added`.
 
     Raises:
         StoreError: there is no `checksums.json`, or it is damaged.
@@ -62,7 +62,7 @@ def changed(folder: Path) -> dict[str, str]:
                 f"file {path}", expected=f"version {VERSION}", found=repr(plain["version"])[:40]
             )
         kept, journal = dict(plain["files"]), plain["journal"]
-        now: dict[str, Any] = {name: _now(folder / name) for name in kept}
+        now: dict[str, Any] = {name: _current_hash(folder / name) for name in kept}
         if journal is not None:
             kept |= journal
             now |= dict.fromkeys(journal) | journal_of(folder)
@@ -79,14 +79,14 @@ def changed(folder: Path) -> dict[str, str]:
     }
 
 
-def _now(path: Path) -> str | None:
+def _current_hash(path: Path) -> str | None:
     try:
-        return _hashed(read(path))
+        return _hash(read_bytes(path))
     except OSError:
         return None
 
 
-def _hashed(content: bytes) -> str:
+def _hash(content: bytes) -> str:
     return str(_blake(content).hexdigest())
 
 

@@ -25,7 +25,7 @@ from typing import Any, Self
 
 from harness.errors import StoreError
 from harness.store.atomic import cannot_write
-from harness.store.texts import references, whole
+from harness.store.texts import references, with_texts
 
 HEAD = b'{"crc": "%08x", "v": 2, "record": '
 HEAD_LENGTH = len(HEAD % 0)
@@ -113,7 +113,7 @@ def parse_line(raw: bytes) -> dict[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalPosition:
     """Place of a prediction in a journal's file."""
 
     path: Path
@@ -128,7 +128,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, JournalPosition] = {}
         self.begun: list[int] = []
         """Batches in the order in which they were started, over all attempts."""
         self.damaged: list[tuple[Path, int]] = []
@@ -149,7 +149,7 @@ class Journal:
         """Index the lines that were appended since the last call.
 
         A last line without an end is left alone: its writer may be in the middle of it. Whether it
-        is torn is known when nobody writes any more; see `mend`.
+        is torn is known when nobody writes any more; see `repair`.
         """
         for path in files(self.folder):
             self._index(path)
@@ -174,7 +174,7 @@ class Journal:
                 elif "sample" in record and references(record) <= self._texts.keys():
                     # One whose texts are damaged is none: it is predicted again.
                     failure = record["prediction"].get("failure", [None])[0]
-                    self.places[record["sample"]] = Place(path, offset, len(raw), failure)
+                    self.places[record["sample"]] = JournalPosition(path, offset, len(raw), failure)
                 offset += len(raw)
         self._read[path] = offset
 
@@ -210,9 +210,9 @@ class Journal:
                 found="other bytes",
                 fix="Another program writes there.",
             )
-        return whole(record, self._texts)
+        return with_texts(record, self._texts)
 
-    def mend(self) -> list[str]:
+    def repair(self) -> list[str]:
         """Copy damaged lines to `quarantine/` and cut a torn tail off; return a list of these
         steps.
 

@@ -40,11 +40,11 @@ def lease(folder: Path) -> Iterator[None]:
     try:
         stop = threading.Event()
         try:
-            _take(handle, folder, path)
+            _take_lock(handle, folder, path)
             _write(path)
         except OSError as error:
             raise cannot_write(path, error) from error
-        beat = threading.Thread(target=_beat, args=(path, stop), daemon=True)
+        beat = threading.Thread(target=_beat_until, args=(path, stop), daemon=True)
         beat.start()
         try:
             yield
@@ -56,22 +56,22 @@ def lease(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _take(handle: int, folder: Path, path: Path) -> None:
+def _take_lock(handle: int, folder: Path, path: Path) -> None:
     holder = _holder(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         same_machine = holder is None or holder.get("host") == socket.gethostname()
     except BlockingIOError:
-        raise _locked(folder, holder) from None
+        raise _locked_error(folder, holder) from None
     except OSError as error:
         if error.errno not in NO_FLOCK:
             raise
         same_machine = False
     if holder is not None and not same_machine and time() - holder["beat"] < STALE:
-        raise _locked(folder, holder)
+        raise _locked_error(folder, holder)
 
 
-def _locked(folder: Path, holder: dict[str, Any] | None) -> Locked:
+def _locked_error(folder: Path, holder: dict[str, Any] | None) -> Locked:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return Locked(
         f"run folder {folder}",
@@ -100,7 +100,7 @@ def _write(path: Path) -> None:
         raise
 
 
-def _beat(path: Path, stop: threading.Event) -> None:
+def _beat_until(path: Path, stop: threading.Event) -> None:
     while not stop.wait(HEARTBEAT):
         try:
             _write(path)

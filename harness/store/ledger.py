@@ -25,9 +25,9 @@ class Ledger:
         """Lines that are not valid."""
         self._whole = True
         if path.exists():
-            self._read()
+            self._read_entries()
 
-    def _read(self) -> None:
+    def _read_entries(self) -> None:
         try:
             data = self.path.read_bytes()
         except OSError as error:

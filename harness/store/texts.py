@@ -16,7 +16,9 @@ MIN_SHARED = 40
 """Characters from which a text is worth a reference, which takes 27 bytes."""
 
 
-def shared(record: dict[str, Any], *, question: str, options: Sequence[str]) -> dict[str, Any]:
+def with_references(
+    record: dict[str, Any], *, question: str, options: Sequence[str]
+) -> dict[str, Any]:
     """Return a sample's record with references in its requests, and their texts under `texts`.
 
     Args:
@@ -40,7 +42,7 @@ def references(record: Mapping[str, Any]) -> set[str]:
     }
 
 
-def whole(record: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def with_texts(record: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     """Return a sample's record with texts in the place of references."""
     for request, name in _texts(record):
         request[name] = "".join(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.files import opened
+from harness.files import open_regular
 
 MAX_BOXES = 1_000_000
 EBML, SEGMENT = 0x1A45DFA3, 0x18538067
@@ -31,7 +31,7 @@ class Extent:
 def extent(path: Path) -> Extent:
     """Read the extent from the file's own structure: MP4 and its kin, Matroska and WebM, AVI."""
     size = path.stat().st_size
-    with opened(path) as file:
+    with open_regular(path) as file:
         start = file.read(12)
         if start[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide"):
             return _iso(file, size)
@@ -105,7 +105,7 @@ class Tables:
     """
 
     def __init__(self, path: Path, payload: tuple[tuple[int, int], ...]) -> None:
-        self._file = opened(path)
+        self._file = open_regular(path)
         self._payload = payload
         self._place = 0
         self._size = path.stat().st_size

@@ -60,14 +60,14 @@ class Decoder:
             backwards = number == self._asked - 1
             self._asked = number
             keep = range(max(0, number - room), number) if backwards else range(0)
-            return self._decoded(number, keep, passed)
+            return self._decode_frame(number, keep, passed)
 
-    def _decoded(self, number: int, keep: range, passed: Passed) -> Frame:
+    def _decode_frame(self, number: int, keep: range, passed: Passed) -> Frame:
         stamps = self.index.stamps
         wanted, kept = stamps[number], {stamps[k]: k for k in keep}
-        for key in self._starts(wanted):
+        for key in self._seek_points(wanted):
             self._enter(key)
-            for stamp, frame in self._ahead(wanted):
+            for stamp, frame in self._frames_until(wanted):
                 if stamp == wanted:
                     return self._image(frame, number)
                 if stamp in kept:
@@ -79,7 +79,7 @@ class Decoder:
             found="none when it is decoded",
         )
 
-    def _starts(self, wanted: int) -> Iterator[int | None]:
+    def _seek_points(self, wanted: int) -> Iterator[int | None]:
         """Yield start points: the present place (None) if the frame is ahead, else keys; earlier
         ones if decoding began behind the frame.
         """
@@ -105,7 +105,7 @@ class Decoder:
         self._frames = iter(self._container.decode(self._stream))
         self._at = -1 if self.index.counted else None
 
-    def _ahead(self, wanted: int) -> Iterator[tuple[int | None, "VideoFrame"]]:
+    def _frames_until(self, wanted: int) -> Iterator[tuple[int | None, "VideoFrame"]]:
         """The frames from here to the one that is wanted, or the first behind it."""
         for frame in self._frames:
             stamp = self._stamp(frame)
@@ -142,7 +142,7 @@ class Decoders:
         self._open: OrderedDict[tuple[Path, int], Decoder] = OrderedDict()
         self._of_parent: list[object] = []
 
-    def of(self, path: Path) -> Decoder:
+    def decoder_of(self, path: Path) -> Decoder:
         """The decoder of a file; the one that was used longest ago is given up for it."""
         with self._lock:
             with faults(path):

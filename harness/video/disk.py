@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
-from harness.files import opened
+from harness.files import open_regular
 from harness.media import Frame
 from harness.video.index import library
 
@@ -37,7 +37,7 @@ class DiskCache:
         """The frame, if it is there and whole."""
         path = self._path(name)
         try:
-            with opened(path) as file:
+            with open_regular(path) as file:
                 frame = np.load(file, allow_pickle=False)
             os.utime(path)  # it was used: others are removed before it
         except (OSError, ValueError, EOFError):
@@ -45,7 +45,7 @@ class DiskCache:
         fits = frame.dtype == np.uint8 and frame.ndim == 3 and frame.shape[2] == 3
         return frame if fits else None
 
-    def put(self, name: str, frame: Frame) -> None:
+    def store(self, name: str, frame: Frame) -> None:
         """Keep a frame. A disk that is full or cannot be written to is no error: it is a cache."""
         path = self._path(name)
         part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")

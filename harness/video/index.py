@@ -90,19 +90,19 @@ def _index(path: Path, size: int, changed: int) -> Index:
     if not size:
         raise MediaError(f"video {path}", expected="a video file", found="an empty file", fix=FIX)
     with faults(path):
-        said = extent(path)
-        if said.end is not None and said.end > size:
+        text = extent(path)
+        if text.end is not None and text.end > size:
             raise MediaError(
                 f"video {path}",
-                expected=f"{said.end} bytes, as its header says",
+                expected=f"{text.end} bytes, as its header says",
                 found=f"{size}",
                 fix=FIX,
             )
-        first, hiding = _first(path)
+        first, hiding = _first_frame(path)
         shape = first_size(first)
         check_size(shape[1], shape[0], f"video {path}")
-        listed = None if hiding else _listed(path, said.payload, shape)
-        return listed or _counted(path, shape)
+        listed = None if hiding else _index_from_packets(path, text.payload, shape)
+        return listed or _index_from_decoding(path, shape)
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def library() -> ModuleType:
 
 
 @contextmanager
-def opened(path: Path | Tables) -> "Iterator[tuple[InputContainer, VideoStream]]":
+def open_video(path: Path | Tables) -> "Iterator[tuple[InputContainer, VideoStream]]":
     """The file and its video stream, closed at the end."""
     container = open_file(path)
     try:
@@ -166,9 +166,9 @@ def stream_of(container: "InputContainer") -> "VideoStream":
     raise ValueError(f"no video stream, only {', '.join(others) or 'nothing'}")
 
 
-def _first(path: Path) -> "tuple[VideoFrame, bool]":
+def _first_frame(path: Path) -> "tuple[VideoFrame, bool]":
     """Return the first frame, and True if the codec may hide frames."""
-    with opened(path) as (container, stream):
+    with open_video(path) as (container, stream):
         for frame in container.decode(stream):
             return frame, stream.codec_context.name in HIDING or stream.name in HIDING
     raise ValueError("no frame")
@@ -180,12 +180,12 @@ def first_size(frame: "VideoFrame") -> tuple[int, int]:
     return (frame.height, frame.width) if turned else (frame.width, frame.height)
 
 
-def _listed(
+def _index_from_packets(
     path: Path, payload: tuple[tuple[int, int], ...], size: tuple[int, int]
 ) -> Index | None:
     """Build the index from the packets alone; None where their data is not enough."""
     stamps, keys = array("q"), array("q")
-    with closing(Tables(path, payload)) as tables, opened(tables) as (container, stream):
+    with closing(Tables(path, payload)) as tables, open_video(tables) as (container, stream):
         unit, start = _clock(container, stream)
         tables.skipping = bool(payload)
         for packet in container.demux(stream):
@@ -198,10 +198,10 @@ def _listed(
             stamps.append(packet.pts)
             if packet.is_keyframe:
                 keys.append(packet.pts)
-    return _sorted(stamps, keys, unit, start, size)
+    return _index_from_stamps(stamps, keys, unit, start, size)
 
 
-def _sorted(
+def _index_from_stamps(
     stamps: "array[int]", keys: "array[int]", unit: float, start: int | None, size: tuple[int, int]
 ) -> Index | None:
     if not keys or len(set(stamps)) < len(stamps):
@@ -227,11 +227,11 @@ def _clock(container: "InputContainer", stream: "VideoStream") -> tuple[float, i
     return float(unit), round(max(start, 0) / MICROSECONDS / unit)
 
 
-def _counted(path: Path, size: tuple[int, int]) -> Index:
+def _index_from_decoding(path: Path, size: tuple[int, int]) -> Index:
     """The index from decoding the whole file; evenly spread if its times are useless."""
     stamps, keys = array("q"), array("q")
     number = 0
-    with opened(path) as (container, stream):
+    with open_video(path) as (container, stream):
         unit, start = _clock(container, stream)
         for frame in container.decode(stream):
             number += 1
@@ -241,7 +241,7 @@ def _counted(path: Path, size: tuple[int, int]) -> Index:
                     keys.append(frame.pts)
         seconds = (container.duration or 0) / MICROSECONDS
         step = seconds / max(number, 1) or 1 / float(stream.average_rate or 1)
-    listed = _sorted(stamps, keys, unit, start, size)
+    listed = _index_from_stamps(stamps, keys, unit, start, size)
     if listed is not None and len(listed.stamps) == number:
         return listed
     return Index(size, array("q", range(number)), array("q", [0]), step, 0, counted=True)

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from harness.errors import MediaError
-from harness.files import opened
-from harness.media import CACHE, Frame, Media, lost
+from harness.files import open_regular
+from harness.media import CACHE, Frame, Media, placeholder_media
 from harness.video.decoder import DECODERS
 from harness.video.disk import disk_cache
 from harness.video.index import Index, index_of
@@ -42,11 +42,13 @@ def video_file(path: Path, *, choose: Choose | None = None) -> Media:
 def video_or_lost(
     path: Path, *, choose: Choose | None = None, size: tuple[int, int] = (1, 1), frames: int = 1
 ) -> Media:
-    """Open the video, or a stand-in if its file is missing or damaged; see `media.lost`."""
+    """Open the video, or a stand-in if its file is missing or damaged; see
+    `media.placeholder_media`.
+    """
     try:
         return video_file(path, choose=choose)
     except MediaError as error:
-        return lost(error, size=size, frames=frames)
+        return placeholder_media(error, size=size, frames=frames)
 
 
 class VideoFile(Media):
@@ -94,10 +96,10 @@ class VideoFile(Media):
         return frame
 
     def __reduce__(self) -> tuple[Callable[..., Media], tuple[object, ...]]:
-        return _again, (self._path, self._shown, self._size, len(self))
+        return _reopen, (self._path, self._shown, self._size, len(self))
 
 
-def _again(path: Path, shown: "array[int] | None", size: tuple[int, int], frames: int) -> Media:
+def _reopen(path: Path, shown: "array[int] | None", size: tuple[int, int], frames: int) -> Media:
     """Open the same video in another process, or a stand-in if it is gone."""
     choose = None if shown is None else lambda times: shown
     return video_or_lost(path, choose=choose, size=size, frames=frames)
@@ -121,11 +123,11 @@ class _Loader:
         held = disk.get(name)
         if held is None:
             held = self._decode()
-            disk.put(name, held)
+            disk.store(name, held)
         return held
 
     def _decode(self) -> Frame:
-        decoder = DECODERS.of(self._path)
+        decoder = DECODERS.decoder_of(self._path)
         width, height = decoder.index.size
         room = CACHE.max_bytes // PASSED_SHARE // (3 * width * height)
         return decoder.frame(self._number, passed=self._keep, room=room)
@@ -176,7 +178,7 @@ class _Digest:
 def _hash(path: Path, size: int, changed: int) -> str:
     """Return the id of a medium of one file with this content, whatever its name."""
     inner = hashlib.blake2b(digest_size=16)
-    with opened(path) as file:
+    with open_regular(path) as file:
         while block := file.read(2**20):
             inner.update(block)
     return hashlib.blake2b(inner.digest(), digest_size=16).hexdigest()

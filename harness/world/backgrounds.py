@@ -27,8 +27,8 @@ CELL = 16  # pixels between the points that a blotchy background is interpolated
 def draw_background(background: Background, *, width: int, height: int) -> Frame:
     """Draw the background alone: height × width × 3, uint8, RGB; read-only, since it is cached."""
     draws = Draws(background.seed, "background", background.kind)
-    level = draws.between(DARKEST, LIGHTEST)
-    base = np.array([level + draws.between(-TINT, TINT) for _ in range(3)], dtype=np.int64)
+    level = draws.integer_between(DARKEST, LIGHTEST)
+    base = np.array([level + draws.integer_between(-TINT, TINT) for _ in range(3)], dtype=np.int64)
     offsets = np.zeros((height, width), dtype=np.int64)
     if background.kind == "noisy":
         offsets = draws.array((height, width), below=2 * NOISE + 1) - NOISE
@@ -41,18 +41,18 @@ def draw_background(background: Background, *, width: int, height: int) -> Frame
 
 def _stripes(draws: Draws, height: int, width: int) -> Offsets:
     y, x = np.mgrid[0:height, 0:width]
-    along = draws.between(-2, 2) * x + draws.between(1, 2) * y
-    return _two_tones(draws, along // draws.between(8, 24))
+    along = draws.integer_between(-2, 2) * x + draws.integer_between(1, 2) * y
+    return _two_tones(draws, along // draws.integer_between(8, 24))
 
 
 def _checks(draws: Draws, height: int, width: int) -> Offsets:
     y, x = np.mgrid[0:height, 0:width]
-    side = draws.between(10, 28)
+    side = draws.integer_between(10, 28)
     return _two_tones(draws, x // side + y // side)
 
 
 def _two_tones(draws: Draws, band: NDArray[np.int64]) -> Offsets:
-    contrast = draws.between(6, 14)
+    contrast = draws.integer_between(6, 14)
     return (band % 2) * (2 * contrast) - contrast
 
 

@@ -39,7 +39,7 @@ def combination(
     return draws.choice(fitting or allowed)
 
 
-def mixed(draws: Draws, split: Split, number: int) -> list[Combination]:
+def mix_combinations(draws: Draws, split: Split, number: int) -> list[Combination]:
     """Combinations that share a shape or a colour with an earlier one more often than by chance.
 
     Without shared attributes, one word would be enough to single anything out.
@@ -50,7 +50,7 @@ def mixed(draws: Draws, split: Split, number: int) -> list[Combination]:
         if chosen and draws.chance(3, 5):
             model = draws.choice(chosen)
             noun = draws.choice((Noun(model.shape), Noun(None, model.colour)))
-        options = [option for option in COMBINATIONS if noun.fits(option)]
+        options = [option for option in COMBINATIONS if noun.matches(option)]
         chosen.append(combination(draws, split, place, options))
     return chosen
 
@@ -70,7 +70,7 @@ def resting(
 
 def with_depths(draws: Draws, paths: Sequence[tuple[Combination, Path]]) -> tuple[Thing, ...]:
     """Things on their paths, in a drawn order from the viewer."""
-    depths = draws.shuffled(range(len(paths)))
+    depths = draws.shuffle(range(len(paths)))
     return tuple(
         Thing(**each._asdict(), **path._asdict(), depth=depth)
         for (each, path), depth in zip(paths, depths, strict=True)

@@ -28,31 +28,31 @@ class Draws:
         key = hashlib.blake2b(name, digest_size=16, person=b"harness-shapes").digest()
         self._words = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64))
 
-    def below(self, limit: int) -> int:
+    def integer_below(self, limit: int) -> int:
         """A number from 0 to `limit` - 1."""
         return int(self._words.random_raw()) % limit
 
-    def between(self, low: int, high: int) -> int:
+    def integer_between(self, low: int, high: int) -> int:
         """A number from `low` to `high`, both included."""
-        return low + self.below(high - low + 1)
+        return low + self.integer_below(high - low + 1)
 
     def chance(self, times: int, of: int) -> bool:
         """True `times` out of `of`."""
-        return self.below(of) < times
+        return self.integer_below(of) < times
 
     def sign(self) -> int:
         """-1 or 1."""
-        return 1 - 2 * self.below(2)
+        return 1 - 2 * self.integer_below(2)
 
     def choice(self, options: Sequence[T]) -> T:
         """One of the options."""
-        return options[self.below(len(options))]
+        return options[self.integer_below(len(options))]
 
-    def shuffled(self, items: Sequence[T]) -> list[T]:
+    def shuffle(self, items: Sequence[T]) -> list[T]:
         """The items in another order (Fisher-Yates)."""
         order = list(items)
         for last in range(len(order) - 1, 0, -1):
-            other = self.below(last + 1)
+            other = self.integer_below(last + 1)
             order[last], order[other] = order[other], order[last]
         return order
 

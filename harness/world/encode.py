@@ -55,7 +55,7 @@ def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
     values = np.concatenate([[0b011], values, [0]])  # last block, fixed codes; end of block
     bits = np.concatenate([[3], bits, [7]])
     checksum = struct.pack(">I", zlib.adler32(data.tobytes()))
-    return b"\x78\x01" + _packed(values, bits) + checksum
+    return b"\x78\x01" + _pack_bits(values, bits) + checksum
 
 
 def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
@@ -75,7 +75,7 @@ def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
     return values[sent], bits[sent]
 
 
-def _packed(values: UInts, bits: UInts) -> bytes:
+def _pack_bits(values: UInts, bits: UInts) -> bytes:
     ends = np.cumsum(bits)
     stream = np.zeros(int(ends[-1]), dtype=np.uint8)
     starts = ends - bits

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.world import levelled
-from harness.world.composing import Compose, combination, mixed, resting, with_depths
+from harness.world.composing import Compose, combination, mix_combinations, resting, with_depths
 from harness.world.draws import Draws
 from harness.world.language import Noun
 from harness.world.placing import draw_path
@@ -68,7 +68,7 @@ def draw_scene(seed: int, *, family: str, split: Split, index: int) -> Scene:
             index=index,
             width=width,
             height=height,
-            background=Background(draws.choice(backgrounds), draws.below(2**32)),
+            background=Background(draws.choice(backgrounds), draws.integer_below(2**32)),
             things=(),
             frames=kind.frames,
             level=level,
@@ -98,15 +98,15 @@ def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
         if not np.array_equal(areas == 0, gone) or any(map(has_holes, masks)):
             return False
         often += areas * 5 >= whole * 3
-    least = (scene.frames + 1) // 2 if well_seen is None else well_seen
-    return bool((often >= least).all())
+    minimum = (scene.frames + 1) // 2 if well_seen is None else well_seen
+    return bool((often >= minimum).all())
 
 
 def wanted_count(scene: Scene) -> int:
     """Return the number of things of a counting scene: each of 2 to 10 once in nine scenes."""
     block, place = divmod(scene.index, MOST - FEWEST + 1)
     order = Draws(scene.seed, scene.family, scene.split, "counts", block)
-    return order.shuffled(range(FEWEST, MOST + 1))[place]
+    return order.shuffle(range(FEWEST, MOST + 1))[place]
 
 
 def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
@@ -116,16 +116,16 @@ def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:
     lay out.
     """
     block, place = divmod(index, len(LEVELS))
-    return Draws(seed, family, split, "levels", block).shuffled(LEVELS)[place]
+    return Draws(seed, family, split, "levels", block).shuffle(LEVELS)[place]
 
 
 def _still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    combinations = mixed(draws, empty.split, draws.between(3, 7))
+    combinations = mix_combinations(draws, empty.split, draws.integer_between(3, 7))
     return resting(draws, empty, combinations, crowded=draws.chance(1, 2))
 
 
 def _video(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
-    combinations = mixed(draws, empty.split, draws.between(3, 5))
+    combinations = mix_combinations(draws, empty.split, draws.integer_between(3, 5))
     paths = [(each, draw_path(draws, empty, each)) for each in combinations]
     return with_depths(draws, paths)
 
@@ -140,17 +140,17 @@ def _crowd(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
         )
     )
     wanted = wanted_count(empty)
-    counted = [c for c in COMBINATIONS if noun.fits(c)]
+    counted = [c for c in COMBINATIONS if noun.matches(c)]
     others = [c for c in COMBINATIONS if not noun.could_fit(c)]
     related = [c for c in others if c.shape == noun.shape or c.colour == noun.colour] or others
     pools = [counted] * wanted
-    pools += [draws.choice((others, related)) for _ in range(draws.between(1, 5))]
+    pools += [draws.choice((others, related)) for _ in range(draws.integer_between(1, 5))]
     largest: Size = "medium" if wanted > 5 else "large"
     combinations = [
         combination(draws, empty.split, place, pool, largest=largest)
         for place, pool in enumerate(pools)
     ]
-    return resting(draws, empty, draws.shuffled(combinations), crowded=False)
+    return resting(draws, empty, draws.shuffle(combinations), crowded=False)
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(

@@ -59,11 +59,11 @@ def _rows_digest(path: Path) -> str:
 
     table = parquet.read_table(path)
     columns = json.dumps([[field.name, str(field.type)] for field in table.schema])
-    rows = (json.dumps(row, default=_plain).encode() for row in table.to_pylist())
+    rows = (json.dumps(row, default=_canonical).encode() for row in table.to_pylist())
     return hexdigest(columns.encode(), *rows)
 
 
-def _plain(value: Any) -> str:
+def _canonical(value: Any) -> str:
     if isinstance(value, bytes):
         return hexdigest(value)
     raise DataError("value of a row", expected="plain data", found=type(value).__name__)

@@ -79,13 +79,13 @@ class Noun:
     colour: Colour | None = None
     size: Size | None = None
 
-    def fits(self, thing: Thing | Combination) -> bool:
+    def matches(self, thing: Thing | Combination) -> bool:
         """Return True if the noun names the thing."""
         return self.shape in (None, thing.shape) and self._fits_otherwise(thing)
 
     def could_fit(self, thing: Thing | Combination) -> bool:
         """Return True if a person could call the thing so."""
-        if self.fits(thing):
+        if self.matches(thing):
             return True
         near = self.shape is not None and thing.shape in ALSO_CALLED.get(self.shape, ())
         return near and self._fits_otherwise(thing)
@@ -100,14 +100,14 @@ class Noun:
         beside a `medium-sized` one both a smaller and a larger one.
         """
         possible = [i for i, thing in enumerate(scene.things) if self.could_fit(thing)]
-        doubtful = any(not self.fits(scene.things[index]) for index in possible)
-        return None if doubtful or not self._compares(scene) else tuple(possible)
+        doubtful = any(not self.matches(scene.things[index]) for index in possible)
+        return None if doubtful or not self._is_comparative(scene) else tuple(possible)
 
-    def _compares(self, scene: Scene) -> bool:
+    def _is_comparative(self, scene: Scene) -> bool:
         if self.size is None:
             return True
         like = replace(self, size=None)
-        ranks = {SIZES.index(thing.size) for thing in scene.things if like.fits(thing)}
+        ranks = {SIZES.index(thing.size) for thing in scene.things if like.matches(thing)}
         own = SIZES.index(self.size)
         smaller, larger = any(rank < own for rank in ranks), any(rank > own for rank in ranks)
         return (smaller or self.size == "small") and (larger or self.size == "large")
@@ -125,7 +125,7 @@ class Noun:
         return f"{word}es" if word.endswith("s") else f"{word}s"
 
     @property
-    def said(self) -> int:
+    def attribute_count(self) -> int:
         """Number of attributes that the noun gives."""
         return sum(part is not None for part in (self.shape, self.colour, self.size))
 
@@ -136,20 +136,20 @@ def nouns(scene: Scene) -> tuple[tuple[Noun, tuple[int, ...]], ...]:
 
     Nouns that say less come first; a noun that says nothing, `object`, is the very first.
     """
-    said = {
+    phrases = {
         Noun(shape, colour, size)
         for thing in scene.things
         for shape in (None, thing.shape)
         for colour in (None, thing.colour)
         for size in (None, thing.size)
     }
-    fitting = ((noun, noun.members(scene)) for noun in sorted(said, key=_rank))
+    fitting = ((noun, noun.members(scene)) for noun in sorted(phrases, key=_rank))
     return tuple((noun, members) for noun, members in fitting if members)
 
 
 def _rank(noun: Noun) -> tuple[int, int, int, int]:
     return (
-        noun.said,
+        noun.attribute_count,
         SHAPES.index(noun.shape) if noun.shape else -1,
         tuple(COLOURS).index(noun.colour) if noun.colour else -1,
         SIZES.index(noun.size) if noun.size else -1,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from harness.world.composing import mixed, with_depths
+from harness.world.composing import mix_combinations, with_depths
 from harness.world.draws import Draws
 from harness.world.language import nouns
 from harness.world.placing import BORDER, Path, draw_path, place_at_rest
@@ -36,11 +36,13 @@ SLOWEST = 5  # pixels a frame, of what comes in
 def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     """Draw things at rest of which three or more (or all) have a unique name."""
     crowded = empty.level == "hard" or (empty.level == "medium" and draws.chance(1, 2))
-    combinations = mixed(draws, empty.split, draws.between(*STILL_THINGS[empty.level]))
+    combinations = mix_combinations(
+        draws, empty.split, draws.integer_between(*STILL_THINGS[empty.level])
+    )
     placed: list[tuple[Combination, Path]] = []
     for each in combinations:
         if crowded and len(placed) == 1:
-            path = _over(draws, empty, each, placed[0])
+            path = _overlapping_path(draws, empty, each, placed[0])
         else:
             path = place_at_rest(draws, empty, each, placed, crowded=crowded)
         if path is None:
@@ -56,34 +58,38 @@ def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     things = still(draws, empty)
     if things is None:
         return None
-    said = [members for noun, members in nouns(replace(empty, things=things)) if noun.said]
-    return things if any(len(members) > 1 for members in said) else None
+    phrases = [
+        members for noun, members in nouns(replace(empty, things=things)) if noun.attribute_count
+    ]
+    return things if any(len(members) > 1 for members in phrases) else None
 
 
 def moving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     """Draw things that move, leave, come or stand still; no two share a name."""
-    combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
-    return _named(draws, empty, [(each, draw_path(draws, empty, each)) for each in combinations])
+    combinations = mix_combinations(draws, empty.split, VIDEO_THINGS[empty.level])
+    return _with_named_things(
+        draws, empty, [(each, draw_path(draws, empty, each)) for each in combinations]
+    )
 
 
 def arriving(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
     """Draw two or three things that enter at different times, and perhaps one that is there."""
-    combinations = mixed(draws, empty.split, VIDEO_THINGS[empty.level])
+    combinations = mix_combinations(draws, empty.split, VIDEO_THINGS[empty.level])
     paths: list[tuple[Combination, Path]] = []
     for each, frame in zip(combinations, _times(draws, empty), strict=False):
-        path = _entering(draws, empty, each, frame)
+        path = _entering_path(draws, empty, each, frame)
         if path is None:
             return None
         paths.append((each, path))
     for each in combinations[len(paths) :]:
-        path = _there(draws, empty, each)
+        path = _visible_path(draws, empty, each)
         if path is None:
             return None
         paths.append((each, path))
-    return _named(draws, empty, draws.shuffled(paths))
+    return _with_named_things(draws, empty, draws.shuffle(paths))
 
 
-def _named(
+def _with_named_things(
     draws: Draws, empty: Scene, paths: Sequence[tuple[Combination, Path]]
 ) -> tuple[Thing, ...] | None:
     things = with_depths(draws, paths)
@@ -92,22 +98,22 @@ def _named(
 
 def _times(draws: Draws, empty: Scene) -> list[int]:
     """Draw the frames in which something enters, two or more apart."""
-    number = draws.between(*ARRIVALS[empty.level])
+    number = draws.integer_between(*ARRIVALS[empty.level])
     spare = LATEST - EARLIEST - APART * (number - 1)
-    steps = sorted(draws.below(spare + 1) for _ in range(number))
+    steps = sorted(draws.integer_below(spare + 1) for _ in range(number))
     return [EARLIEST + APART * place + step for place, step in enumerate(steps)]
 
 
-def _over(
+def _overlapping_path(
     draws: Draws, empty: Scene, combination: Combination, other: tuple[Combination, Path]
 ) -> Path | None:
     """Draw a place where a thing overlaps another by a quarter to a half of their extents."""
     reach = _reach(empty, combination)
     both = [own + its for own, its in zip(reach, _reach(empty, other[0]), strict=True)]
     for _ in range(TRIES):
-        axis = draws.below(2)
-        moved = [draws.between(-side // 5, side // 5) for side in both]
-        moved[axis] = draws.sign() * both[axis] * draws.between(50, 75) // 100
+        axis = draws.integer_below(2)
+        moved = [draws.integer_between(-side // 5, side // 5) for side in both]
+        moved[axis] = draws.sign() * both[axis] * draws.integer_between(50, 75) // 100
         x, y = other[1].x + moved[0], other[1].y + moved[1]
         if all(
             end + BORDER <= at < side - end - BORDER
@@ -117,30 +123,30 @@ def _over(
     return None
 
 
-def _entering(draws: Draws, empty: Scene, combination: Combination, frame: int) -> Path | None:
+def _entering_path(draws: Draws, empty: Scene, combination: Combination, frame: int) -> Path | None:
     """Draw a path that enters in a frame and ends inside; None where the thing is too large for it.
 
     It moves straight in from a drawn side, so fast that a good part of it is seen at once.
     """
     last = empty.frames - 1
-    axis = draws.below(2)
+    axis = draws.integer_below(2)
     reach, sides = _reach(empty, combination), (empty.width, empty.height)
     extent, side = reach[axis], sides[axis]
     slowest = max(-(-(2 * extent + 1 + BORDER) // (last - frame)), SLOWEST)
     fastest = min((side - BORDER) // (last - frame + 1), slowest + 6)
     if fastest < slowest:
         return None
-    speed = draws.between(slowest, fastest)
-    along = -extent - 1 + speed - draws.below(speed // 3 + 1)  # in the frame of its arrival
+    speed = draws.integer_between(slowest, fastest)
+    along = -extent - 1 + speed - draws.integer_below(speed // 3 + 1)  # in the frame of its arrival
     start, step = along - frame * speed, speed
     if draws.chance(1, 2):
         start, step = side - 1 - start, -speed
     other = sides[1 - axis]
-    across = draws.between(reach[1 - axis] + BORDER, other - reach[1 - axis] - BORDER - 1)
+    across = draws.integer_between(reach[1 - axis] + BORDER, other - reach[1 - axis] - BORDER - 1)
     return Path(start, across, step, 0) if axis == 0 else Path(across, start, 0, step)
 
 
-def _there(draws: Draws, empty: Scene, combination: Combination) -> Path | None:
+def _visible_path(draws: Draws, empty: Scene, combination: Combination) -> Path | None:
     """Draw a path through the image that starts inside it."""
     for _ in range(TRIES):
         path = draw_path(draws, empty, combination)

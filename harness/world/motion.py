@@ -19,20 +19,20 @@ class Motion:
     many: tuple[str, ...]
     doing: str
     """The participle after the noun, `moving to the right`; empty where there is none."""
-    meant: Test
+    is_referent: Test
     possible: Test
 
 
-def _along(dx: int, dy: int, where: str) -> Motion:
-    def meant(scene: Scene, thing: Thing) -> bool:
+def _motion_along(dx: int, dy: int, where: str) -> Motion:
+    def is_referent(scene: Scene, thing: Thing) -> bool:
         return (_sign(thing.dx), _sign(thing.dy)) == (dx, dy)
 
     def possible(scene: Scene, thing: Thing) -> bool:
         """A thing that moves aslant also moves to the right, in a way."""
         along = (dx and _sign(thing.dx) == dx) or (dy and _sign(thing.dy) == dy)
-        return meant(scene, thing) if dx and dy else bool(along)
+        return is_referent(scene, thing) if dx and dy else bool(along)
 
-    return Motion((f"moves {where}",), (f"move {where}",), f"moving {where}", meant, possible)
+    return Motion((f"moves {where}",), (f"move {where}",), f"moving {where}", is_referent, possible)
 
 
 def _sign(value: int) -> int:
@@ -40,11 +40,11 @@ def _sign(value: int) -> int:
 
 
 def _rests(scene: Scene, thing: Thing) -> bool:
-    return not thing.moves
+    return not thing.is_moving
 
 
-def _moves(scene: Scene, thing: Thing) -> bool:
-    return thing.moves
+def _is_moving(scene: Scene, thing: Thing) -> bool:
+    return thing.is_moving
 
 
 def _leaves(scene: Scene, thing: Thing) -> bool:
@@ -55,7 +55,7 @@ def _is_going(scene: Scene, thing: Thing) -> bool:
     return is_inside(scene, thing, 0) and not is_inside(scene, thing, scene.frames - 1)
 
 
-def _enters(scene: Scene, thing: Thing) -> bool:
+def _is_entering(scene: Scene, thing: Thing) -> bool:
     return is_outside(scene, thing, 0) and is_inside(scene, thing, scene.frames - 1)
 
 
@@ -64,15 +64,17 @@ def _is_coming(scene: Scene, thing: Thing) -> bool:
 
 
 MOTIONS: tuple[Motion, ...] = (
-    _along(-1, 0, "to the left"),
-    _along(1, 0, "to the right"),
-    _along(0, -1, "upwards"),
-    _along(0, 1, "downwards"),
-    _along(-1, -1, "to the top left"),
-    _along(1, -1, "to the top right"),
-    _along(-1, 1, "to the bottom left"),
-    _along(1, 1, "to the bottom right"),
-    Motion(("moves", "changes its place"), ("move", "change their place"), "", _moves, _moves),
+    _motion_along(-1, 0, "to the left"),
+    _motion_along(1, 0, "to the right"),
+    _motion_along(0, -1, "upwards"),
+    _motion_along(0, 1, "downwards"),
+    _motion_along(-1, -1, "to the top left"),
+    _motion_along(1, -1, "to the top right"),
+    _motion_along(-1, 1, "to the bottom left"),
+    _motion_along(1, 1, "to the bottom right"),
+    Motion(
+        ("moves", "changes its place"), ("move", "change their place"), "", _is_moving, _is_moving
+    ),
     Motion(("stands still", "does not move"), ("stand still", "do not move"), "", _rests, _rests),
     Motion(
         ("leaves the picture", "goes out of view"),
@@ -85,7 +87,7 @@ MOTIONS: tuple[Motion, ...] = (
         ("comes into the picture", "comes into view"),
         ("come into the picture", "come into view"),
         "coming into the picture",
-        _enters,
+        _is_entering,
         _is_coming,
     ),
 )
@@ -98,18 +100,18 @@ def motions(scene: Scene) -> Iterator[Question]:
     """
     for noun, members in nouns(scene):
         for motion in MOTIONS:
-            meant, possible = (
+            target, possible = (
                 tuple(index for index in members if test(scene, scene.things[index]))
-                for test in (motion.meant, motion.possible)
+                for test in (motion.is_referent, motion.possible)
             )
-            if meant and meant == possible and len(meant) < len(members):
-                yield from _said(noun, motion, meant, members)
+            if target and target == possible and len(target) < len(members):
+                yield from _motion_questions(noun, motion, target, members)
 
 
 def speeds(scene: Scene) -> Iterator[Question]:
     """`the fastest circle`: it moves at least 1.4 times as fast as the next one."""
     for noun, members in nouns(scene):
-        moving = [index for index in members if scene.things[index].moves]
+        moving = [index for index in members if scene.things[index].is_moving]
         if len(moving) < 2:
             continue
         squares = {
@@ -125,10 +127,10 @@ def speeds(scene: Scene) -> Iterator[Question]:
             )
 
 
-def _said(
-    noun: Noun, motion: Motion, meant: tuple[int, ...], among: tuple[int, ...]
+def _motion_questions(
+    noun: Noun, motion: Motion, target: tuple[int, ...], among: tuple[int, ...]
 ) -> Iterator[Question]:
-    plural = len(meant) > 1
+    plural = len(target) > 1
     verbs, name = (motion.many if plural else motion.one), noun.words(plural=plural)
     start = f"all {name}" if plural else f"the {name}"
     phrases = [f"{start} {motion.doing}"] if motion.doing else []
@@ -136,5 +138,9 @@ def _said(
     questions = [f"Which {name} {verb}?" for verb in verbs]
     for texts, is_sentence in ((phrases, False), (questions, True)):
         yield Question(
-            kind="motion", texts=tuple(texts), is_sentence=is_sentence, referents=meant, among=among
+            kind="motion",
+            texts=tuple(texts),
+            is_sentence=is_sentence,
+            referents=target,
+            among=among,
         )

@@ -44,11 +44,11 @@ def place_at_rest(
     sideways, upwards = _extents(empty, combination)
     for _ in range(TRIES):
         path = Path(
-            draws.between(sideways + BORDER, empty.width - sideways - BORDER - 1),
-            draws.between(upwards + BORDER, empty.height - upwards - BORDER - 1),
+            draws.integer_between(sideways + BORDER, empty.width - sideways - BORDER - 1),
+            draws.integer_between(upwards + BORDER, empty.height - upwards - BORDER - 1),
         )
         near = crowded and draws.chance(1, 2)
-        if all(_apart(empty, (combination, path), other, near=near) for other in placed):
+        if all(_are_apart(empty, (combination, path), other, near=near) for other in placed):
             return path
     return None
 
@@ -57,16 +57,16 @@ def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     """A way through the image in one of the kinds of motion."""
     way = draws.choice(WAYS)
     if way in ("leave", "enter"):
-        path = _leaving(draws, empty, combination)
+        path = _leaving_path(draws, empty, combination)
         if way == "leave":
             return path
         last = empty.frames - 1  # entering is leaving with time turned round
         return Path(path.x + last * path.dx, path.y + last * path.dy, -path.dx, -path.dy)
     dx = dy = 0
     if way == "diagonal":
-        dx, dy = (draws.between(3, 6) * draws.sign() for _ in range(2))
+        dx, dy = (draws.integer_between(3, 6) * draws.sign() for _ in range(2))
     elif way == "straight":
-        speed = draws.between(3, 9) * draws.sign()
+        speed = draws.integer_between(3, 9) * draws.sign()
         dx, dy = (speed, 0) if draws.chance(1, 2) else (0, speed)
     sideways, upwards = _extents(empty, combination)
     last = empty.frames - 1
@@ -75,16 +75,16 @@ def draw_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     return Path(x, y, dx, dy)
 
 
-def _leaving(draws: Draws, empty: Scene, combination: Combination) -> Path:
+def _leaving_path(draws: Draws, empty: Scene, combination: Combination) -> Path:
     """Inside in frame 0, outside from one of the last two frames on."""
     sideways, upwards = _extents(empty, combination)
     x = _start(draws, sideways, empty.width, 0)
     y = _start(draws, upwards, empty.height, 0)
-    gone = empty.frames - draws.between(1, 2)
+    gone = empty.frames - draws.integer_between(1, 2)
     across = draws.chance(1, 2)
     extent, side = (sideways, empty.width) if across else (upwards, empty.height)
     slowest = -(-(2 * extent + BORDER) // gone)
-    speed = draws.between(slowest, slowest + 3)
+    speed = draws.integer_between(slowest, slowest + 3)
     along = side + extent - gone * speed
     if draws.chance(1, 2):
         speed, along = -speed, side - 1 - along
@@ -94,14 +94,14 @@ def _leaving(draws: Draws, empty: Scene, combination: Combination) -> Path:
 def _start(draws: Draws, extent: int, side: int, travel: int) -> int:
     """Draw a first coordinate such that the thing is inside at both ends of its path."""
     low, high = extent + 1 - min(travel, 0), side - extent - 2 - max(travel, 0)
-    return draws.between(low, max(low, high))
+    return draws.integer_between(low, max(low, high))
 
 
 def _extents(empty: Scene, combination: Combination) -> tuple[int, int]:
     return extents(combination.shape, radius_in(empty.unit, combination.size))
 
 
-def _apart(
+def _are_apart(
     empty: Scene,
     one: tuple[Combination, Path],
     other: tuple[Combination, Path],

@@ -93,7 +93,7 @@ def ask_qa(
     all_of: dict[str, list[QA]] = {}
     chosen: dict[str, QA] = {}
     while len(chosen) < number:
-        for kind in draws.shuffled([kind for kind in generators if kinds is None or kind in kinds]):
+        for kind in draws.shuffle([kind for kind in generators if kinds is None or kind in kinds]):
             if kind not in all_of:
                 all_of[kind] = list(generators[kind](scene))
             left = [each for each in all_of[kind] if each.text not in chosen]

@@ -6,7 +6,17 @@ from itertools import combinations, product
 
 from harness.world.draws import Draws
 from harness.world.language import ALSO_CALLED, Noun, nouns
-from harness.world.quiz import QA, Named, called, choice, groups, percent, pick, sole, turned
+from harness.world.quiz import (
+    QA,
+    Named,
+    called,
+    choice,
+    groups,
+    in_random_order,
+    percent,
+    pick,
+    sole,
+)
 from harness.world.raster import template, visible_areas, whole_areas
 from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
 
@@ -24,9 +34,9 @@ def sizes(scene: Scene) -> Iterator[QA]:
     ranks = _ranks(scene)
     for pair in combinations(called(scene), 2):
         for sign, comparative, _ in SIZE_ADJECTIVES:
-            found = _greatest(scene, ranks, pair, sign)
+            found = _extreme_thing(scene, ranks, pair, sign)
             if found is not None:
-                first, second = turned(scene, comparative, pair)
+                first, second = in_random_order(scene, comparative, pair)
                 text = f"Which is {comparative}, the {first[1]} or the {second[1]}?"
                 yield pick(scene, "size", text, answer=found, group=pair, named=(first, second))
 
@@ -36,7 +46,7 @@ def largest(scene: Scene) -> Iterator[QA]:
     ranks = _ranks(scene)
     for group in groups(called(scene)):
         for sign, _, superlative in SIZE_ADJECTIVES:
-            found = _greatest(scene, ranks, group, sign)
+            found = _extreme_thing(scene, ranks, group, sign)
             if found is not None:
                 text = f"Which of these is the {superlative}?"
                 yield pick(scene, "largest", text, answer=found, group=group)
@@ -48,7 +58,7 @@ def colours(scene: Scene) -> Iterator[QA]:
         right = scene.things[index].colour
         near = {thing.colour for thing in scene.things}
         text = f"What colour is the {noun.words()}?"
-        others = _others(scene, text, right, tuple(COLOURS), near)
+        others = _wrong_options(scene, text, right, tuple(COLOURS), near)
         yield choice(
             scene, "colour", text, answer=right, others=others, named=[(index, noun.words())]
         )
@@ -58,10 +68,12 @@ def shapes(scene: Scene) -> Iterator[QA]:
     """`What shape is the red object?`; only the right option fits the thing."""
     for index, noun in sole(scene, by="colour"):
         right = scene.things[index].shape
-        apart = tuple(shape for shape in SHAPES if shape == right or not _confused(shape, right))
+        apart = tuple(
+            shape for shape in SHAPES if shape == right or not _are_confusable(shape, right)
+        )
         near = {thing.shape for thing in scene.things}
         text = f"What shape is the {noun.words()}?"
-        others = _others(scene, text, right, apart, near)
+        others = _wrong_options(scene, text, right, apart, near)
         yield choice(
             scene, "shape", text, answer=right, others=others, named=[(index, noun.words())]
         )
@@ -69,13 +81,13 @@ def shapes(scene: Scene) -> Iterator[QA]:
 
 def counts(scene: Scene) -> Iterator[QA]:
     """`How many red objects are there in the image?`, for a number."""
-    for text, named in _counted(scene):
+    for text, named in _countable_groups(scene):
         yield QA(kind="count", text=text, answer=float(len(named)), named=named)
 
 
 def count_choices(scene: Scene) -> Iterator[QA]:
     """The same questions with four numbers in a row to choose from, shuffled."""
-    for text, named in _counted(scene):
+    for text, named in _countable_groups(scene):
         count = len(named)
         draws = Draws(scene.seed, scene.id, "numbers", text)
         first = count - draws.choice(LOWER_OPTIONS[min(count, 3)])
@@ -91,7 +103,9 @@ def existence(scene: Scene) -> Iterator[QA]:
     if len(seen[0]) == 1 or len(seen[1]) == 1:  # then all that is combined of them is there
         wholes += [Noun(present[0].shape, colour) for colour in COLOURS if colour not in seen[1]]
     for noun in wholes:
-        there = tuple((i, noun.words()) for i, thing in enumerate(scene.things) if noun.fits(thing))
+        there = tuple(
+            (i, noun.words()) for i, thing in enumerate(scene.things) if noun.matches(thing)
+        )
         possible = any(noun.could_fit(thing) for thing in scene.things)
         if there or not possible:
             article = "an" if noun.words()[0] in "aeiou" else "a"
@@ -138,7 +152,7 @@ def _ranks(scene: Scene) -> list[tuple[int, int]]:
     return [(SIZES.index(thing.size), int(areas[i])) for i, thing in enumerate(scene.things)]
 
 
-def _greatest(
+def _extreme_thing(
     scene: Scene, ranks: list[tuple[int, int]], group: tuple[Named, ...], sign: int
 ) -> str | None:
     """The words of the thing that is largest (or, by the sign, smallest) clearly, or None.
@@ -162,20 +176,20 @@ def _greatest(
     return None
 
 
-def _others(
+def _wrong_options(
     scene: Scene, text: str, right: str, options: tuple[str, ...], near: AbstractSet[str]
 ) -> list[str]:
     """Three wrong options, those that are seen in the image first."""
     draws = Draws(scene.seed, scene.id, "others", text)
-    wrong = draws.shuffled([option for option in options if option != right])
+    wrong = draws.shuffle([option for option in options if option != right])
     return sorted(wrong, key=lambda option: option not in near)[: OPTIONS - 1]
 
 
-def _confused(one: Shape, other: Shape) -> bool:
+def _are_confusable(one: Shape, other: Shape) -> bool:
     return other in ALSO_CALLED.get(one, ()) or one in ALSO_CALLED.get(other, ())
 
 
-def _counted(scene: Scene) -> Iterator[tuple[str, tuple[Named, ...]]]:
+def _countable_groups(scene: Scene) -> Iterator[tuple[str, tuple[Named, ...]]]:
     for noun, members in nouns(scene):
         if noun.size is None and len(members) <= MOST_COUNTED:
             text = f"How many {noun.words(plural=True)} are there in the picture?"

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from harness.masks import BoolArray
-from harness.world.quiz import QA, Named, called, choice, groups, percent, pick, turned
+from harness.world.quiz import QA, Named, called, choice, groups, in_random_order, percent, pick
 from harness.world.raster import extents, owners
 from harness.world.referring import DIRECTIONS, foremost
 from harness.world.scene import Scene, Shape
@@ -59,7 +59,7 @@ def nearest(scene: Scene) -> Iterator[QA]:
     things = called(scene)
     for anchor in things:
         for group in groups([thing for thing in things if thing != anchor]):
-            found = _nearest(scene, anchor, group)
+            found = _nearest_thing(scene, anchor, group)
             if found is not None:
                 text = f"Which of these is nearest to the {anchor[1]}?"
                 yield pick(scene, "nearest", text, answer=found, group=group, named=[anchor])
@@ -70,10 +70,10 @@ def depths(scene: Scene) -> Iterator[QA]:
     owner = owners(scene)
     for pair in combinations(called(scene), 2):
         front, back = sorted(pair, key=lambda thing: scene.things[thing[0]].depth)
-        shared = _alone(scene, front[0]) & _alone(scene, back[0])
+        shared = _mask_alone(scene, front[0]) & _mask_alone(scene, back[0])
         seen = int((shared & (owner == front[0])).sum())
         if seen >= LEAST_OVERLAP and 10 * seen >= 9 * int(shared.sum()):
-            first, second = turned(scene, "front", pair)
+            first, second = in_random_order(scene, "front", pair)
             text = f"Which is in front, the {first[1]} or the {second[1]}?"
             yield pick(scene, "depth", text, answer=front[1], group=pair, named=(first, second))
 
@@ -120,13 +120,13 @@ def side_question(
     )
 
 
-def _alone(scene: Scene, index: int) -> BoolArray:
+def _mask_alone(scene: Scene, index: int) -> BoolArray:
     """The mask of a thing if it were the only one."""
     mask: BoolArray = owners(replace(scene, things=(scene.things[index],))) == 0
     return mask
 
 
-def _nearest(scene: Scene, anchor: Named, group: tuple[Named, ...]) -> str | None:
+def _nearest_thing(scene: Scene, anchor: Named, group: tuple[Named, ...]) -> str | None:
     """The words of the nearest one, or None where it is not clear.
 
     The next centre is at least half as far again, and no other edge is as near.

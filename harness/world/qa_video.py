@@ -6,7 +6,7 @@ from itertools import combinations, pairwise, permutations
 from harness.types import Interval
 from harness.world.draws import Draws
 from harness.world.qa_places import side_of, side_question
-from harness.world.quiz import QA, Named, called, choice, percent, pick, turned
+from harness.world.quiz import QA, Named, called, choice, in_random_order, percent, pick
 from harness.world.raster import is_inside, is_outside
 from harness.world.scene import Scene, Thing
 
@@ -43,7 +43,7 @@ def directions(scene: Scene) -> Iterator[QA]:
         right = WAYS[_sign(thing.dx), _sign(thing.dy)]
         text = f"In which direction does the {words} move?"
         wrong = [way for way in WAYS.values() if way != right]
-        others = Draws(scene.seed, scene.id, "ways", text).shuffled(wrong)[: OPTIONS - 1]
+        others = Draws(scene.seed, scene.id, "ways", text).shuffle(wrong)[: OPTIONS - 1]
         yield choice(scene, "direction", text, answer=right, others=others, named=[(index, words)])
 
 
@@ -53,7 +53,7 @@ def speeds(scene: Scene) -> Iterator[QA]:
         slow, fast = sorted(pair, key=lambda named: _square(scene.things[named[0]]))
         low, high = (_square(scene.things[index]) for index, _ in (slow, fast))
         if low and high >= 2 * low:
-            first, second = turned(scene, "faster", pair)
+            first, second = in_random_order(scene, "faster", pair)
             text = f"Which moves faster, the {first[1]} or the {second[1]}?"
             yield pick(scene, "speed", text, answer=fast[1], group=pair, named=(first, second))
 
@@ -62,7 +62,7 @@ def arrivals(scene: Scene) -> Iterator[QA]:
     """`Which comes into the image first, the star or the cross?`."""
     times = _arrivals(scene)
     for pair in combinations([named for named in called(scene) if named[0] in times], 2):
-        first, second = turned(scene, "arrives", pair)
+        first, second = in_random_order(scene, "arrives", pair)
         if abs(times[first[0]] - times[second[0]]) >= APART:
             early = min(pair, key=lambda named: times[named[0]])
             text = f"Which comes into the picture first, the {first[1]} or the {second[1]}?"
@@ -77,18 +77,18 @@ def orders(scene: Scene) -> Iterator[QA]:
         if any(times[b[0]] - times[a[0]] < APART for a, b in pairwise(ordered)):
             continue
         draws = Draws(scene.seed, scene.id, "orders", *(index for index, _ in group))
-        said = draws.shuffled(group)
-        right = _listed(ordered)
-        wrong = [listed for order in permutations(group) if (listed := _listed(order)) != right]
-        names = [f"the {words}" for _, words in said]
+        phrases = draws.shuffle(group)
+        right = _name_list(ordered)
+        wrong = [listed for order in permutations(group) if (listed := _name_list(order)) != right]
+        names = [f"the {words}" for _, words in phrases]
         text = f"In which order do {names[0]}, {names[1]} and {names[2]} come into the picture?"
         yield choice(
             scene,
             "order3",
             text,
             answer=right,
-            others=draws.shuffled(wrong)[: OPTIONS - 1],
-            named=said,
+            others=draws.shuffle(wrong)[: OPTIONS - 1],
+            named=phrases,
         )
 
 
@@ -116,7 +116,7 @@ def departures(scene: Scene) -> Iterator[QA]:
                     named=[one],
                 )
     for pair in combinations(leaving, 2):
-        first, second = turned(scene, "leaves", pair)
+        first, second = in_random_order(scene, "leaves", pair)
         if abs(times[first[0]] - times[second[0]]) >= APART:
             early = min(pair, key=lambda named: times[named[0]])
             text = f"Which leaves the picture first, the {first[1]} or the {second[1]}?"
@@ -128,7 +128,7 @@ def end_relations(scene: Scene) -> Iterator[QA]:
     last = scene.frames - 1
     there = [one for one in called(scene) if is_inside(scene, scene.things[one[0]], last)]
     for one, other in permutations(there, 2):
-        if scene.things[one[0]].moves or scene.things[other[0]].moves:
+        if scene.things[one[0]].is_moving or scene.things[other[0]].is_moving:
             for axis in (0, 1):
                 if side := side_of(scene, one[0], other[0], axis, frame=last):
                     yield side_question(
@@ -185,7 +185,7 @@ def _hangs_over(scene: Scene, thing: Thing) -> bool:
     return not is_inside(scene, thing, 0) and not is_outside(scene, thing, 0)
 
 
-def _listed(things: "tuple[Named, ...] | list[Named]") -> str:
+def _name_list(things: "tuple[Named, ...] | list[Named]") -> str:
     return ", ".join(words for _, words in things)
 
 

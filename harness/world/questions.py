@@ -69,12 +69,12 @@ def every_question(scene: Scene) -> list[Question]:
     return [question for kind in dict.fromkeys(KINDS[scene.family]) for question in kind(scene)]
 
 
-def ask(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
+def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     """Choose up to `number` questions with different texts; fewer where a scene allows no more.
 
     For each it is drawn whether to ask a sentence or a phrase, then which kind, then which one.
     Scenes of `referring` are asked for one thing, for several, or by a question to reason about,
-    each once in three scenes (`asks`).
+    each once in three scenes (`ask_kind`).
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
     draw = _draw_asked if scene.family == "referring" else _draw_question
@@ -90,7 +90,7 @@ def ask(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
 def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
     sentence = draws.chance(1, 2)
     for form in (sentence, not sentence):
-        for kind in draws.shuffled(KINDS[scene.family]):
+        for kind in draws.shuffle(KINDS[scene.family]):
             options = [
                 question
                 for question in kind(scene)
@@ -101,7 +101,7 @@ def _draw_question(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Quest
     return None
 
 
-def asks(question: Question) -> Asks:
+def ask_kind(question: Question) -> Asks:
     """Return the reference type: one thing, several things, or a thing that must be reasoned out.
 
     The referent of a question that needs reasoning may be one thing or several.
@@ -114,22 +114,22 @@ def asks(question: Question) -> Asks:
 def _draw_asked(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
     """Draw a question of the reference type whose turn it is, or else of any type."""
     block, place = divmod(scene.index, len(ASKS))
-    wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffled(ASKS)[place]
+    wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffle(ASKS)[place]
     for strict in (True, False):
-        for kind in draws.shuffled(KINDS[scene.family]):
+        for kind in draws.shuffle(KINDS[scene.family]):
             options = [
                 question
                 for question in kind(scene)
-                if question.text not in taken and (asks(question) == wanted or not strict)
+                if question.text not in taken and (ask_kind(question) == wanted or not strict)
             ]
             if options:
                 return draws.choice(options)
     return None
 
 
-def worded(question: Question, scene: Scene) -> tuple[str, ...]:
+def wordings_of(question: Question, scene: Scene) -> tuple[str, ...]:
     """One to three wordings of a question, its own among them, as training data has them."""
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "wordings", question.text)
-    number = draws.between(1, min(3, len(question.texts)))
-    others = draws.shuffled(question.texts[1:])[: number - 1]
+    number = draws.integer_between(1, min(3, len(question.texts)))
+    others = draws.shuffle(question.texts[1:])[: number - 1]
     return (question.text, *others)

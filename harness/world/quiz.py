@@ -93,7 +93,7 @@ def choice(
     """
     wrong = tuple(others)
     draws = Draws(scene.seed, scene.id, "options", kind, text, answer, *wrong)
-    options = tuple(draws.shuffled((answer, *wrong)))
+    options = tuple(draws.shuffle((answer, *wrong)))
     spoken = dict(named)
     for option in options:
         if option in shown:
@@ -116,10 +116,10 @@ def pick(
     return choice(scene, kind, text, answer=answer, others=others, named=named, shown=shown)
 
 
-def turned(scene: Scene, what: str, pair: Sequence[Named]) -> tuple[Named, Named]:
+def in_random_order(scene: Scene, what: str, pair: Sequence[Named]) -> tuple[Named, Named]:
     """A pair in the order in which it is named: neither place is that of the right one."""
     indices = sorted(index for index, _ in pair)
-    first, second = Draws(scene.seed, scene.id, what, *indices).shuffled(sorted(pair))
+    first, second = Draws(scene.seed, scene.id, what, *indices).shuffle(sorted(pair))
     return first, second
 
 
@@ -146,5 +146,5 @@ def sole(scene: Scene, *, by: str) -> tuple[tuple[int, Noun], ...]:
     return tuple(
         (members[0], noun)
         for noun, members in nouns(scene)
-        if len(members) == 1 and noun.said == 1 and getattr(noun, by) is not None
+        if len(members) == 1 and noun.attribute_count == 1 and getattr(noun, by) is not None
     )

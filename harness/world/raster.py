@@ -96,7 +96,7 @@ def owners(scene: Scene, frame: int = 0) -> IntArray:
     owner = np.full((scene.height, scene.width), -1, dtype=np.int64)
     for index in _far_to_near(scene):
         thing = scene.things[index]
-        window, part = _placed(scene, thing, frame)
+        window, part = _template_slices(scene, thing, frame)
         owner[window][template(thing.shape, scene.radius(thing))[part]] = index
     return owner
 
@@ -137,7 +137,7 @@ def render(scene: Scene, frame: int = 0, *, fills: Mapping[int, RGB] = NO_FILLS)
     owner = owners(scene, frame)
     image = _background(scene).copy()
     for index, thing in enumerate(scene.things):
-        window, part = _placed(scene, thing, frame)
+        window, part = _template_slices(scene, thing, frame)
         mine = owner[window] == index
         fill = fills.get(index, COLOURS[thing.colour])
         image[window][mine] = fill
@@ -161,7 +161,7 @@ def has_holes(mask: BoolArray) -> bool:
 
 def is_outside(scene: Scene, thing: Thing, frame: int) -> bool:
     """Return True if no pixel of the thing lies in the image, occluded or not."""
-    _, part = _placed(scene, thing, frame)
+    _, part = _template_slices(scene, thing, frame)
     return not template(thing.shape, scene.radius(thing))[part].any()
 
 
@@ -179,7 +179,7 @@ def _far_to_near(scene: Scene) -> list[int]:
 Slices = tuple[slice, slice]
 
 
-def _placed(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Slices]:
+def _template_slices(scene: Scene, thing: Thing, frame: int) -> tuple[Slices, Slices]:
     """Return the slices of a thing's template in the image, and the slices within the template."""
     reach = template(thing.shape, scene.radius(thing)).shape[0] // 2
     x, y = thing.centre(frame)

@@ -102,14 +102,14 @@ RIDDLES: tuple[Riddle, ...] = (
 def riddles(scene: Scene) -> Iterator[Question]:
     """`What would roll down a slope?`, `Which object has the colour of fresh grass?`."""
     for riddle in RIDDLES:
-        meant = tuple(
+        target = tuple(
             index
             for index, thing in enumerate(scene.things)
             if thing.shape in riddle.shapes and thing.colour in riddle.colours
         )
-        if meant:
-            texts = riddle.many if len(meant) > 1 else riddle.one
-            yield _sentence("riddle", texts, meant)
+        if target:
+            texts = riddle.many if len(target) > 1 else riddle.one
+            yield _sentence("riddle", texts, target)
 
 
 def likenesses(scene: Scene) -> Iterator[Question]:
@@ -122,9 +122,9 @@ def likenesses(scene: Scene) -> Iterator[Question]:
             if index != anchor and thing.colour == colour
         )
         if alike and name.colour is None:
-            yield _sentence("likeness", _alike("colour", name.words(), len(alike)), alike)
+            yield _sentence("likeness", _phrases("colour", name.words(), len(alike)), alike)
     for noun, members in nouns(scene):
-        if len(members) == 1 and noun.colour and noun.said == 1:
+        if len(members) == 1 and noun.colour and noun.attribute_count == 1:
             shape = scene.things[members[0]].shape
             alike = tuple(
                 index
@@ -132,7 +132,7 @@ def likenesses(scene: Scene) -> Iterator[Question]:
                 if index != members[0] and thing.shape == shape
             )
             if alike:
-                yield _sentence("likeness", _alike("shape", noun.words(), len(alike)), alike)
+                yield _sentence("likeness", _phrases("shape", noun.words(), len(alike)), alike)
 
 
 def odd_ones(scene: Scene) -> Iterator[Question]:
@@ -175,7 +175,7 @@ def extremes(scene: Scene) -> Iterator[Question]:
             yield _sentence("extreme", texts, (nearest,))
 
 
-def _alike(attribute: str, name: str, number: int) -> tuple[str, ...]:
+def _phrases(attribute: str, name: str, number: int) -> tuple[str, ...]:
     if number == 1:
         return (
             f"Which other object has the same {attribute} as the {name}?",

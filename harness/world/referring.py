@@ -33,7 +33,7 @@ DIRECTIONS = (
 def attributes(scene: Scene) -> Iterator[Question]:
     """`the small red circle`, `all red objects`."""
     for noun, members in nouns(scene):
-        if noun.said:
+        if noun.attribute_count:
             yield Question(
                 kind="attributes",
                 texts=_wordings(noun, plural=len(members) > 1),
@@ -44,14 +44,18 @@ def attributes(scene: Scene) -> Iterator[Question]:
 
 def relations(scene: Scene) -> Iterator[Question]:
     """`the blue square left of the green star`: several squares are blue, one lies there."""
-    said = [(noun, members) for noun, members in nouns(scene) if noun.said and len(members) > 1]
+    phrases = [
+        (noun, members)
+        for noun, members in nouns(scene)
+        if noun.attribute_count and len(members) > 1
+    ]
     for anchor, name in names(scene).items():
-        for noun, members in said:
+        for noun, members in phrases:
             candidates = tuple(member for member in members if member != anchor)
             if len(candidates) < 2:
                 continue
             for direction in DIRECTIONS:
-                there = _beyond(scene, anchor, candidates, direction)
+                there = _candidates_beyond(scene, anchor, candidates, direction)
                 if there and len(there) < len(candidates):
                     start = _article(noun, plural=len(there) > 1)
                     yield Question(
@@ -114,7 +118,7 @@ def foremost(scene: Scene, members: tuple[int, ...], direction: Direction) -> in
     return first if clear else None
 
 
-def _beyond(
+def _candidates_beyond(
     scene: Scene, anchor: int, candidates: tuple[int, ...], direction: Direction
 ) -> tuple[int, ...] | None:
     """Candidates clearly on that side of the anchor, or None where one is on neither side."""

@@ -95,7 +95,7 @@ class Thing:
         return Combination(self.shape, self.colour, self.size)
 
     @property
-    def moves(self) -> bool:
+    def is_moving(self) -> bool:
         """True if the thing changes its place."""
         return (self.dx, self.dy) != (0, 0)
 

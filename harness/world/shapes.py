@@ -15,7 +15,7 @@ from harness.world.families import draw_scene
 from harness.world.fingerprint import manifest
 from harness.world.language import Question
 from harness.world.qa import QA, ask_qa
-from harness.world.questions import ask
+from harness.world.questions import ask_questions
 from harness.world.scene import SPLITS, Scene, Split
 
 TRAIN_FACTOR = 4  # how many times as many samples `train` has
@@ -43,13 +43,13 @@ class World:
     examples: Mapping[tuple[str, Split], tuple[Example, ...]]
     """Examples by (family, split). A longer world begins with the scenes of a shorter one."""
 
-    def of(self, family: str, split: Split) -> tuple[Example, ...]:
+    def examples_of(self, family: str, split: Split) -> tuple[Example, ...]:
         """The examples of one family and split."""
         return self.examples[family, split]
 
     def scenes(self, family: str, split: Split) -> tuple[Scene, ...]:
         """Their scenes."""
-        return tuple(example.scene for example in self.of(family, split))
+        return tuple(example.scene for example in self.examples_of(family, split))
 
 
 Writer: TypeAlias = Callable[[World, Path], None]
@@ -112,7 +112,7 @@ def _examples(seed: int, family: str, split: Split, number: int) -> Iterator[Exa
         if family in QUIZZED:
             example = Example(scene, (), ask_qa(scene, number=share)[:number])
         else:
-            example = Example(scene, ask(scene, number=share)[:number])
+            example = Example(scene, ask_questions(scene, number=share)[:number])
         number -= len(example.questions) + len(example.quizzes)
         yield example
         if number <= 0:

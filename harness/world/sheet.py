@@ -30,12 +30,12 @@ def contact_sheet(world: World, columns: int = 6) -> Frame:
     frames are shown. The result is height × width × 3, uint8, RGB.
     """
     cells = [
-        _asked(*pair)
+        _question_sheet(*pair)
         for family, splits in FAMILY_SPLITS.items()
         if family not in QUIZZED and SHOWN in splits
-        for pair in _varied(world, family, columns)
+        for pair in _varied_examples(world, family, columns)
     ]
-    cells += [_quizzed(*pair) for pair in _one_a_kind(world)]
+    cells += [_quiz_sheet(*pair) for pair in _one_a_kind(world)]
     cells += [np.full_like(cells[0], PAPER)] * (-len(cells) % columns)
     rows = [
         np.concatenate(cells[start : start + columns], axis=1)
@@ -44,24 +44,26 @@ def contact_sheet(world: World, columns: int = 6) -> Frame:
     return np.concatenate(rows, axis=0)
 
 
-def tinted(scene: Scene, frame: int, referents: Sequence[int]) -> Frame:
+def tint_referents(scene: Scene, frame: int, referents: Sequence[int]) -> Frame:
     """A frame with the referents in their colours, outlined, and all else half faded to grey."""
     image = render(scene, frame).astype(np.int64)
-    meant = visible_masks(scene, frame)[list(referents)].any(0)
-    grown = np.pad(meant, 1)
+    target = visible_masks(scene, frame)[list(referents)].any(0)
+    grown = np.pad(target, 1)
     around = grown[:-2, 1:-1] | grown[2:, 1:-1] | grown[1:-1, :-2] | grown[1:-1, 2:]
-    image[~meant] = (image[~meant] + 2 * 128) // 3
-    image[around & ~meant] = OUTLINE
+    image[~target] = (image[~target] + 2 * 128) // 3
+    image[around & ~target] = OUTLINE
     return image.astype(np.uint8)
 
 
-def _varied(world: World, family: str, number: int) -> Iterator[tuple[Scene, Question]]:
+def _varied_examples(world: World, family: str, number: int) -> Iterator[tuple[Scene, Question]]:
     """Questions of one family: other kinds before the same one, other scenes before the same."""
-    asked = [(each.scene, one) for each in world.of(family, SHOWN) for one in each.questions]
+    requested = [
+        (each.scene, one) for each in world.examples_of(family, SHOWN) for one in each.questions
+    ]
     seen: Counter[str] = Counter()
-    for _ in range(min(number, len(asked))):
-        pair = min(asked, key=lambda pair: (seen[pair[1].kind], seen[pair[0].id]))
-        asked.remove(pair)
+    for _ in range(min(number, len(requested))):
+        pair = min(requested, key=lambda pair: (seen[pair[1].kind], seen[pair[0].id]))
+        requested.remove(pair)
         seen.update((pair[1].kind, pair[0].id))
         yield pair
 
@@ -87,7 +89,7 @@ def _one_a_kind(world: World) -> Iterator[tuple[Scene, QA]]:
             yield scene, question
 
 
-def _asked(scene: Scene, question: Question) -> Frame:
+def _question_sheet(scene: Scene, question: Question) -> Frame:
     frame = min(
         range(scene.frames),
         key=lambda each: (
@@ -95,15 +97,17 @@ def _asked(scene: Scene, question: Question) -> Frame:
             abs(2 * each - scene.frames),
         ),
     )
-    return _cell(tinted(scene, frame, question.referents), f"{question.text} [{question.count}]")
+    return _cell(
+        tint_referents(scene, frame, question.referents), f"{question.text} [{question.count}]"
+    )
 
 
-def _quizzed(scene: Scene, question: QA) -> Frame:
+def _quiz_sheet(scene: Scene, question: QA) -> Frame:
     named = [index for index, _ in question.named]
     if scene.frames > 1:
         image = _four(scene)
     else:
-        image = tinted(scene, 0, named) if named else render(scene)
+        image = tint_referents(scene, 0, named) if named else render(scene)
     options = question.options or (f"{question.answer:g}",)
     shown = [
         f"[{option}]" if question.is_number or option == question.answer else option

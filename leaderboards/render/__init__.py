@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.leaderboards.board import Board
 from harness.leaderboards.render import json, markdown, page
-from harness.leaderboards.render.links import linked
+from harness.leaderboards.render.links import with_relative_links
 from harness.store.atomic import write_bytes
 
 
@@ -21,7 +21,7 @@ def write(board: Board, out: Path) -> tuple[Path, ...]:
         StoreError: the disk is full or read-only.
     """
     out.mkdir(parents=True, exist_ok=True)
-    board = linked(board, out)
+    board = with_relative_links(board, out)
     contents = {
         "board.md": markdown.render(board),
         "board.json": json.render(board),

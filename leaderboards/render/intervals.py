@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.render.markup import Markup, element
 from harness.leaderboards.row import Row
 
@@ -11,7 +11,7 @@ WIDTH, HEIGHT, EDGE = 168, 18, 6  # pixels
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Axis:
     """The axis that all bars of a table share."""
 
     low: float
@@ -23,7 +23,7 @@ class Scale:
         return f"{EDGE + share * (WIDTH - 2 * EDGE):.1f}"
 
 
-def scale(rows: Sequence[Row]) -> Scale | None:
+def scale(rows: Sequence[Row]) -> Axis | None:
     """Return an axis that covers every number and interval; None if there are no numbers."""
     ends = [row.value for row in rows if row.value is not None]
     ends += [end for row in rows if row.value is not None for end in row.interval or ()]
@@ -32,22 +32,22 @@ def scale(rows: Sequence[Row]) -> Scale | None:
     low, high = min(ends), max(ends)
     # Equal numbers still need an axis of some length.
     margin = 0.0 if high > low else max(abs(low), 1.0) * 0.05
-    return Scale(low - margin, high + margin)
+    return Axis(low - margin, high + margin)
 
 
-def axis(measure: Scale | None) -> Markup:
+def axis(measure: Axis | None) -> Markup:
     """The two ends of the axis in figures, for the heading of the column."""
     if measure is None:
         return Markup("")
     return element(
         "span",
         {"class": "axis", "aria-hidden": "true"},
-        element("span", {}, wording.number(measure.low)),
-        element("span", {}, wording.number(measure.high)),
+        element("span", {}, formatting.number(measure.low)),
+        element("span", {}, formatting.number(measure.high)),
     )
 
 
-def bar(row: Row, measure: Scale, best: float | None) -> Markup:
+def bar(row: Row, measure: Axis, best: float | None) -> Markup:
     """One row's number as a dot, its interval as a line, the best row's number as a rule."""
     if row.value is None:
         return Markup("")

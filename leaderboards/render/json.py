@@ -14,18 +14,18 @@ VERSION = 1
 
 def render(board: Board) -> str:
     """The board as indented JSON text, all of it ASCII, so that no encoding can hurt it."""
-    return json.dumps(plain(board), indent=1, allow_nan=False) + "\n"
+    return json.dumps(to_json(board), indent=1, allow_nan=False) + "\n"
 
 
-def embedded(board: Board) -> str:
+def embeddable_json(board: Board) -> str:
     """Return the board as JSON that is safe inside a script element: no `<`, `>` or `&` in it."""
-    text = json.dumps(plain(board), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(to_json(board), allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
 
 
-def plain(board: Board) -> dict[str, Any]:
+def to_json(board: Board) -> dict[str, Any]:
     """The board's content without images."""
     return {
         "version": VERSION,
@@ -57,7 +57,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "ranked_by": entry.basis,
         "to_best": None if entry.to_best is None else entry.to_best.to_json(),
         **_row(entry.row),
-        "answered": entry.row.answered,
+        "answered": entry.row.answered_share,
         "gallery": {
             "note": entry.gallery.note,
             "samples": [_exhibit(exhibit) for exhibit in entry.gallery.exhibits],

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from harness.leaderboards.board import Board, Entry
-from harness.run.origin import INSIDE, MANIFEST
+from harness.run.checkpoint_provenance import INSIDE, MANIFEST
 from harness.trainer import CHECKPOINT
 
 PAGES = ("rollouts.html", MANIFEST, f"{CHECKPOINT}/{INSIDE}", INSIDE)
@@ -14,16 +14,16 @@ PAGES = ("rollouts.html", MANIFEST, f"{CHECKPOINT}/{INSIDE}", INSIDE)
 `harness explain`, or the folder's own records."""
 
 
-def linked(board: Board, out: Path) -> Board:
+def with_relative_links(board: Board, out: Path) -> Board:
     """The board with links that hold in files of folder `out`."""
     tables = [
-        replace(table, entries=tuple(_linked(entry, out) for entry in table.entries))
+        replace(table, entries=tuple(_link_entry(entry, out) for entry in table.entries))
         for table in board.tables
     ]
     return replace(board, tables=tuple(tables))
 
 
-def _linked(entry: Entry, out: Path) -> Entry:
+def _link_entry(entry: Entry, out: Path) -> Entry:
     made = entry.row.training
     if made is None or made.place is None:
         return entry

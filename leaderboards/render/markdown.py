@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Entry, Table
 from harness.leaderboards.row import Row
 
@@ -18,7 +18,7 @@ def render(board: Board) -> str:
     lines = [f"# {escape(board.title)}", ""]
     for table in board.tables:
         lines.extend(_table(table))
-    lines.extend([wording.ranking_rule(board.level), ""])
+    lines.extend([formatting.ranking_rule(board.level), ""])
     return "\n".join(lines)
 
 
@@ -42,7 +42,7 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> li
 def _table(table: Table) -> Iterator[str]:
     yield f"## {escape(table.title)}"
     yield ""
-    yield escape(wording.sentence(table.facts))
+    yield escape(formatting.sentence(table.facts))
     yield ""
     if about := table.entries[0].row.about.get(table.headline):
         yield f"Headline: **{escape(table.headline)}**, {escape(about)}"
@@ -58,7 +58,7 @@ def _table(table: Table) -> Iterator[str]:
 
 def _head(table: Table) -> list[str]:
     better = table.entries[0].row.better
-    names = [escape(wording.heading(name, better[name])) for name in table.metrics]
+    names = [escape(formatting.heading(name, better[name])) for name in table.metrics]
     return [
         "Rank",
         "Model",
@@ -74,33 +74,33 @@ def _head(table: Table) -> list[str]:
 def _cells(table: Table, entry: Entry) -> list[str]:
     row = entry.row
     return [
-        wording.NOTHING if entry.rank is None else str(entry.rank),
-        escape(wording.marked(row)) + _trained(row),
-        wording.number(row.value),
-        wording.span(row.interval),
+        formatting.NOTHING if entry.rank is None else str(entry.rank),
+        escape(formatting.marked_name(row)) + _training_text(row),
+        formatting.number(row.value),
+        formatting.span(row.interval),
         _to_best(entry),
-        *(wording.number(row.metrics.get(name)) for name in table.metrics[1:]),
-        wording.percent(row.answered),
-        wording.failures(row) or "0",
+        *(formatting.number(row.metrics.get(name)) for name in table.metrics[1:]),
+        formatting.percent(row.answered_share),
+        formatting.failures(row) or "0",
     ]
 
 
-def _trained(row: Row) -> str:
+def _training_text(row: Row) -> str:
     """The recorded training behind a row, in brackets behind its model's name."""
     made = row.training
     if made is None or made.folder is None:
         return ""
-    name = escape(wording.training_name(made))
+    name = escape(formatting.training_name(made))
     return f" (training [{name}]({made.link}))" if made.link else f" (training {name})"
 
 
 def _to_best(entry: Entry) -> str:
     if entry.to_best is None:
         return ""
-    difference = wording.signed(entry.to_best.difference)
+    difference = formatting.signed_number(entry.to_best.difference)
     if entry.to_best.interval is None:
         return difference
-    return f"{difference} ({wording.signed_span(entry.to_best.interval)})"
+    return f"{difference} ({formatting.signed_span(entry.to_best.interval)})"
 
 
 def _breakdown(table: Table, category: str) -> Iterator[str]:
@@ -112,7 +112,8 @@ def _breakdown(table: Table, category: str) -> Iterator[str]:
         cells = [entry.row.breakdowns.get(category, {}).get(value) for entry in table.entries]
         count = next(cell["n"] for cell in cells if cell)
         numbers = [
-            wording.number(cell["metrics"].get(table.headline) if cell else None) for cell in cells
+            formatting.number(cell["metrics"].get(table.headline) if cell else None)
+            for cell in cells
         ]
         rows.append([escape(value), f"{count:,}", *numbers])
     summary = html.escape(f"{table.headline} by {' '.join(category.split())}")

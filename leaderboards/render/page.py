@@ -10,7 +10,7 @@ import hashlib
 from importlib.resources import files
 from string import Template
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Table
 from harness.leaderboards.render import json
 from harness.leaderboards.render.markup import Markup, element, escape, join
@@ -30,12 +30,12 @@ def render(board: Board) -> str:
         title=escape(board.title),
         summary=escape(summary(board)),
         version=escape(__version__),
-        rule=escape(wording.ranking_rule(board.level)),
+        rule=escape(formatting.ranking_rule(board.level)),
         overview=overview(board),
         tables=join(*(section(table, number=i) for i, table in enumerate(board.tables, 1))),
         style=style,
         script=script,
-        data=json.embedded(board),
+        data=json.embeddable_json(board),
     )
 
 
@@ -68,7 +68,7 @@ def overview(board: Board) -> Markup:
             "th",
             {"scope": "col", "class": "num"},
             element("a", {"href": f"#table-{number}"}, table.title),
-            element("small", {}, wording.heading(table.headline, table.better)),
+            element("small", {}, formatting.heading(table.headline, table.better)),
             element("small", {}, table.protocol),
         )
         for number, table in enumerate(board.tables, 1)
@@ -105,9 +105,9 @@ def overview(board: Board) -> Markup:
 def _overview_cell(table: Table, name: str) -> Markup:
     entries = [entry for entry in table.entries if entry.row.name == name]
     if not entries:
-        return element("td", {"class": "num none"}, wording.NOTHING)
+        return element("td", {"class": "num none"}, formatting.NOTHING)
     best = entries[0]
-    text: str = wording.number(best.row.value)
+    text: str = formatting.number(best.row.value)
     return element("td", {"class": "num"}, element("strong", {}, text) if best.rank == 1 else text)
 
 
@@ -118,11 +118,11 @@ def section(table: Table, *, number: int) -> Markup:
         "section",
         {"class": "task", "id": f"table-{number}", "aria-labelledby": f"title-{number}"},
         element("h2", {"id": f"title-{number}"}, table.title),
-        element("p", {"class": "facts"}, wording.sentence(table.facts)),
+        element("p", {"class": "facts"}, formatting.sentence(table.facts)),
         element(
             "p",
             {"class": "about"},
-            element("b", {}, wording.heading(table.headline, table.better)),
+            element("b", {}, formatting.heading(table.headline, table.better)),
             f" {about}" if about else "",
         ),
         *(element("p", {"class": "note"}, note) for note in table.notes),

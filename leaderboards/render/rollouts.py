@@ -9,7 +9,7 @@ from importlib.resources import files
 from itertools import groupby
 from string import Template
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.page import digest
 from harness.leaderboards.render.samples import cut
@@ -104,7 +104,7 @@ def _advantage(rollout: Rollout) -> Markup:
         "p",
         {"class": f"value advantage{sign}"},
         "advantage ",
-        element("b", {}, wording.signed(value)),
+        element("b", {}, formatting.signed_number(value)),
     )
 
 
@@ -116,7 +116,7 @@ def _terms(rollout: Rollout) -> Markup:
             "div",
             {"class": "total"} if name == TOTAL else {},
             element("dt", {}, name),
-            element("dd", {}, wording.number(value)),
+            element("dd", {}, formatting.number(value)),
         )
         for name, value in ordered
     ]

@@ -1,6 +1,6 @@
 """The gallery of one run: figures of its best, median and worst samples."""
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.board import Entry
 from harness.leaderboards.gallery import Exhibit
 from harness.leaderboards.render.markup import Markup, element, join
@@ -53,7 +53,7 @@ def _switch(prefix: str) -> list[Markup]:
         if index == 0:
             attributes["checked"] = None
         buttons.append(element("input", attributes))
-        buttons.append(element("label", {"for": f"{prefix}-{view}"}, _said(view).capitalize()))
+        buttons.append(element("label", {"for": f"{prefix}-{view}"}, _view_name(view).capitalize()))
     legend = element(
         "span",
         {"class": "legend"},
@@ -65,7 +65,7 @@ def _switch(prefix: str) -> list[Markup]:
     return [*buttons, legend]
 
 
-def _said(view: str) -> str:
+def _view_name(view: str) -> str:
     """The view's name in words."""
     return view.replace("_", " ")
 
@@ -76,7 +76,7 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
         ("Answer", exhibit.answer),
         ("Failure", exhibit.failure),
     ]
-    said = [
+    text = [
         element(
             "div",
             {"class": name.lower().replace(" ", "_")},
@@ -91,11 +91,11 @@ def _figure(exhibit: Exhibit, headline: str) -> Markup:
             "p",
             {"class": "value"},
             f"{headline} ",
-            element("b", {}, wording.number(exhibit.value)),
+            element("b", {}, formatting.number(exhibit.value)),
         ),
         element("p", {"class": "question"}, cut(exhibit.question)),
         _options(exhibit),
-        element("dl", {}, *said),
+        element("dl", {}, *text),
         *_requests(exhibit),
         *_responses(exhibit),
         element("p", {"class": "id"}, _identity(exhibit)),
@@ -121,7 +121,7 @@ def _images(exhibit: Exhibit) -> Markup:
             {
                 "src": uri,
                 "class": " ".join(f"of-{view}" for view in views),
-                "alt": f"{exhibit.sample}: {' and '.join(map(_said, views))}",
+                "alt": f"{exhibit.sample}: {' and '.join(map(_view_name, views))}",
                 "decoding": "async",
             },
         )
@@ -144,10 +144,10 @@ def _requests(exhibit: Exhibit) -> list[Markup]:
     if not exhibit.requests:
         return []
     texts = [f"{name}: {cut(text)}" for name, text in exhibit.requests.items()]
-    return [_folded("Requests" if len(texts) > 2 else "Request", "\n\n".join(texts))]
+    return [_details_element("Requests" if len(texts) > 2 else "Request", "\n\n".join(texts))]
 
 
-def _folded(name: str, text: str) -> Markup:
+def _details_element(name: str, text: str) -> Markup:
     return element(
         "details",
         {"class": "response"},
@@ -159,7 +159,7 @@ def _folded(name: str, text: str) -> Markup:
 def _responses(exhibit: Exhibit) -> list[Markup]:
     many = len(exhibit.responses) > 1
     return [
-        _folded(f"Response {number}" if many else "Response", cut(response))
+        _details_element(f"Response {number}" if many else "Response", cut(response))
         for number, response in enumerate(exhibit.responses, 1)
     ]
 

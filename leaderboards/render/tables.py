@@ -1,10 +1,10 @@
 """Tables of the page: the ranking with its intervals, breakdowns, and provenance of runs."""
 
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.board import Entry, Table
-from harness.leaderboards.render.intervals import Scale, axis, bar, scale
+from harness.leaderboards.render.intervals import Axis, axis, bar, scale
 from harness.leaderboards.render.markup import Markup, element, join
-from harness.leaderboards.row import Row, TrainedBy
+from harness.leaderboards.row import Row, TrainingInfo
 
 NUMBER = {"class": "num"}
 
@@ -15,7 +15,7 @@ def ranking(table: Table) -> Markup:
     best = table.entries[0].row.value
     better = table.entries[0].row.better
     metrics = [
-        _head(wording.heading(name, better[name]), first=better[name]) for name in table.metrics
+        _head(formatting.heading(name, better[name]), first=better[name]) for name in table.metrics
     ]
     head = element(
         "tr",
@@ -30,7 +30,7 @@ def ranking(table: Table) -> Markup:
         _head("Failures", first="lower"),
     )
     rows = [_row(table, entry, measure, best) for entry in table.entries]
-    return _scrolling(
+    return _scroll_element(
         f"Ranking for {table.title}",
         element(
             "table",
@@ -42,45 +42,50 @@ def ranking(table: Table) -> Markup:
     )
 
 
-def _row(table: Table, entry: Entry, measure: Scale | None, best: float | None) -> Markup:
+def _row(table: Table, entry: Entry, measure: Axis | None, best: float | None) -> Markup:
     row = entry.row
     return element(
         "tr",
         {"class": "first"} if entry.rank == 1 else {},
-        _cell(wording.NOTHING if entry.rank is None else str(entry.rank), entry.rank),
+        _cell(formatting.NOTHING if entry.rank is None else str(entry.rank), entry.rank),
         element(
             "th",
             {"scope": "row", "data-sort": row.name},
-            element("span", {"class": "model"}, wording.marked(row)),
+            element("span", {"class": "model"}, formatting.marked_name(row)),
             element("code", {}, row.model_spec) if row.model_spec != row.model else "",
-            _trained(row),
+            _training_markup(row),
         ),
         element(
-            "td", {"class": "num headline", "data-sort": _key(row.value)}, wording.number(row.value)
+            "td",
+            {"class": "num headline", "data-sort": _key(row.value)},
+            formatting.number(row.value),
         ),
         element(
             "td",
             {"class": "bar"},
             bar(row, measure, best) if measure else "",
-            element("small", {}, wording.span(row.interval)),
+            element("small", {}, formatting.span(row.interval)),
         ),
         _to_best(entry),
-        *(_cell(wording.number(row.metrics.get(m)), row.metrics.get(m)) for m in table.metrics[1:]),
-        _cell(wording.percent(row.answered), row.answered),
+        *(
+            _cell(formatting.number(row.metrics.get(m)), row.metrics.get(m))
+            for m in table.metrics[1:]
+        ),
+        _cell(formatting.percent(row.answered_share), row.answered_share),
         _failures(row),
     )
 
 
-def _trained(row: Row) -> Markup:
+def _training_markup(row: Row) -> Markup:
     """The recorded training behind a row, under its model's name."""
     made = row.training
     if made is None or made.folder is None:
         return Markup("")
-    text, title = wording.training_name(made), wording.training_title(made)
+    text, title = formatting.training_name(made), formatting.training_title(made)
     return element("small", {"class": "training"}, "training ", _link(made, text, title))
 
 
-def _link(made: TrainedBy, text: str, title: str) -> Markup:
+def _link(made: TrainingInfo, text: str, title: str) -> Markup:
     """Link to a training's page, or the plain text where there is no page."""
     if made.link is None:
         return element("span", {"title": title}, text)
@@ -92,22 +97,22 @@ def _to_best(entry: Entry) -> Markup:
     if versus is None:
         # Of the rows that are compared with nothing, only the best has no basis for its rank.
         key = "0.0" if entry.basis is None else ""
-        return element("td", {"class": "num none", "data-sort": key}, wording.NOTHING)
-    said = [wording.signed_span(versus.interval)] if versus.interval else []
-    said += [wording.p_value(versus)] if versus.p_value is not None else []
+        return element("td", {"class": "num none", "data-sort": key}, formatting.NOTHING)
+    text = [formatting.signed_span(versus.interval)] if versus.interval else []
+    text += [formatting.p_value(versus)] if versus.p_value is not None else []
     return element(
         "td",
         {
             "class": "num shown" if versus.is_worse else "num",
             "data-sort": _key(versus.difference),
         },
-        wording.signed(versus.difference),
-        *(element("small", {}, part) for part in said),
+        formatting.signed_number(versus.difference),
+        *(element("small", {}, part) for part in text),
     )
 
 
 def _failures(row: Row) -> Markup:
-    kinds = wording.failures(row)
+    kinds = formatting.failures(row)
     return element(
         "td",
         {"class": "num failed" if row.n_failed else "num", "data-sort": str(row.n_failed)},
@@ -135,7 +140,7 @@ def _breakdown(table: Table, category: str) -> Markup:
                 {},
                 element("th", {"scope": "row"}, value),
                 element("td", NUMBER, f"{next(cell['n'] for cell in cells if cell):,}"),
-                *(element("td", NUMBER, wording.number(number)) for number in found),
+                *(element("td", NUMBER, formatting.number(number)) for number in found),
             )
         )
     head = element(
@@ -145,9 +150,9 @@ def _breakdown(table: Table, category: str) -> Markup:
         element("th", {"scope": "col", **NUMBER}, "Samples"),
         *(element("th", {"scope": "col", **NUMBER}, e.row.name) for e in table.entries),
     )
-    return _folded(
-        join(wording.heading(table.headline, table.better), " by ", element("b", {}, category)),
-        _scrolling(
+    return _details_element(
+        join(formatting.heading(table.headline, table.better), " by ", element("b", {}, category)),
+        _scroll_element(
             f"{table.headline} by {category}",
             element("table", {}, element("thead", {}, head), element("tbody", {}, *rows)),
         ),
@@ -184,16 +189,18 @@ def provenance(table: Table) -> Markup:
         element("thead", {}, element("tr", {}, *head)),
         element("tbody", {}, *rows),
     )
-    return _folded(Markup("Runs and cost"), _scrolling(f"Runs of {table.title}", body))
+    return _details_element(
+        Markup("Runs and cost"), _scroll_element(f"Runs of {table.title}", body)
+    )
 
 
 def _source(row: Row) -> Markup:
     code = (row.commit or "")[:10] + (" with changes" if row.dirty else "")
     counts = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "frames")
     numbers = [
-        wording.NOTHING if row.seed is None else str(row.seed),
+        formatting.NOTHING if row.seed is None else str(row.seed),
         *(f"{row.usage.get(name, 0):,}" for name in counts),
-        wording.duration(row.seconds),
+        formatting.duration(row.seconds),
     ]
     return element(
         "tr",
@@ -201,19 +208,19 @@ def _source(row: Row) -> Markup:
         element("th", {"scope": "row"}, row.name),
         element("td", {}, element("code", {}, row.run)),
         *(element("td", NUMBER, number) for number in numbers),
-        element("td", {}, wording.memory(row)),
-        element("td", {}, row.device or wording.NOTHING),
-        element("td", {}, element("code", {}, code or wording.NOTHING)),
+        element("td", {}, formatting.memory(row)),
+        element("td", {}, row.device or formatting.NOTHING),
+        element("td", {}, element("code", {}, code or formatting.NOTHING)),
         element("td", {}, element("code", {}, row.config_hash[:12])),
         _training(row),
     )
 
 
 def _training(row: Row) -> Markup:
-    made, said = row.training, wording.training(row)
+    made, text = row.training, formatting.training(row)
     if made is None:
-        return element("td", {}, said)
-    linked = said if made.link is None else _link(made, said, wording.training_title(made))
+        return element("td", {}, text)
+    linked = text if made.link is None else _link(made, text, formatting.training_title(made))
     return element("td", {"title": made.method}, linked)
 
 
@@ -237,11 +244,11 @@ def _key(value: float | None) -> str:
     return "" if value is None else repr(float(value))
 
 
-def _folded(summary: Markup, content: Markup) -> Markup:
+def _details_element(summary: Markup, content: Markup) -> Markup:
     return element("details", {}, element("summary", {}, summary), content)
 
 
-def _scrolling(label: str, content: Markup) -> Markup:
+def _scroll_element(label: str, content: Markup) -> Markup:
     # Focusable, so that a wide table can be scrolled from the keyboard.
     return element(
         "div",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ModelError
-from harness.files import opened
+from harness.files import open_regular
 from harness.models.backends import checkpoint as checkpoints
 
 WEIGHTS = "adapter_model.safetensors"
@@ -46,14 +46,14 @@ class Adapter:
         """BLAKE2b over its configuration and its weights."""
         whole = hashlib.blake2b(digest_size=16)
         for path in (self.folder / checkpoints.ADAPTER, self.weights):
-            with opened(path) as file:
+            with open_regular(path) as file:
                 content = hashlib.file_digest(file, hashlib.blake2b)
             whole.update(content.digest())
         return whole.hexdigest()
 
 
 def find(
-    adapter: str, *, checkpoint: str, base: Path, merged: bool = False, any_base: bool = False
+    adapter: str, *, checkpoint: str, base: Path, merged: bool = False, allow_any_base: bool = False
 ) -> Adapter:
     """The adapter in a folder (or in the folder `adapter` of a training), fit for its base.
 
@@ -62,7 +62,7 @@ def find(
         checkpoint: The base as it was asked for.
         base: The base's folder.
         merged: See `Adapter`.
-        any_base: Do not compare the base with the one that the adapter names.
+        allow_any_base: Do not compare the base with the one that the adapter names.
 
     Raises:
         ModelError: it is not there, no LoRA, pickled, cut off, or made for another base.
@@ -85,7 +85,7 @@ def find(
             fix="Convert it to safetensors in a place that you trust." if pickled else "",
         )
     checkpoints.check_safetensors(folder / WEIGHTS)
-    if not any_base:
+    if not allow_any_base:
         _check_base(folder, configuration, checkpoint, base)
     return Adapter(name=adapter, folder=folder, merged=merged)
 
@@ -110,7 +110,7 @@ def _check_base(folder: Path, configuration: dict[str, Any], checkpoint: str, ba
             f"adapter {folder}",
             expected=f"one made for checkpoint {checkpoint}",
             found=f"one made for {made_for}",
-            fix="Give that one as checkpoint=; any_base=true if it has another name here.",
+            fix="Give that one as checkpoint=; allow_any_base=true if it has another name here.",
         )
 
 

@@ -41,13 +41,13 @@ def _settings(request: ChatRequest) -> tuple[int, bool, float]:
 
 
 @dataclass(slots=True)
-class Standstill:
+class WaitTimer:
     """Seconds that a network has waited for its next inputs."""
 
     seconds: float = 0.0
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Count the time within."""
         start = perf_counter()
         try:
@@ -57,10 +57,11 @@ class Standstill:
 
 
 @dataclass(slots=True)
-class Expected:
+class PreparedInputs:
     """The tensors of a call's first requests, made while the call before it is answered.
 
-    One thread may call `make` for the next call while another calls `taken` for the present one.
+    One thread may call `make` for the next call while another calls `take_if_same` for the present
+    one.
     """
 
     _threads: ThreadPoolExecutor = field(
@@ -79,19 +80,19 @@ class Expected:
         for _, done in dropped:
             done.cancel()
 
-    def taken(self, requests: Sequence[ChatRequest]) -> "Future[Any] | None":
+    def take_if_same(self, requests: Sequence[ChatRequest]) -> "Future[Any] | None":
         """Return the tensors of exactly these requests, once; None if others were expected.
 
         Others stay for later calls, as second tries may come between. Tensors that could not be
         made are made again by the call itself, which then raises the error.
         """
         with self._lock:
-            found = next((one for one in self._coming if _same(one[0], requests)), None)
+            found = next((one for one in self._coming if _same_requests(one[0], requests)), None)
             self._coming = [one for one in self._coming if one is not found]
         return None if found is None or found[1].exception() else found[1]
 
 
-def _same(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -> bool:
+def _same_requests(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -> bool:
     """Return True if these are the same requests about identical objects as media."""
     return len(some) == len(others) and all(
         [*map(id, one.media)] == [*map(id, other.media)]
@@ -105,24 +106,24 @@ def with_inputs(
     made: Callable[[list[int]], Any],
     *,
     ahead: bool,
-    still: Standstill,
-    begun: "Future[Any] | None" = None,
+    timer: WaitTimer,
+    started: "Future[Any] | None" = None,
 ) -> Iterator[tuple[list[int], Any]]:
     """Yield each batch of a plan with what `made` makes of it.
 
-    With `ahead`, another thread makes one batch ahead, and never two, which bounds memory. `begun`
-    is the first one, if it was expected. `still` counts the time of waiting.
+    With `ahead`, another thread makes one batch ahead, and never two, which bounds memory.
+    `started` is the first one, if it was expected. `timer` counts the time of waiting.
     """
-    if begun is None and (not ahead or len(plan) < 2):
+    if started is None and (not ahead or len(plan) < 2):
         for places in plan:
-            with still.counted():
+            with timer.measure():
                 inputs = made(places)
             yield places, inputs
         return
     with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
-        coming = worker.submit(made, plan[0]) if begun is None else begun
+        coming = worker.submit(made, plan[0]) if started is None else started
         for number, places in enumerate(plan, start=1):
-            with still.counted():
+            with timer.measure():
                 inputs = coming.result()
             if number < len(plan):
                 coming = worker.submit(made, plan[number])

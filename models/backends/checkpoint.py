@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingDependency, ModelError
-from harness.files import CONTENTS, digest, opened, read_text
+from harness.files import CONTENTS, digest, open_regular, read_text
 
 CONFIGURATIONS = (
     "config.json",
@@ -120,7 +120,7 @@ def refuse_code(folder: Path) -> None:
             )
 
 
-def trained(folder: Path) -> dict[str, Any] | None:
+def training_record(folder: Path) -> dict[str, Any] | None:
     """Return the record of a checkpoint's training; None if harness did not train it.
 
     It has the method, the tasks, the seed and the hash of the configuration.
@@ -152,8 +152,8 @@ def trained(folder: Path) -> dict[str, Any] | None:
 
 def saved_dtype(configuration: Mapping[str, Any]) -> str:
     """Return the weights' type by a checkpoint's configuration; `auto` if it names none."""
-    said = configuration.get("dtype") or configuration.get("torch_dtype")
-    return said if said in ("float32", "bfloat16", "float16") else "auto"
+    output = configuration.get("dtype") or configuration.get("torch_dtype")
+    return output if output in ("float32", "bfloat16", "float16") else "auto"
 
 
 def generation_settings(folder: Path) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def check_safetensors(path: Path) -> None:
     """Raise ModelError unless a file's header is sound and its data are as long as it says."""
     size = path.stat().st_size
     try:
-        with opened(path) as file:
+        with open_regular(path) as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or not 2 <= length <= min(MAX_HEADER, size - 8):
                 raise ValueError(f"{size} bytes, with a header of {length}")

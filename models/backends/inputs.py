@@ -28,7 +28,7 @@ POSITIONS = "position_ids"
 """Key of the positions by `rolling.token_positions` beside the tensors of a batch."""
 
 
-def shown(request: ChatRequest, place: int) -> tuple[int, ...]:
+def frames_shown(request: ChatRequest, place: int) -> tuple[int, ...]:
     """The frames of a request's medium that the network sees."""
     return request.frames[place] if request.frames else tuple(range(len(request.media[place])))
 
@@ -46,7 +46,7 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
     times: list[dict[str, Any]] = []
     for request in requests:
         for place, media in enumerate(request.media):
-            indices = shown(request, place)
+            indices = frames_shown(request, place)
             frames = [squashed(media.frame(index), request.squash(place)) for index in indices]
             if len(frames) == 1:
                 images += frames
@@ -135,24 +135,24 @@ def length(request: ChatRequest) -> int:
     pixels = 0
     for place, media in enumerate(request.media):
         width, height = request.squash(place) or media.size
-        pixels += len(shown(request, place)) * min(width * height, MOST_PIXELS)
+        pixels += len(frames_shown(request, place)) * min(width * height, MOST_PIXELS)
     return len(request.text) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
 
 
 def chat_text(processor: Any, request: ChatRequest) -> str:
     """The request in the checkpoint's chat template, media before text."""
     content: list[dict[str, str]] = [
-        {"type": "image" if len(shown(request, place)) == 1 else "video"}
+        {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
         for place in range(len(request.media))
     ]
-    content.append({"type": "text", "text": plain(processor, request.text)})
+    content.append({"type": "text", "text": without_special_tokens(processor, request.text)})
     messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     if request.system is not None:
-        system = [{"type": "text", "text": plain(processor, request.system)}]
+        system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
     with _ending(RENDERING):
         text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    return f"{text}{plain(processor, request.prefix)}"
+    return f"{text}{without_special_tokens(processor, request.prefix)}"
 
 
 class EndlessTemplate(ModelError):
@@ -181,7 +181,7 @@ def _ending(seconds: float) -> Iterator[None]:
     """
     until, before = monotonic() + seconds, sys.gettrace()
 
-    def look(frame: FrameType, event: str, argument: Any) -> Any:
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if monotonic() > until:
             sys.settrace(before)
             raise EndlessTemplate(
@@ -190,16 +190,16 @@ def _ending(seconds: float) -> Iterator[None]:
                 found="that it goes on: it may loop for ever",
                 fix="See its chat_template.jinja, or tokenizer_config.json.",
             )
-        return look
+        return trace
 
-    sys.settrace(look)
+    sys.settrace(trace)
     try:
         yield
     finally:
         sys.settrace(before)
 
 
-def plain(processor: Any, text: str) -> str:
+def without_special_tokens(processor: Any, text: str) -> str:
     """Text in which no special token is left: a question cannot end its turn or add an image."""
     for token in processor.tokenizer.all_special_tokens:
         text = text.replace(token, f"{token[:1]} {token[1:]}")
@@ -214,7 +214,7 @@ def planned_canvas(processor: Any, model_type: str, request: ChatRequest) -> tup
         UsageError: it is a clip, to which the limits that were asked for do not apply.
     """
     size = request.resize or request.media[0].size
-    frames = len(shown(request, 0))
+    frames = len(frames_shown(request, 0))
     if frames > 1:
         check_clip_limits(processor)
     part = processor.image_processor if frames == 1 else processor.video_processor
@@ -252,7 +252,7 @@ def seen_canvases(
     }
     seen = []
     for request in requests:
-        counts = (len(shown(request, place)) for place in range(len(request.media)))
+        counts = (len(frames_shown(request, place)) for place in range(len(request.media)))
         rows = [next(grids["image" if count == 1 else "video"]) for count in counts]
         seen.append(tuple((wide * patch, high * patch) for _, high, wide in rows))
     return seen

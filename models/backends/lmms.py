@@ -25,22 +25,22 @@ from PIL import Image
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.clip_files import ClipPath, clip_files
-from harness.models.backends.inputs import shown, squashed
-from harness.models.backends.known import Known, known
+from harness.models.backends.inputs import frames_shown, squashed
 from harness.models.backends.lmms_models import (
     BOTH,
     FETCHED,
     SEVERAL,
     Several,
+    nesting_of,
     runs_code,
-    several_of,
     takes_both,
     takes_file,
 )
 from harness.models.backends.loading import loading, memory
-from harness.models.backends.openai_form import seed_of
+from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
+from harness.models.backends.request_format import seed_of
 from harness.models.backends.sampling import check_settings
-from harness.models.backends.stops import until_stop
+from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 Clips: TypeAlias = Literal["images", "file"]
@@ -55,11 +55,11 @@ class LmmsChat(Chat):
 
     name: str
     arguments: str
-    simple: bool
-    several: Several | None
+    force_simple: bool
+    image_nesting: Several | None
     clips: Clips
     remote_code: bool
-    known: Known
+    remote_processor: RemoteProcessor
     device: str | None
     batch_size: int
     temperature: float
@@ -79,24 +79,24 @@ class LmmsChat(Chat):
     @property
     def coordinates(self) -> Coordinates:
         """Meaning of the numbers in its responses."""
-        return self.known.coordinates
+        return self.remote_processor.coordinates
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record. The weights are those that the arguments name."""
-        network = self.known.network
+        network = self.remote_processor.network
         return {
             "backend": "lmms",
             "model": self.name,
             "arguments": self.arguments,
-            "simple": self.simple,
-            "several": self.several,
+            "force_simple": self.force_simple,
+            "image_nesting": self.image_nesting,
             "remote_code": self.remote_code,
             "tokenizer": None if network is None else network.folder.name,
-            "tokens": self.known.tokens,
+            "tokens": self.remote_processor.tokens,
             "coordinates": self.coordinates,
-            "factor": self.known.factor,
-            "min_pixels": self.known.min_pixels,
-            "max_pixels": self.known.max_pixels,
+            "factor": self.remote_processor.factor,
+            "min_pixels": self.remote_processor.min_pixels,
+            "max_pixels": self.remote_processor.max_pixels,
             "clips": self.clips,
             "device": self.device,
             "batch_size": self.batch_size,
@@ -129,7 +129,7 @@ class LmmsChat(Chat):
                 fix=f"Did you mean {', '.join(near)}?" if near else "",
             )
         with loading(f"model {self.name} of lmms-eval"), memory():
-            made = registry.get_model(self.name, force_simple=self.simple)
+            made = registry.get_model(self.name, force_simple=self.force_simple)
             self._check_code(made)
             settings = {"batch_size": self.batch_size, "device": self.device}
             return made.create_from_arg_string(self.arguments, settings)
@@ -154,8 +154,8 @@ class LmmsChat(Chat):
             self._check_images(request, simple=simple)
         self.model.task_dict = {TASK: {SPLIT: list(requests)}}
         files = clip_files() if self.clips == "file" else nullcontext()
-        with memory(), self._seeded(requests), files as path_of:
-            asked = [
+        with memory(), self._seeding(requests), files as path_of:
+            requested = [
                 instance(
                     request_type="generate_until",
                     arguments=self._arguments(request, place, simple=simple, path_of=path_of),
@@ -164,25 +164,25 @@ class LmmsChat(Chat):
                 )
                 for place, request in enumerate(requests)
             ]
-            said = self.model.generate_until(asked) if asked else []
-        if len(said) != len(requests):
+            output = self.model.generate_until(requested) if requested else []
+        if len(output) != len(requests):
             raise ModelError(
                 f"model {self.name} of lmms-eval",
                 expected=f"{len(requests)} responses",
-                found=str(len(said)),
+                found=str(len(output)),
             )
-        return [self._response(*pair) for pair in zip(requests, said, strict=True)]
+        return [self._response(*pair) for pair in zip(requests, output, strict=True)]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""
-        return self.known.canvas(request)
+        return self.remote_processor.canvas(request)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text; an estimate without a tokenizer."""
-        return self.known.count_tokens(text)
+        return self.remote_processor.count_tokens(text)
 
     @contextmanager
-    def _seeded(self, requests: Sequence[ChatRequest]) -> Iterator[None]:
+    def _seeding(self, requests: Sequence[ChatRequest]) -> Iterator[None]:
         """Seed torch's generators by the seed and the first key, if responses are sampled.
 
         A model draws for a whole call at once, so that a request cannot have a seed of its own.
@@ -209,7 +209,7 @@ class LmmsChat(Chat):
         }
         if request.stop:
             settings["until"] = list(request.stop)
-        text = self.known.plain(request.text)
+        text = self.remote_processor.without_special_tokens(request.text)
         if simple:
             return text, settings, partial(self._visuals, path_of), place, TASK, SPLIT
         return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
@@ -227,18 +227,22 @@ class LmmsChat(Chat):
             )
 
     def _check_images(self, request: ChatRequest, *, simple: bool) -> None:
-        counts = [len(shown(request, place)) for place in range(len(request.media))]
+        counts = [len(frames_shown(request, place)) for place in range(len(request.media))]
         if self.clips == "file" and max(counts, default=0) > 1:
             self._check_file(counts, simple=simple)
             return
         count = sum(counts)
-        if count > 1 and self.several is None and several_of(self.name, simple=simple) is None:
+        if (
+            count > 1
+            and self.image_nesting is None
+            and nesting_of(self.name, simple=simple) is None
+        ):
             raise UsageError(
                 f"lmms(name={self.name}) and a question of {count} images",
                 expected="a model that is known to look at all of them",
                 found="one that is not, and may look at the first only",
                 fix=f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its "
-                "source, say how it takes them: several=flat (a list) or several=nested (a list "
+                "source, say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a list "
                 "within a list). If it opens video files, clips=file gives it one for the frames "
                 "of a clip. Else show it one frame.",
             )
@@ -275,15 +279,17 @@ class LmmsChat(Chat):
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> list[Any]:
         """Images and paths of video files as the older interface has them."""
-        visuals = self._shown(path_of, request)
-        nested = (self.several or several_of(self.name, simple=True)) == "nested"
+        visuals = self._frame_images(path_of, request)
+        nested = (self.image_nesting or nesting_of(self.name, simple=True)) == "nested"
         return [visuals] if nested and len(visuals) > 1 else visuals
 
-    def _shown(self, path_of: ClipPath | None, request: ChatRequest) -> list[Image.Image | str]:
+    def _frame_images(
+        self, path_of: ClipPath | None, request: ChatRequest
+    ) -> list[Image.Image | str]:
         """An image a frame; with `path_of`, the path of a file for what several are shown of."""
         visuals: list[Image.Image | str] = []
         for place, media in enumerate(request.media):
-            frames, size = shown(request, place), request.squash(place)
+            frames, size = frames_shown(request, place), request.squash(place)
             if path_of is not None and len(frames) > 1:
                 visuals.append(path_of(media, frames, size))
             else:
@@ -293,17 +299,24 @@ class LmmsChat(Chat):
     def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = [
             {"type": "video" if isinstance(one, str) else "image", "url": one}
-            for one in self._shown(path_of, request)
+            for one in self._frame_images(path_of, request)
         ]
-        content.append({"type": "text", "text": self.known.plain(request.text)})
+        content.append(
+            {"type": "text", "text": self.remote_processor.without_special_tokens(request.text)}
+        )
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
         if request.system is not None:
-            system = [{"type": "text", "text": self.known.plain(request.system)}]
+            system = [
+                {
+                    "type": "text",
+                    "text": self.remote_processor.without_special_tokens(request.system),
+                }
+            ]
             messages.insert(0, {"role": "system", "content": system})
         return messages
 
-    def _response(self, request: ChatRequest, said: Any) -> ChatResponse:
-        text, counts = _unwrapped(said)
+    def _response(self, request: ChatRequest, output: Any) -> ChatResponse:
+        text, counts = _unwrap(output)
         if not isinstance(text, str):
             raise ModelError(
                 f"model {self.name} of lmms-eval", expected="text", found=type(text).__name__
@@ -317,7 +330,7 @@ class LmmsChat(Chat):
             prompt_tokens=int(prompt or 0),
             completion_tokens=tokens,
             cut=completion is not None and tokens >= request.max_new_tokens,
-            canvases=self.known.canvases(request),
+            canvases=self.remote_processor.canvases(request),
         )
         return until_stop(response, request)
 
@@ -335,11 +348,11 @@ def _check(request: ChatRequest, *, simple: bool) -> None:
             )
 
 
-def _unwrapped(said: Any) -> tuple[Any, Any]:
+def _unwrap(output: Any) -> tuple[Any, Any]:
     """Text and token counts, in the forms in which models of lmms-eval give them."""
-    if isinstance(said, (tuple, list)) and said:
-        return said[0], None
-    return getattr(said, "text", said), getattr(said, "token_counts", None)
+    if isinstance(output, (tuple, list)) and output:
+        return output[0], None
+    return getattr(output, "text", output), getattr(output, "token_counts", None)
 
 
 def _registry() -> Any:
@@ -366,8 +379,8 @@ def lmms(
     *,
     name: str,
     arguments: str = "",
-    simple: bool = False,
-    several: Several | None = None,
+    force_simple: bool = False,
+    image_nesting: Several | None = None,
     clips: Clips = "images",
     remote_code: bool = False,
     checkpoint: str | None = None,
@@ -387,9 +400,9 @@ def lmms(
     Args:
         name: As in `lmms-eval --model`.
         arguments: As in `--model_args`, in quotes: `'pretrained=…,max_pixels=…'`.
-        simple: Take the older interface of a model that has both.
-        several: How a model takes several images, frames of a clip too, that is not known here
-            to look at more than one: `flat`, a list of them; `nested`, a list within a list.
+        force_simple: Take the older interface of a model that has both.
+        image_nesting: How a model takes several images, frames of a clip too, that is not known
+            here to look at more than one: `flat`, a list of them; `nested`, a list within a list.
         clips: Several frames of a medium are shown as `images`, or as the path of a video `file`
             that has them and nothing else, for models that open one and sample it by their own
             arguments; they then take one request at a time.
@@ -424,11 +437,11 @@ def lmms(
     return LmmsChat(
         name=name,
         arguments=arguments,
-        simple=simple,
-        several=several,
+        force_simple=force_simple,
+        image_nesting=image_nesting,
         clips=clips,
         remote_code=remote_code,
-        known=known(
+        remote_processor=remote_processor(
             tokenizer=tokenizer,
             checkpoint=checkpoint,
             coordinates=coordinates,

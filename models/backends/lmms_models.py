@@ -123,7 +123,7 @@ TRUST = "trust_remote_code"
 OFF = re.compile(rf"(?i){TRUST}\s*=\s*false\b")
 
 
-def several_of(name: str, *, simple: bool) -> Several | None:
+def nesting_of(name: str, *, simple: bool) -> Several | None:
     """Return the form in which a model takes several images; None: it may not see all of them."""
     if simple:
         return SEVERAL.get(name)
@@ -161,22 +161,22 @@ def runs_code(made: type, arguments: str) -> str | None:
 def _trusting(tree: ast.AST, *, off: bool) -> Iterator[int]:
     """Lines that trust a checkpoint's code; with `off`, those that do so by default do not."""
     for node in ast.walk(tree):
-        always, default = _trusts(node), not off and _trusts_by_default(node)
+        always, default = _trusts_remote_code(node), not off and _trusts_by_default(node)
         if always or default:
             yield node.lineno  # type: ignore[attr-defined]
 
 
-def _trusts(node: ast.AST) -> bool:
+def _trusts_remote_code(node: ast.AST) -> bool:
     """Return True if a call, a dictionary's entry or an assignment sets the option to True."""
     match node:
         case ast.Call(keywords=named):
             return any(one.arg == TRUST and _true(one.value) for one in named)
         case ast.Dict(keys=keys, values=values):
             entries = zip(keys, values, strict=True)
-            return any(_named(key) and _true(value) for key, value in entries)
+            return any(_is_trust_option(key) and _true(value) for key, value in entries)
         case ast.Assign(targets=targets, value=value):
             return _true(value) and any(
-                isinstance(one, ast.Subscript) and _named(one.slice) for one in targets
+                isinstance(one, ast.Subscript) and _is_trust_option(one.slice) for one in targets
             )
     return False
 
@@ -197,11 +197,11 @@ def _trusts_by_default(node: ast.AST) -> bool:
         case ast.AnnAssign(target=ast.Name(id=name), value=value):
             return name == TRUST and _true(value)
         case ast.Call(args=[key, value]):  # settings.pop("trust_remote_code", True)
-            return _named(key) and _true(value)
+            return _is_trust_option(key) and _true(value)
     return False
 
 
-def _named(node: ast.AST | None) -> bool:
+def _is_trust_option(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and node.value == TRUST
 
 

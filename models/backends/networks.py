@@ -229,10 +229,10 @@ def load_network(
             **chosen,
         )
     check_report(name, report)
-    return network if adapter is None else adapted(network, adapter)
+    return network if adapter is None else with_adapter(network, adapter)
 
 
-def adapted(network: Any, adapter: Adapter) -> Any:
+def with_adapter(network: Any, adapter: Adapter) -> Any:
     """The same network with a LoRA adapter on its layers, or merged into its weights.
 
     Raises:
@@ -273,12 +273,12 @@ def _check_all_used(adapter: Adapter, network: Any) -> None:
             raise ModelError(
                 f"adapter {adapter.name}",
                 expected="exactly the weights of the layers it adapts",
-                found=f"{kind}: {_some(sorted(names))}",
+                found=f"{kind}: {_some_names(sorted(names))}",
                 fix="It was made for another architecture or another release of transformers. "
                 "Merge it where it was trained, and give the whole.",
             )
 
 
-def _some(names: Sequence[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _some_names(names: Sequence[str], limit: int = 3) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

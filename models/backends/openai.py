@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.known import Known, known
-from harness.models.backends.openai_form import GOES_ON, Clips, Form, Server
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
-from harness.models.backends.openai_pace import Pace
 from harness.models.backends.openai_response import check_listed, check_model, read_answer
-from harness.models.backends.openai_session import Session, Spent
+from harness.models.backends.openai_session import ServerUsage, Session
+from harness.models.backends.rate_limiter import RateLimiter
+from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
+from harness.models.backends.request_format import GOES_ON, Clips, RequestFormat, Server
 from harness.models.backends.sampling import check_settings
 
 ADDRESS = "OPENAI_BASE_URL"
@@ -40,8 +40,8 @@ class OpenAIChat(ConversingChat):
 
     address: str
     """Address for the record; the variable's name, if the address is from the environment."""
-    form: Form
-    known: Known
+    form: RequestFormat
+    remote_processor: RemoteProcessor
     concurrency: int
     batch_size: int
     prices: tuple[float, float] | None
@@ -51,7 +51,7 @@ class OpenAIChat(ConversingChat):
     @property
     def coordinates(self) -> Coordinates:
         """Meaning of the numbers in its responses."""
-        return self.known.coordinates
+        return self.remote_processor.coordinates
 
     @property
     def turns(self) -> int:
@@ -73,13 +73,13 @@ class OpenAIChat(ConversingChat):
         self.session.halt()
 
     @property
-    def spent(self) -> Spent:
+    def usage(self) -> ServerUsage:
         """Requests, tries and tokens of this process so far."""
         return self.session.spent
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record. The weights behind a server cannot be known here."""
-        form, network = self.form, self.known.network
+        form, network = self.form, self.remote_processor.network
         return {
             "backend": "openai",
             "server": form.server,
@@ -87,13 +87,13 @@ class OpenAIChat(ConversingChat):
             "model": form.model,
             "tokenizer": None if network is None else network.folder.name,
             "files": {} if network is None else checkpoints.deciding(network.folder),
-            "tokens": self.known.tokens,
+            "tokens": self.remote_processor.tokens,
             "coordinates": self.coordinates,
-            "factor": self.known.factor,
-            "min_pixels": self.known.min_pixels,
-            "max_pixels": self.known.max_pixels,
+            "factor": self.remote_processor.factor,
+            "min_pixels": self.remote_processor.min_pixels,
+            "max_pixels": self.remote_processor.max_pixels,
             "images": "png" if form.quality is None else f"jpeg of quality {form.quality}",
-            "resized": "by the server" if self.known.fit is None else "here, bicubic",
+            "resized": "by the server" if self.remote_processor.fit is None else "here, bicubic",
             "clips": form.clips,
             "batch_size": self.batch_size,
             "temperature": form.temperature,
@@ -110,11 +110,11 @@ class OpenAIChat(ConversingChat):
             MissingDependency: it does not answer.
             UsageError: it has other models.
         """
-        if self.known.network is not None:
-            assert self.known.network.processor is not None, "it raises otherwise"
+        if self.remote_processor.network is not None:
+            assert self.remote_processor.network.processor is not None, "it raises otherwise"
         endpoint = self.session.endpoint
         try:
-            listed = self.session.tried(lambda: endpoint.get("/models"), threading.Event())
+            listed = self.session.with_retries(lambda: endpoint.get("/models"), threading.Event())
         except ServerError as error:
             raise MissingDependency(
                 f"server {endpoint.url}",
@@ -133,9 +133,9 @@ class OpenAIChat(ConversingChat):
             UsageError: no request would fare better (address, key, model, settings).
             MissingDependency: the server has failed many times in a row, or the account is spent.
         """
-        return self.session.responses(requests, self._ask, most=self.concurrency)
+        return self.session.responses(requests, self._ask, limit=self.concurrency)
 
-    def conversing(
+    def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
         """Yield the number of each conversation with what it comes to, as soon as it does.
@@ -144,21 +144,21 @@ class OpenAIChat(ConversingChat):
         errors are the same.
         """
         del go_on  # they always do
-        return self.session.conversing(conversations, self._ask, most=self.concurrency)
+        return self.session.converse_as_completed(conversations, self._ask, limit=self.concurrency)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it."""
-        return self.known.canvas(request)
+        return self.remote_processor.canvas(request)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text; without a tokenizer an estimate, which the record calls one."""
-        return self.known.count_tokens(text)
+        return self.remote_processor.count_tokens(text)
 
     def _ask(self, request: ChatRequest) -> ChatResponse:
         endpoint = self.session.endpoint
         answer = endpoint.post("/chat/completions", self.form.body(request))
         check_model(answer.get("model"), wanted=self.form.model, url=endpoint.url)
-        return read_answer(answer, request, self.known)
+        return read_answer(answer, request, self.remote_processor)
 
 
 def openai(
@@ -247,7 +247,7 @@ def openai(
         raise UsageError(
             "openai(prompt_price=…,completion_price=…)", expected="both or neither", found="one"
         )
-    network = known(
+    network = remote_processor(
         tokenizer=tokenizer,
         checkpoint=checkpoint,
         coordinates=coordinates,
@@ -259,7 +259,7 @@ def openai(
     endpoint = Endpoint(url=checked_url(url), timeout=timeout, key=key_from(key_variable))
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,
-        form=Form(
+        form=RequestFormat(
             model=name,
             server=server,
             clips=clips,
@@ -268,17 +268,20 @@ def openai(
             top_p=top_p,
             seed=seed,
             fit=network.fit,
-            plain=network.plain,
+            plain=network.without_special_tokens,
             repetition_penalty=network.penalty(repetition_penalty, server=server),
         ),
-        known=network,
+        remote_processor=network,
         concurrency=concurrency,
         batch_size=batch_size,
         prices=None
         if prompt_price is None or completion_price is None
         else (prompt_price, completion_price),
         session=Session(
-            endpoint=endpoint, pace=Pace(start=START, most=concurrency), retries=retries, wait=wait
+            endpoint=endpoint,
+            pace=RateLimiter(start=START, limit=concurrency),
+            retries=retries,
+            wait=wait,
         ),
     )
 

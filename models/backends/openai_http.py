@@ -56,7 +56,7 @@ class ServerError(Unavailable):
         return type(self), (self.url, self.reason)
 
 
-class TryAgain(Exception):
+class RetryableError(Exception):
     """A fault of one request that the next try may not meet.
 
     `wait` is the delay in seconds that the server requests; `crowded`: the server is overloaded.
@@ -86,7 +86,7 @@ class Endpoint:
         """Return the JSON object with which a server answers a JSON body.
 
         Raises:
-            TryAgain: no answer, half of one, no JSON, or a status that says "later".
+            RetryableError: no answer, half of one, no JSON, or a status that says "later".
             UsageError: address, key or model are not right; the next request would fare no better.
             MissingDependency: the account behind the key is spent.
             ModelError: the server refuses this request, or answers endlessly.
@@ -95,18 +95,20 @@ class Endpoint:
 
     def _object(self, method: str, route: str, body: bytes | None) -> dict[str, Any]:
         status, headers, data = self._exchange(method, route, body)
-        headers = {name: redacted(value, self.key) for name, value in headers.items()}
+        headers = {name: redact_key(value, self.key) for name, value in headers.items()}
         if status != 200:
             raise self._refusal(status, headers, data)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError) as error:
             kind = storable(headers.get("content-type", "of no type"), 60)
-            raise TryAgain(f"an answer that is no JSON ({kind}): {self._words(data)!r}") from error
+            raise RetryableError(
+                f"an answer that is no JSON ({kind}): {self._excerpt(data)!r}"
+            ) from error
         if not isinstance(answer, dict):
-            raise TryAgain(f"an answer that is no JSON object: {self._words(data)!r}")
+            raise RetryableError(f"an answer that is no JSON object: {self._excerpt(data)!r}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
-            raise TryAgain(f"an error in place of an answer: {self._words(data)}")
+            raise RetryableError(f"an error in place of an answer: {self._excerpt(data)}")
         clean: dict[str, Any] = without_key(answer, self.key)
         return clean
 
@@ -130,20 +132,22 @@ class Endpoint:
                     connection.request(method, f"{parts.path}{route}", body, headers)
                 answer = connection.getresponse()
                 named = {name.lower(): value for name, value in answer.headers.items()}
-                data = _bounded(answer)
+                data = _read_bounded(answer)
                 if late.is_set():  # reading a bounded part takes an early end for the end
                     raise OSError("cut off")
                 return answer.status, named, data
         except (OSError, HTTPException, ValueError) as error:
             if late.is_set() or isinstance(error, TimeoutError):
-                raise TryAgain(f"no whole answer in {self.timeout:g} s", crowded=True) from error
-            said = str(error) or type(error).__name__
-            raise TryAgain(f"no whole answer: {self._words(said.encode())}") from error
+                raise RetryableError(
+                    f"no whole answer in {self.timeout:g} s", crowded=True
+                ) from error
+            output = str(error) or type(error).__name__
+            raise RetryableError(f"no whole answer: {self._excerpt(output.encode())}") from error
         finally:
             connection.close()
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
-        words = f"status {status}: {self._words(data) or _phrase(status)}"
+        words = f"status {status}: {self._excerpt(data) or _phrase(status)}"
         if status == 429 and _code(data) in UNPAID:
             return MissingDependency(
                 f"server {self.url}",
@@ -153,7 +157,7 @@ class Endpoint:
             )
         if status in PASSING or (status >= 500 and status not in LASTING):
             wait = retry_after(headers.get("retry-after"))
-            return TryAgain(words, wait=wait, crowded=status in CROWDED)
+            return RetryableError(words, wait=wait, crowded=status in CROWDED)
         if status in UNCLEAR:
             return ModelError("request to the server", expected="one that it takes", found=words)
         if status in (401, 403):
@@ -177,25 +181,25 @@ class Endpoint:
             fix="base_url= usually ends with /v1, model= is the name at the server.",
         )
 
-    def _words(self, data: bytes) -> str:
+    def _excerpt(self, data: bytes) -> str:
         """Return the beginning of a server's message, fit to be shown."""
         text = data[: 16 * SHOWN].decode("utf-8", "replace")
         with suppress(ValueError, RecursionError):
             text = message_in(json.loads(data)) or text
         if text.lstrip().startswith("<"):  # the page of a proxy
             text = TAG.sub(" ", text)
-        text = redacted(text, self.key)
+        text = redact_key(text, self.key)
         shown = storable(" ".join(text.split()))
         return shown[:SHOWN] + ("…" if len(shown) > SHOWN else "")
 
 
-def redacted(text: str, key: str | None) -> str:
+def redact_key(text: str, key: str | None) -> str:
     r"""A server's text without the key: whole, in two halves, or with its characters spelled.
 
     Of a key of fewer than eight characters, which is no secret, only itself is taken out, and that
     from what is shown alone.
 
-    >>> redacted(r"a abcd efgh \u0061bcdefgh 61-abcdefg", "abcdefgh")
+    >>> redact_key(r"a abcd efgh \u0061bcdefgh 61-abcdefg", "abcdefgh")
     'a *** *** 61-***'
     """
     if key is None:
@@ -210,11 +214,11 @@ def without_key(plain: Any, key: str | None) -> Any:
     if key is None or len(key) < SECRET:
         return plain
     if isinstance(plain, str):
-        return redacted(plain, key)
+        return redact_key(plain, key)
     if isinstance(plain, list):
         return [without_key(one, key) for one in plain]
     if isinstance(plain, dict):
-        return {redacted(name, key): without_key(one, key) for name, one in plain.items()}
+        return {redact_key(name, key): without_key(one, key) for name, one in plain.items()}
     return plain
 
 
@@ -222,7 +226,7 @@ def without_key(plain: Any, key: str | None) -> Any:
 def _pattern(key: str) -> re.Pattern[str]:
     """Finds a key, and any half of it, with at most four other signs between two characters."""
 
-    def spelled(letter: str) -> str:
+    def spell(letter: str) -> str:
         code = ord(letter)
         ways = (
             re.escape(letter),
@@ -234,7 +238,7 @@ def _pattern(key: str) -> re.Pattern[str]:
         )
         return "(?:" + "|".join(ways) + ")"
 
-    letters = [spelled(one) for one in key]
+    letters = [spell(one) for one in key]
     half = max(SECRET - 1, (len(key) + 1) // 2)
     # Longest first: of a whole key no end is left over.
     parts = [letters[start:] for start in range(len(key) - half + 1)]
@@ -311,7 +315,7 @@ def deadline(sock: socket.socket, seconds: float, late: threading.Event) -> Iter
         timer.cancel()
 
 
-def _bounded(answer: HTTPResponse) -> bytes:
+def _read_bounded(answer: HTTPResponse) -> bytes:
     data = answer.read(MAX_BODY + 1)
     if len(data) > MAX_BODY:
         raise ModelError(

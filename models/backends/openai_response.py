@@ -6,10 +6,10 @@ from typing import Any
 
 from harness.errors import ModelError, UsageError
 from harness.model import ChatRequest, ChatResponse
-from harness.models.backends.broken import refuse_broken
-from harness.models.backends.known import Known
-from harness.models.backends.openai_http import TryAgain
-from harness.models.backends.stops import until_stop
+from harness.models.backends.nan_guard import refuse_broken
+from harness.models.backends.openai_http import RetryableError
+from harness.models.backends.remote_processor import RemoteProcessor
+from harness.models.backends.stop_strings import until_stop
 from harness.responses import storable
 
 FILTERED = "content_filter"
@@ -19,14 +19,16 @@ UNNAMED = "@main"
 LISTED = 5  # models of a server that an error names
 
 
-def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known) -> ChatResponse:
+def read_answer(
+    answer: Mapping[str, Any], request: ChatRequest, network: RemoteProcessor
+) -> ChatResponse:
     """The response in a chat completion.
 
     Reasoning that the server has taken out of the text is put back in `<think>` tags, which the
     grammars read. No text at all is an empty response, which no grammar has.
 
     Raises:
-        TryAgain: it is no chat completion.
+        RetryableError: it is no chat completion.
         ModelError: a filter of the server has withheld the response, or the rest of it; or the
             logits were no numbers.
     """
@@ -39,7 +41,7 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
         if not (isinstance(text, str) and isinstance(thoughts, str)):
             raise TypeError("content that is no text")
     except (LookupError, TypeError, AttributeError) as error:
-        raise TryAgain(f"an answer without a message ({type(error).__name__})") from error
+        raise RetryableError(f"an answer without a message ({type(error).__name__})") from error
     if ended == FILTERED:
         raise ModelError(
             "response",
@@ -47,13 +49,13 @@ def read_answer(answer: Mapping[str, Any], request: ChatRequest, network: Known)
             found=f"a content filter of the server (finish_reason {FILTERED})",
             fix="The network's own words are had from a server without one.",
         )
-    said = f"<think>{thoughts}</think>{text}" if thoughts else text
+    output = f"<think>{thoughts}</think>{text}" if thoughts else text
     refuse_broken(text or thoughts, cut=ended == "length", request=request)
     prompt, completion = _counts(answer.get("usage"))
     response = ChatResponse(
-        text=f"{request.prefix}{said}",
+        text=f"{request.prefix}{output}",
         prompt_tokens=prompt or 0,
-        completion_tokens=network.count_tokens(said) if completion is None else completion,
+        completion_tokens=network.count_tokens(output) if completion is None else completion,
         cut=ended == "length",
         canvases=network.canvases(request),
     )

@@ -15,9 +15,9 @@ from typing import NoReturn, TypeAlias, TypeVar
 
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
-from harness.models.backends.openai_http import Endpoint, ServerError, TryAgain
-from harness.models.backends.openai_pace import LONGEST_WAIT, Pace, Stopped, back_off
-from harness.models.conversing import Talks, question
+from harness.models.backends.openai_http import Endpoint, RetryableError, ServerError
+from harness.models.backends.rate_limiter import LONGEST_WAIT, CallCancelled, RateLimiter, back_off
+from harness.models.multi_turn import ConversationScheduler, question
 
 ENDING = (UsageError, MissingDependency)
 """Errors that end a run: the next request would fare no better."""
@@ -32,7 +32,7 @@ Result: TypeAlias = ChatResponse | HarnessError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class ServerUsage:
     """Number of requests, tries after the first, and tokens so far."""
 
     requests: int = 0
@@ -46,11 +46,11 @@ class Session:
     """One process's requests to one server. Safe to use from several threads."""
 
     endpoint: Endpoint
-    pace: Pace
+    pace: RateLimiter
     retries: int
     wait: float
     """Seconds before the first try again; see `back_off`."""
-    spent: Spent = Spent()
+    spent: ServerUsage = ServerUsage()
     _failed_in_a_row: int = 0
     _remembered: dict[ChatRequest, Result] = field(default_factory=dict)
     _under_way: set[threading.Event] = field(default_factory=set)
@@ -59,7 +59,7 @@ class Session:
     """True if no further call of `responses` may begin."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def tried(self, once: Callable[[], T], stop: threading.Event) -> T:
+    def with_retries(self, once: Callable[[], T], stop: threading.Event) -> T:
         """Return the result of `once`, a request that stands alone, with tries by the settings.
 
         A run begins with it: `responses` answers again if a run before was halted, and all that is
@@ -72,9 +72,9 @@ class Session:
         with self._lock:
             self._halted = False
             self._remembered.clear()
-        return self._tried(once, stop)
+        return self._with_retries(once, stop)
 
-    def _tried(self, once: Callable[[], T], stop: threading.Event) -> T:
+    def _with_retries(self, once: Callable[[], T], stop: threading.Event) -> T:
         """Return the result of `once`, tried again as often as the settings say.
 
         Raises:
@@ -85,15 +85,15 @@ class Session:
             try:
                 with self.pace.turn(stop) as began:
                     answer = once()
-            except TryAgain as fault:
+            except RetryableError as fault:
                 if fault.crowded:
                     self.pace.was_crowded(began, wait=fault.wait)
                 if attempt == self.retries or (fault.wait or 0) > LONGEST_WAIT:
                     self._give_up(fault, attempt + 1)
                 with self._lock:
                     self.spent = replace(self.spent, retries=self.spent.retries + 1)
-                if stop.wait(back_off(attempt, first=self.wait, asked=fault.wait)):
-                    raise Stopped from fault
+                if stop.wait(back_off(attempt, first=self.wait, retry_after=fault.wait)):
+                    raise CallCancelled from fault
             else:
                 self.pace.went_well()
                 return answer
@@ -104,26 +104,28 @@ class Session:
         requests: Sequence[ChatRequest],
         ask: Callable[[ChatRequest], ChatResponse],
         *,
-        most: int,
+        limit: int,
     ) -> list[ChatResponse]:
-        """Return one response a request, sent by at most `most` threads.
+        """Return one response a request, sent by at most `limit` threads.
 
         Raises:
-            HarnessError, Stopped: as for `conversing`.
+            HarnessError, Stopped: as for `converse_as_completed`.
         """
-        ends = dict(self.conversing([question(one) for one in requests], ask, most=most))
+        ends = dict(
+            self.converse_as_completed([question(one) for one in requests], ask, limit=limit)
+        )
         return [ends[number] for number in range(len(requests))]
 
-    def conversing(
+    def converse_as_completed(
         self,
         conversations: Sequence[Conversation[U]],
         ask: Callable[[ChatRequest], ChatResponse],
         *,
-        most: int,
+        limit: int,
     ) -> Iterator[tuple[int, U]]:
         """Yield the number of each conversation with its result, as soon as it ends.
 
-        Each continues when its own responses are there. At most `most` threads send requests; the
+        Each continues when its own responses are there. At most `limit` threads send requests; the
         conversations themselves run in this thread.
 
         Raises:
@@ -132,12 +134,12 @@ class Session:
                 answered is remembered, for when they are asked again.
             Stopped: all was halted, before or meanwhile.
         """
-        talks = Talks(conversations)
+        scheduler = ConversationScheduler(conversations)
         results: dict[int, Result] = {}
         with self._call() as stop:
-            yield from talks.ended()
-            for _ in self._asked(talks, ask, most, stop, results):
-                yield from talks.ended()
+            yield from scheduler.take_finished()
+            for _ in self._run_requests(scheduler, ask, limit, stop, results):
+                yield from scheduler.take_finished()
         failed = (one for _, one in sorted(results.items()) if isinstance(one, HarnessError))
         error = next(failed, None)
         if error is None:
@@ -145,7 +147,7 @@ class Session:
         if len(results) > 1:
             with self._lock:
                 self._remembered.update(
-                    (talks.requests[place], one) for place, one in results.items()
+                    (scheduler.requests[place], one) for place, one in results.items()
                 )
                 for oldest in [*self._remembered][:-REMEMBERED]:
                     del self._remembered[oldest]
@@ -154,7 +156,7 @@ class Session:
     def halt(self) -> None:
         """Give up what is under way: no more tries; what a server is at is waited for.
 
-        What begins after this is given up at once, until `tried` begins another run.
+        What begins after this is given up at once, until `with_retries` begins another run.
         """
         with self._lock:
             self._halted = True
@@ -171,7 +173,7 @@ class Session:
         stop = threading.Event()
         with self._lock:
             if self._halted:
-                raise Stopped
+                raise CallCancelled
             self._under_way.add(stop)
         try:
             yield stop
@@ -179,11 +181,11 @@ class Session:
             with self._lock:
                 self._under_way.discard(stop)
 
-    def _asked(
+    def _run_requests(
         self,
-        talks: Talks[U],
+        scheduler: ConversationScheduler[U],
         ask: Callable[[ChatRequest], ChatResponse],
-        most: int,
+        limit: int,
         stop: threading.Event,
         results: dict[int, Result],
     ) -> Iterator[None]:
@@ -193,25 +195,27 @@ class Session:
 
         def work(place: int) -> int:
             try:
-                results[place] = self._result(talks.requests[place], ask, stop)
-            except Stopped:
+                results[place] = self._result(scheduler.requests[place], ask, stop)
+            except CallCancelled:
                 pass
             except ENDING as error:
                 ended.append(error)
                 stop.set()
             return place
 
-        threads = ThreadPoolExecutor(max(1, most), thread_name_prefix="ask")
+        threads = ThreadPoolExecutor(max(1, limit), thread_name_prefix="ask")
         try:
-            coming: Sequence[int] = talks.unanswered()
-            under_way = len(coming)
-            while under_way:
+            coming: Sequence[int] = scheduler.pending_places()
+            inflight = len(coming)
+            while inflight:
                 for place in coming:
                     threads.submit(work, place).add_done_callback(done.put)
                 place = done.get().result()
                 response = results.get(place)
-                coming = talks.tell(place, response) if isinstance(response, ChatResponse) else ()
-                under_way += len(coming) - 1
+                coming = (
+                    scheduler.receive(place, response) if isinstance(response, ChatResponse) else ()
+                )
+                inflight += len(coming) - 1
                 yield
         except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for
             stop.set()
@@ -220,8 +224,8 @@ class Session:
         threads.shutdown()
         if ended:
             raise ended[0]
-        if len(results) < len(talks.requests):
-            raise Stopped
+        if len(results) < len(scheduler.requests):
+            raise CallCancelled
 
     def _result(
         self,
@@ -240,21 +244,23 @@ class Session:
         if known is not None:
             return known
         try:
-            return self._counted(lambda: ask(request), stop)
+            return self._count_request(lambda: ask(request), stop)
         except ENDING:
             raise
         except HarnessError as error:
             return error
 
-    def _counted(self, once: Callable[[], ChatResponse], stop: threading.Event) -> ChatResponse:
+    def _count_request(
+        self, once: Callable[[], ChatResponse], stop: threading.Event
+    ) -> ChatResponse:
         try:
-            response = self._tried(once, stop)
+            response = self._with_retries(once, stop)
         except ServerError as error:
-            self._failed(error)
+            self._count_failure(error)
             raise
         with self._lock:
             before = self.spent
-            self.spent = Spent(
+            self.spent = ServerUsage(
                 requests=before.requests + 1,
                 retries=before.retries,
                 prompt_tokens=before.prompt_tokens + response.prompt_tokens,
@@ -263,7 +269,7 @@ class Session:
             self._failed_in_a_row = 0
         return response
 
-    def _failed(self, error: ServerError) -> None:
+    def _count_failure(self, error: ServerError) -> None:
         """Count a request that was given up.
 
         Raises:
@@ -281,6 +287,6 @@ class Session:
             fix="See whether it still runs. The same command goes on where it was.",
         ) from error
 
-    def _give_up(self, fault: TryAgain, tries: int) -> NoReturn:
-        asked = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
-        raise ServerError(self.endpoint.url, f"{fault}{asked} ({tries} tries)") from fault
+    def _give_up(self, fault: RetryableError, tries: int) -> NoReturn:
+        requested = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
+        raise ServerError(self.endpoint.url, f"{fault}{requested} ({tries} tries)") from fault

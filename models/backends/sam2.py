@@ -25,7 +25,7 @@ VIDEO = "sam2_video"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckpointFiles:
     """A checkpoint that has been looked at, and not loaded."""
 
     name: str
@@ -37,7 +37,7 @@ class Found:
     """Hashes of the files beside the weights that decide the checkpoint's results."""
 
 
-def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
+def find_checkpoint(checkpoint: str, *, memory: bool, name: str | None = None) -> CheckpointFiles:
     """Find a checkpoint and look at its files.
 
     Args:
@@ -60,7 +60,7 @@ def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
             fix="Give a SAM 2 checkpoint in transformers' format, such as "
             "facebook/sam2.1-hiera-large.",
         )
-    return Found(
+    return CheckpointFiles(
         name or checkpoint,
         folder,
         checkpoints.fingerprint(folder),
@@ -69,7 +69,9 @@ def found(checkpoint: str, *, memory: bool, name: str | None = None) -> Found:
     )
 
 
-def published(plugin: str, checkpoint: str | None, *, memory: bool, toy: str) -> Found:
+def published_checkpoint(
+    plugin: str, checkpoint: str | None, *, memory: bool, toy: str
+) -> CheckpointFiles:
     """The checkpoint that a SPEC names: none that harness trained, which has a name of its own.
 
     Args:
@@ -91,7 +93,7 @@ def published(plugin: str, checkpoint: str | None, *, memory: bool, toy: str) ->
             f"segment with, {plugin}(checkpoint=facebook/sam2.1-hiera-large), or a folder. The "
             f"small network for coloured shapes that ships is {toy}.",
         )
-    made = found(checkpoint, memory=memory)
+    made = find_checkpoint(checkpoint, memory=memory)
     if trained_here(made.folder):
         raise UsageError(
             f"{plugin}(checkpoint={checkpoint})",
@@ -140,7 +142,7 @@ def network(
 
     saved = checkpoints.saved_dtype(checkpoints.check(folder))
     wanted = saved if dtype == "auto" else dtype
-    with loading(f"checkpoint {name}"), _quiet(transformers):
+    with loading(f"checkpoint {name}"), _quiet_loading(transformers):
         made, report = getattr(transformers, kind).from_pretrained(
             folder,
             dtype=torch.float32 if wanted == "auto" else getattr(torch, wanted),
@@ -227,7 +229,7 @@ def trained_here(folder: Path) -> bool:
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Any:
+def _quiet_loading(transformers: Any) -> Any:
     """Suppress the warning that weights of `sam2_video` are loaded as `sam2`, which is intended."""
     logging = transformers.utils.logging
     before = logging.get_verbosity()

@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends.loading import check_report, loading, memory
-from harness.models.backends.sam2 import Found, place
+from harness.models.backends.sam2 import CheckpointFiles, place
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
 IMAGES = "sam2.modeling.sam2_base.SAM2Base"
@@ -51,7 +51,7 @@ def configurations() -> dict[str, Path]:
     }
 
 
-def found(plugin: str, checkpoint: str | None, *, config: str) -> Found:
+def find_checkpoint(plugin: str, checkpoint: str | None, *, config: str) -> CheckpointFiles:
     """A configuration of the package's and a file of weights, looked at and not loaded.
 
     Args:
@@ -86,10 +86,10 @@ def found(plugin: str, checkpoint: str | None, *, config: str) -> Found:
         )
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
-    return Found(path.name, path, digest.hexdigest(), {"config": name})
+    return CheckpointFiles(path.name, path, digest.hexdigest(), {"config": name})
 
 
-def built(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
+def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> Any:
     """A network of the package in evaluation mode, on its device.
 
     Args:

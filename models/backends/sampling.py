@@ -54,14 +54,14 @@ class Draws:
         self._keys, self._seed = keys, seed
         self._block: int | None = None
 
-    def at(self, position: int, *, device: "device") -> "Tensor":
+    def numbers_at(self, position: int, *, device: "device") -> "Tensor":
         """Return one uniform number a response (rows × 1, float64)."""
         block, place = divmod(position, BLOCK)
         if block != self._block:
-            self._numbers, self._block = self._made(block, device), block
+            self._numbers, self._block = self._make_block(block, device), block
         return self._numbers[place]
 
-    def _made(self, block: int, device: "device") -> "Tensor":
+    def _make_block(self, block: int, device: "device") -> "Tensor":
         import torch
 
         rows = [uniforms(seed=self._seed, key=key, block=block) for key in self._keys]
@@ -106,7 +106,7 @@ class Sampling:
         drawn = drawn_numbers(keys, positions, seed=self.seed)
         return torch.tensor(drawn, dtype=torch.float64, device=device)
 
-    def chosen(self, scores: "Tensor", own: "Tensor", numbers: "Tensor | None") -> "Tensor":
+    def choose(self, scores: "Tensor", own: "Tensor", numbers: "Tensor | None") -> "Tensor":
         """Logits (rows × vocabulary) to logits whose largest is the choice.
 
         Args:
@@ -122,13 +122,13 @@ class Sampling:
             barred = torch.tensor(self.suppress_tokens, device=scores.device)
             scores = scores.index_fill(1, barred, -math.inf)
         if self.repetition_penalty != 1.0:
-            scores = penalised(scores, own, penalty=self.repetition_penalty)
+            scores = penalize_repetition(scores, own, penalty=self.repetition_penalty)
         if self.temperature != 0.0:
             assert numbers is not None, "a draw needs a number"
-            scores = self._drawn(scores, numbers)
+            scores = self._draw_tokens(scores, numbers)
         return scores
 
-    def _drawn(self, scores: "Tensor", numbers: "Tensor") -> "Tensor":
+    def _draw_tokens(self, scores: "Tensor", numbers: "Tensor") -> "Tensor":
         """Logits of which only the drawn token's is finite."""
         import torch
 
@@ -162,10 +162,10 @@ class TokenChoice(Sampling):
         """
         position = input_ids.shape[1] - self.prompt_length
         largest = scores.amax(dim=1)  # NaN wins a maximum
-        own = self._own(input_ids) if self.repetition_penalty != 1.0 else input_ids
+        own = self._with_last_token(input_ids) if self.repetition_penalty != 1.0 else input_ids
         draws = self.temperature != 0.0
         numbers = self._drawn_at(position, scores.device) if draws else None
-        scores = self.chosen(scores, own, numbers)
+        scores = self.choose(scores, own, numbers)
         # Last, because it waits for the device.
         check_finite(largest, self.keys, [position] * len(self.keys))
         return scores
@@ -173,9 +173,9 @@ class TokenChoice(Sampling):
     def _drawn_at(self, position: int, where: "device") -> "Tensor":
         if not self.keyed:
             return self.numbers(self.keys, [], device=where)
-        return self._draws.at(position, device=where)
+        return self._draws.numbers_at(position, device=where)
 
-    def _own(self, input_ids: "Tensor") -> "Tensor":
+    def _with_last_token(self, input_ids: "Tensor") -> "Tensor":
         """The rows' tokens, with each row's last one in place of its padding.
 
         Padding is no token of the row: a response would depend on the batch that it is in.
@@ -184,11 +184,11 @@ class TokenChoice(Sampling):
             return input_ids
         import torch
 
-        starts = self._starts(input_ids.device)
+        starts = self._start_positions(input_ids.device)
         places = torch.arange(input_ids.shape[1], device=input_ids.device)
         return input_ids.where(places >= starts, input_ids[:, -1:])
 
-    def _starts(self, where: "device") -> "Tensor":
+    def _start_positions(self, where: "device") -> "Tensor":
         import torch
 
         if where not in self._there:
@@ -216,7 +216,7 @@ def check_finite(largest: "Tensor", keys: Sequence[str], positions: Sequence[int
         )
 
 
-def penalised(scores: "Tensor", tokens: "Tensor", *, penalty: float) -> "Tensor":
+def penalize_repetition(scores: "Tensor", tokens: "Tensor", *, penalty: float) -> "Tensor":
     """Divide (or multiply, if negative) the logits of a row's tokens by the penalty, each once.
 
     The penalty of CTRL (Keskar et al. 2019) as transformers has it. Only the logits of tokens that

@@ -35,10 +35,10 @@ def ensure_torchvision() -> bool:
     try:
         importlib.import_module("torchvision")
     except ModuleNotFoundError as error:
-        raise _missing("it is not installed") from error
+        raise _missing_torchvision("it is not installed") from error
     except RuntimeError as error:
         if BROKEN not in str(error):
-            raise _missing(str(error)) from error
+            raise _missing_torchvision(str(error)) from error
     else:
         return False
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
@@ -48,7 +48,7 @@ def ensure_torchvision() -> bool:
     return True
 
 
-def _missing(found: str) -> MissingDependency:
+def _missing_torchvision(found: str) -> MissingDependency:
     return MissingDependency(
         "torchvision",
         expected="the release that belongs to the installed torch",
@@ -73,10 +73,10 @@ def non_maximum_suppression(boxes: "Tensor", scores: "Tensor", threshold: float)
     """Indices of the boxes that stay, by falling score; `boxes` is n × 4 (x1, y1, x2, y2)."""
     import torch
 
-    return torch.tensor(list(_kept(boxes, scores, threshold)), dtype=torch.int64)
+    return torch.tensor(list(_keep_boxes(boxes, scores, threshold)), dtype=torch.int64)
 
 
-def _kept(boxes: "Tensor", scores: "Tensor", threshold: float) -> Iterator[int]:
+def _keep_boxes(boxes: "Tensor", scores: "Tensor", threshold: float) -> Iterator[int]:
     import torch
 
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(dim=1)

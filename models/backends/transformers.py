@@ -18,9 +18,11 @@ from typing import Any, Literal, TypeVar
 
 from harness.errors import OutOfMemory
 from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
-from harness.models.backends import adapters, rolling
+from harness.models.backends import adapters, continuous_batching
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
+from harness.models.backends.batch_size_finder import BatchSizeFinder
+from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
+from harness.models.backends.cpu_kernels import use_cpu_kernels
 from harness.models.backends.inputs import (
     POSITIONS,
     check_template,
@@ -29,15 +31,19 @@ from harness.models.backends.inputs import (
     processor_inputs,
     seen_canvases,
 )
-from harness.models.backends.kernels import quickened
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import end_tokens, load_network, load_processor
-from harness.models.backends.room import Room
+from harness.models.backends.prefill_queue import (
+    PrefillQueue,
+    Prompts,
+    first_of,
+    prompts,
+    unique_prompts,
+)
 from harness.models.backends.sampling import Sampling, TokenChoice, check_settings
-from harness.models.backends.stops import criteria, tokens_to_stop, until_stop
-from harness.models.backends.waiting import Prompts, Waiting, first_of, placed, prompts
+from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
-from harness.models.conversing import Talks, question
+from harness.models.multi_turn import ConversationScheduler, question
 
 ROUNDS = 8
 
@@ -66,7 +72,7 @@ class TransformersChat(ConversingChat):
     adapter: adapters.Adapter | None = None
     prefetch: bool = True
     """Make the next batch's tensors while one is answered. Responses are the same."""
-    roll: bool = True
+    continuous_batching: bool = True
     """Let requests take the places of those that are answered. Responses are the same, but for what
     the last bits of logits decide."""
     keyed: bool = True
@@ -98,7 +104,7 @@ class TransformersChat(ConversingChat):
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
-        trained = checkpoints.trained(self.folder)
+        trained = checkpoints.training_record(self.folder)
         return {
             "backend": "transformers",
             "checkpoint": self.checkpoint,
@@ -155,7 +161,7 @@ class TransformersChat(ConversingChat):
             pad_token_id=self.processor.tokenizer.pad_token_id,
         )
         with memory():
-            return quickened(
+            return use_cpu_kernels(
                 network.to(self._device).eval(), attn_implementation=self.attn_implementation
             )
 
@@ -173,19 +179,19 @@ class TransformersChat(ConversingChat):
 
         They are answered `batch_size` at a time, the longest first: what does not fit is known at
         once, and little is padded. Of more than that, the next ones take the places of those
-        whose responses have ended, where the architecture allows it (`rolling`). There, a prompt of
-        several requests is made and read once. Where memory runs out, half as many at a time are
-        tried, of those that are not answered yet, and no more than that in the next calls either
-        (`Room`).
+        whose responses have ended, where the architecture allows it (`continuous_batching`). There,
+        a prompt of several requests is made and read once. Where memory runs out, half as many at a
+        time are tried, of those that are not answered yet, and no more than that in the next calls
+        either (`BatchSizeFinder`).
 
         Raises:
             OutOfMemory: a single request does not fit.
             ModelError: a logit is no number.
         """
-        ends = dict(self.conversing([question(one) for one in requests]))
+        ends = dict(self.converse_as_completed([question(one) for one in requests]))
         return [ends[number] for number in range(len(requests))]
 
-    def conversing(
+    def converse_as_completed(
         self, conversations: Sequence[Conversation[T]], *, go_on: bool = False
     ) -> Iterator[tuple[int, T]]:
         """Yield the number of each conversation with its result, as soon as it ends.
@@ -198,53 +204,55 @@ class TransformersChat(ConversingChat):
             OutOfMemory: a single request does not fit.
             ModelError: a logit is no number.
         """
-        talks = Talks(conversations)
-        yield from talks.ended()
-        size, ran_out, asked = self._room.rows, False, len(talks.unanswered())
-        while left := talks.unanswered():
+        scheduler = ConversationScheduler(conversations)
+        yield from scheduler.take_finished()
+        size, ran_out, requested = self._room.rows, False, len(scheduler.pending_places())
+        while left := scheduler.pending_places():
             try:
-                said = self._answered(talks.requests, left, size=size, go_on=go_on)
-                with closing(said):  # also where a conversation raises
-                    for place, response in said:
-                        talks.tell(place, response)
-                        yield from talks.ended()
+                output = self._generate_batches(scheduler.requests, left, size=size, go_on=go_on)
+                with closing(output):  # also where a conversation raises
+                    for place, response in output:
+                        scheduler.receive(place, response)
+                        yield from scheduler.take_finished()
             except OutOfMemory:
-                at_once = min(size, len(talks.unanswered()))
+                at_once = min(size, len(scheduler.pending_places()))
                 if at_once == 1:
                     raise
                 ran_out, size = True, at_once // 2
                 # Of fewer than fit otherwise, large ones as they were, nothing is kept.
                 if len(left) >= self._room.rows:
                     self._room.keep(size)
-        if not ran_out and asked >= self._room.rows:
+        if not ran_out and requested >= self._room.rows:
             self._room.grow()
 
-    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+    def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         """Begin to make the tensors that the call with these requests begins with.
 
         `go_on`: that of `converse`, instead of `generate`, which may begin with others.
         """
         if self.prefetch and requests:
             size = self._room.rows
-            first = self._first(requests, size, rolls=self._rolls(requests, size, go_on=go_on))
-            self._expected.make(first, lambda: processor_inputs(self.processor, first))
+            first = self._first_requests(
+                requests, size, rolls=self._uses_continuous_batching(requests, size, go_on=go_on)
+            )
+            self._prepared_inputs.make(first, lambda: processor_inputs(self.processor, first))
 
     @property
-    def waited(self) -> float:
+    def wait_seconds(self) -> float:
         """Seconds that the network has stood still so far, for images that were not ready."""
-        return self._still.seconds
+        return self._wait_timer.seconds
 
     @cached_property
-    def _still(self) -> Standstill:
-        return Standstill()
+    def _wait_timer(self) -> WaitTimer:
+        return WaitTimer()
 
     @cached_property
-    def _expected(self) -> Expected:
-        return Expected()
+    def _prepared_inputs(self) -> PreparedInputs:
+        return PreparedInputs()
 
     @cached_property
-    def _room(self) -> Room:
-        return Room(most=self.batch_size, rows=self.batch_size)
+    def _room(self) -> BatchSizeFinder:
+        return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""
@@ -252,7 +260,7 @@ class TransformersChat(ConversingChat):
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text, without special ones added."""
-        return len(self._words(text, add_special_tokens=False)["input_ids"])
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     @property
     def _device(self) -> str:
@@ -269,7 +277,7 @@ class TransformersChat(ConversingChat):
             return self.repetition_penalty
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
-    def _answered(
+    def _generate_batches(
         self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool
     ) -> Generator[tuple[int, ChatResponse], None, None]:
         """Places and responses of what is left of the requests, `size` at a time.
@@ -277,24 +285,31 @@ class TransformersChat(ConversingChat):
         Where rows roll, those of requests that are added meanwhile too.
         """
         some = [requests[place] for place in left]
-        rolls = self._rolls(some, size, go_on=go_on)
-        first = self._first(some, size, rolls=rolls)
-        with self._still.counted():  # what was expected may not be made yet
-            begun = self._expected.taken(first)
+        rolls = self._uses_continuous_batching(some, size, go_on=go_on)
+        first = self._first_requests(some, size, rolls=rolls)
+        with self._wait_timer.measure():  # what was expected may not be made yet
+            started = self._prepared_inputs.take_if_same(first)
         if rolls:
-            return self._rolled(requests, left, size=size, begun=begun)
+            return self._generate_continuously(requests, left, size=size, started=started)
         plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
         made = self._inputs(requests)
         return self._batched(
-            requests, with_inputs(plan, made, ahead=self.prefetch, begun=begun, still=self._still)
+            requests,
+            with_inputs(plan, made, ahead=self.prefetch, started=started, timer=self._wait_timer),
         )
 
-    def _rolls(self, requests: Sequence[ChatRequest], size: int, *, go_on: bool) -> bool:
+    def _uses_continuous_batching(
+        self, requests: Sequence[ChatRequest], size: int, *, go_on: bool
+    ) -> bool:
         """Return True if rows roll: the network allows it, and it saves something."""
         gains = go_on or len(requests) > size or len(prompts(requests)) < len(requests)
-        return gains and self.roll and rolling.rolls(self.network, self.model_type)
+        return (
+            gains
+            and self.continuous_batching
+            and continuous_batching.supports_continuous_batching(self.network, self.model_type)
+        )
 
-    def _first(
+    def _first_requests(
         self, requests: Sequence[ChatRequest], size: int, *, rolls: bool
     ) -> list[ChatRequest]:
         """Return the requests whose tensors are made first; of those with one prompt the first."""
@@ -308,66 +323,66 @@ class TransformersChat(ConversingChat):
         """Yield places and responses, one batch of equal limits after another."""
         for places, inputs in parts:
             with memory():
-                said = self._batch([requests[place] for place in places], inputs)
-            yield from zip(places, said, strict=True)
+                output = self._batch([requests[place] for place in places], inputs)
+            yield from zip(places, output, strict=True)
 
-    def _rolled(
+    def _generate_continuously(
         self,
         requests: Sequence[ChatRequest],
         left: Sequence[int],
         *,
         size: int,
-        begun: "Future[Any] | None",
+        started: "Future[Any] | None",
     ) -> Generator[tuple[int, ChatResponse], None, None]:
         """Places and responses, as they end, of what is left and of what is added meanwhile."""
         import torch
 
-        asked: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
+        requested: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
         inputs_of, samplings = self._inputs(requests), self._samplings(requests)
 
-        def made(several: Prompts) -> Any:
+        def make_inputs(several: Prompts) -> Any:
             inputs = inputs_of([one[0] for one in several])
-            inputs[POSITIONS] = rolling.token_positions(self.network, inputs)
+            inputs[POSITIONS] = continuous_batching.token_positions(self.network, inputs)
             return inputs
 
-        def part(several: Prompts, shares: list[Any]) -> rolling.Part:
+        def part(several: Prompts, shares: list[Any]) -> continuous_batching.PromptBatch:
             inputs = joined_inputs(self.processor, shares)
-            seen = self._asked([requests[one[0]] for one in several], inputs)
+            seen = self._prompt_tokens([requests[one[0]] for one in several], inputs)
             order = [at for at, one in enumerate(several) for _ in one]
             places = [place for one in several for place in one]
-            asked.update(zip(places, (seen[at] for at in order), strict=True))
-            return rolling.Part(places, inputs.to(self._device), order)
+            requested.update(zip(places, (seen[at] for at in order), strict=True))
+            return continuous_batching.PromptBatch(places, inputs.to(self._device), order)
 
         with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
-            waiting = Waiting(
-                made,
+            waiting = PrefillQueue(
+                make_inputs,
                 part,
                 size=size,
-                begun=begun,
-                still=self._still,
+                started=started,
+                timer=self._wait_timer,
                 worker=worker if self.prefetch else None,
             )
-            waiting.add(placed(requests, left))
-            written = rolling.responses(
+            waiting.add(unique_prompts(requests, left))
+            written = continuous_batching.responses(
                 self.network,
                 requests,
                 waiting,
                 size=size,
                 ends=self._end_tokens,
                 samplings=samplings,
-                decode=self._decoded,
+                decode=self._decode,
             )
             with closing(written):
                 while True:
                     with memory(), torch.inference_mode():  # not while the caller is at work
-                        said = next(written, None)
-                    if said is None:
+                        output = next(written, None)
+                    if output is None:
                         return
-                    place, tokens = said
+                    place, tokens = output
                     known = len(samplings)
-                    yield place, self._said(requests[place], tokens, *asked.pop(place))
+                    yield place, self._to_response(requests[place], tokens, *requested.pop(place))
                     samplings += self._samplings(requests[known:])
-                    waiting.add(placed(requests, range(known, len(requests))))
+                    waiting.add(unique_prompts(requests, range(known, len(requests))))
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
@@ -390,11 +405,11 @@ class TransformersChat(ConversingChat):
         from transformers import LogitsProcessorList
 
         width = int(inputs["input_ids"].shape[1])
-        asked = self._asked(requests, inputs)
+        requested = self._prompt_tokens(requests, inputs)
         choice = TokenChoice(
             keys=[request.key for request in requests],
             prompt_length=width,
-            starts=[width - length for length, _ in asked],
+            starts=[width - length for length, _ in requested],
             **asdict(self._samplings(requests[:1])[0]),
         )
         with torch.inference_mode():
@@ -403,21 +418,23 @@ class TransformersChat(ConversingChat):
                 max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
                 logits_processor=LogitsProcessorList([choice]),
-                **criteria(requests, prompt_length=width, decode=self._decoded),
+                **criteria(requests, prompt_length=width, decode=self._decode),
             )
         return [
-            self._said(request, row, *seen)
-            for request, row, seen in zip(requests, tokens[:, width:].tolist(), asked, strict=True)
+            self._to_response(request, row, *seen)
+            for request, row, seen in zip(
+                requests, tokens[:, width:].tolist(), requested, strict=True
+            )
         ]
 
-    def _asked(
+    def _prompt_tokens(
         self, requests: Sequence[ChatRequest], inputs: Any
     ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
         """Tokens of each prompt, and the canvases of its images."""
         lengths = map(int, inputs["attention_mask"].sum(dim=1))
         return list(zip(lengths, seen_canvases(self.processor, requests, inputs), strict=True))
 
-    def _said(
+    def _to_response(
         self,
         request: ChatRequest,
         tokens: Sequence[int],
@@ -434,12 +451,12 @@ class TransformersChat(ConversingChat):
         return end_tokens(self.folder, self.processor.tokenizer)
 
     @cached_property
-    def _words(self) -> Any:
+    def _tokenizer(self) -> Any:
         """A tokenizer beside the processor's, which another thread may be using."""
         return deepcopy(self.processor.tokenizer)
 
-    def _decoded(self, tokens: Sequence[int]) -> str:
-        text: str = self._words.decode(tokens, skip_special_tokens=True)
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
     def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
@@ -447,9 +464,9 @@ class TransformersChat(ConversingChat):
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         written = tokens if end is None else tokens[:end]
         all_of_them = len(tokens) if end is None else end + 1
-        stopped = tokens_to_stop(written, stop, self._decoded)
+        stopped = tokens_to_stop(written, stop, self._decode)
         return ChatResponse(
-            text=self._decoded(written),
+            text=self._decode(written),
             tokens=tuple(tokens[: all_of_them if stopped is None else stopped]),
             completion_tokens=all_of_them if stopped is None else stopped,
             cut=end is None,
@@ -473,9 +490,9 @@ def transformers(
     coordinates: Coordinates | None = None,
     adapter: str | None = None,
     merged: bool = False,
-    any_base: bool = False,
+    allow_any_base: bool = False,
     prefetch: bool = True,
-    roll: bool = True,
+    continuous_batching: bool = True,
 ) -> TransformersChat:
     """A network through Hugging Face transformers, from a folder or the local cache.
 
@@ -499,9 +516,10 @@ def transformers(
         coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
         adapter: Folder of a LoRA adapter of PEFT for this checkpoint. Safetensors only.
         merged: Merge the adapter into the weights, which is faster and rounds otherwise.
-        any_base: Take an adapter that names another checkpoint as its base.
+        allow_any_base: Take an adapter that names another checkpoint as its base.
         prefetch: Prepare the next batch's images while one is answered.
-        roll: Let further requests of a call take the places of those that are answered.
+        continuous_batching: Let further requests of a call take the places of those that are
+            answered.
 
     Raises:
         ModelError: the checkpoint or the adapter is not there, not whole, not safe to load, or
@@ -531,9 +549,13 @@ def transformers(
         adapter=None
         if adapter is None
         else adapters.find(
-            adapter, checkpoint=checkpoint, base=folder, merged=merged, any_base=any_base
+            adapter,
+            checkpoint=checkpoint,
+            base=folder,
+            merged=merged,
+            allow_any_base=allow_any_base,
         ),
         prefetch=prefetch,
-        roll=roll,
+        continuous_batching=continuous_batching,
         limits_clips=True,
     )

@@ -22,21 +22,21 @@ from PIL import Image
 from harness.errors import MissingDependency, ModelError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.batching import Expected
-from harness.models.backends.broken import refuse_broken
+from harness.models.backends.batching import PreparedInputs
 from harness.models.backends.inputs import (
     chat_text,
     check_clip_limits,
     check_template,
     clip_times,
-    shown,
+    frames_shown,
     squashed,
 )
-from harness.models.backends.known import described
 from harness.models.backends.loading import loading, memory
-from harness.models.backends.openai_form import seed_of
+from harness.models.backends.nan_guard import refuse_broken
+from harness.models.backends.remote_processor import processor_only_chat
+from harness.models.backends.request_format import seed_of
 from harness.models.backends.sampling import check_settings
-from harness.models.backends.stops import until_stop
+from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 
 ROUNDS = 8
@@ -70,7 +70,7 @@ class VllmChat(Chat):
 
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
-        told = self.network.describe()
+        info = self.network.describe()
         same = (
             "model_type",
             "weights",
@@ -84,7 +84,7 @@ class VllmChat(Chat):
         return {
             "backend": "vllm",
             "checkpoint": self.checkpoint,
-            **{name: told[name] for name in same if name in told},
+            **{name: info[name] for name in same if name in info},
             "dtype": self.dtype,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
@@ -170,20 +170,20 @@ class VllmChat(Chat):
                 logits that are no numbers.
         """
         if any(request not in self._heard for request in requests):
-            begun = self._expected.taken(requests)
-            prompts = self._prompts(requests) if begun is None else begun.result()
+            started = self._prepared_inputs.take_if_same(requests)
+            prompts = self._prompts(requests) if started is None else started.result()
             self._heard.clear()
-            self._heard.update(zip(requests, self._answered(requests, prompts), strict=True))
-        told = [self._heard[request] for request in requests]
-        responses = [one for one in told if isinstance(one, ChatResponse)]
-        for one in told:
+            self._heard.update(zip(requests, self._generate(requests, prompts), strict=True))
+        info = [self._heard[request] for request in requests]
+        responses = [one for one in info if isinstance(one, ChatResponse)]
+        for one in info:
             if isinstance(one, ModelError):
                 raise one  # and the others are not asked for again when they are tried without it
         if len(self._heard) == len({*requests}):
             self._heard.clear()
         return responses
 
-    def _answered(
+    def _generate(
         self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, Any]]
     ) -> list[ChatResponse | ModelError]:
         """A response to each request, or why it is none."""
@@ -205,14 +205,14 @@ class VllmChat(Chat):
             raise ModelError("vLLM", expected=f"{len(requests)} outputs", found=str(len(outputs)))
         return [self._response(*pair) for pair in zip(requests, outputs, strict=True)]
 
-    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+    def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         """Begin to make the prompts of these requests, which the next call is likely to have."""
         del go_on  # conversations go turn by turn
-        self._expected.make(requests, lambda: self._prompts(requests))
+        self._prepared_inputs.make(requests, lambda: self._prompts(requests))
 
     @cached_property
-    def _expected(self) -> Expected:
-        return Expected()
+    def _prepared_inputs(self) -> PreparedInputs:
+        return PreparedInputs()
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""
@@ -228,7 +228,7 @@ class VllmChat(Chat):
     def _prompt(self, request: ChatRequest) -> dict[str, Any]:
         media: dict[str, list[Any]] = {}
         for place, medium in enumerate(request.media):
-            indices = shown(request, place)
+            indices = frames_shown(request, place)
             frames = [squashed(medium.frame(one), request.squash(place)) for one in indices]
             if len(frames) == 1:
                 media.setdefault("image", []).append(Image.fromarray(frames[0]))
@@ -240,16 +240,16 @@ class VllmChat(Chat):
         return {"prompt": text, **({"multi_modal_data": media} if media else {})}
 
     def _response(self, request: ChatRequest, output: Any) -> ChatResponse | ModelError:
-        said = output.outputs[0]
+        result = output.outputs[0]
         try:
-            refuse_broken(said.text, cut=said.finish_reason == "length", request=request)
+            refuse_broken(result.text, cut=result.finish_reason == "length", request=request)
         except ModelError as error:
             return error
         response = ChatResponse(
-            text=f"{request.prefix}{said.text}",
+            text=f"{request.prefix}{result.text}",
             prompt_tokens=len(output.prompt_token_ids or ()),
-            completion_tokens=len(said.token_ids),
-            cut=said.finish_reason == "length",
+            completion_tokens=len(result.token_ids),
+            cut=result.finish_reason == "length",
             canvases=(self.canvas(request),) if request.media else (),
         )
         return until_stop(response, request)
@@ -310,7 +310,7 @@ def vllm(
     check_settings(temperature=temperature, top_p=top_p)
     folder = checkpoints.find(checkpoint, revision=revision)
     configuration = checkpoints.check(folder)
-    network = described(
+    network = processor_only_chat(
         folder, coordinates=coordinates, min_pixels=min_pixels, max_pixels=max_pixels
     )
     return VllmChat(

@@ -20,14 +20,14 @@ from harness.models.grammar import (
     Item,
     ParseResult,
     ask_for_frame,
-    between,
     frame_tag,
     numerals,
     read_items,
     reasoning,
     split_frame,
+    tag_text,
 )
-from harness.models.prompts import Wording, asked_briefly, filled, text_of
+from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
 from harness.models.visionreasoner import grammar as visionreasoner
 
 Form: TypeAlias = Literal["sam2", "sam3"]
@@ -46,7 +46,7 @@ def template(name: str) -> str:
     return text_of("harness.models.dr2seg", name)
 
 
-def ask(
+def build_prompt(
     text: str, *, form: Form = "sam2", answer: str | None = None, wording: Wording = "paper"
 ) -> str:
     """Return the request for a question, or for a description in place of one.
@@ -58,9 +58,9 @@ def ask(
         answer: Replaces the example of an answer.
         wording: The text around the question.
     """
-    asked = visionreasoner.question(text)
+    requested = visionreasoner.question(text)
     if wording == "short":
-        return asked_briefly(asked)
+        return asked_briefly(requested)
     example = answer
     if example is None:
         example = (
@@ -68,7 +68,7 @@ def ask(
             if form == "sam2"
             else template("sam3_example_answer.txt")
         )
-    return filled(template(f"{form}.txt"), question=asked, answer=example)
+    return fill_prompt(template(f"{form}.txt"), question=requested, answer=example)
 
 
 def description(response: str, *, form: Form = "sam2") -> str:
@@ -78,16 +78,16 @@ def description(response: str, *, form: Form = "sam2") -> str:
     >>> description("<think>…</think><description> the red cup </description>")
     'the red cup'
     """
-    return between(response, TAGS[form]) or ""
+    return tag_text(response, TAGS[form]) or ""
 
 
-def thought(response: str, *, form: Form = "sam2") -> str:
+def reasoning_text(response: str, *, form: Form = "sam2") -> str:
     """Return the reasoning whose tokens a reward counts: N1 and N2 of the paper's Eq. 3 and 4.
 
     The stripped text of the first `<think>`. If there is none, or it was not closed, all that
     stands before the description, or the whole response: leaving a tag out must not shorten it.
     """
-    closed = between(response, "think")
+    closed = tag_text(response, "think")
     return response.partition(f"<{TAGS[form]}>")[0].strip() if closed is None else closed
 
 
@@ -203,7 +203,7 @@ class DR2Seg:
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt, after a request for a frame where one must be named."""
-        prompt = ask(text, form=self.form, wording=self.wording)
+        prompt = build_prompt(text, form=self.form, wording=self.wording)
         return "\n" * self.newline + ask_for_frame(numbered) + prompt
 
     def parse(self, response: str) -> ParseResult:

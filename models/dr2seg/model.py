@@ -8,9 +8,9 @@ harness eval --model "dr2seg(checkpoint=DIR,form=sam3,segmenter=sam3(checkpoint=
 
 from dataclasses import replace
 
-from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
+from harness.models.pipeline import PromptedModel
 from harness.models.prompts import Wording
 from harness.models.questions import Questions
 from harness.options import Carried, with_options
@@ -44,5 +44,5 @@ def dr2seg(
         name="dr2seg" if form == "sam2" else f"dr2seg/{form}",
         prompt=DR2Seg(form, (canvas, canvas), wording=prompt),
         words=Questions(),
-        **parts.built(),
+        **parts.build(),
     )

@@ -32,16 +32,16 @@ KEYS = frozenset({"id", "masks", "text", "no_target", "error"})
 
 
 @dataclass(frozen=True, slots=True)
-class LaidOut:
+class ProgramInput:
     """Input and output of a program."""
 
     input: Path
     output: Path
-    lost: Mapping[str, MediaError]
+    media_errors: Mapping[str, MediaError]
     """Errors by the id of a query whose media cannot be decoded; the program does not get it."""
 
 
-def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> LaidOut:
+def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> ProgramInput:
     """Write the queries and their images into a folder; equal media are written once."""
     places: dict[tuple[str, int, tuple[int, int]], Path | MediaError] = {}
     rows: list[dict[str, Any]] = []
@@ -50,7 +50,7 @@ def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> LaidOu
         media = query.media[0]
         key = (media.id, len(media), media.size)
         if key not in places:
-            places[key] = _written(media, folder / f"{len(places):04}", images)
+            places[key] = _write_media(media, folder / f"{len(places):04}", images)
         place = places[key]
         if isinstance(place, MediaError):
             lost[query.id] = place
@@ -58,7 +58,7 @@ def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> LaidOu
             rows.append(_row(query, place))
     given = folder / "input.jsonl"
     given.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return LaidOut(given, folder / "output.jsonl", lost)
+    return ProgramInput(given, folder / "output.jsonl", lost)
 
 
 def _row(query: Query, place: Path) -> dict[str, Any]:
@@ -70,19 +70,19 @@ def _row(query: Query, place: Path) -> dict[str, Any]:
     return {**row, "options": list(query.options)} if query.options else row
 
 
-def _written(media: Media, place: Path, images: Images) -> Path | MediaError:
+def _write_media(media: Media, place: Path, images: Images) -> Path | MediaError:
     try:
         if not media.is_video:
-            return _saved(media.frame(0), place.with_suffix(f".{images}"))
+            return _save_frame(media.frame(0), place.with_suffix(f".{images}"))
         place.mkdir()
         for index in range(len(media)):  # one by one: a video may be larger than memory
-            _saved(media.frame(index), place / f"{index:05}.{images}")
+            _save_frame(media.frame(index), place / f"{index:05}.{images}")
     except MediaError as error:
         return error
     return place
 
 
-def _saved(frame: Frame, path: Path) -> Path:
+def _save_frame(frame: Frame, path: Path) -> Path:
     settings: dict[str, int] = {"compress_level": 1}
     if path.suffix == ".jpg":
         settings = {"quality": QUALITY, "subsampling": 0}
@@ -91,7 +91,7 @@ def _saved(frame: Frame, path: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class ProgramOutput:
     """Output of a program."""
 
     rows: Mapping[str, Mapping[str, Any]]
@@ -100,16 +100,16 @@ class Handed:
     """Faults in the rest of the file, in words."""
 
 
-def read_back(output: Path, wanted: frozenset[str]) -> Handed:
+def read_back(output: Path, wanted: frozenset[str]) -> ProgramOutput:
     """Read a program's output: rows with the ids of its input, in the form above.
 
     Faulty rows are reported and left out; a line that was cut off by a crash does not affect
     others. Links, and anything but regular files, are not followed.
     """
     if output.is_symlink() or not output.is_file():
-        return Handed({}, ("it wrote no output file",))
+        return ProgramOutput({}, ("it wrote no output file",))
     if output.stat().st_size > MAX_OUTPUT:
-        return Handed({}, (f"its output has more than {MAX_OUTPUT} bytes",))
+        return ProgramOutput({}, (f"its output has more than {MAX_OUTPUT} bytes",))
     rows: dict[str, Mapping[str, Any]] = {}
     faults: list[str] = []
     with output.open("rb") as lines:
@@ -117,17 +117,17 @@ def read_back(output: Path, wanted: frozenset[str]) -> Handed:
             if not line.strip():
                 continue
             try:
-                row = _parsed(line, wanted)
+                row = _parse_line(line, wanted)
                 if row["id"] in rows:
                     raise DataError("id", expected="each once", found="it a second time")
             except DataError as error:
                 faults.append(f"line {number} of its output: {error}")
             else:
                 rows[row["id"]] = row
-    return Handed(rows, tuple(faults))
+    return ProgramOutput(rows, tuple(faults))
 
 
-def _parsed(line: bytes, wanted: frozenset[str]) -> dict[str, Any]:
+def _parse_line(line: bytes, wanted: frozenset[str]) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise DataError("line", expected=f"at most {MAX_LINE} bytes", found="a longer one")
     try:

@@ -17,9 +17,9 @@ from typing import Any
 from harness.errors import DataError, ParseError, UsageError
 from harness.interchange import Row, row_to_answer
 from harness.model import Model
-from harness.models.external.exchange import Handed, Images, lay_out, read_back
-from harness.models.external.kept import Kept
-from harness.models.external.program import Ended, Program
+from harness.models.external.exchange import Images, ProgramOutput, lay_out, read_back
+from harness.models.external.program import Program, ProgramExit
+from harness.models.external.row_store import RowStore
 from harness.models.questions import Questions
 from harness.models.tracks import extent
 from harness.responses import storable
@@ -31,7 +31,7 @@ from harness.types import (
     Prediction,
     Query,
     Usage,
-    failed,
+    failed_prediction,
 )
 
 MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
@@ -49,7 +49,7 @@ class External(Model):
     images: Images
     revision: str
     batch_size: int
-    kept: Kept | None = None
+    row_store: RowStore | None = None
     _counts: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
@@ -77,39 +77,39 @@ class External(Model):
         """
         for query in queries:
             self._check(query)
-        rows = {query.id: self.kept.get(query) for query in queries} if self.kept else {}
-        asked = [query for query in queries if rows.get(query.id) is None]
-        said = {
-            query.id: self._read(query, row)
+        rows = {query.id: self.row_store.get(query) for query in queries} if self.row_store else {}
+        requested = [query for query in queries if rows.get(query.id) is None]
+        output = {
+            query.id: self._read_row(query, row)
             for query in queries
             if (row := rows.get(query.id)) is not None
         }
-        said |= self._run(asked) if asked else {}
-        return [said[query.id] for query in queries]
+        output |= self._run(requested) if requested else {}
+        return [output[query.id] for query in queries]
 
     def _run(self, queries: Sequence[Query]) -> dict[str, Prediction]:
         with tempfile.TemporaryDirectory(prefix="external-") as folder:
             given = lay_out(queries, Path(folder), images=self.images)
-            wanted = frozenset(query.id for query in queries) - set(given.lost)
-            ended, handed = Ended(0, ""), Handed({}, ())
+            wanted = frozenset(query.id for query in queries) - set(given.media_errors)
+            ended, handed = ProgramExit(0, ""), ProgramOutput({}, ())
             if wanted:
                 ended = self.program.run(input=given.input, output=given.output)
                 handed = read_back(given.output, wanted)
                 self._watch(ended, answered=len(handed.rows), faults=handed.faults)
-        said: dict[str, Prediction] = {}
+        output: dict[str, Prediction] = {}
         for query in queries:
-            if query.id in given.lost:
-                lost = str(given.lost[query.id])
-                said[query.id] = failed(query, FailureKind.INFRASTRUCTURE, lost)
+            if query.id in given.media_errors:
+                lost = str(given.media_errors[query.id])
+                output[query.id] = failed_prediction(query, FailureKind.INFRASTRUCTURE, lost)
             elif query.id in handed.rows:
-                said[query.id] = self._read(query, handed.rows[query.id])
-                if self.kept is not None and said[query.id].failure is None:
-                    self.kept.put(query, handed.rows[query.id])
+                output[query.id] = self._read_row(query, handed.rows[query.id])
+                if self.row_store is not None and output[query.id].failure is None:
+                    self.row_store.store(query, handed.rows[query.id])
             else:
-                said[query.id] = _unanswered(query, ended, handed.faults)
-        return said
+                output[query.id] = _unanswered_failure(query, ended, handed.faults)
+        return output
 
-    def _watch(self, ended: Ended, *, answered: int, faults: Sequence[str]) -> None:
+    def _watch(self, ended: ProgramExit, *, answered: int, faults: Sequence[str]) -> None:
         """End the run if the program does not work at all: each of its starts may take minutes."""
         if answered:
             self._counts.update(answered=answered)
@@ -132,7 +132,7 @@ class External(Model):
                 found=f"one about {len(query.media)} media" if len(query.media) != 1 else "another",
             )
 
-    def _read(self, query: Query, row: Mapping[str, Any]) -> Prediction:
+    def _read_row(self, query: Query, row: Mapping[str, Any]) -> Prediction:
         """Return the prediction in a row; a fault in the row is the program's failure."""
         text = row.get("text")
         responses = (storable(text),) if isinstance(text, str) else ()
@@ -143,7 +143,7 @@ class External(Model):
             answer = self._answer(query, row, responses)
         except (DataError, ParseError) as error:
             kind = FailureKind.PARSE if isinstance(error, ParseError) else FailureKind.MODEL
-            return failed(query, kind, str(error), responses=responses, usage=usage)
+            return failed_prediction(query, kind, str(error), responses=responses, usage=usage)
         return Prediction(query_id=query.id, answer=answer, responses=responses, usage=usage)
 
     def _answer(self, query: Query, row: Mapping[str, Any], responses: tuple[str, ...]) -> Answer:
@@ -164,12 +164,12 @@ class External(Model):
         return Answer(box_track=tuple(extent(mask.to_array()) for mask in answer.masks))
 
 
-def _unanswered(query: Query, ended: Ended, faults: Sequence[str]) -> Prediction:
+def _unanswered_failure(query: Query, ended: ProgramExit, faults: Sequence[str]) -> Prediction:
     kind = FailureKind.INFRASTRUCTURE if ended.code is None else FailureKind.MODEL
     words = [ended.fault, *faults[:SHOWN]]
-    told = "; ".join(word for word in words if word) or "it ended well"
+    info = "; ".join(word for word in words if word) or "it ended well"
     return Prediction(
-        query_id=query.id, failure=Failure(kind, f"the program gave no row for this: {told}")
+        query_id=query.id, failure=Failure(kind, f"the program gave no row for this: {info}")
     )
 
 
@@ -212,5 +212,5 @@ def external(
         images=images,
         revision=revision,
         batch_size=batch_size,
-        kept=None if cache is None else Kept(cache.expanduser(), made_by),
+        row_store=None if cache is None else RowStore(cache.expanduser(), made_by),
     )

@@ -22,12 +22,12 @@ HIDDEN = re.compile(r"HARNESS_|PWD\Z|OLDPWD\Z|PYTEST_")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramExit:
     """End of a program's run: its exit code and last output."""
 
     code: int | None
     """None: it took too long, and was killed."""
-    said: str
+    last_output: str
     """Last part of its standard output and error."""
 
     @property
@@ -36,7 +36,7 @@ class Ended:
         if self.code == 0:
             return None
         how = "it took too long" if self.code is None else f"it ended with exit code {self.code}"
-        return f"{how}; its last words: {self.said or 'none'}"
+        return f"{how}; its last words: {self.last_output or 'none'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Program:
     """Seconds for one batch."""
 
     def __post_init__(self) -> None:
-        words = self._words()
+        words = self._command()
         found = [name for word in words for name in PLACE.findall(word)]
         missing = {"input", "output"} - set(found)
         if not words or missing or set(found) - set(PLACES):
@@ -69,7 +69,7 @@ class Program:
                 "external(timeout=…)", expected="seconds, more than 0", found=str(self.timeout)
             )
 
-    def run(self, *, input: Path, output: Path) -> Ended:
+    def run(self, *, input: Path, output: Path) -> ProgramExit:
         """Run it over one batch; it and all that it started are killed if it takes too long.
 
         Raises:
@@ -77,16 +77,16 @@ class Program:
         """
         folder = input.parent
         given = {"input": input, "output": output, "folder": folder}
-        line = [PLACE.sub(lambda match: str(given[match[1]]), word) for word in self._words()]
+        line = [PLACE.sub(lambda match: str(given[match[1]]), word) for word in self._command()]
         log = folder / "log.txt"
-        with log.open("wb") as said:
+        with log.open("wb") as result:
             try:
                 process = subprocess.Popen(
                     line,
                     cwd=self.directory or folder,
                     env=environment(os.environ),
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
+                    stdout=result,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
@@ -105,19 +105,19 @@ class Program:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        return Ended(code, _tail(log))
+        return ProgramExit(code, _tail(log))
 
     def fingerprint(self) -> str:
         """Hash of the command and of the files that it names, such as a script."""
         whole = hashlib.blake2b(self.command.encode(), digest_size=16)
-        for word in self._words()[1:]:
+        for word in self._command()[1:]:
             path = (self.directory or Path()) / word
             if "{" not in word and path.is_file():
                 with path.open("rb") as file:
                     whole.update(hashlib.file_digest(file, hashlib.blake2b).digest())
         return whole.hexdigest()
 
-    def _words(self) -> list[str]:
+    def _command(self) -> list[str]:
         try:
             return shlex.split(self.command)
         except ValueError as error:

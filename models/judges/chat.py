@@ -23,8 +23,8 @@ class ChatJudge:
     @property
     def name(self) -> str:
         """The backend's model, weights and temperature; the prompt is the rubric's."""
-        told = self.chat.describe()
-        shown = {key: told[key] for key in SHOWN if told.get(key) is not None}
+        info = self.chat.describe()
+        shown = {key: info[key] for key in SHOWN if info.get(key) is not None}
         settings = {**shown, "max_new_tokens": self.max_new_tokens}
         return "chat(" + ",".join(f"{key}={value}" for key, value in settings.items()) + ")"
 

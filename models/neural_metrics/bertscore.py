@@ -79,12 +79,12 @@ class BertScore:
                 found="it is not installed",
                 fix='Install "visual-reasoning-harness[text]".',
             ) from error
-        with loading(f"BERTScore model {self.folder}"), memory(), quiet():
+        with loading(f"BERTScore model {self.folder}"), memory(), silence():
             return package.BERTScorer(
                 model_type=str(self.folder), num_layers=self.layers, device=self.device
             )
 
-    def score(self, said: str, references: Sequence[str]) -> BertScores:
+    def score(self, candidate: str, references: Sequence[str]) -> BertScores:
         """One text against its references.
 
         Cosines below 0 count as 0. The package leaves them out in the same way wherever a text is
@@ -93,30 +93,30 @@ class BertScore:
         transformers 5 the package itself fails on one.
         """
         filled = [text for text in references if text.strip()]
-        if not said.strip() or not filled:
+        if not candidate.strip() or not filled:
             return BertScores(0.0, 0.0, 0.0)
-        with memory(), quiet():
-            return self._scored(said, filled)
+        with memory(), silence():
+            return self._score(candidate, filled)
 
-    def _scored(self, said: str, references: Sequence[str]) -> BertScores:
+    def _score(self, candidate: str, references: Sequence[str]) -> BertScores:
         # The package's own weights of words: none for the two marks around a text, 1 for others.
         tokenizer = self.scorer._tokenizer
         weights = defaultdict(
             lambda: 1.0, {tokenizer.sep_token_id: 0.0, tokenizer.cls_token_id: 0.0}
         )
         embedded, mask, words = import_module("bert_score.utils").get_bert_embedding(
-            [said, *references], self.scorer._model, tokenizer, weights, device=self.device
+            [candidate, *references], self.scorer._model, tokenizer, weights, device=self.device
         )
         texts = [
             (vectors[seen] / vectors[seen].norm(dim=-1, keepdim=True), counts[seen.cpu()])
             for vectors, seen, counts in zip(embedded, mask.bool(), words, strict=True)
         ]
-        pairs = [matched(*texts[0], *reference) for reference in texts[1:]]
+        pairs = [match_greedily(*texts[0], *reference) for reference in texts[1:]]
         return BertScores(*(max(part) for part in zip(*pairs, strict=True)))
 
 
-def matched(
-    said: "Tensor", said_words: "Tensor", true: "Tensor", true_words: "Tensor"
+def match_greedily(
+    candidate: "Tensor", said_words: "Tensor", true: "Tensor", true_words: "Tensor"
 ) -> BertScores:
     """Return the greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
 
@@ -128,7 +128,7 @@ def matched(
     """
     if not said_words.any() or not true_words.any():
         return BertScores(0.0, 0.0, 0.0)
-    alike = (said @ true.T).clamp(min=0).cpu()
+    alike = (candidate @ true.T).clamp(min=0).cpu()
     precision = float((alike.amax(dim=1) * said_words / said_words.sum()).sum())
     recall = float((alike.amax(dim=0) * true_words / true_words.sum()).sum())
     total = precision + recall
@@ -175,7 +175,7 @@ def bert_score(
             found="it is not installed",
             fix='Install "visual-reasoning-harness[text]".',
         )
-    folder, label = _found(model)
+    folder, label = _find_model(model)
     known = LAYERS.get(label) if layers is None else layers
     if known is None:
         raise UsageError(
@@ -184,15 +184,15 @@ def bert_score(
             found="a model whose best layer nobody chose",
             fix="Its last one is a safe start.",
         )
-    most = checkpoints.check(folder).get("num_hidden_layers")
-    if not 1 <= known <= (most if isinstance(most, int) else known):
+    limit = checkpoints.check(folder).get("num_hidden_layers")
+    if not 1 <= known <= (limit if isinstance(limit, int) else known):
         raise UsageError(
-            f"bertscore(layers={known})", expected=f"from 1 to {most}", found=str(known)
+            f"bertscore(layers={known})", expected=f"from 1 to {limit}", found=str(known)
         )
     return BertScore(label=label, folder=folder, layers=known, device=_device(device))
 
 
-def _found(model: str) -> tuple[Path, str]:
+def _find_model(model: str) -> tuple[Path, str]:
     """Return a model's folder, and its name in the metric's name."""
     if model == MINILM:
         return _minilm(), model
@@ -234,7 +234,7 @@ def _mean_f1(
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Keep the package's progress bars and remarks from the terminal."""
     with contextlib.redirect_stderr(io.StringIO()):
         yield

@@ -51,7 +51,7 @@ def evaluate_metric(
     metric = Metric(
         name,
         better=better,
-        corpus=partial(_computed, _loaded(script), key=key),
+        corpus=partial(_compute, _load_module(script), key=key),
         about=f"the script {script.name}, content {digest}",
     )
     return TextMetric(metric, partial(_collect, name, first_only=references == "first"))
@@ -75,7 +75,7 @@ def local_script(path: Path) -> Path:
     return script.resolve()
 
 
-def _loaded(script: Path) -> Any:
+def _load_module(script: Path) -> Any:
     if find_spec("torchvision") is not None:
         ensure_torchvision()  # `evaluate` imports it, broken or not
     try:
@@ -109,7 +109,7 @@ def _collect(
     return {name: Corpus(tuple(items))} if items else {}
 
 
-def _computed(module: Any, items: Sequence[Mapping[str, Any]], *, key: str | None) -> float:
+def _compute(module: Any, items: Sequence[Mapping[str, Any]], *, key: str | None) -> float:
     result = module.compute(
         predictions=[item["said"] for item in items], references=[item["true"] for item in items]
     )

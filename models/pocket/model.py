@@ -9,8 +9,8 @@ It answers in VisionReasoner's grammar, in pixels of its canvas of 168 × 168, a
 step that a large model does. It knows coloured shapes only.
 """
 
-from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
+from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.options import Carried, with_options
@@ -33,7 +33,7 @@ MOST_FRAMES = 8
     max_new_tokens=256,
     batch_size=32,
 )
-def pocket(parts: Composition, *, second_try: Carried[bool] = True) -> PromptedModel:
+def pocket(parts: Composition, *, retry: Carried[bool] = True) -> PromptedModel:
     """A checkpoint of `harness train --method pocket`, with its prompt, canvas and perception.
 
     Args:
@@ -41,7 +41,7 @@ def pocket(parts: Composition, *, second_try: Carried[bool] = True) -> PromptedM
         checkpoint: `pocket`: the weights that come with the package; `pocket-base`: an earlier
             checkpoint of their training; else the folder of a training that made or started from
             such weights.
-        second_try: Ask again for a response that cannot be read, with its reasoning begun and
+        retry: Ask again for a response that cannot be read, with its reasoning begun and
             ended; of `transformers`, `vllm`, and `openai` with a server that goes on from a
             beginning.
     """
@@ -49,7 +49,7 @@ def pocket(parts: Composition, *, second_try: Carried[bool] = True) -> PromptedM
         name="pocket",
         prompt=VisionReasoner(resize=CANVAS),
         words=Questions(package="harness.models.pocket"),
-        second_try=second_try,
+        retry=retry,
         words_resize=CANVAS,
-        **parts.built(),
+        **parts.build(),
     )

@@ -9,8 +9,8 @@ FOLDER = Path(__file__).parent
 """Folder of the weights, for `from_pretrained`."""
 
 
-def found(checkpoint: str | None, *, memory: bool) -> sam2.Found:
-    """The checkpoint in a folder, or the one that ships; raises like `sam2.found`."""
+def find_checkpoint(checkpoint: str | None, *, memory: bool) -> sam2.CheckpointFiles:
+    """The checkpoint in a folder, or the one that ships; raises like `sam2.find_checkpoint`."""
     if checkpoint is None:
-        return sam2.found(str(FOLDER), memory=memory, name=NAME)
-    return sam2.found(checkpoint, memory=memory)
+        return sam2.find_checkpoint(str(FOLDER), memory=memory, name=NAME)
+    return sam2.find_checkpoint(checkpoint, memory=memory)

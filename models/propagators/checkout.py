@@ -140,7 +140,7 @@ def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
     return [members for members, _ in found]
 
 
-def found(
+def find_checkout(
     kind: Kind, repo: Path, weights: Path, *, size: int, device: str, timeout: float
 ) -> Checkout:
     """The propagator, after its checkout and its weights were looked at.

@@ -23,7 +23,7 @@ from harness.models.propagators.cores import XMEM, Core, CutieCore, XMemCore
 MEMORY = ("out of memory", "allocate memory", "not enough memory")
 
 
-class Settings(dict[str, Any]):
+class AttributeDict(dict[str, Any]):
     """Nested settings whose keys are attributes as well, as the official code reads them."""
 
     def __getattr__(self, name: str) -> Any:
@@ -31,7 +31,7 @@ class Settings(dict[str, Any]):
             value = self[name]
         except KeyError as error:
             raise AttributeError(name) from error
-        return Settings(value) if isinstance(value, dict) else value
+        return AttributeDict(value) if isinstance(value, dict) else value
 
 
 def xmem(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> Core:
@@ -60,7 +60,7 @@ def cutie(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> 
     """Cutie as a checkout has it, with its settings for evaluation on DAVIS."""
     if find_spec("omegaconf") is None:  # of which the code needs a name for annotations alone
         stand_in = ModuleType("omegaconf")
-        stand_in.DictConfig = Settings  # type: ignore[attr-defined]
+        stand_in.DictConfig = AttributeDict  # type: ignore[attr-defined]
         sys.modules["omegaconf"] = stand_in
     without_downloads("cutie.model.utils.resnet")
     network_module = import_module("cutie.model.cutie")
@@ -82,7 +82,7 @@ def cutie(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> 
     )
 
 
-def cutie_settings(repo: Path, variant: str, *, size: int) -> Settings:
+def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
     """The checkout's `eval_config.yaml` and the network's sizes, with those of `d17-val`."""
     yaml = import_module("yaml")
     folder = repo / "cutie" / "config"
@@ -90,17 +90,17 @@ def cutie_settings(repo: Path, variant: str, *, size: int) -> Settings:
     sizes = yaml.safe_load((folder / "model" / "base.yaml").read_text("utf-8"))
     if variant != "base":
         other = yaml.safe_load((folder / "model" / f"{variant}.yaml").read_text("utf-8"))
-        sizes = joined(sizes, {key: one for key, one in other.items() if key != "defaults"})
+        sizes = merge_settings(sizes, {key: one for key, one in other.items() if key != "defaults"})
     whole = {**plain, "model": sizes}
     resolved: dict[str, Any] = references(whole, whole)
     chosen = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
-    return Settings({**resolved, **chosen})
+    return AttributeDict({**resolved, **chosen})
 
 
-def joined(plain: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(plain: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings with others on top."""
     nested = {
-        key: joined(plain[key], value)
+        key: merge_settings(plain[key], value)
         if isinstance(value, dict) and isinstance(plain.get(key), dict)
         else value
         for key, value in other.items()
@@ -137,7 +137,7 @@ def without_downloads(name: str) -> None:
         setattr(module, kind, plain)
 
 
-def read(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
     """The next message; None at the end."""
     line = stream.readline()
     if not line:
@@ -190,12 +190,12 @@ def main() -> None:
     os.dup2(2, 1)
     stream = sys.stdin.buffer
     try:
-        first = read(stream)
+        first = read_message(stream)
         if first is None:
             return
         core = load(first[0])
         write(out, {"ready": True})
-        for labels in answers(core, iter(lambda: read(stream), None)):
+        for labels in answers(core, iter(lambda: read_message(stream), None)):
             write(out, {}, labels)
     except Exception as error:  # noqa: BLE001 - the boundary of the process: all is reported
         text = " ".join(f"{type(error).__name__}: {error}".split())[:600]

@@ -39,7 +39,7 @@ class Child:
         )
         weakref.finalize(self, _end, self.process, self.said)
         self.left = b""
-        self._ask(settings)
+        self._request(settings)
 
     def walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
@@ -48,11 +48,11 @@ class Child:
         shape = (len(masks), video.size[1], video.size[0])
         with self.lock:
             head = {"what": "masks", "shape": shape, "frames": len(order)}
-            self._ask(head, np.stack(masks).view(np.uint8).reshape(-1).data)
+            self._request(head, np.stack(masks).view(np.uint8).reshape(-1).data)
             for index in order:
                 frame = video.frame(index)
-                asked = {"what": "frame", "shape": frame.shape, "last": index == order[-1]}
-                labels = self._ask(asked, np.ascontiguousarray(frame).tobytes())
+                requested = {"what": "frame", "shape": frame.shape, "last": index == order[-1]}
+                labels = self._request(requested, np.ascontiguousarray(frame).tobytes())
                 if index != order[0]:
                     yield index, self._labels(labels, shape)
 
@@ -65,7 +65,7 @@ class Child:
             )
         return np.frombuffer(data, np.uint8).reshape(shape[1:])
 
-    def _ask(self, head: Mapping[str, Any], data: bytes | memoryview = b"") -> bytes:
+    def _request(self, head: Mapping[str, Any], data: bytes | memoryview = b"") -> bytes:
         """Send a message; the data of its answer."""
         line = json.dumps({**head, "bytes": len(data)}).encode() + b"\n"
         assert self.process.stdin is not None, "it is a pipe"
@@ -85,18 +85,18 @@ class Child:
     def _answer(self) -> tuple[dict[str, Any], bytes]:
         until = monotonic() + self.timeout
         while b"\n" not in self.left:
-            self.left += self._more(until)
+            self.left += self._read_more(until)
         line, self.left = self.left.split(b"\n", 1)
         head: dict[str, Any] = json.loads(line)
         parts, held = [self.left], len(self.left)
         while held < head["bytes"]:
-            parts.append(self._more(until))
+            parts.append(self._read_more(until))
             held += len(parts[-1])
         whole = b"".join(parts)
         self.left = whole[head["bytes"] :]
         return head, whole[: head["bytes"]]
 
-    def _more(self, until: float) -> bytes:
+    def _read_more(self, until: float) -> bytes:
         assert self.process.stdout is not None, "it is a pipe"
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.process.stdout, selectors.EVENT_READ)
@@ -122,7 +122,7 @@ class Child:
         return " ".join(text[-TOLD:].split()) or "it said nothing"
 
 
-def _end(process: "subprocess.Popen[bytes]", said: BinaryIO) -> None:
+def _end(process: "subprocess.Popen[bytes]", output: BinaryIO) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
@@ -131,7 +131,7 @@ def _end(process: "subprocess.Popen[bytes]", said: BinaryIO) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    said.close()
+    output.close()
 
 
 def environment() -> dict[str, str]:

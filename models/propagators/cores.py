@@ -69,7 +69,7 @@ class XMemCore:
         from torch.nn.functional import interpolate
 
         shape = frame.shape[:2]
-        small = shrunk(shape, self.size)
+        small = shrunk_size(shape, self.size)
         with torch.inference_mode():
             image = torch.from_numpy(frame.astype(np.float32) / 255).permute(2, 0, 1)
             mean, deviation = (torch.tensor(each).view(3, 1, 1) for each in (MEAN, DEVIATION))
@@ -115,14 +115,14 @@ class CutieCore:
             return np.asarray(named.to(torch.uint8).cpu().numpy())
 
 
-def shrunk(shape: tuple[int, ...], size: int) -> tuple[int, int]:
+def shrunk_size(shape: tuple[int, ...], size: int) -> tuple[int, int]:
     """(height, width) with the shorter side of `size` pixels, the longer one rounded down.
 
-    >>> shrunk((480, 854), 240)
+    >>> shrunk_size((480, 854), 240)
     (240, 427)
     """
-    least = min(shape)
-    return int(shape[0] / least * size), int(shape[1] / least * size)
+    minimum = min(shape)
+    return int(shape[0] / minimum * size), int(shape[1] / minimum * size)
 
 
 def config_for(frames: int) -> dict[str, Any]:

@@ -51,13 +51,13 @@ class Flow(Propagator):
             ModelError: a mask has not the video's size, or `start` is no frame of it.
         """
         check_masks(video, start, masks)
-        tracks = [Track.repeated(mask.astype(np.bool_), len(video)) for mask in masks]
+        tracks = [Track.of_one_mask(mask.astype(np.bool_), len(video)) for mask in masks]
         if not masks:
             return tracks
         for order in (range(start, len(video)), range(start, -1, -1)):
             for index, origin in self._origins(video, order):
                 for track, mask in zip(tracks, masks, strict=True):
-                    track[index] = _read(mask, origin)
+                    track[index] = _warp_mask(mask, origin)
         return tracks
 
     def _origins(self, video: Media, order: range) -> Iterator[tuple[int, Field]]:
@@ -140,6 +140,6 @@ def _sample(values: NDArray[np.float32], places: Field) -> NDArray[np.float32]:
     return found.astype(np.float32)
 
 
-def _read(mask: BoolArray, origin: Field) -> BoolArray:
+def _warp_mask(mask: BoolArray, origin: Field) -> BoolArray:
     """Read the mask through a map of origins: set where at least half the pixel is set."""
     return _sample(mask.astype(np.float32), origin) >= np.float32(0.5)

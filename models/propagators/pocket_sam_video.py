@@ -25,7 +25,7 @@ def pocket_sam_video(
         UsageError: the type is none.
     """
     checkpoints.check_dtype("pocket_sam_video", dtype)
-    found = shipped.found(checkpoint, memory=True)
+    found = shipped.find_checkpoint(checkpoint, memory=True)
     return Sam2Video(
         name="pocket_sam_video",
         checkpoint=found.name,

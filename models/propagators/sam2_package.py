@@ -43,7 +43,9 @@ class Sam2VideoPackage(Sam2Video):
     @cached_property
     def network(self) -> Any:
         """The SAM2VideoPredictor."""
-        made = package.built(package.VIDEOS, self.folder, config=self.config, device=self.device)
+        made = package.build_network(
+            package.VIDEOS, self.folder, config=self.config, device=self.device
+        )
         program: Any = import_module("sam2.sam2_video_predictor")
         program.tqdm = lambda steps, **_: steps  # its bar would break ours
         return made
@@ -75,7 +77,7 @@ class Sam2VideoPackage(Sam2Video):
         """Return the state of a video without any prompt."""
         device = self.network.device
         return {
-            "images": Resized(video, self.network.image_size),
+            "images": ResizedFrames(video, self.network.image_size),
             "num_frames": len(video),
             "video_height": video.size[1],
             "video_width": video.size[0],
@@ -99,7 +101,7 @@ class Sam2VideoPackage(Sam2Video):
 
 
 @dataclass(frozen=True, slots=True)
-class Resized:
+class ResizedFrames:
     """Frames of a video as the package's own reader makes them, made at their access.
 
     It lets Pillow resize the bytes by its usual filter, which is bicubic (`_load_img_as_tensor` in

@@ -40,7 +40,9 @@ def sam2_video(
                 found=f"config={config}",
             )
         return _of_package(checkpoint, config=config, dtype=dtype, device=device)
-    found = checkpoints.published("sam2_video", checkpoint, memory=True, toy="pocket_sam_video")
+    found = checkpoints.published_checkpoint(
+        "sam2_video", checkpoint, memory=True, toy="pocket_sam_video"
+    )
     return Sam2Video(
         checkpoint=found.name,
         weights=found.fingerprint,
@@ -56,7 +58,7 @@ def _of_package(checkpoint: str | None, *, config: str, dtype: str, device: str)
     from harness.models.backends import sam2_package as package
     from harness.models.propagators.sam2_package import Sam2VideoPackage
 
-    found = package.found("sam2_video", checkpoint, config=config)
+    found = package.find_checkpoint("sam2_video", checkpoint, config=config)
     return Sam2VideoPackage(
         checkpoint=found.name,
         weights=found.fingerprint,

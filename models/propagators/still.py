@@ -27,7 +27,7 @@ class Still(Propagator):
             ModelError: a mask has not the video's size, or `start` is no frame of it.
         """
         check_masks(video, start, masks)
-        return [Track.repeated(mask.astype(np.bool_), len(video)) for mask in masks]
+        return [Track.of_one_mask(mask.astype(np.bool_), len(video)) for mask in masks]
 
 
 def still() -> Still:

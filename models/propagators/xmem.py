@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.models.propagators.checkout import Checkout, found
+from harness.models.propagators.checkout import Checkout, find_checkout
 
 
 def xmem(
@@ -25,4 +25,4 @@ def xmem(
         MissingDependency: there is no such folder or file.
         UsageError: the folder is a checkout of something else, or a number is out of range.
     """
-    return found("xmem", repo, weights, size=size, device=device, timeout=timeout)
+    return find_checkout("xmem", repo, weights, size=size, device=device, timeout=timeout)

@@ -39,15 +39,15 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
     baseline.
     """
 
-    def read(rest: str) -> Read:
-        value, repairs = loads(_listed(rest), strict=strict)
+    def read_list(rest: str) -> Read:
+        value, repairs = loads(_list_text(rest), strict=strict)
         items, notes = read_items(value, keys=("bbox_2d", "bbox"), strict=strict)
         return items, (*repairs, *notes)
 
-    return read_response(response, read)
+    return read_response(response, read_list)
 
 
-def _listed(response: str) -> str:
+def _list_text(response: str) -> str:
     text = fenced(response)
     if text is not None:
         return text

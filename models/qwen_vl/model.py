@@ -7,8 +7,8 @@ harness score --model "qwen_vl(backend=stored)" --predictions responses.jsonl â€
 
 from typing import Literal
 
-from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
+from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
 from harness.models.visionreasoner.grammar import VisionReasoner
@@ -35,5 +35,5 @@ def qwen_vl(
         name=f"qwen_vl/{prompt}",
         prompt=PROMPTS[prompt](),
         words=Questions(),
-        **parts.built(),
+        **parts.build(),
     )

@@ -13,11 +13,11 @@ from typing import Any
 
 from harness import plugins
 from harness.errors import UsageError
-from harness.files import opened
+from harness.files import open_regular
 from harness.interchange import Row, read_rows, row_to_prediction
 from harness.model import Model, ResponseReader
 from harness.spec import Spec
-from harness.types import FailureKind, Prediction, Query, failed, query_id
+from harness.types import FailureKind, Prediction, Query, failed_prediction, query_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Replay(Model):
         row = self.rows.get(query.id)
         if row is None:
             message = f"no prediction in {self.file.name}"
-            return failed(query, FailureKind.INFRASTRUCTURE, message)
+            return failed_prediction(query, FailureKind.INFRASTRUCTURE, message)
         return row_to_prediction(row, query, self.reader)
 
 
@@ -96,7 +96,7 @@ def replay(*, file: Path, model: Spec | None = None, batch_size: int = 32) -> Re
             found="none",
             fix="Give one, such as replay(file=…,model=qwen_vl(backend=stored)).",
         )
-    with opened(file) as content:
+    with open_regular(file) as content:
         fingerprint = hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16))
     return Replay(
         file=file,

@@ -48,7 +48,7 @@ def background_probability(regions: Superpixels, distance: Floats, *, scale: flo
     return 1 - gaussian(connectivity)
 
 
-def between(features: Floats) -> Floats:
+def pairwise_distances(features: Floats) -> Floats:
     """Euclidean distances (count × count) between the rows of count × k features."""
     return np.asarray(cdist(features, features), dtype=np.float64)
 
@@ -64,7 +64,7 @@ def contrast(regions: Superpixels, distance: Floats, background: Floats) -> Floa
     The paper's background weighted contrast, divided by one number for the image (the largest
     sum of weights), so that it has a unit and is at most a weighted mean of differences.
     """
-    weight = gaussian(between(regions.centres) / SPATIAL_SCALE) * background
+    weight = gaussian(pairwise_distances(regions.centres) / SPATIAL_SCALE) * background
     total = np.sum(distance * weight, axis=1, dtype=np.float64)
     return np.asarray(total / max(float(weight.sum(axis=1).max()), 1e-12))
 
@@ -79,17 +79,17 @@ def salience(
         size: (width, height) of the image in pixels.
         motion: evidence from 0 to 1 that a region moves on its own; None for a still image.
     """
-    distance = between(regions.colours)
+    distance = pairwise_distances(regions.colours)
     background = background_probability(regions, distance, scale=GEODESIC_SCALE)
     difference = contrast(regions, distance, background)
-    foreground = _stretched(difference) if difference.max() >= VISIBLE else 0 * difference
+    foreground = _stretch(difference) if difference.max() >= VISIBLE else 0 * difference
     if motion is not None:
         foreground = foreground / 2 + motion
-    foreground = _stretched(foreground * centre_prior(regions, size))
+    foreground = _stretch(foreground * centre_prior(regions, size))
     if not foreground.any():
         return foreground
     foreground[foreground < foreground.mean()] = 0
-    return _stretched(_reconciled(regions, distance, foreground, background))
+    return _stretch(_minimize_cost(regions, distance, foreground, background))
 
 
 def centre_prior(regions: Superpixels, size: tuple[int, int]) -> Floats:
@@ -99,7 +99,7 @@ def centre_prior(regions: Superpixels, size: tuple[int, int]) -> Floats:
     return gaussian(np.hypot(away[:, 0], away[:, 1]) / CENTRE_SCALE)
 
 
-def _reconciled(
+def _minimize_cost(
     regions: Superpixels, distance: Floats, foreground: Floats, background: Floats
 ) -> Floats:
     """Minimise Σ b s² + Σ f (s - 1)² + Σ w (s_i - s_j)², the paper's cost function."""
@@ -124,7 +124,7 @@ def _usual_step(regions: Superpixels, distance: Floats) -> float:
     return float(finite.mean()) if finite.size else 0.0
 
 
-def _stretched(values: Floats) -> Floats:
+def _stretch(values: Floats) -> Floats:
     """Scale values to the range 0 to 1; zero where they are all equal."""
     low, high = values.min(), values.max()
     if high - low < 1e-9:

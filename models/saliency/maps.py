@@ -31,8 +31,8 @@ class SalienceMap:
 
 def salience_map(media: Media, index: int) -> SalienceMap:
     """The map of one frame, which is compared with the frames before and after it."""
-    frame = shrunk(media.frame(index))
-    near = [shrunk(media.frame(i)) for i in (index - 1, index + 1) if 0 <= i < len(media)]
+    frame = shrink_frame(media.frame(index))
+    near = [shrink_frame(media.frame(i)) for i in (index - 1, index + 1) if 0 <= i < len(media)]
     regions = superpixels(frame, REGIONS)
     motion = motion_evidence(regions, frame, near) if near else None
     field = regions.paint(salience(regions, (frame.shape[1], frame.shape[0]), motion=motion))
@@ -66,7 +66,7 @@ def spread(length: int, count: int) -> list[int]:
     return [((2 * place + 1) * length) // (2 * count) for place in range(count)]
 
 
-def outstanding(field: Field) -> NDArray[np.bool_]:
+def otsu_mask(field: Field) -> NDArray[np.bool_]:
     """Return the salient pixels of a map from 0 to 1, by Otsu's threshold; none of a flat map."""
     levels = np.rint(field * 255).astype(np.uint8)
     if levels.min() == levels.max():
@@ -79,14 +79,14 @@ def gap(field: Field, salience: Field) -> float:
     """Return the mean of a field on the salient part less its mean elsewhere; 0 without such a
     part.
     """
-    bright = outstanding(salience)
+    bright = otsu_mask(salience)
     if bright.all() or not bright.any():
         return 0.0
     inside, outside = field[bright], field[~bright]
     return round(float(inside.mean(dtype=np.float64) - outside.mean(dtype=np.float64)), 6)
 
 
-def shrunk(frame: Frame) -> Frame:
+def shrink_frame(frame: Frame) -> Frame:
     """The frame with its longest side at most MAX_SIDE pixels."""
     height, width = frame.shape[:2]
     scale = min(1.0, MAX_SIDE / max(height, width))

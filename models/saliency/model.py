@@ -14,7 +14,16 @@ from harness.model import Model, Propagator, Segmenter, settings
 from harness.models.saliency.maps import clearest, frames_seen
 from harness.models.saliency.objects import SalientObject, salient_objects
 from harness.spec import Spec
-from harness.types import Answer, AnswerForm, Box, FailureKind, Prediction, Query, Usage, failed
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    FailureKind,
+    Prediction,
+    Query,
+    Usage,
+    failed_prediction,
+)
 
 GRABCUT = Spec("grabcut")
 FLOW = Spec("flow")
@@ -92,17 +101,17 @@ class Saliency(Model):
     ) -> Prediction:
         for form in query.forms:
             if form not in ANSWERED:
-                return failed(query, FailureKind.MODEL, f"saliency cannot answer {form}")
+                return failed_prediction(query, FailureKind.MODEL, f"saliency cannot answer {form}")
         if not query.media:
-            return failed(query, FailureKind.MODEL, "saliency needs an image or a video")
-        asked = query.media[0], frozenset(query.forms)
+            return failed_prediction(query, FailureKind.MODEL, "saliency needs an image or a video")
+        requested = query.media[0], frozenset(query.forms)
         try:
-            if asked not in known:
-                known[asked] = self._answer(*asked)
+            if requested not in known:
+                known[requested] = self._answer(*requested)
         except MediaError as error:
-            return failed(query, FailureKind.INFRASTRUCTURE, str(error))
+            return failed_prediction(query, FailureKind.INFRASTRUCTURE, str(error))
         usage = Usage(frames=frames_seen(len(query.media[0]), self.candidates))
-        return Prediction(query_id=query.id, answer=known[asked], usage=usage)
+        return Prediction(query_id=query.id, answer=known[requested], usage=usage)
 
     def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
         key = clearest(media, self.candidates)
@@ -159,14 +168,14 @@ def saliency(
         if value < 1:
             raise UsageError(f"saliency({name}=…)", expected="at least 1", found=str(value))
     return Saliency(
-        segmenter=_built("segmenters", segmenter),
-        propagator=_built("propagators", propagator),
+        segmenter=_build_part("segmenters", segmenter),
+        propagator=_build_part("propagators", propagator),
         candidates=candidates,
         batch_size=batch_size,
     )
 
 
-def _built(kind: plugins.Kind, part: Any) -> Any:
+def _build_part(kind: plugins.Kind, part: Any) -> Any:
     """A part of the model: built if it is a SPEC, else taken as it is."""
     return plugins.build(kind, part) if isinstance(part, Spec) else part
 

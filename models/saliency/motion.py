@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from harness.media import Frame
 from harness.models.propagators.flow import Field, dense_flow, pixel_grid
-from harness.models.saliency.background import background_probability, between, gaussian
+from harness.models.saliency.background import background_probability, gaussian, pairwise_distances
 from harness.models.saliency.superpixels import Superpixels
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,7 @@ def motion_evidence(regions: Superpixels, frame: Frame, neighbours: list[Frame])
     speed = regions.mean(lengths)
     noise = NOISE_FACTOR * float(np.median(speed)) + NOISE_FLOOR
     moving = 1 - gaussian(speed / noise)
-    fixed = background_probability(regions, between(vectors.T), scale=noise)
+    fixed = background_probability(regions, pairwise_distances(vectors.T), scale=noise)
     return moving * (1 - fixed)
 
 

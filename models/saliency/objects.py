@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray
 from harness.model import ObjectPrompt
-from harness.models.saliency.maps import outstanding
+from harness.models.saliency.maps import otsu_mask
 from harness.types import Box, Point
 
 LEAST_SHARE = 0.002  # of the image: less is noise
@@ -33,7 +33,7 @@ def salient_objects(field: NDArray[np.float32], size: tuple[int, int]) -> list[S
         field: a map from 0 to 1, height × width of a shrunk image.
         size: (width, height) of the image that prompts are for.
     """
-    bright = outstanding(field).astype(np.uint8)
+    bright = otsu_mask(field).astype(np.uint8)
     firm = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     count, labels = cv2.connectedComponents(firm, connectivity=8)
     parts = [labels == label for label in range(1, count)]

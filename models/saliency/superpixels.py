@@ -76,7 +76,7 @@ def superpixels(image: Frame, count: int) -> Superpixels:
     home = ((y * rows).astype(np.int32) // height, (x * columns).astype(np.int32) // width)
     labels = home[0] * columns + home[1]
     for _ in range(ITERATIONS):
-        labels = _nearest(features, _centres(features, labels, rows * columns), home, columns)
+        labels = _assign_pixels(features, _centres(features, labels, rows * columns), home, columns)
     _, labels = np.unique(labels, return_inverse=True)
     labels = labels.reshape(height, width).astype(np.int32)
     means = _centres(features, labels, int(labels.max()) + 1)
@@ -94,7 +94,7 @@ def _centres(features: NDArray[np.float32], labels: Labels, count: int) -> Float
     return means
 
 
-def _nearest(
+def _assign_pixels(
     features: NDArray[np.float32],
     centres: Floats,
     home: tuple[Labels, Labels],

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals
-from harness.models.prompts import Wording, asked_briefly, filled, text_of
+from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import MAX_TEXT, finite_numbers
 from harness.types import Box, Point
@@ -26,10 +26,10 @@ nothing else for them, and no repairs, as the reward of the official runs reads
 (`seg_restrict.py`)."""
 
 
-def named(semantics: Semantics) -> str:
+def method_name(semantics: Semantics) -> str:
     """Return the method's name in records: strict semantics are another method than soft ones.
 
-    >>> named("soft"), named("strict")
+    >>> method_name("soft"), method_name("strict")
     ('seg_zero', 'seg_zero/strict')
     """
     return "seg_zero" if semantics == "soft" else f"seg_zero/{semantics}"
@@ -49,17 +49,17 @@ def question(text: str) -> str:
     return text.lower().strip(".")
 
 
-def ask(text: str, *, wording: Wording = "paper") -> str:
+def build_prompt(text: str, *, wording: Wording = "paper") -> str:
     """The prompt for a question, the official one or one in few words."""
     if wording == "short":
         return asked_briefly(question(text))
-    return filled(template(), question=question(text), answer=template("example_answer.txt"))
+    return fill_prompt(template(), question=question(text), answer=template("example_answer.txt"))
 
 
-def braced(response: str) -> str | None:
+def first_braces(response: str) -> str | None:
     """The first `{…}` with something and no `}` in it, or None; in linear time.
 
-    >>> braced('{} so {"bbox": [1]} or {2}')
+    >>> first_braces('{} so {"bbox": [1]} or {2}')
     '{"bbox": [1]}'
     """
     text = response[:MAX_TEXT]
@@ -82,8 +82,8 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
     `answer_format` for is an error. Both need a box that has an area.
     """
 
-    def read(rest: str) -> Read:
-        found = braced(rest)
+    def read_json(rest: str) -> Read:
+        found = first_braces(rest)
         if found is None:
             raise ParseError(
                 "response", expected="{…}", found=repr(rest[:60]) if rest else "nothing"
@@ -91,7 +91,7 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
         value, repairs = loads(found, strict=semantics == "strict")
         return (_item(value, semantics),), repairs
 
-    return read_response(response, read)
+    return read_response(response, read_json)
 
 
 def _item(value: Any, semantics: Semantics) -> Item:
@@ -124,7 +124,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: there is nothing to say, which this grammar has no words for.
     """
-    begun = begin_response(think, frame=frame)
+    started = begin_response(think, frame=frame)
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
     boxes = [item.bounds for item in items]
@@ -136,7 +136,7 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     second = items[1].place if len(items) > 1 else items[0].second or first
     values = ([*lows, *highs], first, second)
     plain = {key: numerals(value) for key, value in zip(KEYS, values, strict=True)}
-    return f"{begun}<answer>{json.dumps(plain)}</answer>"
+    return f"{started}<answer>{json.dumps(plain)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +150,11 @@ class SegZero:
     @property
     def name(self) -> str:
         """`seg_zero`, or `seg_zero/strict`."""
-        return named(self.semantics)
+        return method_name(self.semantics)
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt, after a request for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text, wording=self.wording)
+        return ask_for_frame(numbered) + build_prompt(text, wording=self.wording)
 
     def parse(self, response: str) -> ParseResult:
         """Read a response."""

@@ -5,11 +5,11 @@ harness eval --model "seg_zero(checkpoint=Ricky06662/Seg-Zero-7B,
 harness eval --model "seg_zero(checkpoint=DIR,semantics=strict)" …   # GrabCut, which is marked
 """
 
-from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
+from harness.models.pipeline import PromptedModel
 from harness.models.prompts import Wording
 from harness.models.questions import Questions
-from harness.models.seg_zero.grammar import SegZero, Semantics, named
+from harness.models.seg_zero.grammar import SegZero, Semantics, method_name
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.models.visionreasoner.model import with_sam2
 from harness.options import Carried, with_options
@@ -42,8 +42,8 @@ def seg_zero(
         max_new_tokens: Longest response; 1024 as in the official code.
     """
     return PromptedModel(
-        name=named(semantics),
+        name=method_name(semantics),
         prompt=SegZero((canvas, canvas), semantics, wording=prompt),
         words=Questions(),
-        **with_sam2(parts, sam2).built(),
+        **with_sam2(parts, sam2).build(),
     )

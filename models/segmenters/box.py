@@ -52,12 +52,12 @@ class BoxSegmenter(Segmenter):
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One boolean mask (height × width of `image`) a prompt."""
-        return [self._filled(image, prompt) for prompt in prompts]
+        return [self._fill(image, prompt) for prompt in prompts]
 
-    def _filled(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
+    def _fill(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
         height, width = image.shape[:2]
         mask = np.zeros((height, width), dtype=np.bool_)
-        box = prompt.box if prompt.box is not None else spanned(prompt.positive)
+        box = prompt.box if prompt.box is not None else box_around_points(prompt.positive)
         region = None if box is None else rectangle(box, (width, height))
         if region is not None:
             mask[region.slices] = True
@@ -87,7 +87,7 @@ def rectangle(box: Box, size: tuple[int, int]) -> Rectangle | None:
     return Rectangle(left, top, right, bottom)
 
 
-def spanned(points: Sequence[Point]) -> Box | None:
+def box_around_points(points: Sequence[Point]) -> Box | None:
     """The smallest box that holds the pixels under all points; None without points."""
     known = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
     if not known:

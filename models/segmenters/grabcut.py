@@ -68,21 +68,21 @@ class GrabCut(Segmenter):
         positive = points_inside(prompt.positive, size)
         if region is None or (prompt.box is None and not positive):
             return mask
-        view = View.around(region, size, max_side=self.max_side)
+        view = View.of_region(region, size, max_side=self.max_side)
         trimap = view.trimap(
             region if prompt.box is not None else None,
             view.places(positive),
             view.places(points_inside(prompt.negative, size)),
         )
-        kept = self._kept(view.shrunk(image), trimap)
+        kept = self._foreground(view.shrink(image), trimap)
         if kept is None and prompt.box is not None:
             mask[region.slices] = True
         else:
-            grown = view.grown(foreground(trimap) if kept is None else kept)
-            mask[region.slices] = grown[view.within(region)]
+            grown = view.enlarge(foreground(trimap) if kept is None else kept)
+            mask[region.slices] = grown[view.region_slices(region)]
         return mask
 
-    def _kept(self, image: Frame, trimap: Trimap) -> BoolArray | None:
+    def _foreground(self, image: Frame, trimap: Trimap) -> BoolArray | None:
         """Return GrabCut's mask for a trimap; None where it fails."""
         start = foreground(trimap)
         if min(np.count_nonzero(start), np.count_nonzero(~start)) < FEWEST:
@@ -116,7 +116,7 @@ class View:
     size: tuple[int, int]
 
     @classmethod
-    def around(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
+    def of_region(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
         """Return the region with a margin, clipped to an image of (width, height)."""
         across = max(LEAST_MARGIN, round(region.width * MARGIN))
         down = max(LEAST_MARGIN, round(region.height * MARGIN))
@@ -134,18 +134,18 @@ class View:
         """Diagonal in pixels of the view."""
         return math.hypot(*self.size)
 
-    def shrunk(self, image: Frame) -> Frame:
+    def shrink(self, image: Frame) -> Frame:
         """The crop's pixels at the view's size."""
         part = image[self.crop.slices]
         return cv2.resize(part, self.size, interpolation=cv2.INTER_AREA).astype(np.uint8)
 
-    def grown(self, mask: BoolArray) -> BoolArray:
+    def enlarge(self, mask: BoolArray) -> BoolArray:
         """A mask of the view at the crop's size."""
         size = (self.crop.width, self.crop.height)
         soft = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
         return np.asarray(soft >= 0.5, dtype=np.bool_)
 
-    def within(self, region: Rectangle) -> tuple[slice, slice]:
+    def region_slices(self, region: Rectangle) -> tuple[slice, slice]:
         """A region of the image as an index of the crop."""
         return Rectangle(
             region.left - self.crop.left,
@@ -179,7 +179,7 @@ class View:
             trimap = np.where(start, cv2.GC_PR_FGD, cv2.GC_PR_BGD).astype(np.uint8)
         else:
             inside = np.zeros((self.crop.height, self.crop.width), dtype=np.uint8)
-            inside[self.within(region)] = 1
+            inside[self.region_slices(region)] = 1
             start = cv2.resize(inside, self.size, interpolation=cv2.INTER_NEAREST) > 0
             trimap = np.where(start, cv2.GC_PR_FGD, cv2.GC_BGD).astype(np.uint8)
         trimap[(near <= radius) & (near < far) & start] = cv2.GC_FGD

@@ -18,7 +18,7 @@ class LastView:
     """A hash of the image's shape and pixels."""
     view: Any = None
 
-    def of(self, image: Frame, look: Callable[[Frame], Any]) -> Any:
+    def get(self, image: Frame, look: Callable[[Frame], Any]) -> Any:
         """Return the view of an image; `look` computes it if the last image was another."""
         key = hashlib.blake2b(repr(image.shape).encode())
         key.update(np.ascontiguousarray(image).data)

@@ -11,10 +11,10 @@ def points_inside(points: Sequence[Point], size: tuple[int, int]) -> list[Point]
     return [point for point in points if 0 <= point.x < size[0] and 0 <= point.y < size[1]]
 
 
-def clipped(box: Box, size: tuple[int, int]) -> Box | None:
+def clip_box(box: Box, size: tuple[int, int]) -> Box | None:
     """A box within an image of (width, height), its edges in order; None if nothing is left.
 
-    >>> clipped(Box(30, -5, 10, 20), (24, 24))
+    >>> clip_box(Box(30, -5, 10, 20), (24, 24))
     Box(left=10.0, top=0.0, right=24.0, bottom=20.0)
     """
     if any(math.isnan(edge) for edge in box):

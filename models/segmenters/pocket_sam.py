@@ -27,7 +27,7 @@ def pocket_sam(
         UsageError: the type is none.
     """
     checkpoints.check_dtype("pocket_sam", dtype)
-    found = shipped.found(checkpoint, memory=False)
+    found = shipped.find_checkpoint(checkpoint, memory=False)
     return Sam2(
         name="pocket_sam",
         checkpoint=found.name,

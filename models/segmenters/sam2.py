@@ -44,7 +44,7 @@ def sam2(
         return _of_package(
             checkpoint, config=config, dtype=dtype, device=device, multimask=multimask
         )
-    found = checkpoints.published("sam2", checkpoint, memory=False, toy="pocket_sam")
+    found = checkpoints.published_checkpoint("sam2", checkpoint, memory=False, toy="pocket_sam")
     return Sam2(
         checkpoint=found.name,
         weights=found.fingerprint,
@@ -63,7 +63,7 @@ def _of_package(
     from harness.models.backends import sam2_package as package
     from harness.models.segmenters.sam2_package import Sam2Package
 
-    found = package.found("sam2", checkpoint, config=config)
+    found = package.find_checkpoint("sam2", checkpoint, config=config)
     return Sam2Package(
         checkpoint=found.name,
         weights=found.fingerprint,

@@ -10,7 +10,7 @@ import numpy as np
 from harness.masks import BoolArray
 from harness.media import Frame
 from harness.models.backends import sam2_package as package
-from harness.models.segmenters.sam2_transformers import BESIDE, INSIDE, Placed, Sam2
+from harness.models.segmenters.sam2_transformers import BESIDE, INSIDE, LocatedPrompt, Sam2
 
 STRIDES = (4, 8, 16)  # of the three maps of features
 
@@ -25,7 +25,9 @@ class Sam2Package(Sam2):
     @cached_property
     def network(self) -> Any:
         """The SAM2ImagePredictor."""
-        made = package.built(package.IMAGES, self.folder, config=self.config, device=self.device)
+        made = package.build_network(
+            package.IMAGES, self.folder, config=self.config, device=self.device
+        )
         predictor = import_module("sam2.sam2_image_predictor").SAM2ImagePredictor(made)
         # It takes every network for one that sees 1024 × 1024 pixels.
         predictor._bb_feat_sizes = [(made.image_size // step,) * 2 for step in STRIDES]
@@ -45,15 +47,15 @@ class Sam2Package(Sam2):
             self.network.set_image(np.array(image, order="C"))
         return self.network
 
-    def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:
+    def _decode(self, view: Any, prompts: list[LocatedPrompt], masks: list[BoolArray]) -> None:
         for prompt in prompts:
             points = [*prompt.positive, *prompt.negative]
             labels = [INSIDE] * len(prompt.positive) + [BESIDE] * len(prompt.negative)
             with package.precision(view, self.dtype):
-                said, scores, _ = view.predict(
+                output, scores, _ = view.predict(
                     point_coords=np.array(points, dtype=np.float32) if points else None,
                     point_labels=np.array(labels, dtype=np.int32) if points else None,
                     box=None if prompt.box is None else np.array(prompt.box, dtype=np.float32),
                     multimask_output=self.multimask,
                 )
-            masks[prompt.row][:] = said[int(np.argmax(scores))] > 0
+            masks[prompt.row][:] = output[int(np.argmax(scores))] > 0

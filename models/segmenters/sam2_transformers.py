@@ -20,13 +20,13 @@ from harness.model import ObjectPrompt, Segmenter
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
-from harness.models.segmenters.places import clipped, points_inside
+from harness.models.segmenters.places import clip_box, points_inside
 from harness.types import Box, Point
 
 INSIDE, BESIDE = 1, 0  # the labels of points
 
 
-class Placed(NamedTuple):
+class LocatedPrompt(NamedTuple):
     """A prompt that names a place in the image, and which prompt of the call it is."""
 
     row: int
@@ -121,7 +121,7 @@ class Sam2(Segmenter):
 
     def _view(self, image: Frame) -> Any:
         """Return the embeddings of an image; those of the last one are cached."""
-        return self._last.of(image, self._looked_at)
+        return self._last_view.get(image, self._looked_at)
 
     def _looked_at(self, image: Frame) -> Any:
         """The embeddings of an image, resized as it was for the checkpoint's training."""
@@ -134,10 +134,10 @@ class Sam2(Segmenter):
             return self.network.get_image_embeddings(pixels.to(self.network.device))
 
     @cached_property
-    def _last(self) -> LastView:
+    def _last_view(self) -> LastView:
         return LastView()
 
-    def _decode(self, view: Any, prompts: list[Placed], masks: list[BoolArray]) -> None:
+    def _decode(self, view: Any, prompts: list[LocatedPrompt], masks: list[BoolArray]) -> None:
         """Write the masks of prompts of equal parts."""
         import torch
 
@@ -146,25 +146,25 @@ class Sam2(Segmenter):
         encoded = self.processor(original_sizes=[list(shape)], return_tensors="pt", **given)
         named = {name: encoded[name].to(network.device) for name in given}
         with torch.inference_mode():
-            said = network(image_embeddings=view, multimask_output=self.multimask, **named)
-            best = said.iou_scores[0].float().argmax(dim=-1)
+            output = network(image_embeddings=view, multimask_output=self.multimask, **named)
+            best = output.iou_scores[0].float().argmax(dim=-1)
             for place, prompt in enumerate(prompts):
-                logits = said.pred_masks[:, place, best[place]][:, None].float()
+                logits = output.pred_masks[:, place, best[place]][:, None].float()
                 (mask,) = self.processor.post_process_masks([logits], [list(shape)])
                 masks[prompt.row][:] = mask[0, 0].cpu().numpy()
 
 
-def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> Placed | None:
+def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> LocatedPrompt | None:
     """Return a prompt clipped to an image of (width, height); None if it lies outside."""
     positive = tuple(points_inside(prompt.positive, size))
     negative = tuple(points_inside(prompt.negative, size))
-    box = None if prompt.box is None else clipped(prompt.box, size)
+    box = None if prompt.box is None else clip_box(prompt.box, size)
     if (prompt.box is None and not positive) or (prompt.box is not None and box is None):
         return None
-    return Placed(row, box, positive, negative)
+    return LocatedPrompt(row, box, positive, negative)
 
 
-def inputs(prompts: Sequence[Placed]) -> dict[str, Any]:
+def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, Any]:
     """Return the inputs of Sam2Processor for prompts of equal parts, in pixels of the image."""
     given: dict[str, Any] = {}
     boxed, inside, beside = prompts[0].parts
@@ -177,5 +177,5 @@ def inputs(prompts: Sequence[Placed]) -> dict[str, Any]:
     return given
 
 
-def _parts(placed: Placed) -> tuple[bool, int, int]:
+def _parts(placed: LocatedPrompt) -> tuple[bool, int, int]:
     return placed.parts

@@ -23,7 +23,7 @@ from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
-from harness.models.segmenters.places import clipped
+from harness.models.segmenters.places import clip_box
 from harness.types import Box
 
 KINDS = ("sam3", "sam3_video")
@@ -100,33 +100,33 @@ class Sam3(Segmenter):
 
     def _mask(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
         height, width = image.shape[:2]
-        box = None if prompt.box is None else clipped(prompt.box, (width, height))
+        box = None if prompt.box is None else clip_box(prompt.box, (width, height))
         if box is None and (prompt.box is not None or not prompt.phrase.strip()):
             return np.zeros((height, width), dtype=np.bool_)
         with memory():
-            said = self._asked(image, prompt.phrase.strip() or UNNAMED, box)
-        masks, boxes = said["masks"].cpu().numpy(), said["boxes"].float().cpu().tolist()
+            output = self._run_network(image, prompt.phrase.strip() or UNNAMED, box)
+        masks, boxes = output["masks"].cpu().numpy(), output["boxes"].float().cpu().tolist()
         if box is not None and self.instances == "one" and boxes:
             masks = masks[overlapping(box, boxes)][None]
         union: BoolArray = np.any(masks.astype(np.bool_), axis=0)
         return union
 
-    def _asked(self, image: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
+    def _run_network(self, image: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
         """Run the network; return scores, boxes and masks (in pixels of the image) of the objects
         found.
         """
         import torch
 
         network, size = self.network, (image.shape[0], image.shape[1])
-        given = {**self._phrase(phrase), **({} if box is None else boxed(box, size))}
+        given = {**self._phrase(phrase), **({} if box is None else network_box(box, size))}
         named = {
             name: value.to(network.device, network.dtype if value.is_floating_point() else None)
             for name, value in given.items()
         }
         with torch.inference_mode(), _uncompiled():
-            said = network(vision_embeds=self._view(image), **named)
+            output = network(vision_embeds=self._view(image), **named)
             (found,) = self.processor.post_process_instance_segmentation(
-                said, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
+                output, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
             )
         return found  # type: ignore[no-any-return]
 
@@ -142,7 +142,7 @@ class Sam3(Segmenter):
 
     def _view(self, image: Frame) -> Any:
         """Return the features of an image; those of the last one are cached."""
-        return self._last.of(image, self._looked_at)
+        return self._last_view.get(image, self._looked_at)
 
     def _looked_at(self, image: Frame) -> Any:
         """The features of an image."""
@@ -154,7 +154,7 @@ class Sam3(Segmenter):
             return network.get_vision_features(pixels.to(network.device, network.dtype))
 
     @cached_property
-    def _last(self) -> LastView:
+    def _last_view(self) -> LastView:
         return LastView()
 
 
@@ -184,7 +184,7 @@ def sam3(
     checkpoints.check_dtype("sam3", dtype)
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
-    folder = _found(checkpoint)
+    folder = _find_folder(checkpoint)
     return Sam3(
         checkpoint=checkpoint,
         weights=files.fingerprint(folder),
@@ -217,7 +217,7 @@ def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
     return max(range(len(boxes)), key=lambda place: _iou(box, boxes[place]))
 
 
-def boxed(box: Box, size: tuple[int, int]) -> dict[str, Any]:
+def network_box(box: Box, size: tuple[int, int]) -> dict[str, Any]:
     """A box as the network takes it: its middle and its extent, over (height, width)."""
     import torch
 
@@ -238,7 +238,7 @@ def _iou(one: Sequence[float], other: Sequence[float]) -> float:
     return shared / union if union > 0 and math.isfinite(union) else 0.0
 
 
-def _found(checkpoint: str) -> Path:
+def _find_folder(checkpoint: str) -> Path:
     """The folder of a SAM 3 checkpoint, looked at and not loaded."""
     try:
         folder = files.find(checkpoint)

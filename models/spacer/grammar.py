@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from harness.errors import ParseError
-from harness.models.grammar import between
+from harness.models.grammar import tag_text
 from harness.models.video_str.grammar import python_literal
 
 GRID = 10
@@ -26,7 +26,7 @@ NAME = re.compile(r"[^\w\s]*([\w\s]+)[^\w\s]*")
 FARTHEST = 1e150  # beyond it distances are not finite
 
 
-def drawn(response: str) -> bool:
+def has_map(response: str) -> bool:
     """Return True if a response has the tags of a map, whatever is in them."""
     return "<map>" in response and "</map>" in response
 
@@ -42,7 +42,7 @@ def grid_map(response: str, names: Collection[str]) -> GridMap:
     >>> grid_map("<map>the table is at 0, 3</map>", ["table"])
     {'table': [(0, 3)]}
     """
-    text = between(response, "map") or ""
+    text = tag_text(response, "map") or ""
     wanted = {name.lower() for name in names if name}
     if not text or not wanted:
         return {}

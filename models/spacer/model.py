@@ -9,7 +9,7 @@ harness eval --model "spacer(checkpoint=RUBBISHLIKE/SpaceR,segmenter=box,propaga
 from typing import Literal
 
 from harness.models.composition import Composition
-from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
+from harness.models.video_str.composed import PromptStyle, SpokenModel, spoken_model
 from harness.options import Carried, with_options
 
 FILES = {"paper": "prompt.toml", "short": "short.toml"}
@@ -36,7 +36,7 @@ def spacer(
         prompt: The official words, or `short` ones for networks too small for them.
         pixels: The most pixels of a frame, and of an image.
     """
-    wording = Wording(
+    wording = PromptStyle(
         name="spacer" if prompt == "paper" else f"spacer/{prompt}",
         package="harness.models.spacer",
         frames=FRAMES,

@@ -7,7 +7,7 @@ harness eval --model "video_r1(checkpoint=Video-R1/Video-R1-7B,segmenter=box,pro
 from typing import Literal
 
 from harness.models.composition import Composition
-from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
+from harness.models.video_str.composed import PromptStyle, SpokenModel, spoken_model
 from harness.options import Carried, with_options
 
 FILES = {"paper": "prompt.toml", "short": "short.toml"}
@@ -30,7 +30,7 @@ def video_r1(
         prompt: The official words, or `short` ones for networks too small for them.
         pixels: The most pixels of a frame, and of an image.
     """
-    wording = Wording(
+    wording = PromptStyle(
         name="video_r1" if prompt == "paper" else f"video_r1/{prompt}",
         package="harness.models.video_r1",
         frames=FRAMES,

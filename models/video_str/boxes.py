@@ -20,7 +20,7 @@ from harness.models.grammar import (
     numerals,
     read_items,
 )
-from harness.models.video_str.grammar import spoken, written
+from harness.models.video_str.grammar import answer_part, answer_response
 from harness.models.video_str.templates import templates
 from harness.types import AnswerForm
 
@@ -62,7 +62,7 @@ class SpokenBoxes:
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         """Return the response for `items`: one box, or a list of boxes."""
         rows = [numerals(item.bounds) for item in items]
-        return frame_tag(frame) + written(json.dumps(rows[0] if len(rows) == 1 else rows))
+        return frame_tag(frame) + answer_response(json.dumps(rows[0] if len(rows) == 1 else rows))
 
 
 def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
@@ -74,12 +74,12 @@ def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
         strict: As a reward reads: no repairs, and any four numbers are a box.
     """
 
-    def read(rest: str) -> Read:
-        value, repairs = loads(spoken(rest, aid=aid), strict=strict)
+    def read_boxes(rest: str) -> Read:
+        value, repairs = loads(answer_part(rest, aid=aid), strict=strict)
         items, notes = read_items(_rows(value), keys=("bbox_2d",), strict=strict)
         return items, (*repairs, *notes)
 
-    return read_response(response, read)
+    return read_response(response, read_boxes)
 
 
 def _rows(value: Any) -> Any:

@@ -8,11 +8,11 @@ from harness.frames import IMAGE, FramePolicy, frame_policy
 from harness.model import ChatRequest
 from harness.models.answers import Pending
 from harness.models.canvas import Canvas
-from harness.models.compose import LOCATED, PromptedModel
 from harness.models.composition import Composition
-from harness.models.shown import budgeted
+from harness.models.frame_selection import pixel_budget
+from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
 from harness.models.video_str.boxes import SpokenBoxes, named_resolution
-from harness.models.video_str.words import Aid, Spoken
 from harness.spec import Spec
 from harness.types import AnswerForm, Call, Prediction, Query
 
@@ -27,7 +27,7 @@ class SpokenModel(PromptedModel):
     recorded.
     """
 
-    words: Spoken
+    words: AnswerPrompts
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
@@ -60,11 +60,11 @@ class SpokenModel(PromptedModel):
             return reading
         note = f"{self.words.templates.tag} of {', '.join(listed)} (named in the {source})"
 
-        def read() -> Prediction:
+        def read_answer() -> Prediction:
             prediction = reading()
             return replace(prediction, notes=(*prediction.notes, note))
 
-        return read
+        return read_answer
 
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
         request = super()._request(query, form)
@@ -73,13 +73,13 @@ class SpokenModel(PromptedModel):
         return replace(
             request,
             text=self.words.ask(query, form),
-            frames=self._shown(query, located=False),
-            resize=budgeted(query, self.frames),
+            frames=self._shown_frames(query, located=False),
+            resize=pixel_budget(query, self.frames),
         )
 
-    def _shown(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
+    def _shown_frames(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
         boxes = all(form is AnswerForm.BOXES for form in query.forms)
-        return super()._shown(query, located=located and not boxes)
+        return super()._shown_frames(query, located=located and not boxes)
 
     def _must_name(self, query: Query, form: AnswerForm) -> bool:
         return form is not AnswerForm.BOXES and super()._must_name(query, form)
@@ -90,7 +90,7 @@ class SpokenModel(PromptedModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
+class PromptStyle:
     """Particulars of one method: its prompt, and the frames that its paper shows."""
 
     name: str
@@ -101,7 +101,7 @@ class Wording:
     file: str = "prompt.toml"
 
 
-def spoken_model(wording: Wording, parts: Composition, *, pixels: int | None) -> SpokenModel:
+def spoken_model(wording: PromptStyle, parts: Composition, *, pixels: int | None) -> SpokenModel:
     """The composition of a method.
 
     Args:
@@ -112,10 +112,10 @@ def spoken_model(wording: Wording, parts: Composition, *, pixels: int | None) ->
     return SpokenModel(
         name=wording.name,
         prompt=SpokenBoxes(wording.package, wording.file),
-        words=Spoken(wording.package, wording.file, wording.aid),
+        words=AnswerPrompts(wording.package, wording.file, wording.aid),
         **replace(
             parts, frames=policy_of(wording.frames, frames=parts.frames, pixels=pixels)
-        ).built(),
+        ).build(),
     )
 
 
@@ -136,8 +136,8 @@ def policy_of(
     if pixels is not None:
         floor = arguments.get("image_min_pixels")  # images keep theirs, which is lower
         arguments = {key: value for key, value in arguments.items() if key not in IMAGE}
-        least = policy.budget.min_pixels if policy.budget is not None else pixels
-        arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, least)}
+        minimum = policy.budget.min_pixels if policy.budget is not None else pixels
+        arguments |= {"max_pixels": pixels, "min_pixels": min(pixels, minimum)}
         if isinstance(floor, int):
             arguments["image_min_pixels"] = min(pixels, floor)
     return frame_policy(Spec(policy.spec.name, arguments))

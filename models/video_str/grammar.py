@@ -10,7 +10,7 @@ import warnings
 from typing import Any, TypeAlias
 
 from harness.errors import ParseError
-from harness.models.grammar import between
+from harness.models.grammar import tag_text
 from harness.responses import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -64,13 +64,13 @@ def well_formed(response: str, *, aid: str | None = None) -> bool:
     return closed is not None and closed.end() <= last
 
 
-def spoken(response: str, *, aid: str = "") -> str:
+def answer_part(response: str, *, aid: str = "") -> str:
     """Return the answer part of a response: the first `<answer>`, or the text after the reasoning.
 
-    >>> spoken("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
+    >>> answer_part("<think>1 or 2?</think><graph>{'a': [1, 2, 3]}</graph> B", aid="graph")
     'B'
     """
-    answer = between(response, "answer")
+    answer = tag_text(response, "answer")
     if answer is not None:
         return answer
     rest = response[:MAX_TEXT].rpartition(END)[2]
@@ -79,15 +79,15 @@ def spoken(response: str, *, aid: str = "") -> str:
     return rest.strip()
 
 
-def written(said: str) -> str:
+def answer_response(text: str) -> str:
     """Return the response for an answer, without reasoning.
 
     Raises:
         ParseError: the answer holds a tag of the grammar.
     """
-    if any(tag in said for tag in TAGS):
-        raise ParseError("answer to write", expected="no tag of the grammar", found=said[:60])
-    return f"{THINK}{END}{OPEN_ANSWER}{said}{END_ANSWER}"
+    if any(tag in text for tag in TAGS):
+        raise ParseError("answer to write", expected="no tag of the grammar", found=text[:60])
+    return f"{THINK}{END}{OPEN_ANSWER}{text}{END_ANSWER}"
 
 
 def graph(response: str) -> Graph:
@@ -99,7 +99,7 @@ def graph(response: str) -> Graph:
     >>> graph("<graph>{'Chair': [0.5, 0, 2]}</graph>")
     {'chair': (0.5, 0.0, 2.0)}
     """
-    text = between(response, "graph")
+    text = tag_text(response, "graph")
     if text is None or not text.startswith("{"):
         raise ParseError("response", expected="<graph>{…}</graph>", found="none")
     value = literal(text)

@@ -6,7 +6,7 @@ harness eval --model "video_str(checkpoint=DIR,segmenter=box,propagator=still)" 
 from typing import Literal
 
 from harness.models.composition import Composition
-from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
+from harness.models.video_str.composed import PromptStyle, SpokenModel, spoken_model
 from harness.options import Carried, with_options
 
 FILES = {"paper": "prompt.toml", "short": "short.toml"}
@@ -31,7 +31,7 @@ def video_str(
         prompt: The paper's words, or `short` ones for networks too small for them.
         pixels: The most pixels of a frame, and of an image.
     """
-    wording = Wording(
+    wording = PromptStyle(
         name="video_str" if prompt == "paper" else f"video_str/{prompt}",
         package="harness.models.video_str",
         frames="video_str",

@@ -30,7 +30,7 @@ PART = re.compile(r",\s*(?:and |or )?|\s+(?:and|or)\s+")
 
 
 @lru_cache
-def _words() -> dict[str, frozenset[str]]:
+def _word_lists() -> dict[str, frozenset[str]]:
     text = files("harness.models.video_str").joinpath("objects.toml").read_text("utf-8")
     return {key: frozenset(words) for key, words in tomllib.loads(text).items()}
 
@@ -56,7 +56,7 @@ def asks_for_places(text: str) -> bool:
     >>> asks_for_places("Why did the boy look at the camera?")
     False
     """
-    return not _words()["places"].isdisjoint(WORD.findall(text[:LOOKED_AT].lower()))
+    return not _word_lists()["places"].isdisjoint(WORD.findall(text[:LOOKED_AT].lower()))
 
 
 def named_in(text: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -69,22 +69,22 @@ def named_in(text: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     >>> named_in("What is the size of this room (in square meters)?")
     ()
     """
-    asked = text[:LOOKED_AT].lower()
-    places = [*_listed(asked), *_marked(asked)]
+    requested = text[:LOOKED_AT].lower()
+    places = [*_list_items(requested), *_marked_items(requested)]
     found = [name for _, name in sorted(places, key=lambda place: place[0])]
-    if ONE_OF.search(asked):
+    if ONE_OF.search(requested):
         found += [name for option in options if (name := _noun(option.lower()))]
     return tuple(dict.fromkeys(found))
 
 
-def _marked(text: str) -> Iterator[tuple[int, str]]:
+def _marked_items(text: str) -> Iterator[tuple[int, str]]:
     for match in MARKED.finditer(text):
         name = _noun(match[1])
         if name:
             yield match.start(1), name
 
 
-def _listed(text: str) -> Iterator[tuple[int, str]]:
+def _list_items(text: str) -> Iterator[tuple[int, str]]:
     """Items of a list of at least two; one that is no object makes all of them none."""
     for match in LISTED.finditer(text):
         parts = [part.strip() for part in PART.split(match[1]) if part.strip()]
@@ -99,7 +99,7 @@ def _noun(phrase: str, *, whole: bool = False) -> str:
     `whole`: the phrase is nothing but a name, or no name at all.
     """
     words, kept = phrase.replace("(s)", "").split(), list[str]()
-    known = _words()
+    known = _word_lists()
     for word in words:
         if word.strip(".,") in known["stop"] or not re.fullmatch(r"[a-z][\w'-]*[.,]?", word):
             break

@@ -61,13 +61,13 @@ class Templates:
         """
         outer = self.wording(form, listed=bool(options), problem_type=problem_type)
         common = self.aided if objects and self.aided else self.plain
-        template = _filled(outer, Prompt=common)
+        template = _fill(outer, Prompt=common)
         if options and "{Options}" not in template:
-            template = _filled(template, Question=self.options)
-        return _filled(
+            template = _fill(template, Question=self.options)
+        return _fill(
             template,
             Question=text,
-            Options=self._listed(options),
+            Options=self._option_lines(options),
             Objects=str(list(objects)),
             Example=self.example,
             Wanted=self.wanted.get(form, ""),
@@ -92,9 +92,9 @@ class Templates:
             )
         return found
 
-    def _listed(self, options: Sequence[str]) -> str:
+    def _option_lines(self, options: Sequence[str]) -> str:
         each = [
-            _filled(self.option, Letter=letter, Text=text)
+            _fill(self.option, Letter=letter, Text=text)
             for letter, text in zip(LETTERS, options, strict=False)
         ]
         return str(each) if self.list else "".join(each)
@@ -108,6 +108,6 @@ def templates(package: str, name: str = "prompt.toml") -> Templates:
     return Templates(**plain)
 
 
-def _filled(template: str, **values: str) -> str:
+def _fill(template: str, **values: str) -> str:
     """Put values into their places, all at once; other braces stay."""
     return PLACE.sub(lambda match: values.get(match[1], match[0]), template)

@@ -5,7 +5,7 @@ harness eval --model "videochat_r1(checkpoint=OpenGVLab/VideoChat-R1_7B,segmente
 """
 
 from harness.models.composition import Composition
-from harness.models.video_str.composed import SpokenModel, Wording, spoken_model
+from harness.models.video_str.composed import PromptStyle, SpokenModel, spoken_model
 from harness.options import Carried, with_options
 
 FRAMES = "qwen(n=32,max_pixels=175616,min_pixels=12544)"
@@ -25,5 +25,5 @@ def videochat_r1(
             pixels: what the official budget for a video leaves each.
         pixels: The most pixels of a frame, and of an image.
     """
-    wording = Wording(name="videochat_r1", package="harness.models.videochat_r1", frames=FRAMES)
+    wording = PromptStyle(name="videochat_r1", package="harness.models.videochat_r1", frames=FRAMES)
     return spoken_model(wording, parts, pixels=pixels)

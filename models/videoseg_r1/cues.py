@@ -42,9 +42,9 @@ class Cues(Segmenter):
 
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """One mask (height × width of `image`) a prompt."""
-        return self.segmenter.segment(image, [self._shown(prompt) for prompt in prompts])
+        return self.segmenter.segment(image, [self._selected_cues(prompt) for prompt in prompts])
 
-    def _shown(self, prompt: ObjectPrompt) -> ObjectPrompt:
+    def _selected_cues(self, prompt: ObjectPrompt) -> ObjectPrompt:
         return replace(
             prompt,
             box=prompt.box if self.box else None,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import ParseError, UsageError
-from harness.models.videoseg_r1.sampler import Place, Segment
+from harness.models.videoseg_r1.sampler import KeySegment, Segment
 from harness.types import Answer, Query
 
 
@@ -31,19 +31,19 @@ class Drawing:
     seed: int
     fewest: int = 8
     """Minimum number of reference frames, where the video has them."""
-    most: int = 12
+    max_references: int = 12
     """Reference frames at most."""
     delta: float = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.fewest <= self.most:
+        if not 0 <= self.fewest <= self.max_references:
             raise UsageError(
-                "fewest_references, most_references",
+                "min_references, max_references",
                 expected="0 or more, in order",
-                found=f"{self.fewest}, {self.most}",
+                found=f"{self.fewest}, {self.max_references}",
             )
 
-    def drawn(self, query: Query, answer: Answer) -> tuple[Place, tuple[int, ...]]:
+    def draw(self, query: Query, answer: Answer) -> tuple[KeySegment, tuple[int, ...]]:
         """Draw the place of a query's video, and the reference frames.
 
         A query that comes again under another id has another draw.
@@ -61,11 +61,11 @@ class Drawing:
         draw = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
         total = len(query.media[0])
         target = seen[int(draw.integers(len(seen)))]
-        wanted = int(draw.integers(self.fewest, self.most + 1))
+        wanted = int(draw.integers(self.fewest, self.max_references + 1))
         length = max(1, min(wanted, int(self.delta * total)))
         earliest, latest = max(0, target - length + 1), min(target, total - length)
         start = int(draw.integers(earliest, latest + 1))
         segment = Segment(start, start + length - 1)
         outside = [frame for frame in range(total) if frame not in segment.frames()]
         chosen = draw.permutation(len(outside))[:wanted]
-        return Place(segment, target), tuple(sorted(outside[int(index)] for index in chosen))
+        return KeySegment(segment, target), tuple(sorted(outside[int(index)] for index in chosen))

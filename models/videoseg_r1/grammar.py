@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, numerals, read_items
-from harness.models.prompts import Wording, asked_briefly, filled, text_of
+from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
 from harness.models.visionreasoner.grammar import CANVAS, answer_value, question
 from harness.responses import finite_numbers
 from harness.types import Point
@@ -32,7 +32,7 @@ def template(name: str) -> str:
     return text_of("harness.models.videoseg_r1", name)
 
 
-def ask(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
+def build_prompt(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
     """The prompt for a question, which may leave the reasoning out (the paper's Table 4).
 
     In the wording `short` it does not say whether to reason: training does.
@@ -40,7 +40,7 @@ def ask(text: str, *, think: bool = True, wording: Wording = "paper") -> str:
     if wording == "short":
         return asked_briefly(question(text))
     whole = template("prompt.txt" if think else "prompt_direct.txt")
-    return filled(whole, question=question(text), answer=template("example_answer.txt"))
+    return fill_prompt(whole, question=question(text), answer=template("example_answer.txt"))
 
 
 def parse(response: str, *, strict: bool = False) -> ParseResult:
@@ -54,17 +54,17 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
             for the positive one; notes say so.
     """
 
-    def read(rest: str) -> Read:
+    def read_objects(rest: str) -> Read:
         value, repairs = answer_value(rest, strict=strict)
         boxes, notes = read_items(value, keys=("bbox_2d",), strict=strict)
         placed: list[str] = []
         items = tuple(
-            _pointed(item, entry, f"object {number}", placed, strict=strict)
+            _with_points(item, entry, f"object {number}", placed, strict=strict)
             for number, (item, entry) in enumerate(zip(boxes, value, strict=False), start=1)
         )
         return items, (*repairs, *notes, *placed)
 
-    return read_response(response, read)
+    return read_response(response, read_objects)
 
 
 def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = None) -> str:
@@ -76,9 +76,9 @@ def write(items: Sequence[Item], *, think: str | None = "", frame: int | None = 
     Raises:
         ParseError: `think` holds a tag of the grammar.
     """
-    begun = begin_response(think, frame=frame)
+    started = begin_response(think, frame=frame)
     objects = [{"bbox_2d": numerals(item.bounds), **_points(item)} for item in items]
-    return f"{begun}<answer>{json.dumps(objects)}</answer>"
+    return f"{started}<answer>{json.dumps(objects)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Prompt:
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the prompt, after a request for a frame where one must be named."""
-        return ask_for_frame(numbered) + ask(text, think=self.think, wording=self.wording)
+        return ask_for_frame(numbered) + build_prompt(text, think=self.think, wording=self.wording)
 
     def parse(self, response: str) -> ParseResult:
         """Read a response with repairs."""
@@ -103,7 +103,7 @@ class Prompt:
         return write(items, think="" if self.think else None, frame=frame)
 
 
-def _pointed(
+def _with_points(
     item: Item, entry: Mapping[str, Any], what: str, notes: list[str], *, strict: bool
 ) -> Item:
     """Return the object with its points; add every repair of them to the notes."""

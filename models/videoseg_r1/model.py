@@ -26,30 +26,30 @@ from harness.model import (
     settings,
 )
 from harness.models.answers import Pending
-from harness.models.asked import Asked
 from harness.models.backends.sampling import check_settings
-from harness.models.building import segmenter_of
-from harness.models.compose import LOCATED, PromptedModel
+from harness.models.chat_result import ChatResult
 from harness.models.composition import Composition
-from harness.models.conversing import converse
-from harness.models.ground_truth import key_frame_of, objects_of
+from harness.models.factory import build_segmenter
+from harness.models.frame_selection import frames_shown
+from harness.models.multi_turn import converse
+from harness.models.pipeline import LOCATED, PromptedModel
 from harness.models.prompts import Wording
 from harness.models.questions import Questions
-from harness.models.shown import seen
+from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.videoseg_r1.cues import Cues
 from harness.models.videoseg_r1.drawing import Drawing
-from harness.models.videoseg_r1.grammar import Prompt
-from harness.models.videoseg_r1.looking import (
+from harness.models.videoseg_r1.frame_display import Beside, FrameDisplay
+from harness.models.videoseg_r1.frame_search import (
     first_turn,
     is_looked_for,
-    look,
-    marked,
+    search_frames,
     searched,
+    with_frame_names,
 )
+from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.negatives import boxes_filled, with_negatives
 from harness.models.videoseg_r1.references import Strategy, spread
-from harness.models.videoseg_r1.sampler import Average, Place, Sampler, Target
-from harness.models.videoseg_r1.showing import Beside, Showing
+from harness.models.videoseg_r1.sampler import Average, KeySegment, Sampler, Target
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.options import Carried, with_options
 from harness.responses import storable
@@ -72,7 +72,7 @@ class VideoSegR1(PromptedModel):
 
     voters: Chat
     sampler: Sampler
-    showing: Showing
+    showing: FrameDisplay
 
     def describe(self) -> Mapping[str, Any]:
         """Plain data for the record: every setting, and the prompts as they are sent."""
@@ -90,11 +90,11 @@ class VideoSegR1(PromptedModel):
         return min(super().turns, self.voters.turns)
 
     @property
-    def waited(self) -> float | None:
+    def wait_seconds(self) -> float | None:
         """Seconds that both VLMs have been idle so far; None if one does not report it."""
         if self.voters is self.chat:
-            return super().waited
-        seconds = [one.waited for one in (self.voters, self.chat)]
+            return super().wait_seconds
+        seconds = [one.wait_seconds for one in (self.voters, self.chat)]
         return None if None in seconds else sum(filter(None, seconds))
 
     def halt(self) -> None:
@@ -102,24 +102,24 @@ class VideoSegR1(PromptedModel):
         super().halt()
         self.voters.halt()
 
-    def expect(self, queries: Sequence[Query]) -> None:
+    def prepare_next(self, queries: Sequence[Query]) -> None:
         """Start to prepare the first frames: those of the searches' first turns, if they have any.
 
         Otherwise it is known where they end, and so what the reasoner is shown.
         """
-        begun = [self._first_turn(one) if is_looked_for(one) else None for one in queries]
-        votes = [one for turn in begun if not isinstance(turn, Place | None) for one in turn]
+        started = [self._first_turn(one) if is_looked_for(one) else None for one in queries]
+        votes = [one for turn in started if not isinstance(turn, KeySegment | None) for one in turn]
         if votes and not self._is_one_talk:
-            self.voters.expect(votes, go_on=isinstance(self.voters, ConversingChat))
+            self.voters.prepare_next(votes, go_on=isinstance(self.voters, ConversingChat))
             return
         first = [
-            self.placed(query, turn) if isinstance(turn, Place | None) else turn
-            for query, turn in zip(queries, begun, strict=True)
+            self.reasoner_requests(query, turn) if isinstance(turn, KeySegment | None) else turn
+            for query, turn in zip(queries, started, strict=True)
         ]
         talk = self._is_one_talk and any(map(is_looked_for, queries))
-        self.chat.expect([one for several in first for one in several], go_on=talk)
+        self.chat.prepare_next([one for several in first for one in several], go_on=talk)
 
-    def ask(self, queries: Sequence[Query]) -> list[Asked]:
+    def ask(self, queries: Sequence[Query]) -> list[ChatResult]:
         """Look for the frames, and ask the reasoner.
 
         Where one network does both, and lets each conversation go on by itself, each query's
@@ -129,14 +129,16 @@ class VideoSegR1(PromptedModel):
             return super().ask(queries)
         if self._is_one_talk:
             return converse(self.chat, [self._conversation(query) for query in queries])
-        found = look(queries, sampler=self.sampler, showing=self.showing, voters=self.voters)
+        found = search_frames(
+            queries, sampler=self.sampler, showing=self.showing, voters=self.voters
+        )
         requests = [
-            self.placed(query, one.place if one else None)
+            self.reasoner_requests(query, one.place if one else None)
             for query, one in zip(queries, found, strict=True)
         ]
-        said = iter(self.chat.generate([one for several in requests for one in several]))
+        output = iter(self.chat.generate([one for several in requests for one in several]))
         return [
-            marked(query, several, tuple(next(said) for _ in several), one)
+            with_frame_names(query, several, tuple(next(output) for _ in several), one)
             for query, several, one in zip(queries, requests, found, strict=True)
         ]
 
@@ -145,12 +147,12 @@ class VideoSegR1(PromptedModel):
         """True if queries are answered one by one: separate voters vote for all of them at once."""
         return self._is_one_talk and super().by_sample
 
-    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Asked]]:
+    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, ChatResult]]:
         """Yield the index of each query with the result of `ask`, as soon as it is complete."""
         if not isinstance(self.chat, ConversingChat) or not any(map(is_looked_for, queries)):
-            return super().asking(queries)
-        talks = [self._conversation(query) for query in queries]
-        return self.chat.conversing(talks, go_on=True)
+            return super().ask_as_completed(queries)
+        scheduler = [self._conversation(query) for query in queries]
+        return self.chat.converse_as_completed(scheduler, go_on=True)
 
     @property
     def _is_one_talk(self) -> bool:
@@ -164,14 +166,14 @@ class VideoSegR1(PromptedModel):
     def _parts(self) -> tuple[Chat | Segmenter | Propagator, ...]:
         return (*super()._parts, self.voters)
 
-    def _conversation(self, query: Query) -> Conversation[Asked]:
+    def _conversation(self, query: Query) -> Conversation[ChatResult]:
         """The search, if there is one, and then the reasoner's requests."""
         found = None
         if is_looked_for(query):
             found = yield from searched(query, self.sampler, self.showing)
-        requests = self.placed(query, found.place if found else None)
+        requests = self.reasoner_requests(query, found.place if found else None)
         responses = yield requests
-        return marked(query, requests, tuple(responses), found)
+        return with_frame_names(query, requests, tuple(responses), found)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """Return the frames of the first requests; later ones depend on the search's first turn.
@@ -182,10 +184,12 @@ class VideoSegR1(PromptedModel):
         if not is_looked_for(query):
             return super().looks_at(query)
         turn = self._first_turn(query)
-        return seen(query, self.placed(query, turn) if isinstance(turn, Place) else turn)
+        return frames_shown(
+            query, self.reasoner_requests(query, turn) if isinstance(turn, KeySegment) else turn
+        )
 
-    def placed(
-        self, query: Query, place: Place | None, beside: Sequence[int] | None = None
+    def reasoner_requests(
+        self, query: Query, place: KeySegment | None, beside: Sequence[int] | None = None
     ) -> tuple[ChatRequest, ...]:
         """The reasoner's requests, one a form, for a place of a video (None: for an image).
 
@@ -195,7 +199,7 @@ class VideoSegR1(PromptedModel):
         if place is None:
             return requests
         return tuple(
-            self.showing.located(request, place, beside) if form in LOCATED else request
+            self.showing.reasoner_request(request, place, beside) if form in LOCATED else request
             for form, request in zip(query.forms, requests, strict=True)
         )
 
@@ -217,8 +221,8 @@ class VideoSegR1(PromptedModel):
         """The reasoner's requests for a place that is drawn; as evaluation's for an image."""
         if not is_looked_for(query):
             return self.requests(query)
-        place, beside = drawing.drawn(query, answer)
-        return self.placed(query, place, spread(beside, self.showing.reference_frames))
+        place, beside = drawing.draw(query, answer)
+        return self.reasoner_requests(query, place, spread(beside, self.showing.reference_frames))
 
     def training_responses(
         self, query: Query, answer: Answer, requests: Sequence[ChatRequest]
@@ -240,23 +244,23 @@ class VideoSegR1(PromptedModel):
         """Read responses: the last ones, one a form of the query; those before are the
         sampler's.
         """
-        asked = max(0, len(responses) - len(query.forms))
-        reading = super().reading(query, responses[asked:], calls)
-        before = tuple(storable(response) for response in responses[:asked])
+        requested = max(0, len(responses) - len(query.forms))
+        reading = super().reading(query, responses[requested:], calls)
+        before = tuple(storable(response) for response in responses[:requested])
         tokens = sum(map(self.voters.count_tokens, before))
 
-        def read() -> Prediction:
-            said = reading()
-            whole = said.usage.completion_tokens + tokens
+        def read_answer() -> Prediction:
+            output = reading()
+            whole = output.usage.completion_tokens + tokens
             return replace(
-                said,
-                responses=(*before, *said.responses),
-                usage=replace(said.usage, completion_tokens=whole),
+                output,
+                responses=(*before, *output.responses),
+                usage=replace(output.usage, completion_tokens=whole),
             )
 
-        return read
+        return read_answer
 
-    def _first_turn(self, query: Query) -> Sequence[ChatRequest] | Place:
+    def _first_turn(self, query: Query) -> Sequence[ChatRequest] | KeySegment:
         return first_turn(query, sampler=self.sampler, showing=self.showing)
 
     def _located_text(
@@ -269,13 +273,13 @@ class VideoSegR1(PromptedModel):
         start = key_frame_of(answer, rule) if frame is None else frame
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
         masks = answer.masks
-        meant = boxes_filled(items, query.size) if masks is None else masks[start].to_array()
+        target = boxes_filled(items, query.size) if masks is None else masks[start].to_array()
         canvas = self._canvas(query, form)
         named = frame is None and len(query.media[0]) > 1 and start != rule
         return self.prompt.write(
             [
                 canvas.to_canvas(item._replace(phrase=query.text))
-                for item in with_negatives(items, meant)
+                for item in with_negatives(items, target)
             ],
             frame=start if named else None,
         )
@@ -360,15 +364,17 @@ def videoseg_r1(
     check_settings(temperature=temperature, top_p=1.0)
     if not (box and central and negative):
         shown = Cues(
-            segmenter=segmenter_of(parts.segmenter), box=box, central=central, negative=negative
+            segmenter=build_segmenter(parts.segmenter), box=box, central=central, negative=negative
         )
         parts = replace(parts, segmenter=shown)
-    built = parts.built()
+    built = parts.build()
     return VideoSegR1(
         name="videoseg_r1",
         prompt=Prompt(resize=(canvas, canvas), think=think, wording=prompt),
         words=Questions(),
-        voters=built["chat"] if sampler is None else parts.chat(_warmer(sampler, temperature)),
+        voters=built["chat"]
+        if sampler is None
+        else parts.chat(_with_temperature(sampler, temperature)),
         sampler=Sampler(
             votes=votes,
             percentages=percentages,
@@ -380,7 +386,7 @@ def videoseg_r1(
             target_frame=target_frame,
             seed=parts.seed,
         ),
-        showing=Showing(
+        showing=FrameDisplay(
             context=(context, context),
             sampler_frames=sampler_frames,
             strategy=references,
@@ -393,16 +399,16 @@ def videoseg_r1(
     )
 
 
-def _warmer(backend: Spec | Chat, temperature: float) -> Spec | Chat:
+def _with_temperature(backend: Spec | Chat, temperature: float) -> Spec | Chat:
     """A backend for votes; a temperature that its SPEC names itself wins."""
     if isinstance(backend, Spec) and plugins.accepts("backends", backend.name, "temperature"):
         return backend.with_defaults(temperature=temperature)
     return backend
 
 
-def _at_least(least: float, **numbers: float) -> None:
+def _at_least(minimum: float, **numbers: float) -> None:
     for name, number in numbers.items():
-        if not number >= least:
+        if not number >= minimum:
             raise UsageError(
-                f"videoseg_r1({name}=…)", expected=f"at least {least:g}", found=str(number)
+                f"videoseg_r1({name}=…)", expected=f"at least {minimum:g}", found=str(number)
             )

@@ -14,7 +14,7 @@ NEAR = 0.012
 well within the 40 of 840 pixels that the reward allows."""
 
 
-def with_negatives(items: Sequence[Item], meant: BoolArray) -> list[Item]:
+def with_negatives(items: Sequence[Item], target: BoolArray) -> list[Item]:
     """Return the objects, each with the pixel nearest to its middle that lies beside all targets.
 
     Args:
@@ -24,12 +24,12 @@ def with_negatives(items: Sequence[Item], meant: BoolArray) -> list[Item]:
     Where the objects leave no room, the farthest pixel that they leave is taken; where they
     leave none, there is no negative point.
     """
-    if not items or meant.all():
+    if not items or target.all():
         return list(items)
-    far = cv2.distanceTransform((~meant).astype(np.uint8), cv2.DIST_L1, 3)
-    least = min(max(2.0, NEAR * max(meant.shape)), float(far.max()))
-    rows, columns = np.nonzero(far >= least)
-    return [item._replace(negative=_nearest(item, rows, columns)) for item in items]
+    far = cv2.distanceTransform((~target).astype(np.uint8), cv2.DIST_L1, 3)
+    minimum = min(max(2.0, NEAR * max(target.shape)), float(far.max()))
+    rows, columns = np.nonzero(far >= minimum)
+    return [item._replace(negative=_nearest_point(item, rows, columns)) for item in items]
 
 
 def boxes_filled(items: Sequence[Item], size: tuple[int, int]) -> BoolArray:
@@ -41,7 +41,7 @@ def boxes_filled(items: Sequence[Item], size: tuple[int, int]) -> BoolArray:
     return filled
 
 
-def _nearest(item: Item, rows: np.ndarray, columns: np.ndarray) -> Point:
+def _nearest_point(item: Item, rows: np.ndarray, columns: np.ndarray) -> Point:
     place = item.place
     index = int(np.argmin(np.abs(columns - place.x) + np.abs(rows - place.y)))
     return Point(float(columns[index]), float(rows[index]))

@@ -24,14 +24,14 @@ def references(total: int, segment: Segment, *, wanted: int, strategy: Strategy)
     """
     outside = [frame for frame in range(total) if frame not in segment.frames()]
     near = 0 if strategy == "global" else wanted - (wanted // 3 if strategy == "adaptive" else 0)
-    local = around(outside, segment, near)
+    local = frames_around(outside, segment, near)
     rest = [frame for frame in outside if frame not in set(local)]
     if strategy == "local":
         return tuple(local)
     return tuple(sorted([*local, *spread(rest, wanted - len(local))]))
 
 
-def around(outside: Sequence[int], segment: Segment, wanted: int) -> list[int]:
+def frames_around(outside: Sequence[int], segment: Segment, wanted: int) -> list[int]:
     """The `wanted` frames nearest to a segment, half before and half after it, in order."""
     before = [frame for frame in outside if frame < segment.start]
     after = [frame for frame in outside if frame > segment.end]
@@ -41,11 +41,11 @@ def around(outside: Sequence[int], segment: Segment, wanted: int) -> list[int]:
     return [*before[len(before) - early :], *after[:late]]
 
 
-def key_frames(segment: Segment, target: int, *, most: int) -> tuple[int, ...]:
-    """Return at most `most` frames of the key segment, evenly spread, without the target frame."""
-    return tuple(spread([frame for frame in segment.frames() if frame != target], most))
+def key_frames(segment: Segment, target: int, *, limit: int) -> tuple[int, ...]:
+    """Return at most `limit` frames of the key segment, evenly spread, without the target frame."""
+    return tuple(spread([frame for frame in segment.frames() if frame != target], limit))
 
 
-def spread(frames: Sequence[int], most: int) -> list[int]:
-    """Return at most `most` of these, evenly spread from the first to the last."""
-    return [frames[index] for index in uniform(range(len(frames)), most)] if most > 0 else []
+def spread(frames: Sequence[int], limit: int) -> list[int]:
+    """Return at most `limit` of these, evenly spread from the first to the last."""
+    return [frames[index] for index in uniform(range(len(frames)), limit)] if limit > 0 else []

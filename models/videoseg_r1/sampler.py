@@ -25,7 +25,7 @@ from statistics import fmean, median
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
-from harness.models.grammar import between
+from harness.models.grammar import tag_text
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
 
 Average: TypeAlias = Literal["mean", "median"]
@@ -47,14 +47,14 @@ class Segment:
         """The numbers of its frames."""
         return range(self.start, self.end + 1)
 
-    def cropped(self, limit: int) -> "Segment":
+    def crop(self, limit: int) -> "Segment":
         """Return at most `limit` frames around its middle."""
         start = self.start + max(0, len(self) - limit) // 2
         return Segment(start, min(self.end, start + limit - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeySegment:
     """Result of the search: the key segment, and the target frame, which is one of its frames."""
 
     segment: Segment
@@ -62,7 +62,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class VoteRequest:
     """A question about a segment that is put to the voters `votes` times."""
 
     kind: Literal["segment", "frame"]
@@ -71,7 +71,7 @@ class Ask:
     votes: int
 
 
-Search: TypeAlias = Generator[Ask, Sequence[str], Place]
+Search: TypeAlias = Generator[VoteRequest, Sequence[str], KeySegment]
 """Yields an Ask, is sent its responses, and so on; returns the place."""
 
 
@@ -114,13 +114,13 @@ class Sampler:
         """
         segment = Segment(0, len(times) - 1)
         if self.key_segment:
-            segment = yield from self._narrowed(times, segment)
+            segment = yield from self._narrow(times, segment)
         if len(segment) == 1 or not (self.target_frame or self.key_segment):
-            return Place(segment, segment.start)
+            return KeySegment(segment, segment.start)
         if not self.target_frame:
-            return Place(segment, segment.start + self._drawn(len(segment), key))
-        responses = yield Ask("frame", 0, segment, self.percentages)
-        return Place(segment, self.frame(segment, shares(responses)))
+            return KeySegment(segment, segment.start + self._draw(len(segment), key))
+        responses = yield VoteRequest("frame", 0, segment, self.percentages)
+        return KeySegment(segment, self.frame(segment, shares(responses)))
 
     def limit(self, total: int) -> int:
         """Frames that a key segment of a video of `total` frames has at most."""
@@ -132,26 +132,26 @@ class Sampler:
         """The average of votes (seconds) as frames of `segment`; all of it without votes."""
         if not votes:
             return segment
-        edges = [self._averaged([pick(vote) for vote in votes]) for pick in (min, max)]
+        edges = [self._average([pick(vote) for vote in votes]) for pick in (min, max)]
         low, high = segment.start, segment.end
-        start, end = (min(max(nearest(times, edge), low), high) for edge in edges)
+        start, end = (min(max(nearest_frame(times, edge), low), high) for edge in edges)
         return Segment(start, end)
 
     def frame(self, segment: Segment, parts: Sequence[float]) -> int:
         """The target frame for percentages as parts from 0 to 1."""
-        steps = math.ceil(len(segment) * self._averaged(parts) - ROUNDING)
+        steps = math.ceil(len(segment) * self._average(parts) - ROUNDING)
         if self.target == "inside":
             steps = max(0, steps - 1)
         return min(segment.end, segment.start + steps)
 
-    def _narrowed(
+    def _narrow(
         self, times: Sequence[float], segment: Segment
-    ) -> Generator[Ask, Sequence[str], Segment]:
+    ) -> Generator[VoteRequest, Sequence[str], Segment]:
         limit = self.limit(len(times))
         for number in range(self.rounds):
             if len(segment) <= limit:
                 break
-            responses = yield Ask("segment", number, segment, self.votes)
+            responses = yield VoteRequest("segment", number, segment, self.votes)
             votes = [
                 vote for response in responses if (vote := read_interval(response)) is not None
             ]
@@ -159,21 +159,21 @@ class Sampler:
             if len(found) == len(segment):
                 break
             segment = found
-        return segment.cropped(limit)
+        return segment.crop(limit)
 
-    def _drawn(self, total: int, key: str) -> int:
+    def _draw(self, total: int, key: str) -> int:
         """A number below `total`, the same for a key and a seed wherever it is drawn."""
         digest = blake2b(f"{self.seed}:{key}:target".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % total
 
-    def _averaged(self, values: Sequence[float]) -> float:
+    def _average(self, values: Sequence[float]) -> float:
         return fmean(values) if self.average == "mean" else median(values)
 
 
-def nearest(times: Sequence[float], time: float) -> int:
+def nearest_frame(times: Sequence[float], time: float) -> int:
     """The frame that is shown nearest to a time, the earlier of two.
 
-    >>> nearest([0.0, 0.5, 1.0], 0.75), nearest([0.0, 0.5, 1.0], 9)
+    >>> nearest_frame([0.0, 0.5, 1.0], 0.75), nearest_frame([0.0, 0.5, 1.0], 9)
     (1, 2)
     """
     after = bisect_left(times, time)
@@ -187,9 +187,9 @@ def shares(responses: Sequence[str]) -> list[float]:
 
     One that cannot be read is the middle; others are clipped.
     """
-    said = [read_percentage(response) for response in responses]
-    whole = 100.0 if any(one is not None and one > 1 for one in said) else 1.0
-    return [0.5 if one is None else min(max(one / whole, 0.0), 1.0) for one in said]
+    output = [read_percentage(response) for response in responses]
+    whole = 100.0 if any(one is not None and one > 1 for one in output) else 1.0
+    return [0.5 if one is None else min(max(one / whole, 0.0), 1.0) for one in output]
 
 
 def read_interval(response: str) -> tuple[float, float] | None:
@@ -216,7 +216,7 @@ def read_percentage(response: str) -> float | None:
 
 def _object(response: str) -> Mapping[str, Any]:
     """The first object in braces of `<answer>`, or of the whole response."""
-    text = between(response, "answer")
+    text = tag_text(response, "answer")
     text = response[:MAX_TEXT] if text is None else text
     start = text.find("{")
     end = text.find("}", start) if start >= 0 else -1

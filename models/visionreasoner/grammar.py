@@ -16,12 +16,12 @@ from harness.models.grammar import (
     Item,
     ParseResult,
     ask_for_frame,
-    between,
     loads,
     numerals,
     read_items,
+    tag_text,
 )
-from harness.models.prompts import filled, text_of
+from harness.models.prompts import fill_prompt, text_of
 
 CANVAS = (840, 840)
 """(width, height) that every image is squashed to, bilinear: 30 × 30 patches of 28 pixels."""
@@ -41,10 +41,10 @@ def question(text: str) -> str:
     return text.lower().strip('."?!')
 
 
-def ask(text: str, *, answer: str | None = None) -> str:
+def build_prompt(text: str, *, answer: str | None = None) -> str:
     """The official prompt for a question; `answer` replaces the example response in it."""
     example = template("example_answer.txt") if answer is None else answer
-    return filled(template(), question=question(text), answer=example)
+    return fill_prompt(template(), question=question(text), answer=example)
 
 
 def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str, ...]]:
@@ -53,9 +53,9 @@ def answer_value(response: str, *, strict: bool = False) -> tuple[Any, tuple[str
     Raises:
         ParseError: there is no answer, or it is no JSON within the limits of `harness.responses`.
     """
-    text = between(response, "answer")
+    text = tag_text(response, "answer")
     if text is None:
-        raise ParseError("response", expected="<answer>…</answer>", found=_lacks(response))
+        raise ParseError("response", expected="<answer>…</answer>", found=_missing_part(response))
     return loads(text, strict=strict)
 
 
@@ -68,12 +68,12 @@ def parse(response: str, *, strict: bool = False) -> ParseResult:
             prediction is read with repairs, and needs boxes that have an area.
     """
 
-    def read(rest: str) -> Read:
+    def read_json(rest: str) -> Read:
         value, repairs = answer_value(rest, strict=strict)
         items, notes = read_items(value, keys=("bbox_2d",), point="point_2d", strict=strict)
         return items, (*repairs, *notes)
 
-    return read_response(response, read)
+    return read_response(response, read_json)
 
 
 def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -> str:
@@ -82,11 +82,11 @@ def write(items: Sequence[Item], *, think: str = "", frame: int | None = None) -
     Raises:
         ParseError: `think` holds a tag of the grammar, or an item has no point.
     """
-    begun = begin_response(think, frame=frame)
+    started = begin_response(think, frame=frame)
     objects = [
         {"bbox_2d": numerals(item.bounds), "point_2d": numerals(_point(item))} for item in items
     ]
-    return f"{begun}<answer>{json.dumps(objects)}</answer>"
+    return f"{started}<answer>{json.dumps(objects)}</answer>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class VisionReasoner:
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the official prompt, after a request for a frame where one must be named."""
-        return "\n" * self.newline + ask_for_frame(numbered) + ask(text)
+        return "\n" * self.newline + ask_for_frame(numbered) + build_prompt(text)
 
     def parse(self, response: str) -> ParseResult:
         """Read a response with repairs."""
@@ -117,7 +117,7 @@ def _point(item: Item) -> tuple[float, float]:
     return item.point
 
 
-def _lacks(response: str) -> str:
+def _missing_part(response: str) -> str:
     if not response.strip():
         return "nothing"
     return "one that is not closed" if "<answer>" in response else repr(response[:60])

@@ -6,8 +6,8 @@ harness eval --model "visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,
 
 from dataclasses import replace
 
-from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
+from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
 from harness.options import Carried, with_options
@@ -34,7 +34,7 @@ def visionreasoner(
         name="visionreasoner",
         prompt=VisionReasoner(resize=(canvas, canvas)),
         words=Questions(),
-        **with_sam2(parts, sam2).built(),
+        **with_sam2(parts, sam2).build(),
     )
 
 

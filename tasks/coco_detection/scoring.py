@@ -14,8 +14,8 @@ STATISTICS = ("AP", "AP50", "AP75")
 def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
     """VisionReasoner's: the part of the image that a box covers."""
     assert sample.target is not None
-    asked = bool(sample.target.extra["asked"])
-    return [area_score(box, sample.query.size, has_ground_truth=asked) for box in boxes]
+    requested = bool(sample.target.extra["asked"])
+    return [area_score(box, sample.query.size, has_ground_truth=requested) for box in boxes]
 
 
 def as_said(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
@@ -31,13 +31,13 @@ def scorer(names: Mapping[str, str], confidence: Confidence) -> ScoreUnit:
         (sample,), (prediction,) = unit, predictions
         assert sample.target is not None and sample.target.answer.boxes is not None
         extra = sample.target.extra
-        said = (prediction.answer and prediction.answer.boxes) or ()
+        predicted = (prediction.answer and prediction.answer.boxes) or ()
         item = detection_item(
             extra["image"],
             extra["category"],
             ground_truth=sample.target.answer.boxes,
-            predicted=said,
-            scores=confidence(sample, prediction, said) if said else (),
+            predicted=predicted,
+            scores=confidence(sample, prediction, predicted) if predicted else (),
             crowd=extra["crowd"],
             areas=extra["areas"],
             sizes=extra.get("sizes"),

@@ -58,9 +58,9 @@ def coco_detection(
     ground_truth = GroundTruth(file(path, expected="COCO's annotations", fix=FIX))
     files = tuple(parquet_files(copies, "test", fix=FIX)) if found == "hub" else ()
     samples = (
-        partial(_copied, ground_truth, files)
+        partial(_copied_questions, ground_truth, files)
         if files
-        else partial(_asked, ground_truth, root / "val2017")
+        else partial(_questions, ground_truth, root / "val2017")
     )
     return Task(
         name="coco_detection",
@@ -91,7 +91,7 @@ class GroundTruth:
     def _numbers(self) -> NDArray[np.int64]:
         """Image, category and number of every object: rows by the order of the first two."""
         found = array("q")
-        for number, plain in self.instances.things.items():
+        for number, plain in self.instances.object_entries.items():
             place = f"{self.path}, annotation {number}"
             category = field(plain, "category_id", int, place)
             if category not in self.instances.categories:
@@ -108,34 +108,34 @@ class GroundTruth:
         starts = np.flatnonzero(np.any(np.diff(rows[:, :2], axis=0), axis=1)) + 1
         for first, last in pairwise((0, *starts.tolist(), len(rows)) if len(rows) else ()):
             image_id, category = rows[first, :2].tolist()
-            yield image_id, category, self._things(rows[first:last])
+            yield image_id, category, self._objects_in(rows[first:last])
 
-    def of(self, image_id: int, category: int) -> list[Thing]:
+    def objects_of(self, image_id: int, category: int) -> list[Thing]:
         """The objects of one image and category; none if it has none."""
         rows = self._numbers
         first, last = (np.searchsorted(rows[:, 0], image_id, side) for side in ("left", "right"))
         group = rows[first:last]
-        return self._things(group[group[:, 1] == category])
+        return self._objects_in(group[group[:, 1] == category])
 
-    def _things(self, rows: NDArray[np.int64]) -> list[Thing]:
-        return [self.instances.thing(int(number), str(self.path)) for number in rows[:, 2]]
+    def _objects_in(self, rows: NDArray[np.int64]) -> list[Thing]:
+        return [self.instances.object_entry(int(number), str(self.path)) for number in rows[:, 2]]
 
 
-def _asked(ground_truth: GroundTruth, images: Path) -> Iterator[Sample]:
+def _questions(ground_truth: GroundTruth, images: Path) -> Iterator[Sample]:
     """Questions made from the annotations: the category's name."""
     for image_id, category, things in ground_truth.questions():
         media = media_of(ground_truth.instances.image(image_id, things[0].where), images)
         name = ground_truth.instances.categories[category]
         id = f"{image_id}/{category}"
         query = Query(id=query_id(id), text=name, media=(media,), forms=(AnswerForm.BOXES,))
-        yield _sample(id, query, things, (image_id, category), name, asked=True)
+        yield _sample(id, query, things, (image_id, category), name, requested=True)
 
 
-def _copied(ground_truth: GroundTruth, files: Sequence[Path]) -> Iterator[Sample]:
+def _copied_questions(ground_truth: GroundTruth, files: Sequence[Path]) -> Iterator[Sample]:
     """Yield questions of VisionReasoner's copy; its boxes only show that an object is there."""
     for copy in read_copies(files, boxes=True, category=True):
         image_id, category = _numbers(copy)
-        things = ground_truth.of(image_id, category)
+        things = ground_truth.objects_of(image_id, category)
         if (
             str(image_id) not in ground_truth.instances.images
             or category not in ground_truth.instances.categories
@@ -150,7 +150,7 @@ def _copied(ground_truth: GroundTruth, files: Sequence[Path]) -> Iterator[Sample
             id=query_id(id), text=copy.text, media=(copy.media(),), forms=(AnswerForm.BOXES,)
         )
         name = ground_truth.instances.categories[category]
-        yield _sample(id, query, things, (image_id, category), name, asked=bool(copy.boxes))
+        yield _sample(id, query, things, (image_id, category), name, requested=bool(copy.boxes))
 
 
 def _numbers(copy: Copy) -> tuple[int, int]:
@@ -171,14 +171,16 @@ def _sample(
     place: tuple[int, int],
     name: str,
     *,
-    asked: bool,
+    requested: bool,
 ) -> Sample:
-    """Return one question; `asked`: its query lists a box. VisionReasoner's score depends on it."""
+    """Return one question; `requested`: its query lists a box. VisionReasoner's score depends on
+    it.
+    """
     image_id, category = place
     extra = {
         "image": image_id,
         "category": category,
-        "asked": asked,
+        "asked": requested,
         "crowd": [thing.crowd for thing in things],
         "areas": [thing.area for thing in things],
         "sizes": [tuple(map(float, thing.plain["bbox"][2:])) for thing in things],

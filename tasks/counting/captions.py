@@ -31,7 +31,7 @@ def without_number(caption: str, number: int) -> str:
     >>> without_number("SET OF 10 often-used icons (10pcs, 100 colours)", 10)
     'How many are there? The picture shows: "SET OF … often-used icons (…pcs, 100 colours)"'
     """
-    hidden = re.sub(r"\d+", lambda digits: _unless(digits, number), caption.strip())
+    hidden = re.sub(r"\d+", lambda digits: _unless_number(digits, number), caption.strip())
     words = [*OTHERS.get(number, ()), *WORDS[number : number + 1]]
     if words:
         either = "|".join(words)
@@ -39,6 +39,6 @@ def without_number(caption: str, number: int) -> str:
     return f'How many are there? The picture shows: "{hidden}"'
 
 
-def _unless(digits: re.Match[str], number: int) -> str:
+def _unless_number(digits: re.Match[str], number: int) -> str:
     short = len(digits[0]) <= 9
     return "…" if short and int(digits[0]) == number else digits[0]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import folder, inside, rows
-from harness.media import Media, image_bytes, lost, open_image
+from harness.layout import folder, path_inside, rows
+from harness.media import Media, image_bytes, open_image, placeholder_media
 from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
@@ -66,7 +66,7 @@ def countbenchqa_row(row: Mapping[str, Any], number: int, place: Path) -> Record
 
 def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
     """Read a row of the official list, whose images were fetched by their address beforehand."""
-    label, path = _text(row, "label"), inside(place / "images", row["image_sha256"])
+    label, path = _text(row, "label"), path_inside(place / "images", row["image_sha256"])
     try:
         places = tuple(Point(float(point["x"]), float(point["y"])) for point in row["points"] or ())
     except (TypeError, ValueError, KeyError) as error:
@@ -203,7 +203,7 @@ def _media_or_lost(record: Record) -> Media:
     try:
         return _media(record)
     except MediaError as error:
-        return lost(error, size=(1, 1))
+        return placeholder_media(error, size=(1, 1))
 
 
 def _samples(files: Sequence[Path], listing: Listing) -> Iterator[Sample]:
@@ -255,11 +255,11 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Accuracy, MAE and mean squared error of calculate_counting.py (VisionReasoner, a455092)."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.count is not None
-    ground_truth, said = sample.target.answer.count, said_count(prediction.answer)
+    ground_truth, predicted = sample.target.answer.count, said_count(prediction.answer)
     return {
-        "accuracy": Mean(exact(ground_truth, said)),
-        "MAE": Mean(absolute_error(ground_truth, said)),
-        "MSE": Mean(squared_error(ground_truth, said)),
+        "accuracy": Mean(exact(ground_truth, predicted)),
+        "MAE": Mean(absolute_error(ground_truth, predicted)),
+        "MSE": Mean(squared_error(ground_truth, predicted)),
     }
 
 
@@ -276,7 +276,7 @@ PROTOCOLS = {
             Metric("accuracy", about="share of samples with the right number"),
             Metric("MAE", better="lower", about="mean absolute error"),
             Metric("MSE", better="lower", about="mean squared error"),
-            Metric("RMSE", better="lower", of=("MSE",), derived=root, about="root of MSE"),
+            Metric("RMSE", better="lower", inputs=("MSE",), derived=root, about="root of MSE"),
         ),
         headline="accuracy",
         ceiling=Ceiling(value=1.0),

@@ -38,14 +38,16 @@ def write(world: World, root: Path) -> None:
     """Write the six tables below `root/counting`, and the images of the training table."""
     folder = root / "counting"
     for name, family, split in REASONER_COPIES:
-        rows = [_reasoner_row(example, _image(example)) for example in world.of(family, split)]
+        rows = [
+            _reasoner_row(example, _image(example)) for example in world.examples_of(family, split)
+        ]
         _write_table(folder / name, "test", rows, _reasoner_schema())
-    examples = [(example, _image(example)) for example in world.of("countbench", "test")]
+    examples = [(example, _image(example)) for example in world.examples_of("countbench", "test")]
     rows = [_question_row(example, image) for example, image in examples]
     _write_table(folder / "CountBenchQA", "test", rows, _question_schema())
     rows = [_caption_row(example, image) for example, image in examples]
     _write_table(folder / "countbench", "train", [*rows, _lost_row(rows[0])], _caption_schema())
-    _write_training(world.of("count", "train"), folder / "pixmo-count")
+    _write_training(world.examples_of("count", "train"), folder / "pixmo-count")
 
 
 def _write_training(examples: Sequence[Example], folder: Path) -> None:

@@ -43,11 +43,11 @@ def _accuracies(*, no_target: bool, right: bool) -> dict[str, Ratio]:
 def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
     """Return the contribution of a sample, counted in 480 × 480 or in the image's own pixels."""
     assert sample.target is not None
-    ground_truth, said = _masks(sample, answer)
+    ground_truth, predicted = _masks(sample, answer)
     if square:
-        ground_truth, said = sample.target.extra["square"], rela_resize(said)
+        ground_truth, predicted = sample.target.extra["square"], rela_resize(predicted)
     return rela_credit(
-        overlap(ground_truth, said),
+        overlap(ground_truth, predicted),
         no_target=_ground_truth(sample).no_target,
         said_no_target=answer is not None and answer.no_target,
     )
@@ -87,12 +87,12 @@ def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
     """
     (sample,), (prediction,) = unit, predictions
     answer = prediction.answer
-    mask, said = _masks(sample, answer)
-    boxes = _boxes(answer, said)
+    mask, predicted = _masks(sample, answer)
+    boxes = _boxes(answer, predicted)
     nothing = mask.area == 0
     # No answer is not the answer "nothing".
     number = 1 if boxes is None else len(boxes)
-    credit = nonobject_credit(overlap(mask, said), no_target=nothing, boxes=number)
+    credit = nonobject_credit(overlap(mask, predicted), no_target=nothing, boxes=number)
     hit = boxes is not None and nonobject_box_hit(nonobject_box(mask), boxes)
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(credit.iou),
@@ -104,13 +104,13 @@ def score_nonobject(unit: Sequence[Sample], predictions: Sequence[Prediction]) -
     return scores
 
 
-def _boxes(answer: Answer | None, said: Rle) -> Sequence[Box] | None:
+def _boxes(answer: Answer | None, predicted: Rle) -> Sequence[Box] | None:
     """Return the predicted boxes, or the box around a mask without boxes; None for a failure."""
     if answer is None:
         return None
     if answer.no_target:
         return ()
-    around = nonobject_box(said)
+    around = nonobject_box(predicted)
     return answer.boxes if answer.boxes is not None else () if around is None else (around,)
 
 
@@ -121,9 +121,9 @@ def score_grec(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
     """
     (sample,), (prediction,) = unit, predictions
     ground_truth, answer = _ground_truth(sample), prediction.answer
-    said = () if answer is None or answer.no_target else answer.boxes or ()
-    scores = (answer.box_scores if answer else None) or (1.0,) * len(said)
-    counted = confident(said, scores[: len(said)])
+    predicted = () if answer is None or answer.no_target else answer.boxes or ()
+    scores = (answer.box_scores if answer else None) or (1.0,) * len(predicted)
+    counted = confident(predicted, scores[: len(predicted)])
     f1 = 0.0 if answer is None else grec_f1(ground_truth.boxes or (), counted)
     right = answer is not None and (not counted) == ground_truth.no_target
     return {

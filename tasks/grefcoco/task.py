@@ -68,8 +68,8 @@ def grefcoco(
 
 def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
     form = AnswerForm.BOXES if protocol == "rec/grec" else AnswerForm.MASK
-    for referent in listing.of(split, exact=True):
-        media, answer, square = _resolved(listing, referent, protocol)
+    for referent in listing.referents_of(split, exact=True):
+        media, answer, square = _resolve(listing, referent, protocol)
         for sentence in referent.sentences:
             if sentence.raw is None:
                 raise DataError(
@@ -93,14 +93,14 @@ def _number(referent: Referent) -> str:
     return ("none", "one")[len(referent.things)] if len(referent.things) < 2 else "several"
 
 
-def _resolved(
+def _resolve(
     listing: Listing, referent: Referent, protocol: str
 ) -> tuple[Media, Answer, Rle | None]:
     """The image, the ground truth, and the true mask on ReLA's square where the protocol
     needs it.
     """
     image = listing.instances.image(referent.image_id, referent.where)
-    things = [listing.instances.thing(number, referent.where) for number in referent.things]
+    things = [listing.instances.object_entry(number, referent.where) for number in referent.things]
     for thing in things:
         if thing.image_id != image.id:
             raise DataError(
@@ -155,12 +155,12 @@ def square_mask(things: Iterable[Thing], image: ImageInfo) -> Rle:
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
-    def look(referent: Referent) -> tuple[Media]:
-        return (_resolved(listing, referent, protocol)[0],)
+    def load_media(referent: Referent) -> tuple[Media]:
+        return (_resolve(listing, referent, protocol)[0],)
 
     try:
         listing.instances.walk()
-        for referent in listing.of(split, exact=True):
-            yield from problems(referent.where, partial(look, referent))
+        for referent in listing.referents_of(split, exact=True):
+            yield from problems(referent.where, partial(load_media, referent))
     except DataError as error:
         yield Problem(str(listing.path.parent), str(error))

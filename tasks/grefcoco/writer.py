@@ -32,7 +32,7 @@ def write(world: World, root: Path, *, parts: Mapping[str, Part] = GAME) -> None
     """Write `root/refer_seg/grefcoco` and its images; referents are JSON, as officially."""
     place = root / "refer_seg"
     splits = {
-        split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", several=True)))
+        split: list(_with_nothing(mentions(world, part, KINDS, name="grefcoco", plural=True)))
         for split, part in parts.items()
     }
     scenes = {one.scene.id: one.scene for several in splits.values() for one in several}
@@ -48,15 +48,15 @@ def _with_nothing(several: Sequence[Mention]) -> Iterator[Mention]:
     for place, one in enumerate(several):
         if place % NOTHING_EVERY == NOTHING_EVERY - 2:
             draws = Draws(one.scene.seed, one.scene.id, "nothing")
-            yield Mention(one.scene, (), tuple(absent(one.scene, draws) for _ in one.texts))
+            yield Mention(one.scene, (), tuple(absent_phrase(one.scene, draws) for _ in one.texts))
         else:
             yield one
 
 
-def absent(scene: Scene, draws: Draws) -> str:
+def absent_phrase(scene: Scene, draws: Draws) -> str:
     """A phrase that nothing in the scene could be called by."""
-    said = (Noun(each.shape, each.colour) for each in draws.shuffled(COMBINATIONS))
-    missing = next(noun for noun in said if not any(map(noun.could_fit, scene.things)))
+    phrases = (Noun(each.shape, each.colour) for each in draws.shuffle(COMBINATIONS))
+    missing = next(noun for noun in phrases if not any(map(noun.could_fit, scene.things)))
     return f"the {missing.words()}"
 
 
@@ -72,8 +72,8 @@ def referents(splits: Mentions) -> list[dict[str, Any]]:
             "image_id": number_of(one.scene),
             "file_name": file_name(one.scene),
             "split": split,
-            "sentences": (said := [sentence(next(numbers), text) for text in one.texts]),
-            "sent_ids": [each["sent_id"] for each in said],
+            "sentences": (phrases := [sentence(next(numbers), text) for text in one.texts]),
+            "sent_ids": [each["sent_id"] for each in phrases],
         }
         for ref_id, (split, one) in enumerate(pairs, start=1)
     ]

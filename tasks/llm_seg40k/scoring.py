@@ -12,7 +12,7 @@ from harness.tasks.segmentation.protocols import PROTOCOLS as REASON_SEG
 from harness.types import Prediction, Sample
 
 
-def fitted(sample: Sample, prediction: Prediction) -> Prediction:
+def fit_size(sample: Sample, prediction: Prediction) -> Prediction:
     """The prediction at the size of the ground truth, which SAM may have made on a smaller image.
 
     A ground truth is never resized; a prediction is by the nearest pixel, as LLM-Seg does it.
@@ -29,7 +29,7 @@ def fitted(sample: Sample, prediction: Prediction) -> Prediction:
 def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """LISA's scores of a prediction at the size of the ground truth."""
     (sample,), (prediction,) = unit, predictions
-    return REASON_SEG["seg/lisa"].score([sample], [fitted(sample, prediction)])
+    return REASON_SEG["seg/lisa"].score([sample], [fit_size(sample, prediction)])
 
 
 def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -42,14 +42,14 @@ def score_llmseg(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     ground_truth = sample.target.answer.masks[0]
     answer = prediction.answer
     empty = Rle.empty(ground_truth.height, ground_truth.width)
-    said = answer.masks[0] if answer and answer.masks else empty
-    resized = nearest_resize(said, height=ground_truth.height, width=ground_truth.width)
-    counts = overlap(ground_truth, said if said.size == ground_truth.size else resized)
+    predicted = answer.masks[0] if answer and answer.masks else empty
+    resized = nearest_resize(predicted, height=ground_truth.height, width=ground_truth.width)
+    counts = overlap(ground_truth, predicted if predicted.size == ground_truth.size else resized)
     iou = 0.0 if prediction.failure else float(llmseg_iou(*counts))
     return {
         "gIoU": Mean(iou),
         "cIoU": Ratio(*counts),
-        "ncIoU": Ratio(*normalised_overlap(ground_truth, said)),
+        "ncIoU": Ratio(*normalised_overlap(ground_truth, predicted)),
     }
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import Entry, JsonFile, field, file, folder, inside
+from harness.layout import Entry, JsonFile, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.task import Protocol, Task, choose
 from harness.tasks.llm_seg40k.scoring import PROTOCOLS
-from harness.tasks.segmentation.task import Phrase, Phrases, painted, segmentation_task
+from harness.tasks.segmentation.task import Phrase, Phrases, read_mask_image, segmentation_task
 
 __all__ = ["PROTOCOLS", "llm_seg40k"]
 
@@ -73,7 +73,7 @@ def _of_image(root: Path, entry: Entry) -> Iterator[Phrase]:
         yield Phrase(
             id=f"{name}/{number}",
             text=field(pair, "question", str, place).strip(),
-            image=inside(root / FOLDERS[source], name),
+            image=path_inside(root / FOLDERS[source], name),
             mask=read_mask(pair, place, root),
             references=(field(pair, "answer", str, place),),
             group=name,
@@ -90,4 +90,4 @@ def read_mask(pair: Any, where: str, root: Path) -> Rle:
     """
     if isinstance(pair, dict) and pair.get("rle_seg") is not None:
         return Rle.from_json(pair["rle_seg"], f"{where}: 'rle_seg'")
-    return painted(inside(root, field(pair, "segmentation_path", str, where)))
+    return read_mask_image(path_inside(root, field(pair, "segmentation_path", str, where)))

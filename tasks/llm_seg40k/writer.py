@@ -23,7 +23,7 @@ def write(world: World, root: Path, *, files: Mapping[str, Split] = FILES) -> No
     for _, folder in (*SOURCES, ("", "LLMSeg-40K"), ("", "masks")):
         (place / folder).mkdir(parents=True)
     for name, split in files.items():
-        examples = world.of("still", split)
+        examples = world.examples_of("still", split)
         plain = dict(_entry(example, name, place) for example in examples)
         write_json(place / "LLMSeg-40K" / f"{name}.json", plain)
 

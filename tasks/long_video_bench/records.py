@@ -7,8 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.tasks.qa.questions import Fields, Question
-from harness.tasks.qa.questions import read as read_records
+from harness.tasks.qa.questions import Fields, Question, read_records
 
 Split = Literal["val", "test"]
 JSON: Mapping[Split, str] = {"val": "lvb_val.json", "test": "lvb_test_wo_gt.json"}
@@ -20,7 +19,7 @@ FIELDS = Fields(
     id="{id}",
     media="{video_path}",
     options="candidates",
-    most=len(SLOTS),
+    max_options=len(SLOTS),
     answer="correct_choice",
     form="place",
     categories={name: name for name in ("duration_group", "question_category", "topic_category")},
@@ -42,7 +41,7 @@ def files(place: Path, split: Split) -> tuple[Path, ...]:
     return ()
 
 
-def read(paths: tuple[Path, ...], split: Split) -> Iterator[Question | DataError]:
+def read_questions(paths: tuple[Path, ...], split: Split) -> Iterator[Question | DataError]:
     """Every question in order, or why it cannot be read; without ground truth for `test`."""
     fields = FIELDS if split == "val" else replace(FIELDS, answer="")
     columns = fields.columns
@@ -58,6 +57,6 @@ def _question(fields: Fields, row: Mapping[str, Any], where: str) -> Question:
             **row,
             "candidates": [row[slot] for slot in SLOTS if row[slot] not in (None, NOTHING)],
         }
-    found = fields.read(row, where)
+    found = fields.read_record(row, where)
     stem = PurePosixPath(str(found.media)).stem
     return replace(found, group=stem, extra={"id": found.id})

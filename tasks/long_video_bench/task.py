@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError, UsageError
-from harness.layout import folder, inside
+from harness.layout import folder, path_inside
 from harness.media import Media
 from harness.metrics.choices import longvideobench_choice, seeded_choice
 from harness.scores import Mean, Scores
 from harness.spec import Spec
 from harness.store.atomic import write_json
 from harness.task import Problem, Task, choose
-from harness.tasks.long_video_bench.records import Split, files, read
+from harness.tasks.long_video_bench.records import Split, files, read_questions
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.letters import letter_protocols
 from harness.tasks.qa.options import response
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.said import said
-from harness.tasks.qa.task import Asked, Videos, question_task, worded
-from harness.tasks.video_qa.subtitles import Line, interleaved, listed
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
+from harness.tasks.video_qa.subtitles import Line, interleave, read_subtitles
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks long_video_bench` says where the data is had."
@@ -52,7 +52,7 @@ def long_video_bench(
     Args:
         data: The folder that holds one folder a benchmark.
         split: `test` has no ground truth: evaluating it writes the file that the organisers take.
-        subtitles: `none`; `interleaved`: between the frames that `frames` chooses, as officially;
+        subtitles: `none`; `interleave`: between the frames that `frames` chooses, as officially;
             `all`: all of them before the question.
         prompt: `question`: options apart; `official`: all of the official text, which asks for a
             letter as text.
@@ -78,18 +78,18 @@ def long_video_bench(
             fix=FIX,
         )
     videos = Videos((place / "videos",), frames)
-    told = Told(place / "subtitles", videos, subtitles, prompt)
-    asked = Asked(
+    info = SubtitledQuestion(place / "subtitles", videos, subtitles, prompt)
+    requested = QuestionFormat(
         files=found,
-        read=partial(read, found, split),
+        read=partial(read_questions, found, split),
         open=videos.open,
-        problems=told.problems,
-        text=told,
+        problems=info.problems,
+        text=info,
         apart=prompt == "question",
         as_text=prompt == "official",
     )
     return question_task(
-        asked,
+        requested,
         "long_video_bench",
         version=2,
         protocol=scoring,
@@ -100,7 +100,7 @@ def long_video_bench(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SubtitledQuestion:
     """The text of a question, with the subtitles of its video."""
 
     place: Path
@@ -111,18 +111,20 @@ class Told:
 
     def __call__(self, question: Question, media: Media) -> str:
         """All the text that a model is given."""
-        text = worded("harness.tasks.long_video_bench", self.prompt)(question, media)
+        text = wording_of("harness.tasks.long_video_bench", self.prompt)(question, media)
         if self.subtitles == "none":
             return text
         lines = self._lines(question)
         if self.subtitles == "all":
             return "\n".join([*(line.text for line in lines), text])
-        return "\n".join([*interleaved(media.times() if media.fault is None else (), lines), text])
+        return "\n".join([*interleave(media.times() if media.fault is None else (), lines), text])
 
     def _lines(self, question: Question) -> list[Line]:
         row = question.row
-        path = inside(self.place, row["subtitle_path"])
-        return listed(path, start=row["starting_timestamp_for_subtitles"], duration=row["duration"])
+        path = path_inside(self.place, row["subtitle_path"])
+        return read_subtitles(
+            path, start=row["starting_timestamp_for_subtitles"], duration=row["duration"]
+        )
 
     def problems(self, question: Question) -> Iterator[Problem]:
         """Yield the faults of the video, and of its subtitles where they are needed."""
@@ -151,7 +153,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def write_submission(predicted: Iterable[tuple[Sample, Prediction]], folder: Path) -> Path:
     """The responses by id, as lmms-eval's `longvideobench_test_for_submission.json` has them."""
-    responses = {sample.id: said(prediction) or "" for sample, prediction in predicted}
+    responses = {sample.id: answer_text(prediction) or "" for sample, prediction in predicted}
     write_json(folder / SUBMISSION, responses)
     return folder / SUBMISSION
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.tasks.long_video_bench.records import NOTHING, SLOTS
-from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
+from harness.tasks.video_qa.writing import choose_questions, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
@@ -39,7 +39,7 @@ def write(world: World, root: Path) -> None:
     folder = root / "long_video_bench"
     (folder / "subtitles").mkdir(parents=True)
     for split, file in (("val", "lvb_val.json"), ("test", "lvb_test_wo_gt.json")):
-        examples = asked(world, split, most=2)  # type: ignore[arg-type]
+        examples = choose_questions(world, split, limit=2)  # type: ignore[arg-type]
         records = []
         for number, (scene, questions) in enumerate(examples):
             starts = STARTS * (number % 2)

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import JsonFile, JsonIndex, field, file, folder, inside
+from harness.layout import JsonFile, JsonIndex, field, file, folder, path_inside
 from harness.masks import Rle
-from harness.media import Media, frame_files, lost
+from harness.media import Media, frame_files, placeholder_media
 from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
 from harness.tasks.rvos.scoring import by_expressions
-from harness.tasks.rvos.tracks import TrackFile, instances, object_track, united
+from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import (
     check_videos,
     first_size,
-    missing,
+    missing_files,
     of_each,
     refuse_missing,
     uneven,
@@ -116,7 +116,7 @@ def _video(layout: Layout, name: str, video: Any) -> Media:
         refuse_missing(paths)
         return frame_files(paths)
     except MediaError as error:
-        return lost(error, size=_size(layout, video, paths), frames=len(paths))
+        return placeholder_media(error, size=_size(layout, video, paths), frames=len(paths))
 
 
 def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tuple[int, int]:
@@ -142,8 +142,8 @@ def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
             expected="at least one frame",
             found="none",
         )
-    images = inside(place / "JPEGImages", name)
-    return [inside(images, f"{frame}.jpg") for frame in frames]
+    images = path_inside(place / "JPEGImages", name)
+    return [path_inside(images, f"{frame}.jpg") for frame in frames]
 
 
 def _categories(expression: Mapping[str, Any]) -> dict[str, str]:
@@ -164,7 +164,7 @@ def _target(
         object_track(layout.masks, one, size=media.size, frames=len(media), where=where)
         for one in field(expression, "anno_id", list, where)
     ]
-    masks = united(tracks, size=media.size, frames=len(media))
+    masks = union_of_tracks(tracks, size=media.size, frames=len(media))
     return Target(answer=Answer(masks=masks, instances=instances(tracks, media.size)))
 
 
@@ -180,7 +180,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     paths = frame_paths(layout.place, name, video)
-    gone = list(missing(paths))
+    gone = list(missing_files(paths))
     yield from gone
     if gone:
         return

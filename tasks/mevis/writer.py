@@ -36,7 +36,7 @@ def write(world: World, root: Path) -> None:
         folder.mkdir(parents=True)
         videos: dict[str, Any] = {}
         masks: dict[str, list[dict[str, Any] | None]] = {}
-        for number, example in enumerate(world.of("video", split)):
+        for number, example in enumerate(world.examples_of("video", split)):
             scene = example.scene
             write_frames(scene, folder / "JPEGImages" / video_name(scene))
             annotated = None if name in WITHOUT_GROUND_TRUTH else len(masks)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from harness.metrics.averages import mean_in_order
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol, ScoreUnit
-from harness.tasks.qa.options import response, stated, strictly
-from harness.tasks.qa.said import read_by
+from harness.tasks.qa.answer_text import read_by
+from harness.tasks.qa.options import response, stated_letter, strict_accuracy
 from harness.types import Prediction, Sample
 
 ACCURACY = "share of questions answered with the right letter"
@@ -28,7 +28,7 @@ class Subtasks:
         parts = (Metric(name, about=ACCURACY) for name in self.names)
         mean = Metric(
             MACRO,
-            of=self.names,
+            inputs=self.names,
             derived=mean_in_order,
             about=f"mean accuracy of the {len(self.names)} subtasks",
         )
@@ -83,7 +83,7 @@ def letter_protocols(
     by_script = read_by(lambda _, text: read(text))
     both = (
         ("official", score or scored_by(read), by_script, accuracy, official),
-        ("strict", strictly, read_by(stated), ACCURACY, strict),
+        ("strict", strict_accuracy, read_by(stated_letter), ACCURACY, strict),
     )
     return {
         f"{name}/{kind}": Protocol(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from harness.errors import DataError
 from harness.metrics.choices import strict_choice
 from harness.scores import Mean, Scores
-from harness.tasks.qa.said import said
+from harness.tasks.qa.answer_text import answer_text
 from harness.types import Prediction, Sample
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -45,15 +45,15 @@ def lettered(options: Sequence[str]) -> list[str]:
     return [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
 
 
-def strictly(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Accuracy of the letter that a response states; none, or no answer at all, is wrong."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the ground truth is public"
-    letter = stated(sample, said(prediction) or "")
+    letter = stated_letter(sample, answer_text(prediction) or "")
     return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
 
 
-def stated(sample: Sample, text: str) -> str | None:
+def stated_letter(sample: Sample, text: str) -> str | None:
     """The letter of one of a question's options that a text states, or None."""
     assert sample.target is not None, "the ground truth is public"
     return strict_choice(text, letters=sample.target.extra["letters"])
@@ -61,5 +61,5 @@ def stated(sample: Sample, text: str) -> str | None:
 
 def response(prediction: Prediction, read: Callable[[str], str | None]) -> tuple[bool, str | None]:
     """Return True if there is an answer, and the letter that an official reader takes from it."""
-    text = said(prediction)
+    text = answer_text(prediction)
     return text is not None, None if text is None else read(text)

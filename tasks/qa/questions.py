@@ -1,7 +1,7 @@
 """Questions from benchmarks' records, by a declaration of the fields.
 
-Every record that `read` passes on has two more fields, which patterns and categories may name:
-`_file`, the name of its file without the suffix, and `_index`, its number in the file from 0.
+Every record that `read_records` passes on has two more fields, which patterns and categories may
+name: `_file`, the name of its file without the suffix, and `_index`, its number in the file from 0.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ class Fields:
     """Field of the list of options; empty where there is none."""
     lettered: bool = False
     """True if options begin with their letters, as `A. left` does."""
-    most: int = len(LETTERS)
+    max_options: int = len(LETTERS)
     """Options at most."""
     clip: tuple[str, str] | None = None
     """The fields of the seconds at which a part of the video begins and ends. A record that has
@@ -75,7 +75,7 @@ class Fields:
     """Pattern of the group for clusters of statistics; by default the medium."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """The fields of the breakdowns, by the breakdowns' names."""
-    known: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    allowed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The values that a field may have."""
     positive: bool = False
     """True if a number has to be above 0."""
@@ -92,11 +92,13 @@ class Fields:
         return {name: what for name, what in found.items() if name not in ("", FILE, INDEX)}
 
     def questions(self, paths: Sequence[Path]) -> "Iterator[Question | DataError]":
-        """Every record of the files as a question, or why it is none; see the function `read`."""
+        """Every record of the files as a question, or why it is none; see the function
+        `read_records`.
+        """
         clip = dict.fromkeys(self.clip or (), "seconds")
-        return read(paths, self.columns, self.read, optional=clip)
+        return read_records(paths, self.columns, self.read_record, optional=clip)
 
-    def read(self, row: Mapping[str, Any], where: str) -> Question:
+    def read_record(self, row: Mapping[str, Any], where: str) -> Question:
         """The question of a record.
 
         Args:
@@ -106,9 +108,9 @@ class Fields:
         Raises:
             DataError: a field is missing or of another kind; the field is named.
         """
-        id = filled(self.id, row, where)
+        id = fill_pattern(self.id, row, where)
         where = f"{where}, question {id!r}"
-        for name, values in self.known.items():
+        for name, values in self.allowed_values.items():
             if row.get(name) not in values:
                 raise DataError(
                     f"{where}: {name!r}",
@@ -118,7 +120,7 @@ class Fields:
         for name, kind in self.others.items():
             (number if kind == "number" else text)(row, name, where)
         options = self._options(row, where) if self.options else ()
-        media = filled(self.media, row, where)
+        media = fill_pattern(self.media, row, where)
         return Question(
             id=id,
             text=text(row, self.question, where),
@@ -126,7 +128,7 @@ class Fields:
             clip=self._clip(row, where) if self.clip else None,
             options=options,
             answer=self._answer(row, options, where) if self.answer else None,
-            group=filled(self.group, row, where) if self.group else media,
+            group=fill_pattern(self.group, row, where) if self.group else media,
             categories={name: _category(row, key, where) for name, key in self.categories.items()},
             row=row,
         )
@@ -150,10 +152,12 @@ class Fields:
     def _options(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
         value, where = row.get(self.options), f"{where}: {self.options!r}"
         given = value if isinstance(value, list) else []
-        if not 2 <= len(given) <= self.most or not all(isinstance(one, str) for one in given):
+        if not 2 <= len(given) <= self.max_options or not all(
+            isinstance(one, str) for one in given
+        ):
             raise DataError(
                 where,
-                expected=f"2 to {self.most} texts"
+                expected=f"2 to {self.max_options} texts"
                 + (" that begin with A., B., …" if self.lettered else ""),
                 found=repr(value)[:60],
             )
@@ -187,7 +191,7 @@ class Fields:
         return Answer(choice=value)
 
 
-def read(
+def read_records(
     paths: Sequence[Path],
     columns: Mapping[str, str],
     make: Callable[[Mapping[str, Any], str], Made],
@@ -210,10 +214,10 @@ def read(
                 yield error
 
 
-def filled(pattern: str, row: Mapping[str, Any], where: str) -> str:
+def fill_pattern(pattern: str, row: Mapping[str, Any], where: str) -> str:
     """A pattern with the record's fields in it.
 
-    >>> filled("{video}|{start}", {"video": "x.mp4", "start": 0.5}, "row 3")
+    >>> fill_pattern("{video}|{start}", {"video": "x.mp4", "start": 0.5}, "row 3")
     'x.mp4|0.5'
     """
     values = {name: row.get(name) for name in _names(pattern)}

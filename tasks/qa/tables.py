@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.files import opened, read_text, refuse_other
+from harness.files import open_regular, read_text, refuse_other
 from harness.layout import JsonFile, rows
 from harness.responses import unique
 
@@ -57,7 +57,7 @@ def _names(path: Path) -> Sequence[str]:
 
 def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     try:
-        lines = opened(path)
+        lines = open_regular(path)
     except OSError as error:
         raise DataError(
             f"file {path}", expected="a readable file", found=error.strerror or str(error)

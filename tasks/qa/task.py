@@ -83,7 +83,7 @@ def plain_text(question: Question, media: Media) -> str:
     return question.text
 
 
-def worded(package: str, prompt: str) -> Callable[[Question, Media], str]:
+def wording_of(package: str, prompt: str) -> Callable[[Question, Media], str]:
     """The wording of a package's `prompts.toml`, with the fields `question` and `options`."""
 
     def text(question: Question, media: Media) -> str:
@@ -94,7 +94,7 @@ def worded(package: str, prompt: str) -> Callable[[Question, Media], str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QuestionFormat:
     """Functions that read a benchmark's questions, open their media and word them."""
 
     files: Sequence[Path]
@@ -182,7 +182,7 @@ def _target(question: Question, *, as_text: bool) -> Target | None:
 
 
 def question_task(
-    asked: Asked,
+    requested: QuestionFormat,
     name: str,
     *,
     protocol: Protocol,
@@ -209,11 +209,11 @@ def question_task(
         version=version,
         split=split,
         protocol=protocol,
-        forms=(AnswerForm.TEXT,) if asked.as_text else tuple(forms),
-        samples=asked.samples,
-        annotations=asked.files,
-        check=asked.check,
-        check_samples=lost_media if asked.opens_all else None,
+        forms=(AnswerForm.TEXT,) if requested.as_text else tuple(forms),
+        samples=requested.samples,
+        annotations=requested.files,
+        check=requested.check,
+        check_samples=lost_media if requested.opens_all else None,
         submission=submission,
         arguments={"split": split, "protocol": protocol.name, **arguments},
     )

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from harness.errors import MediaError
 from harness.frames import frame_policy
-from harness.layout import inside
-from harness.media import Frame, Media, frame_files, lost
+from harness.layout import path_inside
+from harness.media import Frame, Media, frame_files, placeholder_media
 from harness.spec import Spec
 from harness.video import video_file
 
@@ -88,12 +88,12 @@ def find(folders: Iterable[Path], name: str, *, suffixes: Sequence[str] = ("",))
     tried = []
     for folder in folders:
         for suffix in suffixes:
-            path = inside(folder, f"{name}{suffix}")
+            path = path_inside(folder, f"{name}{suffix}")
             if path.is_file():
                 return path
             if path.with_suffix("").is_dir():
                 return path.with_suffix("")
-        tried.append(str(inside(folder, f"{name}{suffixes[0]}")))
+        tried.append(str(path_inside(folder, f"{name}{suffixes[0]}")))
     raise MediaError(
         f"video {name}",
         expected=f"{' or '.join(tried)}, or a folder of its frames",
@@ -149,14 +149,14 @@ def open_or_lost(
     try:
         return open_video(found(), choose, frames_per_second=frames_per_second)
     except MediaError as error:
-        return lost(error, size=size, frames=frames)
+        return placeholder_media(error, size=size, frames=frames)
 
 
 def _part(video: Media, places: tuple[int, ...]) -> Media:
     """Return some frames of a folder as a medium, with their times."""
     times = video.times()
     return Media(
-        [_Picked(video, place) for place in places],
+        [_SingleFrame(video, place) for place in places],
         size=video.size,
         times=[times[place] for place in places],
         digest=_Digest(video, places),
@@ -165,7 +165,7 @@ def _part(video: Media, places: tuple[int, ...]) -> Media:
 
 
 @dataclass(frozen=True, slots=True)
-class _Picked:
+class _SingleFrame:
     """One frame of another medium, which does the decoding."""
 
     video: Media
@@ -185,8 +185,8 @@ class _Digest:
     places: tuple[int, ...]
 
     def __call__(self) -> str:
-        told = f"{self.video.id} {self.places}".encode()
-        return hashlib.blake2b(told, digest_size=16).hexdigest()
+        info = f"{self.video.id} {self.places}".encode()
+        return hashlib.blake2b(info, digest_size=16).hexdigest()
 
     def weight(self) -> int:
         return self.video.weight

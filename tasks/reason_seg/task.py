@@ -18,7 +18,7 @@ from typing import Any, Literal
 from harness.errors import DataError, MediaError
 from harness.layout import Files, field, folder, read_json
 from harness.masks import MAX_SIDE, Rle
-from harness.media import Media, header_size, lost, open_image
+from harness.media import Media, header_size, open_image, placeholder_media
 from harness.metrics.fill_poly import FillVersion
 from harness.metrics.polygons import rasterise
 from harness.task import Problem, Task, choose, lost_media
@@ -89,7 +89,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
         try:
             media = open_image(place / f"{stem}.jpg")
         except MediaError as error:
-            media = lost(error, size=_extent(shapes))
+            media = placeholder_media(error, size=_extent(shapes))
         yield Sample(
             id=stem,
             query=Query(

@@ -15,7 +15,7 @@ from harness.tasks.refer.tables import image, write_table
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
 from harness.world.outlines import outlines
-from harness.world.questions import worded
+from harness.world.questions import wordings_of
 from harness.world.raster import render, visible_masks
 from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
@@ -41,13 +41,13 @@ def write(world: World, root: Path) -> None:
     for split in SPLITS:
         folder = root / "reason_seg" / "ReasonSeg" / split
         folder.mkdir(parents=True)
-        for example in world.of("still", split):
+        for example in world.examples_of("still", split):
             stem = f"{split}_{example.scene.index:05d}"
             write_jpeg(folder / f"{stem}.jpg", render(example.scene))
             text = json.dumps(annotation(example, split), ensure_ascii=False)
             (folder / f"{stem}.json").write_text(text, encoding="utf-8", newline="\n")
         if split != "train":
-            rows = [_copy(example, split) for example in world.of("still", split)]
+            rows = [_copy(example, split) for example in world.examples_of("still", split)]
             write_table(root / "reason_seg" / f"ReasonSeg_{split}", "test", rows, COPY)
 
 
@@ -82,7 +82,7 @@ def annotation(example: Example, split: Split) -> dict[str, Any]:
         shapes += _shapes("ignore", masks[draws.choice(others)])
     if draws.chance(1, 6):
         shapes.append({"label": "flag", "points": [list(point) for point in FLAG]})
-    texts = worded(question, scene) if split == "train" else (question.text,)
+    texts = wordings_of(question, scene) if split == "train" else (question.text,)
     return {"text": list(texts), "is_sentence": question.is_sentence, "shapes": shapes}
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from harness.metrics.unsupervised import proposals, soft_argmax, unsupervised_scores
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, half_sum, shown
+from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, half_sum, predicted_masks
 from harness.types import Prediction, Sample
 
 FOUR = "rvos/davis_unsup_4anno"
@@ -42,7 +42,7 @@ def _confidence(sample: Sample, prediction: Prediction) -> NDArray[np.float32]:
     answer = prediction.answer
     if answer is not None and answer.soft_masks is not None and not answer.no_target:
         return np.stack([mask.to_array() for mask in answer.soft_masks])
-    return _pixels(shown(answer, ground_truth_of(sample))).astype(np.float32)
+    return _pixels(predicted_masks(answer, ground_truth_of(sample))).astype(np.float32)
 
 
 def _pixels(track: Sequence[object]) -> NDArray[np.bool_]:
@@ -56,7 +56,7 @@ PROTOCOLS = {
         metrics=(
             Metric("J", about="region similarity: mean over frames, objects and annotators"),
             Metric("F", about="boundary measure: mean over frames, objects and annotators"),
-            Metric("J&F", of=("J", "F"), derived=half_sum, about="mean of J and F"),
+            Metric("J&F", inputs=("J", "F"), derived=half_sum, about="mean of J and F"),
         ),
         headline="J&F",
         ceiling=Ceiling(value=1.0),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, Listed, field, file, folder, inside
+from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
@@ -28,7 +28,7 @@ from harness.tasks.rvos.videos import (
     film,
     frame_names,
     frame_paths,
-    missing,
+    missing_files,
     of_each,
     uneven,
     unseen,
@@ -76,7 +76,7 @@ def ref_davis17(
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
         samples=partial(_samples, layout, together=protocol == FOUR),
-        annotations=Listed(partial(_annotations, layout)),
+        annotations=LazyFileList(partial(_annotations, layout)),
         check=partial(_check, layout),
         check_samples=partial(check_videos, fault=unseen),
         arguments={"split": split, "protocol": protocol},
@@ -95,12 +95,12 @@ def _frames(layout: Layout, name: str, video: Any) -> list[str]:
 
 
 def _labels(layout: Layout, name: str, video: Any) -> list[Path]:
-    place = inside(layout.place / "Annotations", name)
+    place = path_inside(layout.place / "Annotations", name)
     return frame_paths(place, _frames(layout, name, video), suffix=".png")
 
 
 def _images(layout: Layout, name: str, video: Any) -> list[Path]:
-    place = inside(layout.place / "JPEGImages", name)
+    place = path_inside(layout.place / "JPEGImages", name)
     return frame_paths(place, _frames(layout, name, video))
 
 
@@ -110,8 +110,8 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
         media = film(_images(layout, name, video), size=partial(first_size_of, labels))
         ground_truth = ground_truth_of_video(labels, media)
         frames = tuple(_frames(layout, name, video))
-        asked = by_annotator(video, f"{layout.meta}, video {name!r}")
-        for annotator, expressions in enumerate(asked):
+        requested = by_annotator(video, f"{layout.meta}, video {name!r}")
+        for annotator, expressions in enumerate(requested):
             for number, expression in expressions:
                 yield _sample(
                     name,
@@ -139,7 +139,7 @@ def _sample(
 ) -> Sample:
     sample_id = f"{name}/{number}"
     text = field(expression, "exp", str, where)
-    masks = ground_truth.of(expression, where)
+    masks = ground_truth.masks_of(expression, where)
     return Sample(
         id=sample_id,
         query=Query(
@@ -176,16 +176,16 @@ def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
             f"{where}: 'expressions'", expected="four for each object", found=str(len(expressions))
         )
     for start in range(0, len(expressions), annotators):
-        said = expressions[start : start + annotators]
-        meant = [
+        chosen = expressions[start : start + annotators]
+        target = [
             str(field(one, "obj_id", (str, int), f"{where}, expression {number!r}"))
-            for number, one in said
+            for number, one in chosen
         ]
-        if len(set(meant)) > 1:
+        if len(set(target)) > 1:
             raise DataError(
-                f"{where}: expressions {', '.join(number for number, _ in said)}",
+                f"{where}: expressions {', '.join(number for number, _ in chosen)}",
                 expected="one 'obj_id', as four in a row describe one object",
-                found=", ".join(meant),
+                found=", ".join(target),
             )
     return [expressions[annotator::annotators] for annotator in range(annotators)]
 
@@ -201,7 +201,7 @@ class VideoGroundTruth:
     void: tuple[Rle, ...]
     """Pixels that do not count."""
 
-    def of(self, expression: Any, where: str) -> tuple[Rle, ...]:
+    def masks_of(self, expression: Any, where: str) -> tuple[Rle, ...]:
         """The masks of the object that an expression means; empty ones if no frame shows it.
 
         Raises:
@@ -239,7 +239,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
 def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
     images, labels = _images(layout, name, video), _labels(layout, name, video)
-    gone = [*missing(images), *missing(labels)]
+    gone = [*missing_files(images), *missing_files(labels)]
     yield from gone
     if gone:
         return
@@ -249,12 +249,12 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     media = film(images, size=partial(first_size_of, labels))
     ground_truth = ground_truth_of_video(labels, media)
     where = f"{layout.meta}, video {name!r}"
-    for said in by_annotator(video, where):
-        for number, expression in said:
+    for chosen in by_annotator(video, where):
+        for number, expression in chosen:
             named = f"{where}, expression {number!r}"
             try:
                 field(expression, "exp", str, named)
-                shown = any(mask.area for mask in ground_truth.of(expression, named))
+                shown = any(mask.area for mask in ground_truth.masks_of(expression, named))
             except DataError as error:
                 yield Problem(str(layout.meta), str(error))
                 continue

@@ -39,7 +39,7 @@ def write(world: World, root: Path) -> None:
         videos: dict[str, Any] = {}
         objects: dict[str, Any] = {}
         for scene in world.scenes("video", split):
-            texts = described(scene)
+            texts = texts_of(scene)
             if not texts:
                 continue
             video, frames = video_name(scene), some_frames(scene)
@@ -54,7 +54,7 @@ def write(world: World, root: Path) -> None:
         write_json(meta, {"videos": videos})
 
 
-def described(scene: Scene) -> dict[int, list[str]]:
+def texts_of(scene: Scene) -> dict[int, list[str]]:
     """Texts for each thing that is an object, by its index, in the order of their numbers."""
     first = visible_masks(scene, 0)
     texts: dict[int, list[str]] = {}
@@ -77,9 +77,9 @@ def values(scene: Scene, texts: Mapping[int, list[str]]) -> list[int]:
 def video_entry(scene: Scene, texts: Mapping[int, list[str]]) -> dict[str, Any]:
     """The entry of one video: four expressions an object, one an annotator."""
     expressions: dict[str, Any] = {}
-    for number, (index, said) in enumerate(texts.items(), start=1):
+    for number, (index, value) in enumerate(texts.items(), start=1):
         draws = Draws(scene.seed, scene.id, "ref_davis17", index)
-        for text in islice(cycle(draws.shuffled(list(dict.fromkeys(said)))), ANNOTATORS):
+        for text in islice(cycle(draws.shuffle(list(dict.fromkeys(value)))), ANNOTATORS):
             expressions[str(len(expressions))] = {"exp": text, "obj_id": str(number)}
     frames = [frame_name(frame) for frame in some_frames(scene)]
     return {"expressions": expressions, "frames": frames}

@@ -29,7 +29,7 @@ def held_out(video: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part(Mapping[str, Any]):
+class MappingSubset(Mapping[str, Any]):
     """Some entries of a mapping, read through it."""
 
     whole: Mapping[str, Any]
@@ -53,13 +53,13 @@ class Part(Mapping[str, Any]):
 
 
 class _PartOfItems(ItemsView[str, Any]):
-    _mapping: Part
+    _mapping: MappingSubset
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         return (pair for pair in self._mapping.whole.items() if self._mapping.kept(pair[0]))
 
 
-def chosen(
+def choose_videos(
     split: Split,
     videos: Mapping[str, Any],
     test: Mapping[str, Any],
@@ -80,13 +80,13 @@ def chosen(
         DataError: not exactly 202 videos of `valid` remain: the server takes nothing else.
     """
     if split == "train_fit":
-        return Part(videos, lambda name: not held_out(name))
+        return MappingSubset(videos, lambda name: not held_out(name))
     if split == "train_dev":
-        return Part(videos, held_out)
+        return MappingSubset(videos, held_out)
     if split == "train":
         return videos
     tested = frozenset(test)
-    kept = Part(videos, lambda name: name not in tested)
+    kept = MappingSubset(videos, lambda name: name not in tested)
     if not generated and (number := len(kept)) != VALID:
         raise DataError(
             where,

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, Listed, field, file, folder, inside
+from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
-from harness.tasks.ref_youtube_vos.splits import Split, chosen
+from harness.tasks.ref_youtube_vos.splits import Split, choose_videos
 from harness.tasks.rvos.labels import first_size_of, label_tracks
 from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
@@ -30,7 +30,7 @@ from harness.tasks.rvos.videos import (
     film,
     frame_names,
     frame_paths,
-    missing,
+    missing_files,
     of_each,
     uneven,
     unseen,
@@ -90,7 +90,7 @@ def ref_youtube_vos(
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
         samples=partial(_samples, layout),
-        annotations=Listed(partial(_annotations, layout)),
+        annotations=LazyFileList(partial(_annotations, layout)),
         check=partial(_check, layout),
         check_samples=partial(check_videos, fault=unseen),
         submission=partial(write_submission, layout.videos, prefix=PREFIX) if hidden else None,
@@ -108,12 +108,12 @@ def _layout(root: Path, split: Split) -> Layout:
         test = _videos(other) if other.is_file() else {}
         files = (meta, other) if test else (meta,)
         made = (root.parent / MANIFEST).is_file()
-        kept = chosen(split, videos, test, str(meta), generated=made)
+        kept = choose_videos(split, videos, test, str(meta), generated=made)
         layout = Layout(place, files, kept, None)
     else:
         objects = file(place / "meta.json", fix=FIX)
         layout = Layout(
-            place, (meta, objects), chosen(split, videos, {}, str(meta)), _videos(objects)
+            place, (meta, objects), choose_videos(split, videos, {}, str(meta)), _videos(objects)
         )
     if next(iter(layout.videos), None) is None:
         raise DataError(
@@ -140,7 +140,7 @@ def _annotations(layout: Layout) -> Iterator[Path]:
 def _paths(layout: Layout, name: str, video: Any, kind: str, suffix: str) -> list[Path]:
     where = f"{layout.meta}, video {name!r}"
     names = frame_names(field(video, "frames", list, where), where)
-    return frame_paths(inside(layout.place / kind, name), names, suffix=suffix)
+    return frame_paths(path_inside(layout.place / kind, name), names, suffix=suffix)
 
 
 def _film(layout: Layout, name: str, video: Any) -> Media:
@@ -157,8 +157,8 @@ def _samples(layout: Layout) -> Iterator[Sample]:
         tracks = None if layout.objects is None else _tracks(layout, name, video, media)
         where = f"{layout.meta}, video {name!r}"
         for number, expression in field(video, "expressions", dict, where).items():
-            said = f"{where}, expression {number!r}"
-            text = field(expression, "exp", str, said)
+            label = f"{where}, expression {number!r}"
+            text = field(expression, "exp", str, label)
             sample_id = f"{name}/{number}"
             yield Sample(
                 id=sample_id,
@@ -169,7 +169,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                     media=(media,),
                     forms=(AnswerForm.MASK_TRACK,),
                 ),
-                target=None if tracks is None else _target(tracks, expression, said),
+                target=None if tracks is None else _target(tracks, expression, label),
                 group=name,
                 frames=frames,
             )
@@ -217,9 +217,9 @@ def _check(layout: Layout) -> Iterator[Problem]:
 def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
     paths = _paths(layout, name, video, "JPEGImages", ".jpg")
-    gone = list(missing(paths))
+    gone = list(missing_files(paths))
     if layout.objects is not None:
-        gone += missing(_paths(layout, name, video, "Annotations", ".png"))
+        gone += missing_files(_paths(layout, name, video, "Annotations", ".png"))
     yield from gone
     if gone:
         return
@@ -231,12 +231,12 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
         tracks = _tracks(layout, name, video, _film(layout, name, video))
     where = f"{layout.meta}, video {name!r}"
     for number, expression in field(video, "expressions", dict, where).items():
-        said = f"{where}, expression {number!r}"
+        label = f"{where}, expression {number!r}"
         try:
-            field(expression, "exp", str, said)
-            target = None if tracks is None else _target(tracks, expression, said)
+            field(expression, "exp", str, label)
+            target = None if tracks is None else _target(tracks, expression, label)
         except DataError as error:
             yield Problem(str(layout.meta), str(error))
             continue
         if target is not None and not any(mask.area for mask in target.answer.masks or ()):
-            yield Problem(str(layout.meta), f"{said}: {UNSEEN}")
+            yield Problem(str(layout.meta), f"{label}: {UNSEEN}")

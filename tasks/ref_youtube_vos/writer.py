@@ -34,7 +34,7 @@ def write(world: World, root: Path) -> None:
     named = [
         (_of_train(example.scene), example)
         for split in ("train", "val")
-        for example in world.of("video", split)
+        for example in world.examples_of("video", split)
     ]
     for name, example in named:
         frames = some_frames(example.scene)
@@ -50,7 +50,9 @@ def write(world: World, root: Path) -> None:
     _write_expressions(
         folder, "train", {name: video_entry(one, ground_truth=True) for name, one in named}
     )
-    hidden = {video_name(one.scene, digits=DIGITS): one for one in world.of("video", "test")}
+    hidden = {
+        video_name(one.scene, digits=DIGITS): one for one in world.examples_of("video", "test")
+    }
     for name, example in hidden.items():
         write_some(example.scene, folder / "valid" / "JPEGImages" / name)
     valid = {name: video_entry(one, ground_truth=False) for name, one in hidden.items()}
@@ -73,11 +75,11 @@ def _write_expressions(folder: Path, part: str, videos: Mapping[str, Any]) -> No
 
 def video_entry(example: Example, *, ground_truth: bool) -> dict[str, Any]:
     """The entry of one video: expressions that mean one object, which the number `obj_id` has."""
-    meant = single(example)
+    target = single(example)
     return {
         "expressions": {
             str(place): {"exp": text, **({"obj_id": str(index + 1)} if ground_truth else {})}
-            for place, (text, index) in enumerate(meant)
+            for place, (text, index) in enumerate(target)
         },
         "frames": [frame_name(frame) for frame in some_frames(example.scene)],
     }
@@ -94,7 +96,7 @@ def single(example: Example) -> Sequence[tuple[str, int]]:
     }
     own = [one.text for one in example.questions if one.text in fitting]
     draws = Draws(scene.seed, scene.id, "ref_youtube_vos")
-    others = draws.shuffled([text for text in fitting if text not in own])
+    others = draws.shuffle([text for text in fitting if text not in own])
     texts = [*own, *others][: len(example.questions)]
     return [(text, fitting[text]) for text in texts]
 

@@ -156,7 +156,7 @@ class Instances:
         return JsonIndex(JsonFile(self.path, ("images",)), by="id")
 
     @cached_property
-    def things(self) -> JsonIndex:
+    def object_entries(self) -> JsonIndex:
         """The objects' entries, by their numbers as text."""
         return JsonIndex(JsonFile(self.path, ("annotations",)), by="id")
 
@@ -177,12 +177,12 @@ class Instances:
             DataError: the file is missing, cut or not in COCO's layout, or a number occurs twice.
         """
         self.images.walk()
-        self.things.walk()
+        self.object_entries.walk()
         _ = self.categories
 
     def image(self, number: int, where: str) -> ImageInfo:
         """Return the image with this number, or raise a DataError that names `where`."""
-        plain = _known(self.images, number, f"{where}: 'image_id'", f"images of {self.path}")
+        plain = _find_entry(self.images, number, f"{where}: 'image_id'", f"images of {self.path}")
         place = f"{self.path}, image {number}"
         image = ImageInfo(
             number,
@@ -193,9 +193,11 @@ class Instances:
         check_size(image.height, image.width, place)
         return image
 
-    def thing(self, number: int, where: str) -> Thing:
+    def object_entry(self, number: int, where: str) -> Thing:
         """Return the object with this number, or raise a DataError that names `where`."""
-        plain = _known(self.things, number, f"{where}: 'ann_id'", f"annotations of {self.path}")
+        plain = _find_entry(
+            self.object_entries, number, f"{where}: 'ann_id'", f"annotations of {self.path}"
+        )
         place = f"{self.path}, annotation {number}"
         return Thing(
             number,
@@ -207,7 +209,7 @@ class Instances:
         )
 
 
-def _known(index: JsonIndex, number: int, what: str, where: str) -> Any:
+def _find_entry(index: JsonIndex, number: int, what: str, where: str) -> Any:
     plain = index.get(str(number))
     if plain is None:
         raise DataError(what, expected=f"one of the {len(index)} {where}", found=str(number))

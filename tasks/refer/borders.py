@@ -16,10 +16,10 @@ def borders(mask: BoolArray) -> list[list[float]]:
     pixel whose centre is inside, so that a border between pixels names exactly those within.
     """
     pieces, number = ndimage.label(mask)
-    return [_flat(_loop(np.pad(pieces == piece, 1))) for piece in range(1, number + 1)]
+    return [_flatten(_loop(np.pad(pieces == piece, 1))) for piece in range(1, number + 1)]
 
 
-def _flat(corners: list[Corner]) -> list[float]:
+def _flatten(corners: list[Corner]) -> list[float]:
     kept = [
         here
         for before, here, after in zip(

@@ -19,7 +19,7 @@ from harness.errors import DataError, MediaError
 from harness.files import refuse_other
 from harness.layout import rows
 from harness.masks import BoolArray, Rle, check_size
-from harness.media import Media, image_bytes, lost
+from harness.media import Media, image_bytes, placeholder_media
 from harness.types import Box
 
 COLUMNS = {
@@ -56,7 +56,7 @@ class Copy:
         try:
             media = image_bytes(self.encoded, f"of {self.where}")
         except MediaError as error:
-            return lost(error, size=self.size)
+            return placeholder_media(error, size=self.size)
         if media.size != self.size:
             raise DataError(
                 f"{self.where}: 'image'",

@@ -9,7 +9,7 @@ from harness.media import Media
 from harness.metrics.referring import referring_mask
 from harness.task import Problem
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
-from harness.tasks.refer.referents import Listing, Referent, asked, find_referents
+from harness.tasks.refer.referents import Listing, Referent, asked_sentences, find_referents
 from harness.tasks.refer.source import Source, asked_sample, media_of, problems
 from harness.types import Answer, AnswerForm, Sample
 
@@ -31,11 +31,11 @@ def refer_source(folder: Path, split: str, *, split_by: str, protocol: str, fix:
 def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
     instances = listing.instances
     form = AnswerForm.BOXES if protocol.startswith("rec/") else AnswerForm.MASK
-    for referent in listing.of(split):
-        thing, image = _resolved(listing, referent)
+    for referent in listing.referents_of(split):
+        thing, image = _resolve(listing, referent)
         media, answer = media_of(image, listing.images), ground_truth(thing, image, protocol)
         category = instances.categories.get(thing.category_id)
-        for sentence in asked(referent, first_only=protocol.endswith("/instance")):
+        for sentence in asked_sentences(referent, first_only=protocol.endswith("/instance")):
             yield asked_sample(
                 str(sentence.id),
                 sentence.text.strip().lower(),
@@ -47,13 +47,13 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
             )
 
 
-def _resolved(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
+def _resolve(listing: Listing, referent: Referent) -> tuple[Thing, ImageInfo]:
     """The one object and the image that a referent points to."""
     if len(referent.things) != 1:
         raise DataError(
             f"{referent.where}: 'ann_id'", expected="one object", found=str(len(referent.things))
         )
-    thing = listing.instances.thing(referent.things[0], referent.where)
+    thing = listing.instances.object_entry(referent.things[0], referent.where)
     if thing.image_id != referent.image_id:
         raise DataError(
             f"{referent.where}: 'image_id' {referent.image_id}",
@@ -80,14 +80,14 @@ def ground_truth(thing: Thing, image: ImageInfo, protocol: str) -> Answer:
 
 
 def _check(listing: Listing, split: str, protocol: str) -> Iterator[Problem]:
-    def look(referent: Referent) -> tuple[Media]:
-        thing, image = _resolved(listing, referent)
+    def load_media(referent: Referent) -> tuple[Media]:
+        thing, image = _resolve(listing, referent)
         ground_truth(thing, image, protocol)
         return (media_of(image, listing.images),)
 
     try:
         listing.instances.walk()
-        for referent in listing.of(split):
-            yield from problems(referent.where, partial(look, referent))
+        for referent in listing.referents_of(split):
+            yield from problems(referent.where, partial(load_media, referent))
     except DataError as error:
         yield Problem(str(listing.path.parent), str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import rows
-from harness.media import Media, image_bytes, lost
+from harness.media import Media, image_bytes, placeholder_media
 from harness.task import check_by_reading, lost_media
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
 from harness.tasks.refer.source import Source, asked_sample
@@ -24,12 +24,12 @@ def copies_source(folder: Path, *, protocol: str, fix: str) -> Source:
         DataError: there is no such copy.
     """
     files = parquet_files(folder, "test", fix=fix)
-    samples = partial(_copied, files, protocol)
+    samples = partial(_copied_samples, files, protocol)
     check = partial(check_by_reading, samples, files[0].parent)
     return Source(tuple(files), samples, check, lost_media)
 
 
-def _copied(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
+def _copied_samples(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
     boxes_only = protocol.startswith("rec/")
     needs_box = boxes_only or protocol == "res/instance"
     seen: Counter[str] = Counter()
@@ -64,18 +64,18 @@ def lmms_source(folder: Path, split: str, *, fix: str) -> Source:
         DataError: there is no such copy.
     """
     files = parquet_files(folder, split, fix=fix)
-    samples = partial(_exploded, files)
+    samples = partial(_exploded_samples, files)
     check = partial(check_by_reading, samples, files[0].parent)
     return Source(tuple(files), samples, check, lost_media)
 
 
-def _exploded(files: Sequence[Path]) -> Iterator[Sample]:
+def _exploded_samples(files: Sequence[Path]) -> Iterator[Sample]:
     for path in files:
         for number, row in enumerate(rows(path, LMMS)):
             where = f"{path}, row {number}"
-            id, box, said = _lmms_row(row, where)
+            id, box, sentences = _lmms_row(row, where)
             media = _lmms_media(row, where)
-            for place, text in enumerate(said):
+            for place, text in enumerate(sentences):
                 yield asked_sample(
                     f"{id}/{place}",
                     text.strip().lower(),
@@ -88,11 +88,11 @@ def _exploded(files: Sequence[Path]) -> Iterator[Sample]:
 
 def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
     """Id, box and expressions; `bbox` is [x, y, width, height]."""
-    id, sides, said = row["question_id"], row["bbox"], row["answer"]
+    id, sides, sentences = row["question_id"], row["bbox"], row["answer"]
     if not isinstance(id, str) or not id:
         raise DataError(f"{where}: 'question_id'", expected="text", found=repr(id)[:40])
-    if not isinstance(said, list) or not all(isinstance(text, str) for text in said):
-        raise DataError(f"{where}: 'answer'", expected="texts", found=repr(said)[:60])
+    if not isinstance(sentences, list) or not all(isinstance(text, str) for text in sentences):
+        raise DataError(f"{where}: 'answer'", expected="texts", found=repr(sentences)[:60])
     fine = (
         isinstance(sides, list)
         and len(sides) == 4
@@ -103,7 +103,7 @@ def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
             f"{where}: 'bbox'", expected="[x, y, width, height] with area", found=repr(sides)[:60]
         )
     x, y, width, height = sides
-    return id, Box(x, y, x + width, y + height), said
+    return id, Box(x, y, x + width, y + height), sentences
 
 
 def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
@@ -113,4 +113,4 @@ def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
     try:
         return image_bytes(encoded, f"of {where}")
     except MediaError as error:
-        return lost(error, size=(1, 1))
+        return placeholder_media(error, size=(1, 1))

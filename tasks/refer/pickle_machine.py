@@ -127,7 +127,7 @@ def _append(machine: Machine) -> None:
     _top(machine, list).append(value)
 
 
-def _appends(machine: Machine) -> None:
+def _append_items(machine: Machine) -> None:
     items = machine.pop_mark()
     _top(machine, list).extend(items)
 
@@ -162,7 +162,7 @@ def _top(machine: Machine, kind: type) -> Any:
     return value
 
 
-def _collected(make: Callable[[list[Any]], Any]) -> Step:
+def _collect_step(make: Callable[[list[Any]], Any]) -> Step:
     def step(machine: Machine) -> None:
         items = machine.pop_mark()
         machine.stack.append(make(items))
@@ -170,7 +170,7 @@ def _collected(make: Callable[[list[Any]], Any]) -> Step:
     return step
 
 
-def _last(number: int) -> Step:
+def _last_step(number: int) -> Step:
     def step(machine: Machine) -> None:
         if len(machine.stack) < number:
             raise IndexError
@@ -183,11 +183,11 @@ def _constant(value: Any) -> Step:
     return lambda machine: machine.stack.append(value)
 
 
-def _fresh(kind: type) -> Step:
+def _new_step(kind: type) -> Step:
     return lambda machine: machine.stack.append(kind())
 
 
-def _fixed(form: str) -> Step:
+def _fixed_step(form: str) -> Step:
     length = struct.calcsize(form)
 
     def step(machine: Machine) -> None:
@@ -203,7 +203,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _counted(form: str, decode: Callable[[bytes], Any]) -> Step:
+def _counted_step(form: str, decode: Callable[[bytes], Any]) -> Step:
     return lambda machine: machine.stack.append(decode(machine.take(machine.number(form))))
 
 
@@ -211,7 +211,7 @@ def _latin1(raw: bytes) -> str:
     return raw.decode("latin-1")
 
 
-def _long(raw: bytes) -> int:
+def _decode_long(raw: bytes) -> int:
     if len(raw) > 8:
         raise ValueError(f"a whole number of {len(raw)} bytes")
     return int.from_bytes(raw, "little", signed=True)
@@ -256,7 +256,7 @@ def _text_unicode(machine: Machine) -> None:
     machine.stack.append(text)
 
 
-def _put(index: Callable[[Machine], int]) -> Step:
+def _put_step(index: Callable[[Machine], int]) -> Step:
     def step(machine: Machine) -> None:
         machine.memo[index(machine)] = machine.stack[-1]
 
@@ -298,43 +298,43 @@ def _pop(machine: Machine) -> None:
 NAMED: dict[bytes, Step] = {
     b"(": _mark,
     b"a": _append,
-    b"e": _appends,
+    b"e": _append_items,
     b"s": _set_item,
     b"u": _set_items,
-    b"l": _collected(list),
-    b"d": _collected(_pairs),
-    b"t": _collected(tuple),
+    b"l": _collect_step(list),
+    b"d": _collect_step(_pairs),
+    b"t": _collect_step(tuple),
     b")": _constant(()),
-    b"\x85": _last(1),
-    b"\x86": _last(2),
-    b"\x87": _last(3),
-    b"]": _fresh(list),
-    b"}": _fresh(dict),
+    b"\x85": _last_step(1),
+    b"\x86": _last_step(2),
+    b"\x87": _last_step(3),
+    b"]": _new_step(list),
+    b"}": _new_step(dict),
     b"N": _constant(None),
     b"\x88": _constant(True),
     b"\x89": _constant(False),
     b"I": _text_int,
     b"L": _text_int,
-    b"J": _fixed("<i"),
-    b"K": _fixed("<B"),
-    b"M": _fixed("<H"),
-    b"\x8a": _counted("<B", _long),
-    b"\x8b": _counted("<I", _long),
+    b"J": _fixed_step("<i"),
+    b"K": _fixed_step("<B"),
+    b"M": _fixed_step("<H"),
+    b"\x8a": _counted_step("<B", _decode_long),
+    b"\x8b": _counted_step("<I", _decode_long),
     b"F": _text_float,
-    b"G": _fixed(">d"),
+    b"G": _fixed_step(">d"),
     b"S": _text_string,
     b"V": _text_unicode,
-    b"U": _counted("<B", _latin1),
-    b"T": _counted("<I", _latin1),
-    b"X": _counted("<I", bytes.decode),
-    b"\x8c": _counted("<B", bytes.decode),
-    b"\x8d": _counted("<Q", bytes.decode),
-    b"C": _counted("<B", bytes),
-    b"B": _counted("<I", bytes),
-    b"\x8e": _counted("<Q", bytes),
-    b"p": _put(_index_line),
-    b"q": _put(_index("<B")),
-    b"r": _put(_index("<I")),
+    b"U": _counted_step("<B", _latin1),
+    b"T": _counted_step("<I", _latin1),
+    b"X": _counted_step("<I", bytes.decode),
+    b"\x8c": _counted_step("<B", bytes.decode),
+    b"\x8d": _counted_step("<Q", bytes.decode),
+    b"C": _counted_step("<B", bytes),
+    b"B": _counted_step("<I", bytes),
+    b"\x8e": _counted_step("<Q", bytes),
+    b"p": _put_step(_index_line),
+    b"q": _put_step(_index("<B")),
+    b"r": _put_step(_index("<I")),
     b"g": _get(_index_line),
     b"h": _get(_index("<B")),
     b"j": _get(_index("<I")),

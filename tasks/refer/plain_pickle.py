@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.files import read
+from harness.files import read_bytes
 from harness.tasks.refer.pickle_machine import MAX_DEPTH, Machine
 
 MAX_BYTES = 2**28  # of a file
@@ -34,7 +34,7 @@ def read_plain_pickle(path: Path) -> Any:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise DataError(f"file {path}", expected=f"at most {MAX_BYTES} bytes", found=str(size))
-        raw = read(path)
+        raw = read_bytes(path)
     except OSError as error:
         raise DataError(
             f"file {path}", expected="a readable file", found=error.strerror or str(error)
@@ -70,7 +70,7 @@ def _cut(error: Exception) -> str:
     return "a key that is a container" if isinstance(error, TypeError) else "one that was cut"
 
 
-def _check_tree(value: Any, most: int) -> None:
+def _check_tree(value: Any, limit: int) -> None:
     """Raise DataError for a value nested too deeply, within itself, or too large for its file."""
     levels = 0
     seen = 1
@@ -82,12 +82,12 @@ def _check_tree(value: Any, most: int) -> None:
             items = container.values() if isinstance(container, dict) else container
             seen += len(container)
             inner += [item for item in items if isinstance(item, (list, tuple, dict))]
-            if seen > most:
+            if seen > limit:
                 break
-        if levels > MAX_DEPTH or seen > most:
+        if levels > MAX_DEPTH or seen > limit:
             raise DataError(
                 "pickle",
-                expected=f"at most {MAX_DEPTH} levels and {most} values",
+                expected=f"at most {MAX_DEPTH} levels and {limit} values",
                 found="more: one value stands for many",
             )
         level = inner

@@ -72,7 +72,7 @@ class Listing:
         places = [self.root / place for place in IMAGES]
         return next((place for place in places if place.is_dir()), places[0])
 
-    def of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:
+    def referents_of(self, split: str, *, exact: bool = False) -> Iterator[Referent]:
         """The referents of a split in the order of the file; all are checked on the way.
 
         Args:
@@ -85,7 +85,7 @@ class Listing:
         """
         there: set[str] = set()
         found = False
-        for one in self._checked():
+        for one in self._iter_checked():
             there.add(one.split)
             if one.split == split if exact else in_split(one.split, split):
                 found = True
@@ -99,12 +99,12 @@ class Listing:
                 fix=self.fix,
             )
 
-    def _checked(self) -> Iterator[Referent]:
-        referents, sentences = _Once("ref_id"), _Once("sent_id")
-        for one in self._loaded if self.path.suffix == ".p" else self._streamed():
+    def _iter_checked(self) -> Iterator[Referent]:
+        referents, sentences = _SeenNumbers("ref_id"), _SeenNumbers("sent_id")
+        for one in self._all_referents if self.path.suffix == ".p" else self._streamed():
             referents.add(one.id, one.where)
-            for said in one.sentences:
-                sentences.add(said.id, one.where)
+            for sentence in one.sentences:
+                sentences.add(sentence.id, one.where)
             yield one
 
     def _streamed(self) -> Iterator[Referent]:
@@ -112,14 +112,14 @@ class Listing:
             yield read_referent(entry.parse(), f"{self.path}, entry {entry.key}")
 
     @cached_property
-    def _loaded(self) -> tuple[Referent, ...]:
+    def _all_referents(self) -> tuple[Referent, ...]:
         plain = read_plain_pickle(self.path)
         if not isinstance(plain, list):
             raise DataError(f"file {self.path}", expected="a list", found=type(plain).__name__)
         return tuple(read_referent(one, f"{self.path}, entry {n}") for n, one in enumerate(plain))
 
 
-class _Once:
+class _SeenNumbers:
     """Set of numbers that may each occur once; one bit each where they are close together."""
 
     def __init__(self, key: str) -> None:
@@ -183,7 +183,7 @@ def read_referent(plain: Any, where: str) -> Referent:
             expected="each object once, or [-1] alone",
             found=repr(numbers)[:60],
         )
-    said = [
+    sentence = [
         Sentence(
             id=field(one, "sent_id", int, place),
             text=field(one, "sent", str, place),
@@ -194,18 +194,18 @@ def read_referent(plain: Any, where: str) -> Referent:
             for n, one in enumerate(field(plain, "sentences", list, where))
         )
     ]
-    if not said:
+    if not sentence:
         raise DataError(f"{where}: 'sentences'", expected="at least one", found="none")
     return Referent(
         id=field(plain, "ref_id", int, where),
         image_id=field(plain, "image_id", int, where),
         things=() if things == (NOTHING,) else things,
         split=field(plain, "split", str, where),
-        sentences=tuple(said),
+        sentences=tuple(sentence),
         where=where,
     )
 
 
-def asked(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
+def asked_sentences(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
     """Return the expressions that become questions: all of them, or the first."""
     return referent.sentences[:1] if first_only else referent.sentences

@@ -31,8 +31,8 @@ def said_box(prediction: Prediction) -> Box | None:
 def score_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Acc@0.5 of referring comprehension: IoU of the best box above 0.5; and the mean IoU."""
     (sample,), (prediction,) = unit, predictions
-    said = said_box(prediction)
-    iou = 0.0 if said is None else float(box_iou([true_box(sample)], [said])[0, 0])
+    predicted = said_box(prediction)
+    iou = 0.0 if predicted is None else float(box_iou([true_box(sample)], [predicted])[0, 0])
     return {"IoU": Mean(iou), **{f"Acc@{t}": Mean(float(iou > t)) for t in THRESHOLDS}}
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MediaError
-from harness.layout import inside
-from harness.media import Media, lost, open_image
+from harness.layout import path_inside
+from harness.media import Media, open_image, placeholder_media
 from harness.task import Problem
 from harness.tasks.refer.annotations import ImageInfo
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -29,11 +29,11 @@ def media_of(image: ImageInfo, folder: Path) -> Media:
     Raises:
         DataError: its name leaves the folder, or it is not of the annotated size.
     """
-    path, size = inside(folder, image.file_name), (image.width, image.height)
+    path, size = path_inside(folder, image.file_name), (image.width, image.height)
     try:
         media = open_image(path)
     except MediaError as error:
-        return lost(error, size=size)
+        return placeholder_media(error, size=size)
     if media.size != size:
         raise DataError(
             f"image {path}",

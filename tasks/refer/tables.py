@@ -51,7 +51,7 @@ def _types() -> "dict[str, tuple[pa.DataType, Any]]":
     def value(dtype: str) -> dict[str, str]:
         return {"dtype": dtype, "_type": "Value"}
 
-    def listed(inner: Any) -> dict[str, Any]:
+    def list_type(inner: Any) -> dict[str, Any]:
         return {"feature": inner, "_type": "List"}
 
     floats = pa.list_(pa.float64())
@@ -60,9 +60,9 @@ def _types() -> "dict[str, tuple[pa.DataType, Any]]":
         "string": (pa.string(), value("string")),
         "int64": (pa.int64(), value("int64")),
         "int8": (pa.int8(), value("int8")),
-        "strings": (pa.list_(pa.string()), listed(value("string"))),
-        "floats": (pa.list_(pa.float32()), listed(value("float32"))),
-        "box": (floats, listed(value("float64"))),
-        "boxes": (pa.list_(floats), listed(listed(value("float64")))),
-        "masks": (pa.list_(pa.list_(pa.bool_())), listed(listed(value("bool")))),
+        "strings": (pa.list_(pa.string()), list_type(value("string"))),
+        "floats": (pa.list_(pa.float32()), list_type(value("float32"))),
+        "box": (floats, list_type(value("float64"))),
+        "boxes": (pa.list_(floats), list_type(list_type(value("float64")))),
+        "masks": (pa.list_(pa.list_(pa.bool_())), list_type(list_type(value("bool")))),
     }

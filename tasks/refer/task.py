@@ -70,7 +70,7 @@ def refer(
     scoring: Protocol = choose("protocol", PROTOCOLS, name)
     root = folder(data / "refer_seg", fix=_fix(benchmark))
     places = _places(root, benchmark, split, name)
-    found = _found(places, name) if layout == "auto" else layout
+    found = _find_layout(places, name) if layout == "auto" else layout
     if name not in SERVED[found]:
         raise UsageError(
             f"layout={found}",
@@ -113,7 +113,7 @@ def _places(root: Path, benchmark: Benchmark, split: str, protocol: str) -> dict
     }
 
 
-def _found(places: Mapping[str, Path], protocol: str) -> str:
+def _find_layout(places: Mapping[str, Path], protocol: str) -> str:
     """The first layout that is there and has the protocol's ground truth; refer's if none is."""
     there = (name for name in SERVED if protocol in SERVED[name] and places[name].is_dir())
     return next(there, "refer")

@@ -111,7 +111,7 @@ class Mention:
 
 
 def mentions(
-    world: World, part: Part, kinds: Sequence[Generator], *, name: str, several: bool = False
+    world: World, part: Part, kinds: Sequence[Generator], *, name: str, plural: bool = False
 ) -> list[Mention]:
     """Return the expressions of a split: as many together as the world has samples.
 
@@ -126,7 +126,7 @@ def mentions(
     """
     wanted = world.size * (4 if part[1] == "train" else 1)
     found: list[Mention] = []
-    for mention in islice(_rounds(world.scenes(*part), kinds, name, several), 4 * wanted):
+    for mention in islice(_rounds(world.scenes(*part), kinds, name, plural), 4 * wanted):
         texts = mention.texts[:wanted]
         found.append(Mention(mention.scene, mention.things, texts))
         wanted -= len(texts)
@@ -136,23 +136,25 @@ def mentions(
 
 
 def _rounds(
-    scenes: Sequence[Scene], kinds: Sequence[Generator], name: str, several: bool
+    scenes: Sequence[Scene], kinds: Sequence[Generator], name: str, plural: bool
 ) -> Iterator[Mention]:
-    asked = {scene.id: list(_every(scene, kinds, name, several)) for scene in scenes}
-    while any(asked.values()):
-        for options in asked.values():
+    requested = {scene.id: list(_all_mentions(scene, kinds, name, plural)) for scene in scenes}
+    while any(requested.values()):
+        for options in requested.values():
             if options:
                 yield options.pop(0)
 
 
-def _every(scene: Scene, kinds: Sequence[Generator], name: str, several: bool) -> Iterator[Mention]:
+def _all_mentions(
+    scene: Scene, kinds: Sequence[Generator], name: str, plural: bool
+) -> Iterator[Mention]:
     texts: dict[tuple[int, ...], list[str]] = {}
     for kind in kinds:
         for question in kind(scene):
-            if several or len(question.referents) == 1:
+            if plural or len(question.referents) == 1:
                 known = texts.setdefault(question.referents, [])
                 known += [text for text in question.texts if text not in known]
     draws = Draws(scene.seed, scene.id, name)
-    for things in draws.shuffled(sorted(texts)):
-        chosen = draws.shuffled(texts[things])[: draws.between(1, 2)]
+    for things in draws.shuffle(sorted(texts)):
+        chosen = draws.shuffle(texts[things])[: draws.integer_between(1, 2)]
         yield Mention(scene, things, tuple(chosen))

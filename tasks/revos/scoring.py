@@ -7,7 +7,7 @@ from typing import Any
 from harness.metrics.revos import Form, in_percent, revos_scores
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.rvos.scoring import ground_truth_of, half_sum, shown
+from harness.tasks.rvos.scoring import ground_truth_of, half_sum, predicted_masks
 from harness.types import Prediction, Sample
 
 TYPES = ("referring", "reasoning", "hallucination")
@@ -35,7 +35,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
     if prediction.answer is None:
         return {f"{name} {kind}": Mean(0.0) for name in NAMES}
     assert sample.target is not None
-    predicted = shown(prediction.answer, ground_truth_of(sample))
+    predicted = predicted_masks(prediction.answer, ground_truth_of(sample))
     extra = sample.target.extra
     found = revos_scores(extra["objects"], predicted, extra["foreground"], form=form)
     return {
@@ -57,7 +57,7 @@ def _metrics() -> tuple[Metric, ...]:
     both = [
         Metric(
             name,
-            of=tuple(f"{name} {kind}" for kind in COUNTED),
+            inputs=tuple(f"{name} {kind}" for kind in COUNTED),
             derived=half_sum,
             about=f"{ABOUT[name]}, mean of the two types' means",
         )
@@ -65,7 +65,10 @@ def _metrics() -> tuple[Metric, ...]:
     ]
     joined = [
         Metric(
-            f"J&F{end}", of=(f"J{end}", f"F{end}"), derived=half_sum, about=f"mean of J and F{end}"
+            f"J&F{end}",
+            inputs=(f"J{end}", f"F{end}"),
+            derived=half_sum,
+            about=f"mean of J and F{end}",
         )
         for end in (*(f" {kind}" for kind in COUNTED), "")
     ]

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, field, file, folder, inside
+from harness.layout import JsonFile, JsonIndex, field, file, folder, path_inside
 from harness.masks import Rle, check_size
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.revos.scoring import PROTOCOLS, TYPES
-from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, united
+from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, union_of_tracks
 from harness.tasks.rvos.videos import (
     check_videos,
     film,
     frame_names,
     frame_paths,
-    missing,
+    missing_files,
     of_each,
     uneven,
 )
@@ -135,7 +135,7 @@ def _film(layout: Layout, name: str, video: Any) -> Media:
 def _paths(layout: Layout, name: str, video: Any) -> list[Path]:
     where = f"{layout.meta}, video {name!r}"
     names = frame_names(field(video, "frames", list, where), where)
-    return frame_paths(inside(layout.place / "JPEGImages", name), names)
+    return frame_paths(path_inside(layout.place / "JPEGImages", name), names)
 
 
 def _categories(expression: Mapping[str, Any], where: str) -> dict[str, str]:
@@ -163,7 +163,7 @@ class GroundTruth:
     def target(self, expression: Any, where: str) -> Target:
         """The union of the expression's objects, the objects, and the video's foreground."""
         tracks = [self._track(one) for one in field(expression, "anno_id", list, where)]
-        masks = united(tracks, size=self._film.size, frames=len(self._film))
+        masks = union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
         objects = instances(tracks, self._film.size)
         extra = {"objects": objects or (masks,), "foreground": self.foreground()}
         return Target(answer=Answer(masks=masks, instances=objects), extra=extra)
@@ -172,7 +172,7 @@ class GroundTruth:
         """The pixels of any object of the video, as the file has them or from its objects."""
         if self._foreground is None:
             kept = self._layout.foreground
-            self._foreground = self._united() if kept is None else self._kept(kept)
+            self._foreground = self._union() if kept is None else self._select(kept)
         return self._foreground
 
     def _track(self, annotation: Any) -> tuple[Rle | None, ...]:
@@ -194,7 +194,7 @@ class GroundTruth:
             self._tracks[str(annotation)] = tuple(track)
         return self._tracks[str(annotation)]
 
-    def _united(self) -> tuple[Rle, ...]:
+    def _union(self) -> tuple[Rle, ...]:
         expressions = field(self._video, "expressions", dict, self.where)
         every = (
             one
@@ -202,9 +202,9 @@ class GroundTruth:
             for one in field(expression, "anno_id", list, f"{self.where}, expression {number!r}")
         )
         tracks = [self._track(one) for one in every]
-        return united(tracks, size=self._film.size, frames=len(self._film))
+        return union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
 
-    def _kept(self, kept: Mapping[str, Any]) -> tuple[Rle, ...]:
+    def _select(self, kept: Mapping[str, Any]) -> tuple[Rle, ...]:
         where = f"{self._layout.place / FOREGROUND}, video {self._name!r}"
         if self._name not in kept:
             raise DataError(where, expected="an entry", found="none")
@@ -238,7 +238,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
     paths = _paths(layout, name, video)
-    gone = list(missing(paths))
+    gone = list(missing_files(paths))
     yield from gone
     if gone:
         return
@@ -250,12 +250,12 @@ def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
         where = f"{ground_truth.where}, expression {number!r}"
         try:
             field(expression, "exp", str, where)
-            said = _categories(expression, where)
+            names = _categories(expression, where)
             ground_truth.target(expression, where)
         except DataError as error:
             yield Problem(str(layout.meta), str(error))
             continue
-        if wrong := _wrong(said):
+        if wrong := _wrong(names):
             yield Problem(str(layout.meta), f"{where} {wrong}")
 
 

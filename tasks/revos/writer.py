@@ -39,7 +39,7 @@ def write(world: World, root: Path) -> None:
     foreground: dict[str, Any] = {}
     for name, split in SPLIT_NAMES.items():
         videos = {}
-        for example in world.of("video", split):
+        for example in world.examples_of("video", split):
             scene = example.scene
             video = f"shapes/{video_name(scene)}"
             write_some(scene, folder / "JPEGImages" / video)
@@ -61,20 +61,20 @@ def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
     """Return the entry of one video; its annotations are numbered from a given number."""
     scene = example.scene
     expressions: dict[str, Any] = {}
-    meant: tuple[int, ...]
+    target: tuple[int, ...]
     for place, question in enumerate(example.questions):
         kind = place % 2
         if place == ABSENT:
-            kind, text, meant = 2, nothing(scene), ()
+            kind, text, target = 2, absent_phrase(scene), ()
         else:
             taken = {entry["exp"] for entry in expressions.values()}
-            asked = fitting(scene, question, reasoning=kind == 1, taken=taken)
-            text, meant = asked.text, asked.referents
+            requested = fitting(scene, question, reasoning=kind == 1, taken=taken)
+            text, target = requested.text, requested.referents
         expressions[str(place)] = {
             "exp": text,
-            "obj_id": list(meant),
+            "obj_id": list(target),
             "type_id": kind,
-            "anno_id": [first_annotation + index for index in meant],
+            "anno_id": [first_annotation + index for index in target],
         }
     frames = [frame_name(frame) for frame in some_frames(scene)]
     return {
@@ -98,7 +98,7 @@ def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str
     return draws.choice(others) if others else question
 
 
-def nothing(scene: Scene) -> str:
+def absent_phrase(scene: Scene) -> str:
     """Return a phrase that fits none of the scene's things."""
     absent = [
         noun

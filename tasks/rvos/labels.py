@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from harness.errors import DataError, MaskError
-from harness.files import opened
+from harness.files import open_regular
 from harness.masks import Rle, check_size
 
 VOID = 255
@@ -31,7 +31,7 @@ def read_labels(path: Path, *, what: str = "annotation") -> Labels:
         DataError: it is missing, damaged, or an image of colours.
     """
     try:
-        with opened(path) as file, Image.open(file, formats=("PNG",)) as image:
+        with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
             check_size(image.height, image.width, f"{what} {path}")
             if image.mode not in ("P", "L"):
                 raise DataError(
@@ -91,13 +91,13 @@ def label_tracks(
         there = np.flatnonzero(np.bincount(labels.ravel(), minlength=VOID + 1)).tolist()
         for number in set(there) - {BACKGROUND}:
             if known is not None and number not in tracks:
-                raise _strange(path, number, known)
+                raise _unknown_label(path, number, known)
             track = tracks.setdefault(number, [Rle.empty(height, width)] * len(paths))
             track[index] = Rle.from_array(labels == number)
     return {number: tuple(tracks[number]) for number in sorted(tracks)}
 
 
-def _strange(path: Path, number: int, known: Collection[int]) -> DataError:
+def _unknown_label(path: Path, number: int, known: Collection[int]) -> DataError:
     objects = ", ".join(map(str, sorted(known))) or "none"
     return DataError(
         f"annotation {path}",

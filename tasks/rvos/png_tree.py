@@ -11,8 +11,8 @@ from pathlib import Path
 from PIL import Image
 
 from harness.errors import DataError
-from harness.files import opened
-from harness.layout import inside
+from harness.files import open_regular
+from harness.layout import path_inside
 from harness.masks import Rle
 from harness.tasks.rvos.labels import Labels, sized_labels
 from harness.types import Answer, Failure, FailureKind, Prediction, Sample
@@ -52,10 +52,10 @@ def png_tree(
     seen: set[Path] = set()
     found = 0
     for sample in samples:
-        folder = inside(place, sample.id)
+        folder = path_inside(place, sample.id)
         seen.add(folder)
         if not folder.is_dir():
-            yield _lacking(sample, folder, place)
+            yield _missing_failure(sample, folder, place)
             continue
         found += 1
         masks = tuple(
@@ -90,13 +90,13 @@ def label_tree(
     key = _video_and_annotator
     for (video, annotator), members in groupby(samples, key=key):
         unit = list(members)
-        folder = inside(root / f"anno_{annotator}", video)
+        folder = path_inside(root / f"anno_{annotator}", video)
         seen.add(folder)
         if not folder.is_dir():
-            yield from (_lacking(sample, folder, root) for sample in unit)
+            yield from (_missing_failure(sample, folder, root) for sample in unit)
             continue
         found += 1
-        numbers = list(_numbered(folder, unit, allow_extra))
+        numbers = list(_read_numbered(folder, unit, allow_extra))
         for number, sample in enumerate(unit, start=1):
             masks = tuple(Rle.from_array(labels == number) for labels in numbers)
             yield Prediction(query_id=sample.query.id, answer=Answer(masks=masks))
@@ -126,13 +126,13 @@ def _video_and_annotator(sample: Sample) -> tuple[str, int]:
     return sample.id.rsplit("/", 1)[0], ANNOTATORS.index(sample.categories["annotator"])
 
 
-def _numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
+def _read_numbered(folder: Path, unit: Sequence[Sample], allow_extra: bool) -> Iterator[Labels]:
     for labels in _images(folder, unit[0], allow_extra):
-        if (most := int(labels.max())) > len(unit):
+        if (limit := int(labels.max())) > len(unit):
             raise DataError(
                 f"predictions {folder}",
                 expected=f"numbers from 0 to {len(unit)}, one an expression",
-                found=str(most),
+                found=str(limit),
             )
         yield labels
 
@@ -148,14 +148,14 @@ def _images(
             found=f"sample {sample.id!r} without",
             fix="For masks of images there is --format mask-tree, else lines of JSON.",
         )
-    paths = [inside(folder, f"{name}.png") for name in sample.frames]
+    paths = [path_inside(folder, f"{name}.png") for name in sample.frames]
     gone = [path for path in paths if not path.is_file()]
     others = sorted({*folder.glob("*.png")} - {*paths})
     if gone or (others and not allow_extra):
         raise DataError(
             f"predictions {folder}",
-            expected=f"{len(paths)} images, called as the frames are: {_some(paths)}",
-            found=f"too many: {_some(others)}; missing: {_some(gone)}",
+            expected=f"{len(paths)} images, called as the frames are: {_some_names(paths)}",
+            found=f"too many: {_some_names(others)}; missing: {_some_names(gone)}",
             fix="Write each mask under its frame's name; no frame is told by its place.",
         )
     for path in paths:
@@ -167,28 +167,28 @@ def _images(
 
 def _refuse_several(path: Path, labels: Labels) -> None:
     """Raise DataError if a grey image has more than one value besides 0."""
-    most = labels.max()
-    other = labels[(labels != 0) & (labels != most)]
+    limit = labels.max()
+    other = labels[(labels != 0) & (labels != limit)]
     if not other.size:
         return
-    with opened(path) as file, Image.open(file) as image:
+    with open_regular(path) as file, Image.open(file) as image:
         grey = image.mode == "L"
     if grey:
         raise DataError(
             f"prediction {path}",
             expected="one value besides 0",
-            found=f"{other[0]} and {most}",
+            found=f"{other[0]} and {limit}",
             fix="Binarise the masks.",
         )
 
 
-def _some(paths: Sequence[Path]) -> str:
+def _some_names(paths: Sequence[Path]) -> str:
     """The first names, and that there are more."""
     names = ", ".join(path.name for path in paths[:SHOWN]) or "none"
     return f"{names}, …" if len(paths) > SHOWN else names
 
 
-def _lacking(sample: Sample, folder: Path, place: Path) -> Prediction:
+def _missing_failure(sample: Sample, folder: Path, place: Path) -> Prediction:
     message = f"no folder {folder.relative_to(place)} in {place.name}"
     return Prediction(
         query_id=sample.query.id, failure=Failure(FailureKind.INFRASTRUCTURE, message)

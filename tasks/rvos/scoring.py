@@ -17,7 +17,7 @@ def ground_truth_of(sample: Sample) -> tuple[Rle, ...]:
     return sample.target.answer.masks
 
 
-def shown(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ...]:
+def predicted_masks(answer: Answer | None, like: Sequence[Rle]) -> tuple[Rle, ...]:
     """Return the masks of an answer; empty ones for "no target" and where there is no answer."""
     if answer is not None and answer.masks is not None:
         return answer.masks
@@ -34,7 +34,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     if prediction.answer is None:
         return {"J": Mean(0.0), "F": Mean(0.0)}
     ground_truth = ground_truth_of(sample)
-    predicted = shown(prediction.answer, ground_truth)
+    predicted = predicted_masks(prediction.answer, ground_truth)
     return {
         "J": Mean(float(region_similarity(ground_truth, predicted).mean())),
         "F": Mean(float(boundary_f_measure(ground_truth, predicted).mean())),
@@ -49,7 +49,7 @@ def half_sum(region: Any, boundary: Any) -> Any:
 METRICS = (
     Metric("J", about="region similarity: mean IoU over frames, then over expressions"),
     Metric("F", about="boundary measure: mean over frames, then over expressions"),
-    Metric("J&F", of=("J", "F"), derived=half_sum, about="mean of J and F"),
+    Metric("J&F", inputs=("J", "F"), derived=half_sum, about="mean of J and F"),
 )
 
 

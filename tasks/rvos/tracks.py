@@ -33,11 +33,11 @@ def object_track(
         )
     return [
         None if plain is None else sized(Rle.from_json(plain, what), size, what)
-        for plain, what in _named(track, f"{where}: annotation {annotation}, frame")
+        for plain, what in _named_items(track, f"{where}: annotation {annotation}, frame")
     ]
 
 
-def _named(items: Iterable[Any], what: str) -> Iterator[tuple[Any, str]]:
+def _named_items(items: Iterable[Any], what: str) -> Iterator[tuple[Any, str]]:
     return ((item, f"{what} {index}") for index, item in enumerate(items))
 
 
@@ -52,7 +52,7 @@ def sized(mask: Rle, size: tuple[int, int], where: str) -> Rle:
     return mask
 
 
-def united(
+def union_of_tracks(
     tracks: Iterable[Sequence[Rle | None]], *, size: tuple[int, int], frames: int
 ) -> tuple[Rle, ...]:
     """The pixels of any of the objects in each frame; empty masks of no objects."""

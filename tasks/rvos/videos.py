@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MediaError
-from harness.layout import inside
-from harness.media import Media, files_of, frame_files, header_size, lost
+from harness.layout import path_inside
+from harness.media import Media, files_of, frame_files, header_size, placeholder_media
 from harness.task import Problem, lost_media
 from harness.types import Sample
 
@@ -34,7 +34,7 @@ def frame_names(frames: Any, where: str) -> list[str]:
 
 def frame_paths(folder: Path, frames: Sequence[str], *, suffix: str = ".jpg") -> list[Path]:
     """The files of a video's frames, which may not leave its folder."""
-    return [inside(folder, f"{frame}{suffix}") for frame in frames]
+    return [path_inside(folder, f"{frame}{suffix}") for frame in frames]
 
 
 def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media:
@@ -48,7 +48,7 @@ def film(paths: Sequence[Path], *, size: Callable[[], tuple[int, int]]) -> Media
         refuse_missing(paths)
         return frame_files(paths)
     except MediaError as error:
-        return lost(error, size=first_size(paths) or size(), frames=len(paths))
+        return placeholder_media(error, size=first_size(paths) or size(), frames=len(paths))
 
 
 def refuse_missing(paths: Iterable[Path]) -> None:
@@ -66,7 +66,7 @@ def first_size(paths: Iterable[Path]) -> tuple[int, int] | None:
     return None
 
 
-def missing(paths: Iterable[Path]) -> Iterator[Problem]:
+def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
     """A problem for each file that is not there."""
     yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())
 

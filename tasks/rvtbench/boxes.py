@@ -32,11 +32,11 @@ def boxes_target(record: Record, film: Film) -> Target:
                 f"boxes within {width} × {height} pixels",
                 f"{tuple(box)} in frame {name!r}",
             )
-    masks = tuple(_filled(box, width, height) for box in track)
+    masks = tuple(_box_mask(box, width, height) for box in track)
     return Target(answer=Answer(box_track=track, masks=masks))
 
 
-def _filled(box: Box | None, width: int, height: int) -> Rle:
+def _box_mask(box: Box | None, width: int, height: int) -> Rle:
     """The pixels that a box covers, those at its edge as well."""
     pixels = np.zeros((height, width), dtype=np.bool_)
     if box is not None:
@@ -73,9 +73,9 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.box_track is not None
     ground_truth = sample.target.answer.box_track
-    said = said_track(prediction, len(ground_truth))
-    overlap = track_overlap(ground_truth, said)
-    mean = 0.0 if prediction.failure else float(track_ious(ground_truth, said).mean())
+    predicted = said_track(prediction, len(ground_truth))
+    overlap = track_overlap(ground_truth, predicted)
+    mean = 0.0 if prediction.failure else float(track_ious(ground_truth, predicted).mean())
     return {"cIoU": Ratio(overlap.intersection, overlap.union), "gIoU": Mean(mean)}
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MaskError, ParseError
-from harness.files import opened
-from harness.layout import JsonFile, inside
+from harness.files import open_regular
+from harness.layout import JsonFile, path_inside
 from harness.masks import Rle
 from harness.responses import finite_numbers, unique
 from harness.tasks.rvos.tracks import sized
@@ -60,20 +60,20 @@ class Record:
 
     def word(self, key: str, table: str) -> str:
         """Return our word for a field's value, by a table of the mapping."""
-        said = self.get(key, (str, int))
+        value = self.get(key, (str, int))
         known = getattr(self.mapping, table)
         for ours, theirs in known.items():
-            if any(type(one) is type(said) and one == said for one in theirs):
+            if any(type(one) is type(value) and one == value for one in theirs):
                 return str(ours)
         every = ", ".join(repr(one) for words in known.values() for one in words)
-        raise self.error(key, f"one of [{table}]: {every}", repr(said)[:40])
+        raise self.error(key, f"one of [{table}]: {every}", repr(value)[:40])
 
     def text(self, key: str) -> str:
         """A text that is not blank."""
-        said: str = self.get(key, str)
-        if not said.strip():
+        value: str = self.get(key, str)
+        if not value.strip():
             raise self.error(key, "a text", "a blank one")
-        return said
+        return value
 
     @cached_property
     def id(self) -> str:
@@ -91,8 +91,8 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
     Raises:
         DataError: the file is missing or damaged.
     """
-    path = inside(root, mapping.file(task))
-    every = _lines(path) if path.suffix == ".jsonl" else _listed(path, mapping)
+    path = path_inside(root, mapping.file(task))
+    every = _lines(path) if path.suffix == ".jsonl" else _iter_records(path, mapping)
     for plain, place in every:
         record = Record(plain, f"{path}, {place}", mapping)
         if record.is_of(task):
@@ -101,7 +101,7 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
 
 def _lines(path: Path) -> Iterator[tuple[Any, str]]:
     try:
-        with opened(path) as file:
+        with open_regular(path) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
                 if line.strip():
                     yield _line(line, f"{path}, line {number}"), f"line {number}"
@@ -120,7 +120,7 @@ def _line(line: bytes, where: str) -> Any:
         raise DataError(where, expected="one complete JSON object", found=str(error)) from error
 
 
-def _listed(path: Path, mapping: Mapping) -> Iterator[tuple[Any, str]]:
+def _iter_records(path: Path, mapping: Mapping) -> Iterator[tuple[Any, str]]:
     keys = tuple(mapping.records.split(".")) if mapping.records else ()
     for entry in JsonFile(path, keys).items():
         yield entry.parse(), f"record {int(entry.key) + 1}"
@@ -136,11 +136,11 @@ def frames_of(record: Record, root: Path) -> tuple[list[str], list[Path]]:
         if len(set(names)) < len(names):
             raise record.error("frames", "each frame once", "one twice")
     else:
-        place = inside(root, mapping.image(video, "x")).parent
+        place = path_inside(root, mapping.image(video, "x")).parent
         names = sorted(path.stem for path in place.glob("*") if path.suffix.lower() in IMAGES)
         if not names:
             raise record.error("video", f"images in {place}", "none")
-    return names, [inside(root, mapping.image(video, name)) for name in names]
+    return names, [path_inside(root, mapping.image(video, name)) for name in names]
 
 
 def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tuple[Rle, ...]:
@@ -151,7 +151,7 @@ def masks_of(record: Record, names: Sequence[str], size: tuple[int, int]) -> tup
     """
     width, height = size
     found = [Rle.empty(height, width)] * len(names)
-    for index, plain, what in _placed(record, "masks", names):
+    for index, plain, what in _iter_frames(record, "masks", names):
         if plain is not None:
             try:
                 mask = Rle.from_json(plain, what)
@@ -167,7 +167,7 @@ def mask_size(record: Record, names: Sequence[str]) -> tuple[int, int]:
     """
     if record.mapping.fields.get("masks"):
         with suppress(DataError):
-            for _, plain, what in _placed(record, "masks", names):
+            for _, plain, what in _iter_frames(record, "masks", names):
                 if plain is not None:
                     return Rle.from_json(plain, what).size
     return 1, 1
@@ -180,7 +180,7 @@ def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
         DataError: they have not the mapping's form, name another frame, or have no area.
     """
     found: list[Box | None] = [None] * len(names)
-    for index, plain, what in _placed(record, "boxes", names):
+    for index, plain, what in _iter_frames(record, "boxes", names):
         if plain is not None:
             found[index] = _box(record, plain, what)
     return tuple(found)
@@ -203,7 +203,7 @@ def _box(record: Record, plain: Any, what: str) -> Box:
     return Box(left, top, third, fourth)
 
 
-def _placed(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[int, Any, str]]:
+def _iter_frames(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[int, Any, str]]:
     """Yield (index of the frame, value, its name for messages), in the mapping's form."""
     settings = getattr(record.mapping, key)
     form = settings["form"]
@@ -214,14 +214,14 @@ def _placed(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[in
         yield from ((index, one, f"frame {names[index]!r}") for index, one in enumerate(value))
         return
     order = {name: index for index, name in enumerate(names)}
-    items = value.items() if form == "frames" else (_named(record, key, one) for one in value)
+    items = value.items() if form == "frames" else (_name_item(record, key, one) for one in value)
     for name, one in items:
         if name not in order:
             raise record.error(key, "frames of the record", repr(name)[:40])
         yield order[name], one, f"frame {name!r}"
 
 
-def _named(record: Record, key: str, item: Any) -> tuple[str, Any]:
+def _name_item(record: Record, key: str, item: Any) -> tuple[str, Any]:
     settings = getattr(record.mapping, key)
     if not isinstance(item, dict) or not {settings["frame"], settings["rle"]} <= set(item):
         raise record.error(

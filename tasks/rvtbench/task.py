@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.layout import folder, inside
+from harness.layout import folder, path_inside
 from harness.media import Media
 from harness.task import Problem, Protocol, Task
-from harness.tasks.rvos.videos import film, missing, uneven
+from harness.tasks.rvos.videos import film, missing_files, uneven
 from harness.tasks.rvtbench.mapping import Mapping, read_mapping
 from harness.tasks.rvtbench.records import Record, frames_of, mask_size, read_records
 from harness.types import AnswerForm, Query, Sample, Target, query_id
@@ -73,7 +73,7 @@ def build(source: Source, *, split: str, protocol: Protocol) -> Task:
     Raises:
         DataError: its annotation file is not there.
     """
-    path = inside(source.root, source.mapping.file(source.kind))
+    path = path_inside(source.root, source.mapping.file(source.kind))
     if not path.is_file():
         raise DataError(
             f"file {path}",
@@ -102,7 +102,7 @@ class Films:
         self._source = source
         self._last: tuple[list[Path], Film] | None = None
 
-    def of(self, record: Record) -> Film:
+    def film_of(self, record: Record) -> Film:
         """A record's video."""
         names, paths = frames_of(record, self._source.root)
         if self._last is None or self._last[0] != paths:
@@ -114,7 +114,7 @@ class Films:
 def _samples(source: Source) -> Iterator[Sample]:
     films = Films(source)
     for record in read_records(source.root, source.mapping, source.kind):
-        yield _sample(source, record, films.of(record))
+        yield _sample(source, record, films.film_of(record))
 
 
 def _sample(source: Source, record: Record, film: Film) -> Sample:
@@ -140,7 +140,7 @@ def _sample(source: Source, record: Record, film: Film) -> Sample:
 
 
 def _check(source: Source) -> Iterator[Problem]:
-    path = inside(source.root, source.mapping.file(source.kind))
+    path = path_inside(source.root, source.mapping.file(source.kind))
     films = Films(source)
     ids: set[str] = set()
     videos: set[tuple[Path, ...]] = set()
@@ -161,10 +161,10 @@ def _check_record(
     source: Source, record: Record, films: Films, videos: set[tuple[Path, ...]]
 ) -> Iterator[Problem]:
     _, images = frames_of(record, source.root)
-    gone = list(missing(images))
+    gone = list(missing_files(images))
     if tuple(images) not in videos:
         videos.add(tuple(images))
         yield from gone
         if not gone and (problem := uneven(images)):
             yield problem
-    _sample(source, record, films.of(record))
+    _sample(source, record, films.film_of(record))

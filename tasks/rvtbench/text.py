@@ -43,13 +43,15 @@ def options_of(record: Record) -> tuple[str, ...]:
 
 def choice_target(record: Record, film: Film) -> Target:
     """Return the right letter; a record may give it as the letter or as the text of the option."""
-    options, said = options_of(record), record.text("choice").strip()
+    options, predicted = options_of(record), record.text("choice").strip()
     letters = ascii_uppercase[: len(options)]
-    if said not in options and said not in letters:
+    if predicted not in options and predicted not in letters:
         raise record.error(
-            "choice", f"a letter from A to {letters[-1]}, or one of the options", repr(said)[:40]
+            "choice",
+            f"a letter from A to {letters[-1]}, or one of the options",
+            repr(predicted)[:40],
         )
-    letter = letters[options.index(said)] if said in options else said
+    letter = letters[options.index(predicted)] if predicted in options else predicted
     return Target(answer=Answer(choice=letter), references=(options[letters.index(letter)],))
 
 
@@ -59,8 +61,8 @@ def score_text(
     """Return the item of a sample for each metric; a failure is an empty answer, and counts."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.text is not None
-    said = prediction.answer.text if prediction.answer is not None else None
-    item = caption(said or "", [sample.target.answer.text, *sample.target.references])
+    predicted = prediction.answer.text if prediction.answer is not None else None
+    item = caption(predicted or "", [sample.target.answer.text, *sample.target.references])
     return dict.fromkeys(names, item)
 
 
@@ -68,8 +70,8 @@ def score_choice(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     """1 for the right letter, 0 for another one and for a failure."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None
-    said = prediction.answer.choice if prediction.answer is not None else None
-    return {"accuracy": Mean(float(said == sample.target.answer.choice))}
+    predicted = prediction.answer.choice if prediction.answer is not None else None
+    return {"accuracy": Mean(float(predicted == sample.target.answer.choice))}
 
 
 def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:

@@ -48,7 +48,7 @@ def write_records(world: World, folder: Path, kind: Kind, *, levels: int, annota
 def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]]:
     """One record a question."""
     number = 0
-    for example in world.of("video", "test"):
+    for example in world.examples_of("video", "test"):
         for question in example.questions:
             level = 1 + number % levels
             category = CATEGORIES[(number + number // levels) % len(CATEGORIES)]
@@ -68,7 +68,7 @@ def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]
 
 
 def _masks(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
-    masks = zip(some_frames(scene), _meant(scene, question), strict=True)
+    masks = zip(some_frames(scene), _referents(scene, question), strict=True)
     rles = [
         {"frame": frame_name(frame), "rle": Rle.from_array(mask).to_json()}
         for frame, mask in masks
@@ -79,47 +79,47 @@ def _masks(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
 
 def _boxes(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     boxes = {}
-    for frame, mask in zip(some_frames(scene), _meant(scene, question), strict=True):
+    for frame, mask in zip(some_frames(scene), _referents(scene, question), strict=True):
         rows, columns = (np.flatnonzero(mask.any(axis=axis)).tolist() for axis in (1, 0))
         if rows:
             boxes[frame_name(frame)] = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
     return question.text, {"gt": {"boxes": boxes}}
 
 
-def _meant(scene: Scene, question: Question) -> Sequence[Any]:
+def _referents(scene: Scene, question: Question) -> Sequence[Any]:
     return joint_masks(scene, question.referents, some_frames(scene))
 
 
 def _answer(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     """Return the text's referents in words, with three wrong options."""
-    right = _listed([described(scene.things[index]) for index in question.referents])
+    right = _join_texts([thing_phrase(scene.things[index]) for index in question.referents])
     draws = Draws(scene.seed, scene.id, "rvtbench", question.text)
-    others = [text for text in map(described, draws.shuffled(COMBINATIONS)) if text != right]
-    options = draws.shuffled([right, *others[: OPTIONS - 1]])
+    others = [text for text in map(thing_phrase, draws.shuffle(COMBINATIONS)) if text != right]
+    options = draws.shuffle([right, *others[: OPTIONS - 1]])
     letter = "ABCD"[options.index(right)]
     query = f"Say size, colour and shape of what this refers to: {question.text}"
     return query, {"options": options, "gt": {"text": right, "choice": letter}}
 
 
 def _summary(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
-    meant = set(question.referents)
-    told = _listed(
+    target = set(question.referents)
+    info = _join_texts(
         [
-            f"{described(thing)} that {'moves' if thing.moves else 'stands still'}"
+            f"{thing_phrase(thing)} that {'moves' if thing.is_moving else 'stands still'}"
             for index, thing in enumerate(scene.things)
-            if index in meant
+            if index in target
         ]
     )
     query = f"Summarise the video with regard to this: {question.text}"
-    return query, {"gt": {"text": f"among {len(scene.things)} objects there is {told}"}}
+    return query, {"gt": {"text": f"among {len(scene.things)} objects there is {info}"}}
 
 
-def described(thing: Thing | Combination) -> str:
+def thing_phrase(thing: Thing | Combination) -> str:
     """Return the description of a thing, such as `a small red circle`."""
     return f"a {SIZE_WORDS[thing.size]} {thing.colour} {thing.shape}"
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_texts(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 

@@ -9,7 +9,7 @@ from harness.task import Ceiling, Protocol
 from harness.types import Prediction, Sample
 
 
-def _predicted(prediction: Prediction, like: Rle) -> Rle:
+def _predicted_mask(prediction: Prediction, like: Rle) -> Rle:
     """The predicted mask; empty for "no target" and for a failure."""
     if prediction.answer is None or prediction.answer.masks is None:
         return Rle.empty(like.height, like.width)
@@ -31,7 +31,9 @@ def score_lisa(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Sco
     ground_truth = _ground_truth(sample)
     assert sample.target is not None
     ignore = sample.target.ignore[0] if sample.target.ignore else None
-    intersection, union = overlap(ground_truth, _predicted(prediction, ground_truth), ignore=ignore)
+    intersection, union = overlap(
+        ground_truth, _predicted_mask(prediction, ground_truth), ignore=ignore
+    )
     iou = 0.0 if prediction.failure else float(lisa_iou(intersection, union))
     return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
 
@@ -45,7 +47,7 @@ def score_visionreasoner(unit: Sequence[Sample], predictions: Sequence[Predictio
     ground_truth = _ground_truth(sample)
     assert sample.target is not None
     ground_truth = ground_truth.union(*(sample.target.ignore or ()))
-    intersection, union = overlap(ground_truth, _predicted(prediction, ground_truth))
+    intersection, union = overlap(ground_truth, _predicted_mask(prediction, ground_truth))
     iou = float(visionreasoner_iou(intersection, union))
     return {"gIoU": Mean(iou), "cIoU": Ratio(intersection, union), **_precision(iou)}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.errors import DataError, MediaError
 from harness.masks import Rle
-from harness.media import Media, decode_image, lost, open_image
+from harness.media import Media, decode_image, open_image, placeholder_media
 from harness.task import Problem, Protocol, Task, lost_media
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -97,7 +97,7 @@ class Phrases:
         try:
             media = open_image(phrase.image)
         except MediaError as error:
-            return lost(error, size=mask.size)
+            return placeholder_media(error, size=mask.size)
         width, height = media.size
         apart = abs(mask.width * height - mask.height * width) > (
             self.tolerance * mask.height * width
@@ -112,7 +112,7 @@ class Phrases:
         return media
 
 
-def painted(path: Path) -> Rle:
+def read_mask_image(path: Path) -> Rle:
     """The pixels of an image of a mask that are not black.
 
     Raises:

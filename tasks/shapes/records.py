@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.errors import DataError, MediaError
-from harness.files import opened
-from harness.layout import field, inside
-from harness.media import Media, frame_files, header_size, lost, open_image
+from harness.files import open_regular
+from harness.layout import field, path_inside
+from harness.media import Media, frame_files, header_size, open_image, placeholder_media
 from harness.responses import unique
 from harness.task import Problem
 
@@ -24,7 +24,7 @@ def lines(place: Path) -> Iterator[tuple[str, bytes]]:
     """
     path = place / QUESTIONS
     try:
-        with opened(path) as file:
+        with open_regular(path) as file:
             # Not by iteration: a line without an end would be read whole before it is refused.
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
                 where = f"{path}, line {number}"
@@ -51,7 +51,7 @@ def parse(line: bytes, where: str) -> dict[str, Any]:
         json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one JSON object", found=str(error)) from error
-    words(plain, "id", where)
+    read_text(plain, "id", where)
     assert isinstance(plain, dict), "it has a field"
     return plain
 
@@ -60,7 +60,7 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-def words(plain: Any, key: str, where: str) -> str:
+def read_text(plain: Any, key: str, where: str) -> str:
     """A field that is text and not blank.
 
     Raises:
@@ -73,7 +73,7 @@ def words(plain: Any, key: str, where: str) -> str:
     return text
 
 
-def listed(plain: Any, key: str, where: str) -> list[str]:
+def read_texts(plain: Any, key: str, where: str) -> list[str]:
     """A field that is a list of different texts, none of them blank.
 
     Raises:
@@ -94,7 +94,7 @@ def paths(place: Path, names: Sequence[str]) -> tuple[Path, ...]:
     Raises:
         DataError: a name leaves it.
     """
-    return tuple(inside(place, name) for name in names)
+    return tuple(path_inside(place, name) for name in names)
 
 
 def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
@@ -107,7 +107,7 @@ def media(files: Sequence[Path], *, size: tuple[int, int] = (1, 1)) -> Media:
             header_size(path)  # `frame_files` looks at the first one only
         return open_image(files[0]) if len(files) == 1 else frame_files(files)
     except MediaError as error:
-        return lost(error, size=size, frames=len(files))
+        return placeholder_media(error, size=size, frames=len(files))
 
 
 def unreadable(files: Sequence[Path]) -> Iterator[Problem]:
@@ -128,4 +128,4 @@ def categories(plain: Mapping[str, Any], keys: Sequence[str], where: str) -> dic
     Raises:
         DataError: one is missing.
     """
-    return {key: words(plain, key, where) for key in keys}
+    return {key: read_text(plain, key, where) for key in keys}

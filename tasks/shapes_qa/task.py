@@ -53,7 +53,7 @@ class Record:
     answer: str | float
     categories: dict[str, str]
 
-    def belongs(self, part: Part) -> bool:
+    def is_in_part(self, part: Part) -> bool:
         """Return True if the record belongs to this part."""
         video = len(self.frames) > 1
         return {
@@ -100,7 +100,7 @@ def shapes_qa(
 def _samples(place: Path, part: Part) -> Iterator[Sample]:
     for where, line in records.lines(place):
         record = _record(place, line, where)
-        if record.belongs(part):
+        if record.is_in_part(part):
             yield _sample(record)
 
 
@@ -130,14 +130,14 @@ def _letter(record: Record) -> str:
 
 def _record(place: Path, line: bytes, where: str) -> Record:
     plain = records.parse(line, where)
-    names = records.listed(plain, "frames", where)
+    names = records.read_texts(plain, "frames", where)
     if not names:
         raise DataError(f"{where}: 'frames'", expected="at least one image", found="none")
-    options = tuple(records.listed(plain, "options", where))
+    options = tuple(records.read_texts(plain, "options", where))
     return Record(
         id=plain["id"],
         frames=records.paths(place, names),
-        question=records.words(plain, "question", where),
+        question=records.read_text(plain, "question", where),
         options=options,
         answer=_answer(plain, options, where),
         categories=records.categories(plain, CATEGORIES, where),
@@ -191,13 +191,15 @@ def said_number(answer: Answer | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def is_within(said: float | None, ground_truth: float) -> bool:
+def is_within(predicted: float | None, ground_truth: float) -> bool:
     """Return True if a number differs by at most a tenth of the true one.
 
     >>> [is_within(said, 20) for said in (18, 22, 22.1, None)]
     [True, True, False, False]
     """
-    return said is not None and 100 * abs(said - ground_truth) <= WITHIN * abs(ground_truth)
+    return predicted is not None and 100 * abs(predicted - ground_truth) <= WITHIN * abs(
+        ground_truth
+    )
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -209,8 +211,8 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     assert sample.target is not None
     ground_truth = sample.target.answer
     if ground_truth.choice is not None:
-        said = prediction.answer.choice if prediction.answer else None
-        right = float(said is not None and said.strip().upper() == ground_truth.choice)
+        predicted = prediction.answer.choice if prediction.answer else None
+        right = float(predicted is not None and predicted.strip().upper() == ground_truth.choice)
         return {"accuracy": Mean(right), "choice_accuracy": Mean(right)}
     assert ground_truth.number is not None
     number = said_number(prediction.answer)
@@ -222,7 +224,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     }
 
 
-def reads(sample: Sample, prediction: Prediction) -> bool:
+def is_readable(sample: Sample, prediction: Prediction) -> bool:
     """Return True if the letter or the number that the question asks for is there."""
     if sample.query.options:
         return prediction.answer is not None and prediction.answer.choice is not None
@@ -233,7 +235,7 @@ PROTOCOLS = {
     "qa/exact": Protocol(
         name="qa/exact",
         score=score,
-        reads=reads,
+        reads=is_readable,
         metrics=(
             Metric(
                 "accuracy",

@@ -32,14 +32,14 @@ def shares(total: int) -> dict[str, int]:
 
 
 def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
-    total = sum(len(example.quizzes) for example in world.of("qa", split))
+    total = sum(len(example.quizzes) for example in world.examples_of("qa", split))
     for family, number in shares(total).items():
-        for example in world.of(family, split):
-            asked = example.quizzes[:number]
-            number -= len(asked)
-            if asked:
+        for example in world.examples_of(family, split):
+            requested = example.quizzes[:number]
+            number -= len(requested)
+            if requested:
                 names = write_images(example.scene, place)
-                yield from (record(example, names, k, qa) for k, qa in enumerate(asked))
+                yield from (record(example, names, k, qa) for k, qa in enumerate(requested))
 
 
 def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, Any]:

@@ -39,15 +39,15 @@ def said_boxes(answer: Answer | None) -> tuple[Box, ...]:
     return piece_boxes(answer.masks[0]) if answer.masks else ()
 
 
-def found(ground_truth: Sequence[Box], said: Sequence[Box]) -> int:
+def count_found(ground_truth: Sequence[Box], predicted: Sequence[Box]) -> int:
     """Return the number of true boxes that can be found at most, each by its own box with an IoU ≥
     0.5.
 
     >>> here, there = Box(0, 0, 10, 10), Box(20, 0, 30, 10)
-    >>> found([here, there], [here, here, Box(20, 0, 30, 5)]), found([here, here], [here])
+    >>> count_found([here, there], [here, here, Box(20, 0, 30, 5)]), count_found([here, here], [here])
     (2, 1)
     """
-    hits = (box_iou(said, ground_truth) >= HIT).astype(np.int64)
+    hits = (box_iou(predicted, ground_truth) >= HIT).astype(np.int64)
     return int(match(hits).bits.sum())
 
 
@@ -65,7 +65,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     nothing = Rle.empty(ground_truth.masks[0].height, ground_truth.masks[0].width)
     intersection, union = overlap(ground_truth.masks[0], mask or nothing)
     boxes = said_boxes(answer)
-    hits = found(ground_truth.boxes, boxes)
+    hits = count_found(ground_truth.boxes, boxes)
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(lisa_iou(intersection, union)),
         "cIoU": Ratio(intersection, union),

@@ -125,8 +125,8 @@ def _record(place: Path, line: bytes, where: str) -> Record:
         raise DataError(f"{where}: 'masks'", expected="masks of one size", found="several")
     return Record(
         id=plain["id"],
-        image=records.paths(place, [records.words(plain, "image", where)])[0],
-        question=records.words(plain, "question", where),
+        image=records.paths(place, [records.read_text(plain, "image", where)])[0],
+        question=records.read_text(plain, "question", where),
         boxes=boxes,
         masks=masks,
         categories=categories,

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.masks import BoolArray, Rle
 from harness.tasks.shapes.writing import write_images, write_questions
-from harness.world.questions import asks
+from harness.world.questions import ask_kind
 from harness.world.raster import visible_masks
 from harness.world.scene import SPLITS, Split
 from harness.world.shapes import Example, World
@@ -22,7 +22,7 @@ def write(world: World, root: Path) -> None:
 
 
 def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
-    for example in world.of("referring", split):
+    for example in world.examples_of("referring", split):
         (image,) = write_images(example.scene, place)
         yield from records(example, image)
 
@@ -32,16 +32,16 @@ def records(example: Example, image: str) -> Iterator[dict[str, Any]]:
     scene = example.scene
     masks = visible_masks(scene)
     for place, question in enumerate(example.questions):
-        meant = [masks[index] for index in question.referents]
+        target = [masks[index] for index in question.referents]
         yield {
             "id": f"{scene.family}_{scene.index:05d}_{place}",
             "image": image,
             "question": question.text,
             "kind": question.kind,
             "level": scene.level,
-            "asks": asks(question),
-            "boxes": [_box(mask) for mask in meant],
-            "masks": [Rle.from_array(mask).to_json() for mask in meant],
+            "asks": ask_kind(question),
+            "boxes": [_box(mask) for mask in target],
+            "masks": [Rle.from_array(mask).to_json() for mask in target],
         }
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import inside
+from harness.layout import path_inside
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
-from harness.tasks.qa.questions import Question, numeric
-from harness.tasks.qa.questions import read as read_records
+from harness.tasks.qa.questions import Question, numeric, read_records
 from harness.tasks.qa.tables import text
 from harness.types import Answer
 
@@ -26,7 +25,7 @@ BOXES = ("position_matching", "camera_motion_infer")
 LETTERS = "ABCD"
 
 
-def read(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
+def read_questions(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
     """Yield every row in order: its question, or the error that it has."""
     for path in files:
         make = partial(_question, path.parent.parent)
@@ -34,7 +33,7 @@ def read(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
 
 
 def _question(place: Path, row: Mapping[str, Any], where: str) -> Question:
-    task, said = text(row, "task", where), text(row, "answer", where)
+    task, value = text(row, "task", where), text(row, "answer", where)
     if task not in TASKS:
         raise DataError(
             f"{where}: 'task'", expected=f"one of {', '.join(TASKS)}", found=repr(task)[:60]
@@ -47,22 +46,22 @@ def _question(place: Path, row: Mapping[str, Any], where: str) -> Question:
         id=str(row["id"]),
         text=text(row, "question", where),
         media=_images(row["image"], where, place),
-        answer=_answer(task, said, where),
+        answer=_answer(task, value, where),
         categories={"task": task, "level": level}
         | {name: value if isinstance(value, str) else "" for name, value in others.items()},
-        extra={"task": task, "answer": said},
+        extra={"task": task, "answer": value},
     )
 
 
-def _answer(task: str, said: str, where: str) -> Answer:
+def _answer(task: str, text: str, where: str) -> Answer:
     """A number, a change of view in words, or the letter of one of the question's options."""
     if task in LEVELS["Low"]:
-        return Answer(number=numeric(said, f"{where}: 'answer'"))
+        return Answer(number=numeric(text, f"{where}: 'answer'"))
     if task == VIEW_CHANGE:
-        return Answer(text=said)
-    if said.upper() not in LETTERS:
-        raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(said)[:40])
-    return Answer(choice=said.upper())
+        return Answer(text=text)
+    if text.upper() not in LETTERS:
+        raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(text)[:40])
+    return Answer(choice=text.upper())
 
 
 def _images(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
@@ -75,7 +74,7 @@ def _images(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
         if data:
             found.append(data)
         elif name:
-            found.append(inside(place, name))
+            found.append(path_inside(place, name))
         else:
             raise DataError(
                 f"{where}: 'image'",

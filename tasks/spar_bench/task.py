@@ -15,15 +15,15 @@ from typing import Literal
 
 from harness.errors import DataError, MediaError
 from harness.layout import folder
-from harness.media import Media, image_bytes, lost, open_image
+from harness.media import Media, image_bytes, open_image, placeholder_media
 from harness.metrics import spar
 from harness.scores import Mean, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.said import read_by, said
-from harness.tasks.qa.task import Asked, form_of, question_task
-from harness.tasks.spar_bench.records import BOXES, read
+from harness.tasks.qa.task import QuestionFormat, form_of, question_task
+from harness.tasks.spar_bench.records import BOXES, read_questions
 from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks spar_bench` says where the data is had."
@@ -57,15 +57,15 @@ def spar_bench(
         raise DataError(
             f"folder {place / 'data'}", expected="test-*.parquet", found="no such file", fix=FIX
         )
-    asked = Asked(
+    requested = QuestionFormat(
         files=files,
-        read=partial(read, files),
+        read=partial(read_questions, files),
         open=_open,
         problems=_problems,
         text=partial(_text, prompt),
     )
     return question_task(
-        asked,
+        requested,
         "spar_bench",
         version=2,
         protocol=scoring,
@@ -86,7 +86,7 @@ def _media(image: bytes | Path, question: Question) -> Media:
             return open_image(image)
         return image_bytes(image, f"of question {question.id!r}")
     except MediaError as error:
-        return lost(error, size=(1, 1))
+        return placeholder_media(error, size=(1, 1))
 
 
 def _problems(question: Question) -> Iterator[Problem]:
@@ -103,17 +103,19 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
     return words["official_boxes" if boxes else f"official_{kind}"].format(question=question.text)
 
 
-def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[str, str, str | None]:
+def _single_answer(
+    unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[str, str, str | None]:
     """Return the task, the true answer as it is in the file, and the model's answer."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the ground truth is public"
     extra = sample.target.extra
-    return extra["task"], extra["answer"], said(prediction)
+    return extra["task"], extra["answer"], answer_text(prediction)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`sparbench_process_results`, by which an empty response to a choice is right."""
-    task, ground_truth, text = _one(unit, predictions)
+    task, ground_truth, text = _single_answer(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
@@ -127,7 +129,7 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Score only what the response states; errors are relative to the ground truth."""
-    task, ground_truth, text = _one(unit, predictions)
+    task, ground_truth, text = _single_answer(unit, predictions)
     if text is None:
         value = 0.0
     elif task in spar.LEVELS["Low"]:
@@ -144,7 +146,7 @@ def _task_of(sample: Sample) -> str:
     return str(sample.target.extra["task"])
 
 
-def _about(name: str) -> str:
+def _metric_description(name: str) -> str:
     """Describe the number of a task."""
     if name in spar.LEVELS["Low"]:
         return "mean relative accuracy"
@@ -156,7 +158,7 @@ def _about(name: str) -> str:
 
 
 METRICS = tuple(
-    metric if metric.about else replace(metric, about=_about(metric.name))
+    metric if metric.about else replace(metric, about=_metric_description(metric.name))
     for metric in spar.METRICS
 )
 OFFICIAL = Protocol(

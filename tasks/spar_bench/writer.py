@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
-from harness.tasks.qa.said import digits
+from harness.tasks.qa.answer_text import digits
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import lettered, pair
 from harness.world.encode import encode_png
@@ -26,7 +26,7 @@ THOUSAND = 1000
 CHOICES: dict[str, Callable[[Scene], QA]] = {
     "obj_spatial_relation": shapes.quadrant,
     "spatial_imagination": shapes.route,
-    "distance_infer_center": shapes.nearer,
+    "distance_infer_center": shapes.nearer_question,
 }
 
 
@@ -50,7 +50,7 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
     frames = (0, scene.frames // 2, scene.frames - 1) if several else (0,)
     question = _question(scene, task)
     options = "".join(f"\n{line}" for line in lettered(question))
-    answer: str = question.letter if question.options else _said(question.answer)
+    answer: str = question.letter if question.options else _answer_text(question.answer)
     if task == VIEW_CHANGE:
         answer = _view_change(scene)
     return {
@@ -70,7 +70,7 @@ def _png(scene: Scene, frame: int) -> bytes:
     return encode_png(render(scene, frame))
 
 
-def _said(answer: str | float) -> str:
+def _answer_text(answer: str | float) -> str:
     return digits(float(answer))
 
 

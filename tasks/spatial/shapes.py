@@ -72,7 +72,7 @@ def distance(scene: Scene) -> QA:
     return QA(
         kind="distance",
         text=text,
-        answer=float(max(1, round(_apart(scene, one, other)))),
+        answer=float(max(1, round(_distance(scene, one, other)))),
         named=(one, other),
     )
 
@@ -85,34 +85,34 @@ def displacement(scene: Scene) -> QA:
     return QA(kind="displacement", text=text, answer=float(moved), named=((index, words),))
 
 
-def side(scene: Scene) -> QA:
+def side_question(scene: Scene) -> QA:
     """Left or right."""
-    return _side(scene, ("left", "right"), lambda dx, dy: "left" if dx < 0 else "right")
+    return _side_question(scene, ("left", "right"), lambda dx, dy: "left" if dx < 0 else "right")
 
 
 def quadrant(scene: Scene) -> QA:
     """One of four corners."""
     options = ("above left", "above right", "below left", "below right")
-    return _side(
+    return _side_question(
         scene,
         options,
         lambda dx, dy: f"{'above' if dy < 0 else 'below'} {'left' if dx < 0 else 'right'}",
     )
 
 
-def third(scene: Scene) -> QA:
+def third_question(scene: Scene) -> QA:
     """Left, right or neither clearly."""
 
-    def said(dx: int, dy: int) -> str:
+    def option_for(dx: int, dy: int) -> str:
         return "above or below" if abs(dx) < abs(dy) else "left" if dx < 0 else "right"
 
-    return _side(scene, ("left", "right", "above or below"), said)
+    return _side_question(scene, ("left", "right", "above or below"), option_for)
 
 
 def route(scene: Scene) -> QA:
     """Ask for the first direction of a route."""
     one, other = pair(scene)
-    dx, dy = _between(scene, other, one)
+    dx, dy = _displacement(scene, other, one)
     sideways, along = ("right" if dx > 0 else "left"), ("down" if dy > 0 else "up")
     right = f"{sideways}, then {along}"
     ways = [f"{first}, then {then}" for first in ("left", "right") for then in ("up", "down")]
@@ -127,7 +127,7 @@ def route(scene: Scene) -> QA:
     )
 
 
-def nearer(scene: Scene) -> QA:
+def nearer_question(scene: Scene) -> QA:
     """Ask for the one of two things that is nearer to the middle of the image at the start."""
     one, other = sorted(pair(scene), key=lambda named: _from_middle(scene, named))
     text = "Which of these objects is closest to the middle of the picture at the start?"
@@ -218,10 +218,10 @@ def with_numbers(scene: Scene, kind: str, text: str, value: float, unit: str) ->
     )
 
 
-def _side(scene: Scene, options: Sequence[str], said: Callable[[int, int], str]) -> QA:
+def _side_question(scene: Scene, options: Sequence[str], value: Callable[[int, int], str]) -> QA:
     one, other = pair(scene)
-    dx, dy = _between(scene, one, other)
-    right = said(dx, dy)
+    dx, dy = _displacement(scene, one, other)
+    right = value(dx, dy)
     text = f"Seen from the {other[1]}, where is the {one[1]} at the start?"
     return choice(
         scene,
@@ -233,13 +233,13 @@ def _side(scene: Scene, options: Sequence[str], said: Callable[[int, int], str])
     )
 
 
-def _between(scene: Scene, one: Named, other: Named) -> tuple[int, int]:
+def _displacement(scene: Scene, one: Named, other: Named) -> tuple[int, int]:
     (x, y), (u, v) = (scene.things[index].centre(0) for index, _ in (one, other))
     return x - u, y - v
 
 
-def _apart(scene: Scene, one: Named, other: Named) -> float:
-    return hypot(*_between(scene, one, other))
+def _distance(scene: Scene, one: Named, other: Named) -> float:
+    return hypot(*_displacement(scene, one, other))
 
 
 def _from_middle(scene: Scene, named: Named) -> int:

@@ -10,8 +10,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.metrics.choices import LETTERS
-from harness.tasks.qa.questions import Fields, Question
-from harness.tasks.qa.questions import read as read_records
+from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.types import Answer
 
 STATIC = ("Dimensional Measurement", "Spatial Relation", "3D Video Grounding")
@@ -38,22 +37,22 @@ FIELDS = Fields(
     question="Question",
     answer="Answer",
     options="Candidates",
-    most=len(LETTERS),
+    max_options=len(LETTERS),
     categories={"task": "Task"},
-    known={"Task": tuple(KIND_OF_TASK)},
+    allowed_values={"Task": tuple(KIND_OF_TASK)},
 )
 COLUMNS = FIELDS.columns
 OPTIONAL = {"Source": "data set", "Scene": "kind of place", "scene": "kind of place"}
 
 
-def read(path: Path) -> Iterator[Question | DataError]:
+def read_questions(path: Path) -> Iterator[Question | DataError]:
     """Yield every row in order: its question, or the error that it has."""
     return read_records((path,), COLUMNS, _question, optional=OPTIONAL)
 
 
 def _question(row: Mapping[str, Any], where: str) -> Question:
     options = _options(row["Candidates"], where)
-    found = FIELDS.read({**row, "Candidates": options}, where)
+    found = FIELDS.read_record({**row, "Candidates": options}, where)
     named, source = row.get("scene") or row.get("Scene"), row.get("Source")
     categories = {
         **found.categories,

@@ -20,12 +20,12 @@ from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task, choose
-from harness.tasks.qa.options import stated
+from harness.tasks.qa.answer_text import answer_text, has_number, read_by
+from harness.tasks.qa.options import stated_letter
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.said import has_number, read_by, said
-from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.sti_bench.records import in_numbers, read
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.sti_bench.records import in_numbers, read_questions
 from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks sti_bench` says where the data is had."
@@ -80,16 +80,16 @@ def sti_bench(
     place = folder(data / "sti_bench", fix=FIX)
     path = file(place / "qa.parquet", fix=FIX)
     videos = Videos(tuple(place / name for name in PLACES), frames)
-    asked = Asked(
+    requested = QuestionFormat(
         files=(path,),
-        read=partial(_chosen, path, form),
+        read=partial(_questions_of_form, path, form),
         open=videos.open,
         problems=videos.problems,
         apart=prompt == "question",
         text=_numeric_text if form == "numeric" else partial(_choice_text, prompt),
     )
     return question_task(
-        asked,
+        requested,
         "sti_bench",
         protocol=scoring,
         split=split,
@@ -99,9 +99,9 @@ def sti_bench(
     )
 
 
-def _chosen(path: Path, form: Form) -> Iterator[Question | DataError]:
+def _questions_of_form(path: Path, form: Form) -> Iterator[Question | DataError]:
     """Yield the questions in the selected form, and the errors of rows that cannot be read."""
-    for one in read(path):
+    for one in read_questions(path):
         found = one if form == "choice" or isinstance(one, DataError) else in_numbers(one)
         if found is not None:
             yield found
@@ -125,7 +125,9 @@ def _numeric_text(question: Question, media: Media) -> str:
     )
 
 
-def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:
+def _single_answer(
+    unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[Target, Prediction]:
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the ground truth is public"
     return sample.target, prediction
@@ -135,27 +137,27 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
     """`opensource_test.py`: six patterns in turn, else the last character; an empty answer is
     wrong.
     """
-    target, prediction = _one(unit, predictions)
-    letter = sti_bench_choice(said(prediction) or "")
+    target, prediction = _single_answer(unit, predictions)
+    letter = sti_bench_choice(answer_text(prediction) or "")
     return {"accuracy": Mean(float(letter == target.answer.choice))}
 
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Right only if the response states one letter, and that is the right one."""
-    target, prediction = _one(unit, predictions)
-    letter = stated(unit[0], said(prediction) or "")
+    target, prediction = _single_answer(unit, predictions)
+    letter = stated_letter(unit[0], answer_text(prediction) or "")
     return {"accuracy": Mean(float(letter == target.answer.choice))}
 
 
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
-    target, prediction = _one(unit, predictions)
+    target, prediction = _single_answer(unit, predictions)
     ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"
-    told = None if prediction.answer is None else prediction.answer.number
+    info = None if prediction.answer is None else prediction.answer.number
     return {
-        "MRA": Mean(mean_relative_accuracy(told, ground_truth)),
-        "relative accuracy": Mean(relative_accuracy(told, ground_truth)),
+        "MRA": Mean(mean_relative_accuracy(info, ground_truth)),
+        "relative accuracy": Mean(relative_accuracy(info, ground_truth)),
     }
 
 
@@ -173,7 +175,7 @@ PROTOCOLS = {
     "sti/strict": Protocol(
         name="sti/strict",
         score=score_strict,
-        reads=read_by(stated),
+        reads=read_by(stated_letter),
         metrics=ACCURACY,
         headline="accuracy",
         ceiling=Ceiling(value=1.0),

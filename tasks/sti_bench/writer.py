@@ -56,7 +56,7 @@ def name_of(index: int) -> str:
 
 
 def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
-    question = _asked(scene, task)
+    question = _question_of_task(scene, task)
     return {
         "Video": name_of(scene.index),
         "ID": number,
@@ -70,7 +70,7 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
     }
 
 
-def _asked(scene: Scene, task: str) -> QA:
+def _question_of_task(scene: Scene, task: str) -> QA:
     """The question of a task."""
     if task == "Dimensional Measurement":
         found = shapes.width(scene)

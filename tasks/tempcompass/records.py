@@ -44,13 +44,15 @@ class Listing:
     @property
     def files(self) -> tuple[Path, ...]:
         """Files that decide samples and ground truth."""
-        asked = [path for one in self.formats for path in self.of(one)]
-        if "captioning" in self.formats and (again := self.of("multi-choice")):
-            asked += [path for path in again if path.suffix == ".json" and path not in asked]
+        requested = [path for one in self.formats for path in self.files_of(one)]
+        if "captioning" in self.formats and (again := self.files_of("multi-choice")):
+            requested += [
+                path for path in again if path.suffix == ".json" and path not in requested
+            ]
         meta = self.place / "meta_info.json"
-        return (*asked, *([meta] if meta.is_file() else []))
+        return (*requested, *([meta] if meta.is_file() else []))
 
-    def of(self, format: Format) -> tuple[Path, ...]:
+    def files_of(self, format: Format) -> tuple[Path, ...]:
         """The files of one format: JSON, or the hub's table."""
         path = self.place / "questions" / f"{format}.json"
         return (
@@ -60,14 +62,16 @@ class Listing:
         )
 
 
-def read(listing: Listing) -> Iterator[Record | DataError]:
+def read_records(listing: Listing) -> Iterator[Record | DataError]:
     """Every question in order, or why it cannot be read."""
     meta = listing.place / "meta_info.json"
     kinds = JsonIndex(JsonFile(meta)) if meta.is_file() else {}
     for format in listing.formats:
         numbers: Counter[tuple[str, str]] = Counter()
-        for path in listing.of(format):
-            given = _rows(path, format, numbers) if path.suffix == ".parquet" else _nested(path)
+        for path in listing.files_of(format):
+            given = (
+                _rows(path, format, numbers) if path.suffix == ".parquet" else _iter_nested(path)
+            )
             about = _first_choices(listing) if format == "captioning" else None
             for where, video, aspect, number, plain in given:
                 try:
@@ -80,7 +84,7 @@ def read(listing: Listing) -> Iterator[Record | DataError]:
                         number,
                         plain,
                         where,
-                        _kind(kinds, video, aspect, str(meta)),
+                        _finer_aspect(kinds, video, aspect, str(meta)),
                     )
                 except DataError as error:
                     yield error
@@ -98,7 +102,7 @@ def _rows(path: Path, format: Format, numbers: "Counter[tuple[str, str]]") -> It
         numbers[key] += 1
 
 
-def _nested(path: Path) -> Iterator[Placed]:
+def _iter_nested(path: Path) -> Iterator[Placed]:
     for entry in JsonFile(path).entries():
         yield from _of_video(entry.parse(), str(entry.key), path)
 
@@ -118,7 +122,9 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
     answer.
     """
     indices = [
-        JsonIndex(JsonFile(path)) for path in listing.of("multi-choice") if path.suffix == ".json"
+        JsonIndex(JsonFile(path))
+        for path in listing.files_of("multi-choice")
+        if path.suffix == ".json"
     ]
 
     def about(video: str, aspect: str) -> dict[str, str]:
@@ -136,15 +142,15 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
     return about
 
 
-def _kind(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
+def _finer_aspect(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
     """Return the finer aspect of a video's aspect, from meta_info.json; empty where it has none."""
     if aspect == "order":
         return aspect  # of which the file names no type, and the official table does
     plain = kinds.get(video)
     if plain is None:
         return ""
-    told = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
-    kind = told.get("type") if isinstance(told, dict) else None
+    info = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
+    kind = info.get("type") if isinstance(info, dict) else None
     return kind if isinstance(kind, str) else ""
 
 

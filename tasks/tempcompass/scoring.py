@@ -10,8 +10,8 @@ from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Protocol
+from harness.tasks.qa.answer_text import answer_text, read_by
 from harness.tasks.qa.options import LETTERED
-from harness.tasks.qa.said import read_by, said
 from harness.tasks.tempcompass.records import Record
 from harness.types import Prediction, Sample
 
@@ -33,7 +33,7 @@ def by_rules(record: Record, text: str) -> bool | None:
     return tempcompass.caption_match(text, record.question, record.answer)
 
 
-def strictly(record: Record, text: str) -> bool | None:
+def strict_verdict(record: Record, text: str) -> bool | None:
     """Return the verdict of a strict reading of a response; None where it states nothing."""
     if record.format == "multi-choice":
         if text.strip() == record.answer:
@@ -41,42 +41,48 @@ def strictly(record: Record, text: str) -> bool | None:
         letter = strict_choice(text, letters="ABCDEFGH"[: len(record.options)])
         return None if letter is None else letter == record.answer.strip()[0]
     if record.format == "yes_no":
-        word = re.match(r"(yes|no)\b", tempcompass.cleaned(text), re.IGNORECASE)
+        word = re.match(r"(yes|no)\b", tempcompass.strip_marks(text), re.IGNORECASE)
         return None if word is None else word[1].lower() == record.answer
     if record.format == "caption_matching":
         return tempcompass.caption_match(text, record.question, record.answer)
-    return tells_only(text, told(record), [bare(option) for option in record.options])
+    return tells_only(
+        text, right_caption(record), [option_text(option) for option in record.options]
+    )
 
 
-def bare(option: str) -> str:
+def option_text(option: str) -> str:
     """An option without its letter."""
     match = LETTERED.match(option)
     return match[2].strip() if match else option.strip()
 
 
-def told(record: Record) -> str:
+def right_caption(record: Record) -> str:
     """The text of the option that a right caption supports."""
     assert record.about is not None, "captions are about a question"
-    return bare(record.about[1])
+    return option_text(record.about[1])
 
 
 def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
     """Return True if a caption has the words of the right option in a row, and no other option's.
 
     >>> options = ["walking slowly", "walking", "sitting"]
-    >>> [tells_only(said, "walking", options) for said in ("A man is walking.", "He walks")]
+    >>> [tells_only(answer_text, "walking", options) for answer_text in ("A man is walking.", "He walks")]
     [True, False]
     >>> tells_only("Now walking, now sitting", "walking", options)
     False
     """
-    said_words = _words(caption)
+    said_words = _normalize(caption)
     wrong = [
-        option for option in options if option != right and _words(option) not in _words(right)
+        option
+        for option in options
+        if option != right and _normalize(option) not in _normalize(right)
     ]
-    return _words(right) in said_words and not any(_words(one) in said_words for one in wrong)
+    return _normalize(right) in said_words and not any(
+        _normalize(one) in said_words for one in wrong
+    )
 
 
-def _words(text: str) -> str:
+def _normalize(text: str) -> str:
     return f" {' '.join(WORDS.findall(text.lower()))} "
 
 
@@ -92,12 +98,12 @@ class Scoring:
         wrong.
         """
         (sample,), (prediction,) = unit, predictions
-        text, record = said(prediction), _record(sample)
+        text, record = answer_text(prediction), _record(sample)
         judged = record.format == "captioning" and self.protocol != "tempcompass/strict"
         found, readable = None, True
         if text is not None:
             found, readable = (
-                self._judged(record, text) if judged else (self.rated(sample, text), True)
+                self._judged(record, text) if judged else (self.rule_verdict(sample, text), True)
             )
         right = Mean(float(found is True))
         scores = {record.aspect: right, "avg": right}
@@ -107,26 +113,26 @@ class Scoring:
             scores[tempcompass.MATCH_RATE.name] = Mean(float(found is not None))
         return scores
 
-    def rated(self, sample: Sample, text: str) -> bool | None:
+    def rule_verdict(self, sample: Sample, text: str) -> bool | None:
         """Return the verdict of the rules on a response; None where none fits. Captions need the
         judge.
         """
         record = _record(sample)
         if self.protocol == "tempcompass/strict":
-            return strictly(record, text)
+            return strict_verdict(record, text)
         if record.format == "captioning":
-            return True if tempcompass.cleaned(text) else None
+            return True if tempcompass.strip_marks(text) else None
         return by_rules(record, text)
 
     def _judged(self, record: Record, text: str) -> tuple[bool, bool]:
         """Return two values: the caption is right, and the judge's verdict could be read."""
         assert record.about is not None, "captions are about a question"
         question, answer = record.about
-        if tempcompass.cleaned(text) == told(record):
+        if tempcompass.strip_marks(text) == right_caption(record):
             return True, True  # a perfect answer, which nobody has to be asked about
         if self.judge is None:
             raise unjudged(RUBRIC)
-        verdict = self.judge.judge(RUBRIC, question, tempcompass.cleaned(text), answer)
+        verdict = self.judge.judge(RUBRIC, question, tempcompass.strip_marks(text), answer)
         return tempcompass.captioning(verdict.text, answer) is True, tempcompass.chooses(
             verdict.text
         )
@@ -141,7 +147,7 @@ def _record(sample: Sample) -> Record:
 RULES = Protocol(
     name="tempcompass/rules",
     score=Scoring("tempcompass/rules"),
-    reads=read_by(Scoring("tempcompass/rules").rated),
+    reads=read_by(Scoring("tempcompass/rules").rule_verdict),
     metrics=(*tempcompass.METRICS, tempcompass.MATCH_RATE),
     headline="avg",
     beside=(tempcompass.MATCH_RATE.name,),
@@ -164,7 +170,7 @@ PROTOCOLS = {
         RULES,
         name="tempcompass/strict",
         score=Scoring("tempcompass/strict"),
-        reads=read_by(Scoring("tempcompass/strict").rated),
+        reads=read_by(Scoring("tempcompass/strict").rule_verdict),
         metrics=tempcompass.METRICS,
         beside=(),
         about="ours: stated letters, whole words; a caption has the words of the right option only",

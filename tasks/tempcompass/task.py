@@ -17,9 +17,9 @@ from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.tempcompass.records import FORMATS, Format, Listing, Record, read
-from harness.tasks.tempcompass.scoring import PROTOCOLS, bare, told
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.tempcompass.records import FORMATS, Format, Listing, Record, read_records
+from harness.tasks.tempcompass.scoring import PROTOCOLS, option_text, right_caption
 from harness.types import Answer, AnswerForm
 
 __all__ = ["PROTOCOLS", "tempcompass"]
@@ -61,7 +61,7 @@ def tempcompass(
         )
     place = folder(data / "tempcompass", fix=FIX)
     listing = Listing(place, formats)
-    if missing := [one for one in formats if not listing.of(one)]:
+    if missing := [one for one in formats if not listing.files_of(one)]:
         raise DataError(
             f"folder {place}",
             expected=f"questions/{missing[0]}.json or {missing[0]}/test-*.parquet",
@@ -69,14 +69,14 @@ def tempcompass(
             fix=FIX,
         )
     videos = Videos((place / "videos",), frames, (".mp4",))
-    asked = Asked(
+    requested = QuestionFormat(
         files=listing.files,
         read=partial(_questions, listing, prompt),
         open=videos.open,
         problems=videos.problems,
     )
     return question_task(
-        asked,
+        requested,
         "tempcompass",
         version=2,
         protocol=scoring,
@@ -92,7 +92,7 @@ def _form(format: Format, prompt: Prompt) -> AnswerForm:
 
 
 def _questions(listing: Listing, prompt: Prompt) -> Iterator[Question | DataError]:
-    for record in read(listing):
+    for record in read_records(listing):
         yield record if isinstance(record, DataError) else _question(record, prompt)
 
 
@@ -103,14 +103,16 @@ def _question(record: Record, prompt: Prompt) -> Question:
         answer = Answer(choice=record.answer.strip()[0])
     else:
         text = record.question + templates("harness.tasks.tempcompass")[record.format]
-        answer = Answer(text=told(record) if record.format == "captioning" else record.answer)
+        answer = Answer(
+            text=right_caption(record) if record.format == "captioning" else record.answer
+        )
     return Question(
         id=record.id,
         text=text,
         media=record.video,
         answer=answer,
         group=record.video,
-        options=tuple(map(bare, record.options)) if apart else (),
+        options=tuple(map(option_text, record.options)) if apart else (),
         categories={"format": record.format, "aspect": record.aspect, "type": record.kind},
         extra={"record": record},
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.metrics.tempcompass import ASPECTS
 from harness.tasks.qa.options import lettered
-from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
+from harness.tasks.video_qa.writing import choose_questions, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.shapes import World
 
@@ -32,7 +32,7 @@ NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
 def write(world: World, root: Path) -> None:
     """Write questions, meta data and videos below `root/tempcompass`."""
     folder = root / "tempcompass"
-    examples = asked(world, "test")
+    examples = choose_questions(world, "test")
     formats: dict[str, dict[str, Any]] = {
         "multi-choice": {},
         "yes_no": {},
@@ -76,23 +76,23 @@ def _rows(plain: Mapping[str, Any], choices: Mapping[str, Any]) -> Iterator[dict
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
     right = f"{question.letter}. {question.answer}"
     wrong = next(option for option in question.options if option != question.answer)
-    said = question.answer if number % 2 else wrong
-    told = [f"Information {line.replace('. ', ': ', 1)}" for line in lettered(question.options)]
+    text = question.answer if number % 2 else wrong
+    info = [f"Information {line.replace('. ', ': ', 1)}" for line in lettered(question.options)]
     return {
         "multi-choice": {
             "question": "\n".join([question.text, *lettered(question.options)]),
             "answer": right,
         },
         "yes_no": {
-            "question": f"{question.text} Is it: {said}?",
-            "answer": "yes" if said == question.answer else "no",
+            "question": f"{question.text} Is it: {text}?",
+            "answer": "yes" if text == question.answer else "no",
         },
         "caption_matching": _matching(question, wrong, number),
         "captioning": {
             "question": "\n".join(
                 [
                     f"Say what fits the video, of what answers this: {question.text}",
-                    *told,
+                    *info,
                     "Generated Caption:",
                 ]
             ),

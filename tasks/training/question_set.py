@@ -6,31 +6,31 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError, MediaError
-from harness.layout import inside
-from harness.media import Media, lost, open_image
+from harness.layout import path_inside
+from harness.media import Media, open_image, placeholder_media
 from harness.task import Problem
 from harness.tasks.qa.videos import FrameSelection, find, video_or_lost
-from harness.tasks.training.chosen import Sampled, at_places
-from harness.tasks.training.questions import Question, read_questions
+from harness.tasks.training.questions import TrainingQuestion, read_questions
+from harness.tasks.training.subsets import RandomSubset, at_places
 from harness.types import AnswerForm, Query, Sample, Target, query_id
 
 
-def _nothing(question: Question) -> Mapping[str, Any]:
+def _no_extra(question: TrainingQuestion) -> Mapping[str, Any]:
     del question
     return {}
 
 
-def _no_objects(question: Question) -> tuple[str, ...]:
+def _no_objects(question: TrainingQuestion) -> tuple[str, ...]:
     del question
     return ()
 
 
-def _all(question: Question) -> bool:
+def _every_question(question: TrainingQuestion) -> bool:
     del question
     return True
 
 
-def _written(question: Question) -> dict[str, str]:
+def _written_number(question: TrainingQuestion) -> dict[str, str]:
     """A true number as it was written: Video-R1's reward compares decimals."""
     return {"solution": question.solution} if question.form is AnswerForm.NUMBER else {}
 
@@ -44,32 +44,32 @@ class QuestionSet:
     root: Path
     """The folder that the paths of images and videos are below."""
     selection: FrameSelection
-    sampled: Sampled
-    wanted: Callable[[Question], bool] = _all
-    more: Callable[[Question], Mapping[str, Any]] = _nothing
+    sampled: RandomSubset
+    is_selected: Callable[[TrainingQuestion], bool] = _every_question
+    more: Callable[[TrainingQuestion], Mapping[str, Any]] = _no_extra
     """Function that returns additions to a target's `extra`."""
-    objects: Callable[[Question], tuple[str, ...]] = _no_objects
+    objects: Callable[[TrainingQuestion], tuple[str, ...]] = _no_objects
     """Function that returns the objects that a query names beside its text."""
 
-    def questions(self) -> Iterator[Question]:
+    def questions(self) -> Iterator[TrainingQuestion]:
         """Yield the chosen questions, in the file's order; malformed records are left out.
 
         `check` names those: among some hundred thousand of other people's records, one that says
         nothing is not the end of a training.
         """
-        places = self.sampled.places(sum(1 for _ in self._whole()), self.name)
-        return at_places(self._whole(), places)
+        places = self.sampled.places(sum(1 for _ in self._all_questions()), self.name)
+        return at_places(self._all_questions(), places)
 
-    def _whole(self) -> Iterator[Question]:
+    def _all_questions(self) -> Iterator[TrainingQuestion]:
         for question in read_questions(self.path):
-            if isinstance(question, Question) and self.wanted(question):
+            if isinstance(question, TrainingQuestion) and self.is_selected(question):
                 yield question
 
     def samples(self) -> Iterable[Sample]:
         """One sample a question."""
         return map(self._sample, self.questions())
 
-    def _sample(self, question: Question) -> Sample:
+    def _sample(self, question: TrainingQuestion) -> Sample:
         return Sample(
             id=question.id,
             query=Query(
@@ -83,7 +83,11 @@ class QuestionSet:
             ),
             target=Target(
                 answer=question.answer,
-                extra={"problem_type": question.kind, **_written(question), **self.more(question)},
+                extra={
+                    "problem_type": question.kind,
+                    **_written_number(question),
+                    **self.more(question),
+                },
             ),
             group=question.path,
             categories={
@@ -93,13 +97,13 @@ class QuestionSet:
             },
         )
 
-    def _media(self, question: Question) -> Media:
+    def _media(self, question: TrainingQuestion) -> Media:
         if question.video:
             return video_or_lost((self.root,), question.path, self.selection.choose)
         try:
-            return open_image(inside(self.root, question.path))
+            return open_image(path_inside(self.root, question.path))
         except MediaError as error:
-            return lost(error, size=(1, 1))
+            return placeholder_media(error, size=(1, 1))
 
     def check(self) -> Iterator[Problem]:
         """Malformed records, and images and videos that are not there."""
@@ -108,13 +112,13 @@ class QuestionSet:
             for question in read_questions(self.path):
                 if isinstance(question, DataError):
                     yield Problem(str(self.path), str(question))
-                elif self.wanted(question) and question.path not in looked_at:
+                elif self.is_selected(question) and question.path not in looked_at:
                     looked_at.add(question.path)
-                    yield from self._look(question)
+                    yield from self._check_question(question)
         except DataError as error:
             yield Problem(str(self.path), str(error))
 
-    def _look(self, question: Question) -> Iterator[Problem]:
+    def _check_question(self, question: TrainingQuestion) -> Iterator[Problem]:
         try:
             if question.video:
                 find((self.root,), question.path)
@@ -128,6 +132,6 @@ FORMS = (AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT)
 """Forms of answer in such a file."""
 
 
-def of_medium(medium: str) -> Callable[[Question], bool]:
+def of_medium(medium: str) -> Callable[[TrainingQuestion], bool]:
     """Return a test that a question is about a medium: `image`, `video`, or `all`."""
     return lambda question: medium == "all" or question.video == (medium == "video")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.tasks.qa.said import digits
+from harness.tasks.qa.answer_text import digits
 from harness.tasks.spatial.shapes import lettered
 from harness.world.qa import QA
 

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from harness.errors import DataError, ParseError
 from harness.files import read_text
 from harness.layout import field
-from harness.responses import loads_strict, tagged, unique
+from harness.responses import loads_strict, tag_text, unique
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Box3D
@@ -49,7 +49,7 @@ NEEDED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TrainingQuestion:
     """One record, checked."""
 
     id: str
@@ -74,7 +74,7 @@ class Question:
         return FORMS[self.kind]
 
 
-Read: TypeAlias = Question | DataError
+Read: TypeAlias = TrainingQuestion | DataError
 
 
 def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[Read]:
@@ -86,7 +86,7 @@ def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[R
         DataError: the file is missing or no JSON.
     """
     seen: Counter[str] = Counter()
-    for where, plain in _plain(path):
+    for where, plain in _read_plain(path):
         try:
             question = read_question(plain, where, kinds=kinds)
         except DataError as error:
@@ -97,14 +97,14 @@ def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[R
         yield question if again == 1 else replace(question, id=f"{question.id}#{again}")
 
 
-def _plain(path: Path) -> Iterator[tuple[str, Any]]:
+def _read_plain(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".jsonl":
         yield from records(path, {})
     else:
-        yield from listed(path)
+        yield from iter_list(path)
 
 
-def listed(path: Path) -> Iterator[tuple[str, Any]]:
+def iter_list(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (place, value) for each entry of a JSON list, one parsed at a time.
 
     Raises:
@@ -150,7 +150,7 @@ def _blanks(whole: str, place: int) -> int:
     return place
 
 
-def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) -> Question:
+def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) -> TrainingQuestion:
     """Check one record.
 
     Raises:
@@ -167,7 +167,7 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
         raise DataError(f"{where}: 'data_type'", expected="image or video", found=repr(medium)[:40])
     options = _options(plain.get("options"), where) if kind == "multiple choice" else ()
     solution = _solution(plain, where)
-    return Question(
+    return TrainingQuestion(
         id=str(plain["problem_id"]),
         problem=text(plain, "problem", where).strip(),
         video=medium == "video",
@@ -197,48 +197,48 @@ def _options(value: Any, where: str) -> tuple[str, ...]:
 
 def _solution(plain: Mapping[str, Any], where: str) -> str:
     whole = text(plain, "solution", where)
-    inner = tagged(whole, "answer")
+    inner = tag_text(whole, "answer")
     return whole.strip() if inner is None else inner
 
 
-def _answer(said: str, kind: str, options: int, what: str) -> Answer:
+def _answer(text: str, kind: str, options: int, what: str) -> Answer:
     if kind == "multiple choice":
         letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:options]
-        letter = said.rstrip(".").strip()
+        letter = text.rstrip(".").strip()
         if len(letter) != 1 or letter not in letters:
-            raise DataError(what, expected=f"a letter from A to {letters[-1]}", found=said[:40])
+            raise DataError(what, expected=f"a letter from A to {letters[-1]}", found=text[:40])
         return Answer(choice=letter)
     if FORMS[kind] is AnswerForm.NUMBER:
-        return Answer(number=_number(said, what))
+        return Answer(number=_number(text, what))
     if kind == "IoU":
-        return Answer(boxes=(Box(*_numbers(said, 4, what)),))
+        return Answer(boxes=(Box(*_numbers(text, 4, what)),))
     if kind == "IoU 3D":
-        return Answer(boxes_3d=(Box3D(*_numbers(said, 6, what)),))
-    if not said:
+        return Answer(boxes_3d=(Box3D(*_numbers(text, 6, what)),))
+    if not text:
         raise DataError(what, expected="text", found="none")
-    return Answer(text=said)
+    return Answer(text=text)
 
 
-def _number(said: str, what: str) -> float:
+def _number(text: str, what: str) -> float:
     """A number as Video-R1's reward reads it: without commas."""
     try:
-        number = float(said.replace(",", ""))
+        number = float(text.replace(",", ""))
     except ValueError:
         number = math.nan
     if not abs(number) < 1e15:
-        raise DataError(what, expected="a number", found=said[:40])
+        raise DataError(what, expected="a number", found=text[:40])
     return number
 
 
-def _numbers(said: str, count: int, what: str) -> list[float]:
+def _numbers(text: str, count: int, what: str) -> list[float]:
     try:
-        numbers = loads_strict(said)
+        numbers = loads_strict(text)
     except ParseError as error:
-        raise DataError(what, expected=f"[{count} numbers]", found=said[:60]) from error
+        raise DataError(what, expected=f"[{count} numbers]", found=text[:60]) from error
     if not (
         isinstance(numbers, list)
         and len(numbers) == count
         and all(type(one) in (int, float) and abs(one) < 1e9 for one in numbers)
     ):
-        raise DataError(what, expected=f"[{count} numbers]", found=said[:60])
+        raise DataError(what, expected=f"[{count} numbers]", found=text[:60])
     return [float(one) for one in numbers]

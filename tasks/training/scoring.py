@@ -21,7 +21,7 @@ MIN_IOU = 0.5
 
 
 def found_objects(
-    ground_truth: Sequence[Box], said: Sequence[Box], *, inclusive: bool = False
+    ground_truth: Sequence[Box], predicted: Sequence[Box], *, inclusive: bool = False
 ) -> tuple[float, float]:
     """(share of objects found, mean IoU) of the best one-to-one assignment.
 
@@ -36,15 +36,15 @@ def found_objects(
     >>> found_objects([Box(0, 0, 10, 10)], [Box(0, 0, 10, 10), Box(50, 50, 60, 60)])
     (0.5, 0.5)
     """
-    most = max(len(ground_truth), len(said))
-    if not most:
+    limit = max(len(ground_truth), len(predicted))
+    if not limit:
         return 1.0, 1.0
-    if not ground_truth or not said:
+    if not ground_truth or not predicted:
         return 0.0, 0.0
-    ious = (box_iou_inclusive if inclusive else box_iou)(ground_truth, said)
+    ious = (box_iou_inclusive if inclusive else box_iou)(ground_truth, predicted)
     rows, columns = linear_sum_assignment(-ious)
     pairs = ious[rows, columns]
-    return float((pairs > MIN_IOU).sum() / most), float(pairs.sum() / most)
+    return float((pairs > MIN_IOU).sum() / limit), float(pairs.sum() / limit)
 
 
 def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -59,38 +59,38 @@ def score_objects(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
     return {"found@0.5": Mean(found), "mIoU": Mean(iou)}
 
 
-def value(ground_truth: Answer, said: Answer | None) -> tuple[str, float]:
+def value(ground_truth: Answer, predicted: Answer | None) -> tuple[str, float]:
     """Return (kind of answer that the question asks for, score from 0 to 1).
 
     A letter is right or wrong; a number scores `max(0, 1 - |p - y| / |y|)`; a text is compared
     word for word without regard to case and blanks; boxes score their mean IoU.
     """
     if ground_truth.choice is not None:
-        letter = (said.choice if said else None) or ""
+        letter = (predicted.choice if predicted else None) or ""
         return "choice", float(letter.strip().upper() == ground_truth.choice)
     if ground_truth.number is not None:
-        return "number", relative_accuracy(_number(said), ground_truth.number)
+        return "number", relative_accuracy(_number(predicted), ground_truth.number)
     if ground_truth.boxes_3d is not None:
-        boxes = (said.boxes_3d if said else None) or ()
+        boxes = (predicted.boxes_3d if predicted else None) or ()
         same = len(boxes) == len(ground_truth.boxes_3d) and bool(boxes)
         return "box_3d", float(
             np.diag(box_iou_3d(ground_truth.boxes_3d, boxes)).mean()
         ) if same else 0.0
     if ground_truth.boxes is not None:
-        boxes_2d = (said.boxes if said else None) or ()
+        boxes_2d = (predicted.boxes if predicted else None) or ()
         return "box", found_objects(ground_truth.boxes, boxes_2d)[1]
-    text = (said.text if said else None) or ""
-    return "text", float(_plain(text) == _plain(ground_truth.text or ""))
+    text = (predicted.text if predicted else None) or ""
+    return "text", float(_normalize(text) == _normalize(ground_truth.text or ""))
 
 
-def _number(said: Answer | None) -> float | None:
-    if said is None:
+def _number(predicted: Answer | None) -> float | None:
+    if predicted is None:
         return None
-    number = said.number if said.number is not None else said.count
+    number = predicted.number if predicted.number is not None else predicted.count
     return number if number is not None and math.isfinite(number) else None
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.lower().split())
 
 

@@ -100,12 +100,12 @@ def one_object(scene: Scene, referent: int) -> str:
     return f"<box>({left},{top}),({right},{bottom})</box><points>({x1},{y1}),({x2},{y2})</points>"
 
 
-def asked(scene: Scene, *, several: bool) -> Question:
+def scene_question(scene: Scene, *, plural: bool) -> Question:
     """Return a question of the scene: for several things where it allows one, or for a single
     thing.
     """
     questions = list(every_question(scene))
-    wanted = [one for one in questions if (one.count > 1) == several]
+    wanted = [one for one in questions if (one.count > 1) == plural]
     return Draws(scene.seed, scene.id, "840").choice(wanted or questions)
 
 

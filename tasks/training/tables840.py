@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import folder
-from harness.media import Media, image_bytes, lost
+from harness.media import Media, image_bytes, placeholder_media
 from harness.task import Problem, Protocol, Task
 from harness.tasks.qa.tables import records, text
 from harness.tasks.refer.copies import parquet_files
@@ -67,7 +67,7 @@ class Row:
         try:
             media = image_bytes(self.encoded, f"of {self.where}")
         except MediaError as error:
-            return lost(error, size=(SIDE, SIDE))
+            return placeholder_media(error, size=(SIDE, SIDE))
         if media.size != (SIDE, SIDE):
             raise DataError(
                 f"{self.where}: 'image'",
@@ -164,13 +164,13 @@ def _check(files: Sequence[Path], parse: Parse) -> Iterator[Problem]:
         for row in read_table(files, parse):
             if isinstance(row, DataError):
                 yield Problem(str(files[0].parent), str(row))
-            elif problem := _look(row):
+            elif problem := _check_row(row):
                 yield problem
     except DataError as error:
         yield Problem(str(files[0].parent), str(error))
 
 
-def _look(row: Row) -> Problem | None:
+def _check_row(row: Row) -> Problem | None:
     try:
         fault = row.media().fault
     except DataError as error:
@@ -178,7 +178,7 @@ def _look(row: Row) -> Problem | None:
     return Problem(f"sample {row.id!r}", fault) if fault else None
 
 
-def whole(numbers: Any, count: int, where: str) -> list[int]:
+def whole_numbers(numbers: Any, count: int, where: str) -> list[int]:
     """`count` whole numbers of the 840 × 840 frame.
 
     Raises:
@@ -204,7 +204,7 @@ def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
     Raises:
         DataError: it is no box with right ≥ left and bottom ≥ top.
     """
-    left, top, right, bottom = plain = whole(numbers, 4, where)
+    left, top, right, bottom = plain = whole_numbers(numbers, 4, where)
     if right < left or bottom < top:
         raise DataError(
             where, expected="[x1, y1, x2, y2] with x1 ≤ x2 and y1 ≤ y2", found=repr(plain)
@@ -214,5 +214,5 @@ def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
 
 def point(numbers: Any, where: str) -> tuple[Point, list[int]]:
     """Return a point of the table, and its numbers as they are there."""
-    x, y = plain = whole(numbers, 2, where)
+    x, y = plain = whole_numbers(numbers, 2, where)
     return Point(float(x), float(y)), plain

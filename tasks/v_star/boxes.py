@@ -35,7 +35,7 @@ def boxes_in(response: str) -> Mapping[str, Any]:
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         pass
     try:
-        value = _loads(_closed(found))
+        value = _loads(_close_brackets(found))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -68,7 +68,7 @@ def _by_second(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _closed(text: str) -> str:
+def _close_brackets(text: str) -> str:
     """The text with the brackets that it lacks, squares before braces."""
     for left, right in ("[]", "{}"):
         missing = text.count(left) - text.count(right)
@@ -76,7 +76,7 @@ def _closed(text: str) -> str:
     return text
 
 
-def written(boxes: Sequence[tuple[float, Box]]) -> str:
+def boxes_response(boxes: Sequence[tuple[float, Box]]) -> str:
     """The response that gives boxes by their second, in the official form."""
     return json.dumps({str(time): list(box) for time, box in boxes})
 

@@ -4,7 +4,7 @@ from harness.masks import Rle, encode_runs
 from harness.types import Box
 
 
-def filled(box: Box | None, size: tuple[int, int]) -> Rle:
+def box_mask(box: Box | None, size: tuple[int, int]) -> Rle:
     """The pixels inside a box, sides rounded and cut to an image of (width, height)."""
     width, height = size
     if box is None:

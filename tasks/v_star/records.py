@@ -53,7 +53,7 @@ class Record:
         return tuple(known.get(second) for second in range(frames))
 
 
-def read(path: Path) -> Iterator[Record | DataError]:
+def read_records(path: Path) -> Iterator[Record | DataError]:
     """Yield every item in order, or the error that it has."""
     seen: Counter[str] = Counter()
     for entry in JsonFile(path).items():

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.errors import DataError, ParseError
-from harness.judging import Case, asked, judgement, rubric
+from harness.judging import Case, cases_to_judge, judgement, rubric
 from harness.metrics import vstar
 from harness.metrics.intervals import temporal_iou, temporal_iou_of_hull
 from harness.model import Judge
 from harness.run.judging import unjudged
 from harness.scores import Metric, Scores
 from harness.task import Ceiling, Protocol
-from harness.tasks.qa.said import said
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.v_star.boxes import boxes_in, from_boxes, from_track
 from harness.types import AnswerForm, Interval, Prediction, Sample
 
@@ -40,11 +40,11 @@ class Scoring:
         }
         rating = self._rating(*steps["what"])
         if rating is _UNANSWERED and self.reading == "official":
-            return vstar.unanswered()
+            return vstar.unanswered_scores()
         return vstar.scores(
             None if rating is _UNANSWERED else rating,
-            [self._when(*steps[name]) for name in ("when", "when2")],
-            [self._where(*steps[name]) for name in ("where", "where2")],
+            [self._when_score(*steps[name]) for name in ("when", "when2")],
+            [self._where_scores(*steps[name]) for name in ("where", "where2")],
         )
 
     def _rating(self, sample: Sample, prediction: Prediction) -> int | None:
@@ -52,42 +52,42 @@ class Scoring:
         answer.
         """
         assert sample.target is not None and sample.target.answer.text is not None
-        text = said(prediction)
+        text = answer_text(prediction)
         if not text:
             return _UNANSWERED
         by = rubric(self.rubric)
         case = Case(sample.target.extra["question"], text, sample.target.answer.text)
-        if self.judge is None and asked(by, [case]):
+        if self.judge is None and cases_to_judge(by, [case]):
             raise unjudged(self.rubric)
         # Without a judge only what no judge is asked for is left.
-        graded = judgement(self.judge or _Nobody(), by, case)
-        scale = by.graded()
+        graded = judgement(self.judge or _NoJudge(), by, case)
+        scale = by.grade_scale()
         rates = (scale.lowest, scale.highest) == (0, HIGHEST) and not scale.words
         if self.reading == "official" and graded.by == "judge" and rates:
             return vstar.read_rating(graded.text)  # "3." is none, and 4 is one
         return round(graded.score * HIGHEST) if graded.readable else None
 
-    def _when(self, sample: Sample, prediction: Prediction) -> float:
+    def _when_score(self, sample: Sample, prediction: Prediction) -> float:
         assert sample.target is not None
         ground_truth: Interval = sample.target.extra["interval"]
-        told = None if prediction.answer is None else prediction.answer.interval
+        info = None if prediction.answer is None else prediction.answer.interval
         if self.reading == "strict":
-            return temporal_iou(ground_truth, told)
-        if told is None and (text := said(prediction)) is not None:
-            told = vstar.interval_in(text)
-        return temporal_iou_of_hull(ground_truth, told)
+            return temporal_iou(ground_truth, info)
+        if info is None and (text := answer_text(prediction)) is not None:
+            info = vstar.interval_in(text)
+        return temporal_iou_of_hull(ground_truth, info)
 
-    def _where(self, sample: Sample, prediction: Prediction) -> Any:
+    def _where_scores(self, sample: Sample, prediction: Prediction) -> Any:
         assert sample.target is not None
-        told = _boxes(sample, prediction)
+        info = _boxes(sample, prediction)
         times: Literal["text", "number"] = "text" if self.reading == "official" else "number"
         boxes = sample.target.extra["boxes"]
-        return vstar.frame_ious(boxes, told, times=times) if told else np.zeros(len(boxes))
+        return vstar.frame_ious(boxes, info, times=times) if info else np.zeros(len(boxes))
 
 
-def reads(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
+def is_readable(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
     """Return True if there is a text for what, an interval for when, or boxes for where."""
-    step, text, answer = sample.id.rpartition("/")[2], said(prediction), prediction.answer
+    step, text, answer = sample.id.rpartition("/")[2], answer_text(prediction), prediction.answer
     if step == "what":
         return bool(text)
     if step in ("when", "when2"):
@@ -102,7 +102,7 @@ def reads(reading: Reading, sample: Sample, prediction: Prediction) -> bool:
 _UNANSWERED = -1
 
 
-class _Nobody:
+class _NoJudge:
     """Placeholder where no judge is needed."""
 
     name = "nobody"
@@ -116,7 +116,7 @@ def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, Any]:
     """Boxes by the text of their second."""
     answer = prediction.answer
     if sample.query.form is AnswerForm.TEXT:
-        return boxes_in(said(prediction) or "")
+        return boxes_in(answer_text(prediction) or "")
     if answer is None or answer.no_target:
         return {}
     if answer.box_track is not None:
@@ -158,7 +158,7 @@ ABOUT: Mapping[str, str] = {
 }
 
 
-def _described(metric: Metric) -> Metric:
+def _with_description(metric: Metric) -> Metric:
     start = max((name for name in ABOUT if metric.name.startswith(name)), key=len)
     chain = {"1": ", chain 1", "2": ", chain 2"}.get(metric.name[-1], "")
     return replace(metric, about=ABOUT[start] + chain)
@@ -171,7 +171,7 @@ def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
         protocol,
         rubric=rubric,
         score=Scoring(reading, rubric),
-        reads=partial(reads, reading),
+        reads=partial(is_readable, reading),
         judged=partial(Scoring, reading, rubric),
     )
 
@@ -179,7 +179,7 @@ def with_rubric(protocol: Protocol, rubric: str) -> Protocol:
 OFFICIAL = Protocol(
     name="vstar/official",
     score=Scoring("official", "graded"),
-    metrics=tuple(map(_described, vstar.METRICS)),
+    metrics=tuple(map(_with_description, vstar.METRICS)),
     headline="mAM",
     beside=("mLGM",),
     ceiling=Ceiling(value=_reached, why="a track has no frame at a second beyond the video"),

@@ -21,14 +21,14 @@ from typing import Any, Literal
 from harness.errors import DataError
 from harness.frames import seconds
 from harness.judging import rubric as find_rubric
-from harness.layout import file, folder, inside
+from harness.layout import file, folder, path_inside
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.videos import open_video, video_or_lost
-from harness.tasks.v_star.boxes import written
-from harness.tasks.v_star.masks import filled
-from harness.tasks.v_star.records import Record, read
+from harness.tasks.v_star.boxes import boxes_response
+from harness.tasks.v_star.masks import box_mask
+from harness.tasks.v_star.records import Record, read_records
 from harness.tasks.v_star.scoring import PROTOCOLS, with_rubric
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -72,7 +72,7 @@ def v_star(
             JSON, in pixels of the original video.
         rubric: Rubric for the answer to "what": its name, or a TOML file.
     """
-    assert find_rubric(rubric).graded(), "else it raises"
+    assert find_rubric(rubric).grade_scale(), "else it raises"
     scoring = with_rubric(choose("protocol", PROTOCOLS, protocol), rubric)
     place = folder(data / "v_star", fix=FIX)
     path = place / "V_STaR_test.json"
@@ -99,7 +99,7 @@ def v_star(
 
 def _samples(source: Source) -> Iterator[Sample]:
     files = Files(source.videos)
-    for record in read(source.path):
+    for record in read_records(source.path):
         if isinstance(record, DataError):
             raise record
         media = _media(record, files, source.videos)
@@ -115,11 +115,11 @@ class Files:
 
     def find(self, name: str) -> Path | None:
         """Find a video by its name; the folder is searched where it is not at the top."""
-        path = inside(self.videos, f"{name}.mp4")
-        return path if path.is_file() else self._all.get(name)
+        path = path_inside(self.videos, f"{name}.mp4")
+        return path if path.is_file() else self._all_files.get(name)
 
     @cached_property
-    def _all(self) -> Mapping[str, Path]:
+    def _all_files(self) -> Mapping[str, Path]:
         found: dict[str, Path] = {}
         for path in sorted(self.videos.rglob("*")) if self.videos.is_dir() else ():
             if path.suffix.lower() == ".mp4":
@@ -171,9 +171,9 @@ def _ground_truth(
     if step in ("when", "when2"):
         return Answer(interval=record.interval), AnswerForm.INTERVAL
     if where == "text":
-        return Answer(text=written(record.boxes)), AnswerForm.TEXT
+        return Answer(text=boxes_response(record.boxes)), AnswerForm.TEXT
     track = record.track(len(media))
-    masks = tuple(filled(box, media.size) for box in track)
+    masks = tuple(box_mask(box, media.size) for box in track)
     return Answer(box_track=track, masks=masks), AnswerForm.BOX_TRACK
 
 
@@ -205,7 +205,7 @@ def _text(record: Record, step: str, source: Source) -> str:
 def _check(source: Source) -> Iterator[Problem]:
     files = Files(source.videos)
     try:
-        for record in read(source.path):
+        for record in read_records(source.path):
             if isinstance(record, DataError):
                 yield Problem(str(source.path), str(record))
             elif wrong := _fault(record, files, source.videos):

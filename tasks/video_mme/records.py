@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import Entry, JsonFile, field, inside
-from harness.tasks.qa.questions import Fields, Question
-from harness.tasks.qa.questions import read as read_records
+from harness.layout import Entry, JsonFile, field, path_inside
+from harness.tasks.qa.questions import Fields, Question, read_records
 
 DURATIONS = ("short", "medium", "long")
 SUFFIXES = (".mp4", ".MP4", ".mkv", ".webm")
@@ -19,7 +18,7 @@ FIELDS = Fields(
     options="options",
     lettered=True,
     categories={name: name for name in (*OF_VIDEO, "task_type")},
-    known={"duration": DURATIONS},
+    allowed_values={"duration": DURATIONS},
 )
 
 
@@ -31,10 +30,10 @@ def files(place: Path) -> tuple[Path, ...]:
     return (place / JSON,) if (place / JSON).is_file() else ()
 
 
-def read(paths: tuple[Path, ...]) -> Iterator[Question | DataError]:
+def read_questions(paths: tuple[Path, ...]) -> Iterator[Question | DataError]:
     """Every question in order, or why it cannot be read."""
     if paths[0].suffix == ".parquet":
-        yield from read_records(paths, FIELDS.columns, FIELDS.read)
+        yield from read_records(paths, FIELDS.columns, FIELDS.read_record)
         return
     for entry in JsonFile(paths[0]).items():
         try:
@@ -53,11 +52,11 @@ def _of_video(entry: Entry) -> Iterator[Question | DataError]:
         name = video.get("videoID", video.get("video_id"))
         shared = {key: video.get(key) for key in OF_VIDEO}
         try:
-            yield FIELDS.read({**shared, "videoID": name, **row}, where)
+            yield FIELDS.read_record({**shared, "videoID": name, **row}, where)
         except DataError as error:
             yield error
 
 
 def subtitle_path(place: Path, name: str) -> Path:
     """Return the path of a video's subtitles; they may be missing."""
-    return inside(place / "subtitle", f"{name}.srt")
+    return path_inside(place / "subtitle", f"{name}.srt")

@@ -24,10 +24,10 @@ from harness.tasks.qa.letters import ACCURACY, letter_protocols
 from harness.tasks.qa.options import response
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.task import Asked, Videos, question_task, worded
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.qa.videos import open_video
-from harness.tasks.video_mme.records import SUFFIXES, files, read, subtitle_path
-from harness.tasks.video_qa.subtitles import at_frames, spoken, srt
+from harness.tasks.video_mme.records import SUFFIXES, files, read_questions, subtitle_path
+from harness.tasks.video_qa.subtitles import at_frames, line_text, srt
 from harness.types import Prediction, Sample
 
 FIX = "`harness list tasks video_mme` says where the data is had."
@@ -78,19 +78,19 @@ def video_mme(
             fix=FIX,
         )
     videos = Videos((place / "data", place / "videos"), frames, SUFFIXES)
-    told = Told(place, videos, subtitles, prompt)
-    asked = Asked(
+    info = SubtitledQuestion(place, videos, subtitles, prompt)
+    requested = QuestionFormat(
         files=found,
-        read=lambda: _chosen(found, duration),
+        read=lambda: _questions_of_length(found, duration),
         open=videos.open,
-        problems=told.problems,
+        problems=info.problems,
         opens_all=subtitles == "none",  # a video without its file of subtitles has none
-        text=told,
+        text=info,
         apart=prompt == "question",
         as_text=prompt == "official",
     )
     return question_task(
-        asked,
+        requested,
         "video_mme",
         version=2,
         protocol=scoring,
@@ -104,15 +104,17 @@ def video_mme(
     )
 
 
-def _chosen(paths: tuple[Path, ...], duration: Duration) -> Iterator[Question | DataError]:
+def _questions_of_length(
+    paths: tuple[Path, ...], duration: Duration
+) -> Iterator[Question | DataError]:
     """Yield the questions on videos of a length, and the errors of unreadable rows."""
-    for one in read(paths):
+    for one in read_questions(paths):
         if isinstance(one, DataError) or duration in ("all", one.categories["duration"]):
             yield one
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SubtitledQuestion:
     """The text of a question, with the subtitles of its video before it."""
 
     place: Path
@@ -122,7 +124,7 @@ class Told:
 
     def __call__(self, question: Question, media: Media) -> str:
         """All the text that a model is given."""
-        text = worded("harness.tasks.video_mme", self.prompt)(question, media)
+        text = wording_of("harness.tasks.video_mme", self.prompt)(question, media)
         if self.subtitles == "none":
             return text
         before = templates("harness.tasks.video_mme")["subtitles"]
@@ -136,7 +138,7 @@ class Told:
         if self.subtitles == "shown" and media.fault is None:
             whole = open_video(self.videos.path(name), None)
             lines = at_frames(lines, media.times(), frame_rate(whole.times()))
-        return "\n".join(map(spoken, lines))
+        return "\n".join(map(line_text, lines))
 
     def problems(self, question: Question) -> Iterator[Problem]:
         """Yield the faults of the video, and of its subtitles where they are needed."""

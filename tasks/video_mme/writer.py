@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.tasks.qa.options import lettered
 from harness.tasks.video_mme.records import DURATIONS, JSON
-from harness.tasks.video_qa.writing import asked, name, write_table, write_videos
+from harness.tasks.video_qa.writing import choose_questions, name, write_table, write_videos
 from harness.world.quiz import QA
 from harness.world.scene import Scene
 from harness.world.shapes import World
@@ -33,7 +33,7 @@ TYPES = {
 def write(world: World, root: Path) -> None:
     """Write the hub's table, the videos and their subtitles below `root/video_mme`."""
     folder = root / "video_mme"
-    examples = asked(world, "test")
+    examples = choose_questions(world, "test")
     rows = [
         _row(scene, question, number, place)
         for number, (scene, questions) in enumerate(examples, start=1)
@@ -82,6 +82,6 @@ def _subtitles(scene: Scene) -> str:
     parts = []
     for second in range(0, scene.frames, 2):
         times = f"00:00:{second:02d},000 --> 00:00:{second + 1:02d},500"
-        said = f'<font color="white" size=".72c">This is second {second}.</font>'
-        parts.append(f"{second // 2 + 1}\n{times}\n{said}\n")
+        text = f'<font color="white" size=".72c">This is second {second}.</font>'
+        parts.append(f"{second // 2 + 1}\n{times}\n{text}\n")
     return "\n".join(parts)

@@ -72,10 +72,10 @@ def _clock(text: str, where: str) -> float:
     return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
 
 
-def spoken(line: Line) -> str:
+def line_text(line: Line) -> str:
     """The words of a line; Video-MME's files have them in one `font` tag.
 
-    >>> spoken(Line(0, 1, '<font color="white" size=".72c">hello</font>')), spoken(Line(0, 1, "x"))
+    >>> line_text(Line(0, 1, '<font color="white" size=".72c">hello</font>')), line_text(Line(0, 1, "x"))
     ('hello', 'x')
     """
     found = SPOKEN.findall(line.text)
@@ -97,7 +97,7 @@ def at_frames(lines: Sequence[Line], shown: Sequence[float], rate: float) -> lis
     ]
 
 
-def listed(path: Path, *, start: float, duration: float) -> list[Line]:
+def read_subtitles(path: Path, *, start: float, duration: float) -> list[Line]:
     """LongVideoBench's subtitles, timed from the start of its clip.
 
     Two forms: `{"timestamp": [s, e], "text": …}`, whose end may be null (the clip's end), and
@@ -110,11 +110,12 @@ def listed(path: Path, *, start: float, duration: float) -> list[Line]:
     if not isinstance(plain, list):
         raise DataError(f"subtitles {path}", expected="a list", found=type(plain).__name__)
     return [
-        _listed(one, start, duration, f"{path}, line {number}") for number, one in enumerate(plain)
+        _read_line(one, start, duration, f"{path}, line {number}")
+        for number, one in enumerate(plain)
     ]
 
 
-def _listed(plain: Any, start: float, duration: float, where: str) -> Line:
+def _read_line(plain: Any, start: float, duration: float, where: str) -> Line:
     if isinstance(plain, dict) and "timestamp" in plain:
         times = field(plain, "timestamp", list, where)
         if len(times) != 2 or type(times[0]) not in (int, float):
@@ -124,8 +125,8 @@ def _listed(plain: Any, start: float, duration: float, where: str) -> Line:
         # The official reader takes any end that is no fraction for the end of the clip.
         end = times[1] if isinstance(times[1], float) else duration
         return Line(times[0] - start, end - start, field(plain, "text", str, where))
-    begun, ended = (_seconds(field(plain, key, str, where), where) for key in ("start", "end"))
-    return Line(begun - start, ended - start, field(plain, "line", str, where))
+    started, ended = (_seconds(field(plain, key, str, where), where) for key in ("start", "end"))
+    return Line(started - start, ended - start, field(plain, "line", str, where))
 
 
 def _seconds(text: str, where: str) -> float:
@@ -139,14 +140,14 @@ def _seconds(text: str, where: str) -> float:
     return value
 
 
-def interleaved(times: Sequence[float], lines: Sequence[Line]) -> Iterator[str]:
+def interleave(times: Sequence[float], lines: Sequence[Line]) -> Iterator[str]:
     """Frames, as `FRAME`, and the subtitles between them, as LongVideoBench shows them.
 
     A line stands after the frames up to its middle, if a frame lies strictly within it (within half
     a second of its middle, if it is shorter than a second). Equal to `insert_subtitles_into_frames`
     (longvideobench/LongVideoBench, commit fc3c553).
 
-    >>> list(interleaved([0.0, 2.0, 4.0], [Line(1.5, 3.0, "hello"), Line(3.1, 3.3, "lost")]))
+    >>> list(interleave([0.0, 2.0, 4.0], [Line(1.5, 3.0, "hello"), Line(3.1, 3.3, "lost")]))
     ['<frame 1>', '<frame 2>', 'hello', '<frame 3>']
     """
     shown = 0

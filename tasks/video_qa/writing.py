@@ -12,25 +12,27 @@ from harness.world.shapes import World
 FAMILIES = ("qa_video", "arrivals")
 
 
-def asked(world: World, split: Split, *, most: int = 3) -> list[tuple[Scene, tuple[QA, ...]]]:
-    """Videos of the world, each with up to `most` questions with options, `size` in all.
+def choose_questions(
+    world: World, split: Split, *, limit: int = 3
+) -> list[tuple[Scene, tuple[QA, ...]]]:
+    """Videos of the world, each with up to `limit` questions with options, `size` in all.
 
     The world's own questions come first, then others that the scene allows.
     """
     found: list[tuple[Scene, tuple[QA, ...]]] = []
     left = world.size
     for family in FAMILIES:
-        for example in world.of(family, split):
+        for example in world.examples_of(family, split):
             if left < 1:
                 return found
-            chosen = tuple(_different((*example.quizzes, *every_qa(example.scene))))
-            if chosen := chosen[: min(most, left)]:
+            chosen = tuple(_distinct((*example.quizzes, *every_qa(example.scene))))
+            if chosen := chosen[: min(limit, left)]:
                 found.append((example.scene, chosen))
                 left -= len(chosen)
     return found
 
 
-def _different(questions: Sequence[QA]) -> Iterator[QA]:
+def _distinct(questions: Sequence[QA]) -> Iterator[QA]:
     seen = set()
     for question in questions:
         if not question.is_number and question.text not in seen:

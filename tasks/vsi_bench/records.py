@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from harness.errors import DataError
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
-from harness.tasks.qa.questions import Fields, Question
-from harness.tasks.qa.questions import read as read_records
+from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import listed_ids
 
 Split = Literal["full", "debiased", "pruned", "tiny"]
@@ -20,9 +19,9 @@ FIELDS = Fields(
     answer="ground_truth",
     options="options",
     lettered=True,
-    most=8,
+    max_options=8,
     categories={"type": "question_type", "dataset": "dataset"},
-    known={"question_type": (*CHOICE_TYPES, *NUMBER_TYPES)},
+    allowed_values={"question_type": (*CHOICE_TYPES, *NUMBER_TYPES)},
 )
 NUMBERS = replace(FIELDS, options="", form="number", positive=True)
 COLUMNS = FIELDS.columns
@@ -49,7 +48,7 @@ class Listing:
         return self.files if self.ids is None else (*self.files, self.ids)
 
 
-def listing(place: Path, split: Split) -> Listing | None:
+def find_listing(place: Path, split: Split) -> Listing | None:
     """Return the files of a subset; None if they are not there."""
     if split in SUBSETS and (path := place / SUBSETS[split]).is_file():
         return Listing((path,))
@@ -61,7 +60,9 @@ def listing(place: Path, split: Split) -> Listing | None:
     return Listing(files, ids, split == "debiased") if ids.is_file() else None
 
 
-def read(listed: Listing, *, only_numbers: bool = False) -> Iterator[Question | DataError]:
+def read_questions(
+    listed: Listing, *, only_numbers: bool = False
+) -> Iterator[Question | DataError]:
     """Yield every question of a subset in order, or the error that it has.
 
     Args:
@@ -70,13 +71,13 @@ def read(listed: Listing, *, only_numbers: bool = False) -> Iterator[Question | 
     """
     ids = None if listed.ids is None else listed_ids(listed.ids)
 
-    def chosen(row: Mapping[str, Any], where: str) -> Question | None:
+    def choose(row: Mapping[str, Any], where: str) -> Question | None:
         if ids is not None and (str(row["id"]) in ids) == listed.without:
             return None
         is_number = row["question_type"] in NUMBER_TYPES
-        found = (NUMBERS if is_number else FIELDS).read(row, where)
+        found = (NUMBERS if is_number else FIELDS).read_record(row, where)
         if only_numbers and not is_number:
             return None
         return replace(found, extra={"type": row["question_type"]})
 
-    return (one for one in read_records(listed.files, COLUMNS, chosen) if one is not None)
+    return (one for one in read_records(listed.files, COLUMNS, choose) if one is not None)

@@ -27,11 +27,11 @@ from harness.metrics.numeric import (
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
 from harness.task import Ceiling, Protocol, Task, choose
+from harness.tasks.qa.answer_text import answer_text, has_number, read_by
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
-from harness.tasks.qa.said import has_number, read_by, said
-from harness.tasks.qa.task import Asked, Videos, question_task
-from harness.tasks.vsi_bench.records import Split, listing, read
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.vsi_bench.records import Split, find_listing, read_questions
 from harness.types import AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks vsi_bench` says where the data is had."
@@ -73,7 +73,7 @@ def vsi_bench(
             expected="form=numeric exactly with protocol=vsi/numeric",
         )
     place = folder(data / "vsi_bench", fix=FIX)
-    listed = listing(place, split)
+    listed = find_listing(place, split)
     if listed is None:
         raise DataError(
             f"folder {place}",
@@ -83,16 +83,16 @@ def vsi_bench(
         )
     videos = Videos((place,), frames)
     forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
-    asked = Asked(
+    requested = QuestionFormat(
         files=listed.annotations,
-        read=partial(read, listed, only_numbers=form == "numeric"),
+        read=partial(read_questions, listed, only_numbers=form == "numeric"),
         open=videos.open,
         problems=videos.problems,
         text=partial(_text, prompt),
         apart=prompt == "question",
     )
     return question_task(
-        asked,
+        requested,
         "vsi_bench",
         version=2,
         protocol=scoring,
@@ -112,7 +112,9 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
     )
 
 
-def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Target, Prediction]:
+def _single_answer(
+    unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> tuple[Target, Prediction]:
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the ground truth is public"
     return sample.target, prediction
@@ -120,8 +122,8 @@ def _one(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> tuple[Tar
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`vsibench_process_results`: the text before the first space is a letter or a number."""
-    target, prediction = _one(unit, predictions)
-    text, number = said(prediction), target.answer.number
+    target, prediction = _single_answer(unit, predictions)
+    text, number = answer_text(prediction), target.answer.number
     if text is None:
         value = 0.0
     elif number is None:
@@ -133,8 +135,8 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """lmms-eval since 2026: as before, but a number is found anywhere, in digits or in words."""
-    target, prediction = _one(unit, predictions)
-    text, number = said(prediction), target.answer.number
+    target, prediction = _single_answer(unit, predictions)
+    text, number = answer_text(prediction), target.answer.number
     if text is None or number is None:
         return score_official(unit, predictions)
     return {target.extra["type"]: Mean(mean_relative_accuracy(first_number(text), number))}
@@ -142,8 +144,8 @@ def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """The letter that the response states, or the only number in it."""
-    target, prediction = _one(unit, predictions)
-    text, number = said(prediction) or "", target.answer.number
+    target, prediction = _single_answer(unit, predictions)
+    text, number = answer_text(prediction) or "", target.answer.number
     if number is None:
         letter = strict_choice(text, letters=target.extra["letters"])
         value = float(letter == target.answer.choice)
@@ -154,7 +156,7 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
 
 def reads_official(sample: Sample, text: str) -> object:
     """Return the letter or number before the first space; None where neither is there."""
-    letters, number = _asked(sample)
+    letters, number = _question_form(sample)
     if number:
         return vsi.leading_number(text)
     return vsi.first_word(text).upper() in tuple(letters) or None
@@ -162,16 +164,16 @@ def reads_official(sample: Sample, text: str) -> object:
 
 def reads_lmms2026(sample: Sample, text: str) -> object:
     """Return the letter before the first space, or a number from anywhere."""
-    return first_number(text) if _asked(sample)[1] else reads_official(sample, text)
+    return first_number(text) if _question_form(sample)[1] else reads_official(sample, text)
 
 
 def reads_strict(sample: Sample, text: str) -> object:
     """The letter that is stated, or the only number."""
-    letters, number = _asked(sample)
+    letters, number = _question_form(sample)
     return only_number(text) if number else strict_choice(text, letters=letters)
 
 
-def _asked(sample: Sample) -> tuple[str, bool]:
+def _question_form(sample: Sample) -> tuple[str, bool]:
     """Return a question's letters, and True if it asks for a number."""
     assert sample.target is not None, "the ground truth is public"
     return sample.target.extra["letters"], sample.target.answer.number is not None
@@ -179,15 +181,15 @@ def _asked(sample: Sample) -> tuple[str, bool]:
 
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
-    target, prediction = _one(unit, predictions)
+    target, prediction = _single_answer(unit, predictions)
     ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"
-    told = None if prediction.answer is None else prediction.answer.number
-    accuracy = Mean(mean_relative_accuracy(told, ground_truth))
+    info = None if prediction.answer is None else prediction.answer.number
+    accuracy = Mean(mean_relative_accuracy(info, ground_truth))
     return {
         target.extra["type"]: accuracy,
         "MRA": accuracy,
-        "relative accuracy": Mean(relative_accuracy(told, ground_truth)),
+        "relative accuracy": Mean(relative_accuracy(info, ground_truth)),
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
-from harness.tasks.qa.said import digits
+from harness.tasks.qa.answer_text import digits
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import Asked, lettered, write_video
 from harness.world.scene import Scene
@@ -21,10 +21,10 @@ ASKED: dict[str, Asked] = {
     "object_abs_distance": shapes.distance,
     "object_size_estimation": shapes.width,
     "room_size_estimation": shapes.room,
-    "object_rel_direction_easy": shapes.side,
-    "object_rel_direction_medium": shapes.third,
+    "object_rel_direction_easy": shapes.side_question,
+    "object_rel_direction_medium": shapes.third_question,
     "object_rel_direction_hard": shapes.quadrant,
-    "object_rel_distance": shapes.nearer,
+    "object_rel_distance": shapes.nearer_question,
     "route_planning": shapes.route,
     "obj_appearance_order": shapes.appearance,
 }

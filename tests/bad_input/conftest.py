@@ -122,8 +122,8 @@ class Harness:
         assert "Traceback" not in done.err
         if done.code:
             assert done.out == ""
-            said = [line for line in done.err.splitlines() if line.startswith("harness")]
-            assert len(said) == 1, f"one message, not {len(said)}:\n{done.err}"
+            output = [line for line in done.err.splitlines() if line.startswith("harness")]
+            assert len(output) == 1, f"one message, not {len(output)}:\n{done.err}"
         left = [path for path in self.folder.rglob("*") if path.suffix in (".tmp", ".partial")]
         assert left == []
         assert not (self.folder / "canary").exists(), "something was executed"
@@ -140,13 +140,13 @@ class Harness:
         code: int | None = None,
     ) -> Done:
         """`harness eval` on the data of the test, with one JSON value as output."""
-        asked = tasks or ",".join(self.benchmarks)
+        requested = tasks or ",".join(self.benchmarks)
         return self(
             "eval",
             "--model",
             model,
             "--tasks",
-            asked,
+            requested,
             "--data",
             self.folder / "data",
             "--out",

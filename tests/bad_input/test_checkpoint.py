@@ -302,7 +302,7 @@ def adapted(harness, counting, checkpoint, adapter, tmp_path):
     folder = shutil.copytree(adapter, tmp_path / "adapter")
 
     def asked(**options):
-        backend = f"transformers(adapter={folder},any_base={options.pop('any_base', 'false')})"
+        backend = f"transformers(adapter={folder},allow_any_base={options.pop('allow_any_base', 'false')})"
         model = f"qwen_vl(checkpoint={checkpoint},segmenter=box,max_new_tokens=2,backend={backend})"
         return harness.eval("--subset", "first2", model=model, tasks="counting", **options)
 
@@ -312,16 +312,16 @@ def adapted(harness, counting, checkpoint, adapter, tmp_path):
 @case(
     107,
     "an adapter that was trained on another base",
-    "refused; names both; `any_base=true` takes it",
+    "refused; names both; `allow_any_base=true` takes it",
     code=4,
 )
 def test_an_adapter_of_another_base_is_refused(adapted, edit):
-    asked, folder = adapted
+    requested, folder = adapted
     edit(
         folder / "adapter_config.json",
         lambda plain: plain.update(base_model_name_or_path="somebody/other"),
     )
-    asked().says("somebody/other", "any_base=true")
+    requested().says("somebody/other", "allow_any_base=true")
 
 
 @case(
@@ -332,7 +332,7 @@ def test_an_adapter_of_another_base_is_refused(adapted, edit):
 )
 @pytest.mark.parametrize("damage", ["shape", "missing", "pickled"])
 def test_a_damaged_adapter_is_refused(harness, adapted, damage):
-    asked, folder = adapted
+    requested, folder = adapted
     path = folder / "adapter_model.safetensors"
     if damage == "pickled":
         path.unlink()
@@ -345,7 +345,7 @@ def test_a_damaged_adapter_is_refused(harness, adapted, damage):
             path,
             lambda held: held.update({named(held, "lora_A"): held[named(held, "lora_B")].clone()}),
         )
-    asked(any_base="true").says("adapter")
+    requested(allow_any_base="true").says("adapter")
 
 
 @case(
@@ -368,8 +368,8 @@ def test_a_tokenizer_without_a_needed_token_is_refused(checkpoint, ask, edit):
 
 @case(35, "`trust_remote_code=true` in a SPEC", "refused: there is no such argument", code=2)
 def test_trust_in_remote_code_cannot_be_asked_for(harness, counting, checkpoint):
-    asked = "trust_remote_code=true"
-    for given in (asked, f"backend=transformers({asked})", f"backend=vllm({asked})"):
+    requested = "trust_remote_code=true"
+    for given in (requested, f"backend=transformers({requested})", f"backend=vllm({requested})"):
         model = f"qwen_vl(checkpoint={checkpoint},{given})"
         harness.eval(model=model, tasks="counting").says("trust_remote_code")
 

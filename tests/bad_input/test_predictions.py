@@ -306,11 +306,11 @@ def test_an_endless_line_is_not_read_whole(harness, counting):
             path,
             "--json",
         )
-        _, most = tracemalloc.get_traced_memory()
+        _, limit = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     done.says("line 1", f"at most {MAX_LINE} bytes", "a longer line")
-    assert most < 4 * MAX_LINE
+    assert limit < 4 * MAX_LINE
 
 
 @case(57, "a folder, or no file, as predictions", "refused; names the path", code=3)

@@ -202,14 +202,14 @@ def test_what_no_request_survives_ends_the_run(ask, fault):
 def test_a_server_that_does_not_look_is_told_apart(ask, ignored):
     with pytest.raises(AssertionError, match="not the response to this request"):
         ask([], network=Alike())
-    asked = contract.requests()
+    requested = contract.requests()
     with serving(Scripted(ignores=frozenset({ignored}))) as served:
         chat = openai(model=served.model, base_url=served.url, coordinates="pixels")
         with pytest.raises(AssertionError):
-            contract.check(chat, Scripted(), asked)
+            contract.check(chat, Scripted(), requested)
     with serving(Scripted()) as served:
         chat = openai(model=served.model, base_url=served.url, coordinates="pixels")
-        contract.check(chat, Scripted(), asked)
+        contract.check(chat, Scripted(), requested)
 
 
 KEY = "sk-Abc123_defGHI456-jklMNO789"
@@ -238,17 +238,17 @@ def letters(text):
 @pytest.mark.parametrize("spelled", SPELLED)
 def test_a_key_that_a_server_says_is_kept_nowhere(harness, ask, monkeypatch, spelled):
     monkeypatch.setenv("TESTS_KEY", KEY)
-    said = SPELLED[spelled]
-    message = {"role": "assistant", "content": f"<think>{said}</think><answer>[]</answer>"}
+    output = SPELLED[spelled]
+    message = {"role": "assistant", "content": f"<think>{output}</think><answer>[]</answer>"}
     response = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
-    refusal = json.dumps({"error": {"message": said}})
+    refusal = json.dumps({"error": {"message": output}})
     faults = [None, {"status": 200, "body": response}, {"status": 400, "body": refusal}]
     del faults[0]
     monkeypatch.setattr(sys.modules[__name__], "check_responses", lambda *_: None)
     done = ask(faults, key_variable="TESTS_KEY")
     kept = "".join(path.read_text() for path in harness.run.rglob("*") if path.is_file())
     for text in (kept, done.out, done.err):
-        assert letters(KEY[:15]) not in letters(text) and said not in text
+        assert letters(KEY[:15]) not in letters(text) and output not in text
     assert "***" in kept
 
 

@@ -237,8 +237,8 @@ def test_foreign_questions_are_refused(harness, video):
     out = harness.folder / "runs"
     done = scored(harness, path, "--allow-extra", "--out", out, code=0)
     assert done.task("video_mme")["n_failed"] == 0
-    told = json.loads((harness.run / "manifest.json").read_text())["model"]["description"]
-    assert told["matched"] == 3 and "900-1" in told["unmatched"][0]
+    info = json.loads((harness.run / "manifest.json").read_text())["model"]["description"]
+    assert info["matched"] == 3 and "900-1" in info["unmatched"][0]
 
 
 @case(

@@ -220,12 +220,12 @@ def test_the_innermost_checkpoint_counts_as_it_does_for_backends(folder, tmp_pat
     written(tmp_path / "other" / FILE, config_of("dr2seg(canvas=56)"))
     inner, other = f"transformers(checkpoint={folder})", f"checkpoint={tmp_path / 'other'}"
     for given in (
-        f"backend=altered(images=grey,chat={inner})",
+        f"backend=ablation(images=grey,chat={inner})",
         f"{other},backend={inner}",
-        f"backend=altered({other},chat={inner})",
+        f"backend=ablation({other},chat={inner})",
     ):
         assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},{ASKED})"
-    given = f"{other},backend=altered(images=grey)"
+    given = f"{other},backend=ablation(images=grey)"
     assert str(as_trained(parse(f"dr2seg({given})"))) == f"dr2seg({given},canvas=56)"
 
 
@@ -276,12 +276,12 @@ def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
     given = f"dr2seg(checkpoint={folder})"
     (whole,) = asked_models([given], tell=True)
     assert str(whole) == f"dr2seg(checkpoint={folder},canvas=56)"
-    said = capsys.readouterr().err
-    assert "with canvas=56; give" in said and "without its training's map=named, which" in said
+    output = capsys.readouterr().err
+    assert "with canvas=56; give" in output and "without its training's map=named, which" in output
     says(folder, "dr2seg(map=named)")
     assert asked_models([given], tell=True) == [parse(given)]
-    said = capsys.readouterr().err
-    assert "map=named" in said and "give these arguments" not in said
+    output = capsys.readouterr().err
+    assert "map=named" in output and "give these arguments" not in output
 
 
 def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
@@ -343,11 +343,11 @@ def test_stored_responses_are_read_as_they_were_asked(folder, tmp_path, capsys):
     for name, line in lines.items():
         quiet = ["--quiet"] if line[0] == "eval" else []
         assert main([*line, *data, *quiet]) == 0
-        said = capsys.readouterr()
-        results = json.loads(said.out)["tasks"]["reason_seg"]
+        output = capsys.readouterr()
+        results = json.loads(output.out)["tasks"]["reason_seg"]
         assert results["n_failed"] == 0
         metrics[name] = results["metrics"]
-        assert "note: dr2seg with the checkpoint" in said.err
+        assert "note: dr2seg with the checkpoint" in output.err
     assert metrics["asked"] == metrics["replayed"] == metrics["scored"] != metrics["typed"]
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from harness.cli import doctor
-from harness.cli.ask import slug
 from harness.cli.config import read_config
 from harness.cli.main import build_parser, main
-from harness.cli.tables import folded
+from harness.cli.spec_arguments import slug
+from harness.cli.tables import wrap_lines
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
 KEYS = {
@@ -159,10 +159,10 @@ def test_results_fit_a_narrow_terminal_and_say_what_to_do_next(
     shapes, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    asked = ["eval", "--model", "whole_frame,random", "--tasks", "reason_seg,counting"]
-    assert main([*asked, "--data", str(shapes), "--out", str(tmp_path / "my runs")]) == 0
-    told = capsys.readouterr()
-    shown, _, after = told.out.partition("runs: ")
+    requested = ["eval", "--model", "whole_frame,random", "--tasks", "reason_seg,counting"]
+    assert main([*requested, "--data", str(shapes), "--out", str(tmp_path / "my runs")]) == 0
+    info = capsys.readouterr()
+    shown, _, after = info.out.partition("runs: ")
     assert max(map(len, shown.splitlines())) <= 80
     for metric in ("gIoU", "P@0.9", "accuracy"):
         assert shown.count(f"    {metric}") == 2, "every metric of every task is shown"
@@ -176,7 +176,7 @@ def test_results_fit_a_narrow_terminal_and_say_what_to_do_next(
     (build, explain) = (shlex.split(one) for one in commands)
     monkeypatch.chdir(tmp_path)
     assert main([*build, "--no-gallery"]) == main(explain) == 0
-    bars = [line for line in told.err.splitlines() if "8/8" in line]
+    bars = [line for line in info.err.splitlines() if "8/8" in line]
     assert [len(line) <= 80 for line in bars] == [True] * 4
     for bar, words in zip(
         bars,
@@ -201,7 +201,7 @@ def test_lists_fit_a_narrow_terminal(kind, monkeypatch, capsys):
 def test_a_long_text_is_broken_at_commas_and_no_part_is_lost(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     for text in (LONG, "x" * 95, f"{'y' * 50},{LONG}", "one two"):
-        lines = list(folded(text, indent=2))
+        lines = list(wrap_lines(text, indent=2))
         assert max(map(len, lines)) <= 40
         assert "".join(line.strip() for line in lines).replace(" ", "") == text.replace(" ", "")
 
@@ -228,8 +228,8 @@ def test_without_a_kind_the_kinds_are_listed(command):
 )
 def test_all_that_is_missing_is_named_at_once(typed, missing, capsys):
     assert main(typed) == 2
-    told = capsys.readouterr().err
-    assert re.findall(r"(--[a-z-]+) \(", told) == missing
+    info = capsys.readouterr().err
+    assert re.findall(r"(--[a-z-]+) \(", info) == missing
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_all_that_is_missing_is_named_at_once(typed, missing, capsys):
 def test_a_model_without_its_checkpoint_says_so_itself(command, model, shapes, tmp_path, capsys):
     out = tmp_path / "out"
     assert main([*command, model, "--data", str(shapes), "--out", str(out)]) == 2
-    told = capsys.readouterr().err
-    assert f"model {model}" in told and "a value for checkpoint" in told and not out.exists()
+    info = capsys.readouterr().err
+    assert f"model {model}" in info and "a value for checkpoint" in info and not out.exists()
 
 
 def test_verify_reaches_every_ceiling(command, shapes):
@@ -351,8 +351,8 @@ def test_what_actors_get_may_stand_in_a_config(tmp_path):
     ],
 )
 def test_what_actors_cannot_get_is_refused(option, value, tmp_path, capsys):
-    asked = ["eval", "--model", "whole_frame", "--tasks", "counting", "--data", str(tmp_path)]
-    assert main([*asked, "--out", str(tmp_path / "runs"), f"{option}={value}"]) == 2
+    requested = ["eval", "--model", "whole_frame", "--tasks", "counting", "--data", str(tmp_path)]
+    assert main([*requested, "--out", str(tmp_path / "runs"), f"{option}={value}"]) == 2
     assert option in capsys.readouterr().err
 
 

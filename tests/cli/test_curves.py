@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from harness.cli.main import main
-from harness.run.trained import MANIFEST, VERSION
+from harness.run.contamination import MANIFEST, VERSION
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -57,15 +57,23 @@ def three(tmp_path):
 
 def test_seeds_are_one_line_and_recipes_are_named_by_what_differs(three, tmp_path, capsys):
     out = tmp_path / "figure.svg"
-    asked = ["curves", *three, "--y", "think_length,answer_entropy", "--out", str(out), "--json"]
-    assert main(asked) == 0
-    told = capsys.readouterr()
-    assert json.loads(told.out)["recipes"] == {
+    requested = [
+        "curves",
+        *three,
+        "--y",
+        "think_length,answer_entropy",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    assert main(requested) == 0
+    info = capsys.readouterr()
+    assert json.loads(info.out)["recipes"] == {
         "dr2seg(n0=45)": three[:2],
         "dr2seg(n0=25)": three[2:],
     }
-    assert "dr2seg(n0=25)" in told.err and "answer_entropy" in told.err
-    assert "dr2seg(n0=45)" not in told.err
+    assert "dr2seg(n0=25)" in info.err and "answer_entropy" in info.err
+    assert "dr2seg(n0=45)" not in info.err
     assert {"dr2seg(n0=45)", "dr2seg(n0=25)", "think_length", "answer_entropy"} <= set(texts(out))
     drawn = lines(out)  # two in the key, two of think_length, one of answer_entropy
     assert len(drawn) == 5
@@ -104,8 +112,8 @@ def test_more_panels_than_fit_side_by_side_go_below(tmp_path):
 )
 def test_what_cannot_be_drawn_is_named(rows, y, code, named, tmp_path, capsys):
     folder = training(tmp_path / "a", rows)
-    asked = ["curves", folder, *(("--y", y) if y else ()), "--out", str(tmp_path / "f.svg")]
-    assert main(asked) == code
+    requested = ["curves", folder, *(("--y", y) if y else ()), "--out", str(tmp_path / "f.svg")]
+    assert main(requested) == code
     assert named in capsys.readouterr().err and not (tmp_path / "f.svg").exists()
 
 
@@ -121,8 +129,8 @@ def test_a_damaged_manifest_is_named(field, tmp_path, capsys):
     folder = training(tmp_path / "a", counted(9))
     path = tmp_path / "a" / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), field: ["x"]}))
-    asked = ["curves", folder, "--y", "think_length", "--out", str(tmp_path / "f.svg")]
-    assert main(asked) == 5
+    requested = ["curves", folder, "--y", "think_length", "--out", str(tmp_path / "f.svg")]
+    assert main(requested) == 5
     assert folder in capsys.readouterr().err and not (tmp_path / "f.svg").exists()
 
 

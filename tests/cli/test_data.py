@@ -22,8 +22,8 @@ def test_problems_come_with_the_way_to_the_data(capsys, tmp_path):
     for path in tmp_path.rglob("*.mp4"):
         path.unlink()
     assert main(["data", "check", "video_mme", "--data", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
-    assert "1 problem(s)" in said and "How it is had: lmms-lab/Video-MME" in said
+    output = capsys.readouterr().out
+    assert "1 problem(s)" in output and "How it is had: lmms-lab/Video-MME" in output
 
 
 def checked(capsys, root, *more, code=0):
@@ -32,17 +32,17 @@ def checked(capsys, root, *more, code=0):
 
 
 def test_the_published_numbers_are_told_where_they_differ(capsys):
-    said = checked(capsys, TASKS / "video_mme" / "example", "video_mme")
-    assert "3 samples (published: 2700), fingerprint" in said
-    assert "difference: 3 of 2700 samples, 1 of 900 videos\n" in said and "error" not in said
-    assert "How it is had" not in said
+    output = checked(capsys, TASKS / "video_mme" / "example", "video_mme")
+    assert "3 samples (published: 2700), fingerprint" in output
+    assert "difference: 3 of 2700 samples, 1 of 900 videos\n" in output and "error" not in output
+    assert "How it is had" not in output
 
 
 def test_strict_makes_another_number_than_the_published_one_an_error(capsys):
     root = TASKS / "video_mme" / "example"
-    said = checked(capsys, root, "video_mme", "--strict", code=1)
-    assert "error: 3 of 2700 samples, 1 of 900 videos\n" in said
-    assert "How it is had: lmms-lab/Video-MME" in said
+    output = checked(capsys, root, "video_mme", "--strict", code=1)
+    assert "error: 3 of 2700 samples, 1 of 900 videos\n" in output
+    assert "How it is had: lmms-lab/Video-MME" in output
     (line,) = json.loads(checked(capsys, root, "video_mme", "--strict", "--json", code=1))
     assert line["differences"] == [
         {"what": "samples", "found": 3, "published": 2700},
@@ -52,18 +52,18 @@ def test_strict_makes_another_number_than_the_published_one_an_error(capsys):
 
 
 def test_a_generated_world_is_named_as_one(capsys, shapes):
-    said = checked(capsys, shapes, "mevis")
-    assert "8 samples (published: 793)" in said and "videos (a generated world)" in said
+    output = checked(capsys, shapes, "mevis")
+    assert "8 samples (published: 793)" in output and "videos (a generated world)" in output
 
 
 def test_published_numbers_that_are_met_are_no_difference(capsys, monkeypatch):
     card = Card.read(TASKS / "video_mme" / "card.toml")
     met = {"splits": {"test": 3}, "videos": {"test": 1}}
-    monkeypatch.setattr(Card, "published", lambda *_: (met["splits"]["test"], 1))
+    monkeypatch.setattr(Card, "published_counts", lambda *_: (met["splits"]["test"], 1))
     root = TASKS / "video_mme" / "example"
     assert "3 samples, as published, fingerprint" in checked(capsys, root, "video_mme", "--strict")
     assert card.splits["test"] == 2700
-    monkeypatch.setattr(Card, "published", lambda *_: (0, 0))
+    monkeypatch.setattr(Card, "published_counts", lambda *_: (0, 0))
     assert "3 samples, fingerprint" in checked(capsys, root, "video_mme", "--strict")
 
 
@@ -87,7 +87,7 @@ def test_published_numbers_that_are_met_are_no_difference(capsys, monkeypatch):
 )
 def test_published_numbers_are_those_of_what_is_asked(name, split, arguments, published):
     card = Card.read(TASKS / name / "card.toml")
-    assert card.published(split, arguments) == published
+    assert card.published_counts(split, arguments) == published
 
 
 def test_every_table_of_numbers_is_of_arguments_splits_and_videos_that_exist():
@@ -183,8 +183,8 @@ def evaluated(root, out, subset, capsys, task="reason_seg"):
             "--json",
         ]
     )
-    said = capsys.readouterr()
-    assert code == 0, said.err
+    output = capsys.readouterr()
+    assert code == 0, output.err
     (path,) = out.rglob("manifest.json")
     return json.loads(path.read_text())
 

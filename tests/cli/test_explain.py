@@ -9,7 +9,7 @@ from PIL import Image
 
 from harness import plugins
 from harness.cli.main import main
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.types import AnswerForm
 
 ANSWER = (
@@ -38,7 +38,7 @@ def responses(mevis, tmp_path_factory):
         rows += [(f"{key}:frame:0:{vote}", '{"percent": 100}') for vote in range(VOTES)]
         rows.append((key, ANSWER))
     path.write_text(
-        "".join(json.dumps({"key": key, "response": said}) + "\n" for key, said in rows)
+        "".join(json.dumps({"key": key, "response": output}) + "\n" for key, output in rows)
     )
     return path
 
@@ -104,7 +104,7 @@ def test_every_request_of_a_search_is_told_and_the_frames_that_it_found(
 
 def test_media_that_are_not_the_samples_own_are_named_and_not_drawn(explained, mevis, responses):
     shown, image = explained(
-        perception(f"altered(images=grey,chat=stored(file={responses}))"), mevis[0]
+        perception(f"ablation(images=grey,chat=stored(file={responses}))"), mevis[0]
     )
     assert "of another medium, grey/" in shown["shown 11"]
     assert shown["prompt 11"].startswith("The first picture is the target frame")
@@ -137,8 +137,8 @@ def of_image(tmp_path, capsys, images):
         image=None,
         number=0,
     ):
-        said, out = tmp_path / "said.jsonl", tmp_path / "runs"
-        said.write_text(
+        output, out = tmp_path / "said.jsonl", tmp_path / "runs"
+        output.write_text(
             "".join(json.dumps({"id": one.id, "response": response}) + "\n" for one in images)
         )
         assert (
@@ -146,7 +146,7 @@ def of_image(tmp_path, capsys, images):
                 [
                     "eval",
                     "--model",
-                    model.format(said),
+                    model.format(output),
                     "--tasks",
                     "reason_seg",
                     "--data",
@@ -159,7 +159,7 @@ def of_image(tmp_path, capsys, images):
             == 0
         )
         (manifest,) = out.rglob("manifest.json")
-        between(said)
+        between(output)
         capsys.readouterr()
         more = [] if image is None else ["--image", str(image)]
         assert (
@@ -237,9 +237,11 @@ def test_masks_stand_beside_the_ground_truths(of_image, images):
     assert row["ground_truth"]["area"] == ground_truth.sum() and row["prediction"]["pieces"] == 1
     left, top, right, bottom = row["prediction"]["box"]
     assert row["prediction"]["area"] == (right - left) * (bottom - top)
-    said = np.zeros_like(ground_truth)
-    said[top:bottom, left:right] = True
-    assert row["iou"] == pytest.approx((said & ground_truth).sum() / (said | ground_truth).sum())
+    output = np.zeros_like(ground_truth)
+    output[top:bottom, left:right] = True
+    assert row["iou"] == pytest.approx(
+        (output & ground_truth).sum() / (output | ground_truth).sum()
+    )
 
 
 def test_nothing_of_the_model_is_needed_to_explain_its_run(of_image, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.cli.overlap import FRAMES, compared, lines
+from harness.cli.mask_diff import FRAMES, compare_masks, lines
 from harness.masks import Rle
 from harness.types import Answer
 
@@ -20,7 +20,9 @@ def blocks(*corners):
 
 
 def test_a_mask_is_told_by_area_box_and_pieces():
-    table = compared(Answer(masks=(blocks((0, 0), (10, 20)),)), Answer(masks=(blocks((0, 0)),)))
+    table = compare_masks(
+        Answer(masks=(blocks((0, 0), (10, 20)),)), Answer(masks=(blocks((0, 0)),))
+    )
     assert table["size"] == [30, 20]
     (row,) = table["frames"]
     assert row["prediction"] == {
@@ -37,13 +39,13 @@ def test_a_mask_is_told_by_area_box_and_pieces():
 
 
 def test_pixels_that_touch_by_a_corner_are_one_piece():
-    (row,) = compared(Answer(masks=(blocks((0, 0), (4, 5)),)), None)["frames"]
+    (row,) = compare_masks(Answer(masks=(blocks((0, 0), (4, 5)),)), None)["frames"]
     assert row["prediction"]["pieces"] == 1
 
 
 def test_of_a_long_video_a_few_frames_are_told_the_first_and_the_last_among_them():
     masks = (blocks((0, 0)),) * 50
-    table = compared(Answer(masks=masks), Answer(masks=masks))
+    table = compare_masks(Answer(masks=masks), Answer(masks=masks))
     frames = [row["frame"] for row in table["frames"]]
     assert len(frames) == FRAMES and (frames[0], frames[-1]) == (0, 49)
     assert {row["iou"] for row in table["frames"]} == {1.0}
@@ -51,16 +53,18 @@ def test_of_a_long_video_a_few_frames_are_told_the_first_and_the_last_among_them
 
 def test_what_is_not_there_or_empty_has_no_iou():
     empty = Answer(masks=(Rle.empty(20, 30),))
-    assert compared(None, None) is None and compared(Answer(count=1), None) is None
-    (both,) = compared(empty, empty)["frames"]
-    (alone,) = compared(None, empty)["frames"]
+    assert compare_masks(None, None) is None and compare_masks(Answer(count=1), None) is None
+    (both,) = compare_masks(empty, empty)["frames"]
+    (alone,) = compare_masks(None, empty)["frames"]
     assert both["iou"] is None and alone["iou"] is None and alone["prediction"] is None
-    assert "both empty" in lines(compared(empty, empty))[1]
-    assert "prediction not given; ground truth empty; IoU none" in lines(compared(None, empty))[1]
+    assert "both empty" in lines(compare_masks(empty, empty))[1]
+    assert (
+        "prediction not given; ground truth empty; IoU none" in lines(compare_masks(None, empty))[1]
+    )
 
 
 def test_masks_of_another_size_have_no_iou():
-    (row,) = compared(Answer(masks=(MASK,)), Answer(masks=(blocks((0, 0)),)))["frames"]
+    (row,) = compare_masks(Answer(masks=(MASK,)), Answer(masks=(blocks((0, 0)),)))["frames"]
     assert row["iou"] is None
 
 
@@ -71,6 +75,8 @@ def test_iou_is_symmetric_and_one_only_for_equal_masks(data):
     one, other = (
         Answer(masks=(Rle.from_array(np.array(data.draw(bits)).reshape(3, 4)),)) for _ in range(2)
     )
-    there, back = (compared(*pair)["frames"][0]["iou"] for pair in ((one, other), (other, one)))
+    there, back = (
+        compare_masks(*pair)["frames"][0]["iou"] for pair in ((one, other), (other, one))
+    )
     assert there == back
     assert (there == 1) == (one == other and one.masks[0].area > 0)

@@ -14,7 +14,7 @@ import pytest
 
 from harness.card import Card
 from harness.cli import fetch
-from harness.cli.fetch import RECORD, card_of, recorded
+from harness.cli.fetch import RECORD, card_of, fetched_sources
 from harness.cli.main import main
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -44,8 +44,8 @@ class Hub(BaseHTTPRequestHandler):
         if files is None:
             return self.say(404, b"{}", {"X-Error-Code": "RepoNotFound"})
         # A branch may move; a commit stays what it is.
-        asked = path.partition("/revision/" if about else "/resolve/")[2].partition("/")[0]
-        commit = asked if asked in (COMMIT, MOVED) else state["commit"]
+        requested = path.partition("/revision/" if about else "/resolve/")[2].partition("/")[0]
+        commit = requested if requested in (COMMIT, MOVED) else state["commit"]
         if about and "/tree/" in path:
             rows = [
                 {"type": "file", "path": name, "size": len(data), "oid": tag(data)}
@@ -54,8 +54,8 @@ class Hub(BaseHTTPRequestHandler):
             return self.say(200, json.dumps(rows).encode())
         if about:
             siblings = [{"rfilename": name} for name in files]
-            told = {"id": repository, "sha": commit, "siblings": siblings}
-            return self.say(200, json.dumps(told).encode())
+            info = {"id": repository, "sha": commit, "siblings": siblings}
+            return self.say(200, json.dumps(info).encode())
         name = path.partition("/resolve/")[2].partition("/")[2]
         if name not in files or name in state["broken"]:
             return self.say(404, b"{}", {"X-Error-Code": "EntryNotFound"})
@@ -173,8 +173,8 @@ def test_a_second_call_completes_the_same_commit(command, hub, tmp_path):
     hub.asked.clear()
     assert fetched(command, tmp_path).returncode == 0
     assert video.read_bytes() == whole
-    asked = [path for _, path, _ in hub.asked if path.startswith("/api/datasets/")]
-    assert asked and all(COMMIT in path for path in asked)
+    requested = [path for _, path, _ in hub.asked if path.startswith("/api/datasets/")]
+    assert requested and all(COMMIT in path for path in requested)
 
 
 def test_another_revision_is_not_mixed_in(command, hub, tmp_path):
@@ -281,10 +281,10 @@ def test_a_card_that_names_another_revision_is_told_and_not_followed(
     (place / "hub.json").write_text(json.dumps({"version": 1, "repositories": [record]}))
     newer = replace(card, hub={"repository": NAME, "revision": MOVED})
     monkeypatch.setattr(fetch, "card_of", lambda _: newer)
-    monkeypatch.setattr(fetch, "_fetched", lambda source, folder, known, quiet: known)
+    monkeypatch.setattr(fetch, "_download", lambda source, folder, known, quiet: known)
     assert main(arguments) == 0
-    said = capsys.readouterr()
-    assert f"stays at {COMMIT}" in said.err and f"the card now names {MOVED}" in said.err
+    output = capsys.readouterr()
+    assert f"stays at {COMMIT}" in output.err and f"the card now names {MOVED}" in output.err
 
 
 # Benchmarks that share a folder
@@ -342,8 +342,10 @@ def test_the_check_tells_only_what_was_fetched_for_the_task(tmp_path):
     ]
     (place / RECORD).write_text(json.dumps({"version": 1, "repositories": entries}))
     for task, name in (("grefcoco", "FudanCVL/gRefCOCO"), ("refcoco", "Ricky06662/refcoco_val")):
-        assert [one["repository"] for one in recorded(tmp_path / "own", card_of(task))] == [name]
-    assert recorded(tmp_path / "own", card_of("refcocog")) == []
+        assert [one["repository"] for one in fetched_sources(tmp_path / "own", card_of(task))] == [
+            name
+        ]
+    assert fetched_sources(tmp_path / "own", card_of("refcocog")) == []
 
 
 def test_a_folder_that_the_card_does_not_name_is_refused(capsys, tmp_path):

@@ -13,7 +13,7 @@ from harness.errors import MediaError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.plugins import build
-from harness.run import pool
+from harness.run import worker_pool
 from harness.world.encode import encode_png
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -35,9 +35,9 @@ def scored(capsys, path, *more, task="long_video_bench", root=EXAMPLE):
             *map(str, more),
         ]
     )
-    said = capsys.readouterr()
-    assert code == 0, said.err
-    return json.loads(said.out)["tasks"][task.partition("(")[0]]
+    output = capsys.readouterr()
+    assert code == 0, output.err
+    return json.loads(output.out)["tasks"][task.partition("(")[0]]
 
 
 @pytest.fixture
@@ -62,8 +62,13 @@ def ours(tmp_path, told):
 def test_lmms_evals_log_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     path = tmp_path / "x_samples_longvideobench_val_v.jsonl"
     rows = [
-        {"doc_id": place, "input": f"{asked}\nA. …\nAnswer.", "target": "A", "filtered_resps": text}
-        for place, (_, asked, text) in enumerate(told)
+        {
+            "doc_id": place,
+            "input": f"{requested}\nA. …\nAnswer.",
+            "target": "A",
+            "filtered_resps": text,
+        }
+        for place, (_, requested, text) in enumerate(told)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     expected = scored(capsys, ours, "--model", "qwen_vl(backend=stored)")
@@ -103,7 +108,7 @@ def test_lmms_evals_logs_of_counts_are_read_as_its_tasks_read_them(capsys, tmp_p
 
 def test_vlmevalkits_table_scores_as_our_lines_do(capsys, tmp_path, told, ours):
     path = tmp_path / "x.tsv"
-    lines = [f"{place}\t{asked}\t{text}" for place, (_, asked, text) in enumerate(told)]
+    lines = [f"{place}\t{requested}\t{text}" for place, (_, requested, text) in enumerate(told)]
     path.write_text("\n".join(["index\tquestion\tprediction", *lines]) + "\n")
     expected = scored(capsys, ours, "--model", "qwen_vl(backend=stored)")
     assert scored(capsys, path, "--format", "vlmevalkit") == expected
@@ -233,7 +238,7 @@ def test_a_format_has_no_place_beside_a_run(capsys, tmp_path):
 
 def test_a_long_video_is_not_sent_to_a_process_without_files(monkeypatch):
     video = pixels([np.zeros((4, 4, 3), np.uint8)] * 9, times=range(9), is_video=True, id="v")
-    assert pool._decoded(video).frame(8).shape == (4, 4, 3)
-    monkeypatch.setattr(pool, "MAX_CARRIED", 9 * 48 - 1)
+    assert worker_pool._decode(video).frame(8).shape == (4, 4, 3)
+    monkeypatch.setattr(worker_pool, "MAX_CARRIED", 9 * 48 - 1)
     with pytest.raises(MediaError, match="frames=32"):
-        pool._decoded(video).frame(0)
+        worker_pool._decode(video).frame(0)

@@ -140,8 +140,8 @@ def test_verdicts_are_kept_in_the_run_and_replayed(capsys, example_of, grader, t
     first = run(capsys, *command, "--judge", "grader")["tasks"]["v_star"]
     assert grader.asked == 3 and first["metrics"]["Acc"] == pytest.approx(2 / 3)
     (folder,) = {path.parent for path in (tmp_path / "runs").rglob("results.json")}
-    told = Run.open(folder).manifest["task"]["arguments"]
-    assert told["judge"] == "grader(v=1)" and told["rubric"].startswith("graded, version 1 (")
+    info = Run.open(folder).manifest["task"]["arguments"]
+    assert info["judge"] == "grader(v=1)" and info["rubric"].startswith("graded, version 1 (")
     again = run(capsys, "score", folder, "--json")["tasks"]["v_star"]
     assert not again["differs"] and again["metrics"] == first["metrics"]
     two = run(capsys, "score", folder, "--workers", "2", "--json")["tasks"]["v_star"]
@@ -282,10 +282,10 @@ class ReadsOptions:
     def response(text):
         if "Description: " not in text:
             return "yes" if "yes or no" in text else "3"
-        caption, _, asked = text.partition("Description: ")[2].partition("\n\nQuestion:\n")
-        options = [line for line in asked.splitlines() if line[1:3] == ". "]
-        said = [option for option in options if option[3:] in caption]
-        return f"Reasoning: it says so\nAnswer: {(said or ['None'])[0]}"
+        caption, _, requested = text.partition("Description: ")[2].partition("\n\nQuestion:\n")
+        options = [line for line in requested.splitlines() if line[1:3] == ". "]
+        output = [option for option in options if option[3:] in caption]
+        return f"Reasoning: it says so\nAnswer: {(output or ['None'])[0]}"
 
 
 @pytest.fixture
@@ -330,8 +330,8 @@ def test_captions_are_judged_by_the_shipped_rubric_through_the_commands(
     right = len(samples) - len(captions) + 1
     assert found["tempcompass"]["metrics"]["avg"] == pytest.approx(right / len(samples))
     assert len(network.asked) == len(captions)
-    for asked in network.asked:
-        assert (asked.get("max_tokens") or asked["max_completion_tokens"]) >= 128
+    for requested in network.asked:
+        assert (requested.get("max_tokens") or requested["max_completion_tokens"]) >= 128
     again = run(
         capsys,
         "eval",
@@ -408,14 +408,14 @@ def test_every_shipped_rubric_runs_through_the_command(
     ]
     if find_rubric(name).scale is None:
         data, spec, _, captions, lines = compass("captioning")
-        file, asked = tmp_path / "captions.jsonl", len(captions)
+        file, requested = tmp_path / "captions.jsonl", len(captions)
         file.write_text("".join(lines))
     else:
-        data, spec, file, asked = example_of, f"v_star(where=text,rubric={name})", said, 3
+        data, spec, file, requested = example_of, f"v_star(where=text,rubric={name})", said, 3
     found = run(capsys, "score", "--predictions", file, "--tasks", spec, "--data", data, *judge)
     (metrics,) = [task["metrics"] for task in found["tasks"].values()]
     assert metrics["avg" if "avg" in metrics else "Acc"] > 0
-    assert len(network.asked) == asked
+    assert len(network.asked) == requested
 
 
 def test_a_task_that_grades_refuses_a_rubric_without_a_scale(capsys, example_of, said):

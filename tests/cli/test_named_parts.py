@@ -10,7 +10,7 @@ import pytest
 from harness import plugins
 from harness.cli.main import main
 from harness.errors import UsageError
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.spec import parse
 
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
@@ -86,8 +86,8 @@ def evaluated(said, out, *, parts=""):
 def test_a_run_with_grabcut_in_place_of_sam_2_says_so_everywhere(said, tmp_path, capsys):
     runs, board = tmp_path / "runs", tmp_path / "board"
     assert evaluated(said, runs) == 0
-    told = capsys.readouterr().err
-    assert "segmenter grabcut" in told and LARGE in told and "reason_seg" in told
+    info = capsys.readouterr().err
+    assert "segmenter grabcut" in info and LARGE in info and "reason_seg" in info
     (path,) = runs.rglob("manifest.json")
     wanted = [{"setting": "segmenter", "used": "grabcut", "paper": LARGE}]
     assert json.loads(path.read_text())["deviations"] == wanted

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from harness import papers, plugins
-from harness.papers import Deviation, declared, deviations
+from harness.papers import Deviation, declared_settings, deviations
 from harness.spec import parse
 from harness.types import AnswerForm
 
@@ -14,7 +14,7 @@ LARGE = "sam2(checkpoint=facebook/sam2-hiera-large)"
 PARTS = {"segmenter": "segmenters", "propagator": "propagators"}
 METHODS = [
     name
-    for name, entry in plugins.installed("models").items()
+    for name, entry in plugins.installed_plugins("models").items()
     if (plugins.folder(entry) / papers.FILE).is_file()
 ]
 
@@ -40,7 +40,7 @@ def test_every_method_of_a_paper_declares_what_the_paper_used():
 
 @pytest.mark.parametrize("model", METHODS)
 def test_what_is_declared_are_settings_and_parts_that_there_are(model):
-    paper, settings = declared(model)
+    paper, settings = declared_settings(model)
     assert paper and settings
     for one in settings:
         assert plugins.accepts("models", model, one.setting)
@@ -53,7 +53,7 @@ def test_what_is_declared_are_settings_and_parts_that_there_are(model):
 @pytest.mark.parametrize("model", METHODS)
 def test_the_papers_own_composition_has_no_deviation(model):
     """What a paper has none of can never be as in it: videos with methods for images."""
-    known = [one for one in declared(model)[1] if one.paper and not one.tasks]
+    known = [one for one in declared_settings(model)[1] if one.paper and not one.tasks]
     defaults = inspect.signature(plugins.load("models", model)).parameters
     for form in AnswerForm:
         described, given = {}, []
@@ -138,9 +138,9 @@ def test_a_declaration_that_is_none_is_an_error_that_names_it(monkeypatch):
         "[qwen_vl]\npaper = 'x'\n[[qwen_vl.settings]]\ncolour = 1",
         "[qwen_vl]\npaper='x'\n[[qwen_vl.settings]]\nsetting='a'\nforms=['b']",
     ):
-        monkeypatch.setattr(papers, "_read", lambda _, text=text: tomllib.loads(text))
+        monkeypatch.setattr(papers, "_read_paper", lambda _, text=text: tomllib.loads(text))
         with pytest.raises(papers.DataError, match="qwen_vl"):
-            declared("qwen_vl")
+            declared_settings("qwen_vl")
 
 
 def test_a_setting_may_be_another_on_one_task():

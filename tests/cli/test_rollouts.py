@@ -125,7 +125,7 @@ def test_the_page_tells_everything_about_a_response(trained, samples, capsys):
             (4, row(second, 0, "three", advantage=None)),
         ]
     )
-    said = " ".join(page_of(folder).said)
+    output = " ".join(page_of(folder).said)
     for part in (
         "Step 1",
         "Step 4",
@@ -145,7 +145,7 @@ def test_the_page_tells_everything_about_a_response(trained, samples, capsys):
         "ground truth: mask of",
         "–",
     ):
-        assert part in said, part
+        assert part in output, part
     assert capsys.readouterr().out == f"{folder / 'rollouts.html'}\n"
 
 
@@ -249,8 +249,8 @@ def test_a_crowded_group_and_a_long_response_are_cut(trained, samples):
 def test_one_sample_may_be_asked_for(trained, samples, capsys):
     first, second, _ = samples
     folder = trained([(1, row(first, 0)), (2, row(second, 0)), (3, row(first, 0))])
-    said = page_of(folder, second).said
-    assert "Step 2" in said and "Step 1" not in said
+    output = page_of(folder, second).said
+    assert "Step 2" in output and "Step 1" not in output
     assert main(["explain", str(folder), "nobody"]) == StoreError.exit_code
     assert f"such as {first}" in capsys.readouterr().err
 

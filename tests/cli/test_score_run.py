@@ -8,7 +8,7 @@ import pytest
 from harness import plugins
 from harness.cli.main import main
 from harness.record import Run
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 
 ROOT = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
 BOX = '```json\n[{"bbox_2d": [10, 10, 60, 60], "label": "target"}]\n```'
@@ -19,14 +19,14 @@ READER = "qwen_vl(prompt=locate,segmenter=box,backend=stored)"
 def run(tmp_path):
     """A run whose network said the same box to every question but the last, to which it chatted."""
     samples = list(samples_of(plugins.build("tasks", "reason_seg", ROOT)))
-    said = tmp_path / "said.jsonl"
+    output = tmp_path / "said.jsonl"
     texts = [BOX] * (len(samples) - 1) + ["I see nothing."]
     rows = [{"id": one.id, "response": text} for one, text in zip(samples, texts, strict=True)]
-    said.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    model = READER.replace("backend=stored", f"backend=stored(file={said})")
+    output.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    model = READER.replace("backend=stored", f"backend=stored(file={output})")
     given = ["--tasks", "reason_seg", "--data", str(ROOT), "--out", str(tmp_path / "runs")]
     assert main(["eval", "--model", model, *given, "--quiet"]) == 0
-    said.unlink()
+    output.unlink()
     (manifest,) = (tmp_path / "runs").rglob("manifest.json")
     return Run.open(manifest.parent)
 

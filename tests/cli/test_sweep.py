@@ -6,7 +6,7 @@ from harness.cli import sweep as command_line
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.record import Run, runs_below
-from harness.run.sweep import Sweep, changed, merged, sweep_of, values
+from harness.run.sweep import Sweep, merge_values, sweep_of, values, with_argument
 from harness.spec import parse
 
 
@@ -21,27 +21,27 @@ def test_values_are_read_as_in_a_spec():
 
 
 def test_a_setting_that_is_named_again_has_all_its_values():
-    assert merged(["a=1,2", "b.c=x", " a =3"]) == {"a": (1, 2, 3), "b.c": ("x",)}
+    assert merge_values(["a=1,2", "b.c=x", " a =3"]) == {"a": (1, 2, 3), "b.c": ("x",)}
 
 
 @pytest.mark.parametrize("vary", [["a=1,2,3"], ["a=1", "a=2", "a=3"], ["a=1,2", "a=2,3"]])
 def test_repeated_options_vary_as_one_list_does(vary, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(command_line, "evaluate", lambda given: asked.extend(given.model) or 0)
+    requested = []
+    monkeypatch.setattr(command_line, "evaluate", lambda given: requested.extend(given.model) or 0)
     words = [word for text in vary for word in ("--vary", text)]
     where = ["--tasks", "t", "--data", ".", "--out", str(tmp_path)]
     assert main(["sweep", "--model", "m", *words, *where]) == 0
-    assert asked == ["m", "m(a=1)", "m(a=2)", "m(a=3)"]
-    assert list(sweep_of(tmp_path / "run")["models"]) == asked
+    assert requested == ["m", "m(a=1)", "m(a=2)", "m(a=3)"]
+    assert list(sweep_of(tmp_path / "run")["models"]) == requested
 
 
 def test_a_setting_of_a_part_is_changed_where_it_stands():
     spec = parse("qwen_vl(backend=openai(model=m),frames=8)")
-    assert str(changed(spec, "backend.seed", 3)) == (
+    assert str(with_argument(spec, "backend.seed", 3)) == (
         "qwen_vl(backend=openai(model=m,seed=3),frames=8)"
     )
     with pytest.raises(UsageError, match=r"segmenter=NAME"):
-        changed(spec, "segmenter.size", 1)
+        with_argument(spec, "segmenter.size", 1)
 
 
 def test_one_at_a_time_keeps_the_base_and_a_grid_is_every_combination():
@@ -112,10 +112,10 @@ def test_prompt_frames_and_pixels_reach_the_network_and_each_has_its_sensitivity
         assert usage["prompt_tokens"] > base["prompt_tokens"], name
     assert main(["board", "build", "--runs", str(out), "--out", str(board)]) == 0
     text = (board / "board.md").read_text()
-    told = [line for line in text.splitlines() if "Sensitivity of video_str" in line]
-    assert len(told) == len(VARIED)
+    info = [line for line in text.splitlines() if "Sensitivity of video_str" in line]
+    assert len(info) == len(VARIED)
     for name, value in VARIED.items():
-        (line,) = [line for line in told if f"over 2 settings of {name}" in line]
+        (line,) = [line for line in info if f"over 2 settings of {name}" in line]
         assert f"({name}={value})" in line and f"({name} as in the base)" in line
         assert ": accuracy from " in line
 

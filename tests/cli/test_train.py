@@ -19,8 +19,8 @@ from harness.cli.main import main
 from harness.cli.train import with_checkpoint
 from harness.errors import UsageError
 from harness.judging import rubric as find_rubric
-from harness.run.origin import read_origins
-from harness.run.trained import Training
+from harness.run.checkpoint_provenance import read_origins
+from harness.run.contamination import Training
 from harness.spec import parse
 
 pytest.importorskip("trl")
@@ -140,8 +140,8 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
 def test_further_metrics_are_evaluated_after_and_while_training(line, capsys, tmp_path):
     config = tmp_path / "mine.toml"
     config.write_text('eval_metrics = ["reasoning_tokens"]\n')
-    asked = [*line, "--config", str(config), *WATCHED, "--every", "2", "--json"]
-    assert main(asked) == 0
+    requested = [*line, "--config", str(config), *WATCHED, "--every", "2", "--json"]
+    assert main(requested) == 0
     assert said(capsys)["tasks"]["reason_seg"]["metrics"]["reasoning tokens"] >= 0
     rows = Training.open(tmp_path / "out").curve.read()
     columns = ("eval/reason_seg/gIoU", "eval/reason_seg/reasoning tokens")
@@ -160,29 +160,29 @@ def test_further_metrics_without_a_task_are_refused(line, capsys, tmp_path):
 def test_a_checkpoint_is_evaluated_by_the_model_that_is_named_for_it(line, capsys, tmp_path):
     config = tmp_path / "mine.toml"
     config.write_text('eval_model = "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"\n')
-    asked = [*line, "--config", str(config), "--eval-tasks", "reason_seg"]
-    assert main([*asked, "--json"]) == 0
+    requested = [*line, "--config", str(config), "--eval-tasks", "reason_seg"]
+    assert main([*requested, "--json"]) == 0
     out = tmp_path / "out"
-    told = Training.open(out).manifest
-    assert told["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"
-    assert "max_new_tokens=8" in told["model"]["spec"]
+    info = Training.open(out).manifest
+    assert info["eval_model"] == "qwen_vl(checkpoint={checkpoint},max_new_tokens=5)"
+    assert "max_new_tokens=8" in info["model"]["spec"]
     run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
     assert run["model"]["spec"] == f"qwen_vl(checkpoint={out},max_new_tokens=5)"
-    assert told["tasks"][0]["faults"] == {"found": 0, "left_out": 0}
+    assert info["tasks"][0]["faults"] == {"found": 0, "left_out": 0}
     capsys.readouterr()
     assert main([*line, "--resume", "--json"]) == 0, "it is no part of what was trained"
 
 
 def test_a_part_of_the_evaluation_that_is_missing_is_told_before_training(line, capsys, tmp_path):
-    asked = "qwen_vl(checkpoint={checkpoint},propagator=xmem(repo=/no,weights=/w))"
-    assert main([*line, *WATCHED, "--eval-model", asked]) == 6
+    requested = "qwen_vl(checkpoint={checkpoint},propagator=xmem(repo=/no,weights=/w))"
+    assert main([*line, *WATCHED, "--eval-model", requested]) == 6
     assert "xmem" in capsys.readouterr().err.lower() and not (tmp_path / "out").exists()
 
 
 def test_a_strict_split_is_refused_before_anything_is_trained(line, capsys, tmp_path):
     assert main([*line, "--eval-tasks", "reason_seg", "--strict-split"]) == 2
-    told = capsys.readouterr().err
-    assert "--strict-split: reason_seg" in told and "3 of 3 samples" in told
+    info = capsys.readouterr().err
+    assert "--strict-split: reason_seg" in info and "3 of 3 samples" in info
     assert not (tmp_path / "out").exists()
     assert main([*line, "--strict-split"]) == 2
     assert "--eval-tasks" in capsys.readouterr().err
@@ -223,8 +223,8 @@ def test_free_answers_are_graded_by_the_judge_that_is_named(judged, capsys, tmp_
     (results,) = said(capsys)["tasks"].values()
     assert results["metrics"]["Acc"] is not None and results["n_total"] == 15
     (run,) = (path.parent for path in (tmp_path / "out" / "eval").rglob("results.json"))
-    told = json.loads((run / "manifest.json").read_text())["task"]["arguments"]
-    assert told["judge"] == grader.name
+    info = json.loads((run / "manifest.json").read_text())["task"]["arguments"]
+    assert info["judge"] == grader.name
     verdicts = (run / "verdicts.jsonl").read_text().splitlines()
     assert len(verdicts) == grader.asked > 0
     assert (
@@ -322,7 +322,7 @@ def test_the_configurations_that_come_with_the_method_are_of_its_settings():
     from harness.cli.show import configs
     from harness.cli.train import configured, method_of
 
-    names = configs(plugins.installed("trainers")["sft"])
+    names = configs(plugins.installed_plugins("trainers")["sft"])
     assert {"pocket_cpu", "qwen2_5_vl_7b_full", "qwen2_5_vl_7b_lora"} <= set(names)
     for name in names:
         typed = dict.fromkeys(
@@ -356,7 +356,7 @@ def test_settings_that_are_listed_are_those_that_can_be_given():
     from harness.cli.settings import settings
 
     named = re.compile(r"[^=]*? = (.*?)(?: \(.*\))?\Z", re.DOTALL)
-    for name, entry in plugins.installed("trainers").items():
+    for name, entry in plugins.installed_plugins("trainers").items():
         offered = inspect.signature(plugins.load("trainers", name)).parameters
         shown = settings(entry)
         assert set(shown) == set(offered), name
@@ -443,7 +443,7 @@ def test_an_interrupted_training_goes_on(line, capsys, tmp_path):
     assert process.returncode == 130 and "interrupted" in errors
     steps = len(Training.open(out).curve.read())
     assert [path.name for path in (out / "state").iterdir()] == [f"step-{steps}"]
-    assert not Training.open(out).finished
+    assert not Training.open(out).is_finished
 
 
 @pytest.mark.slow

@@ -13,9 +13,9 @@ from harness.errors import UsageError
 from harness.media import pixels
 from harness.models.saliency.model import saliency
 from harness.record import Run
+from harness.run.batching import select, survey
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
-from harness.run.plan import select, survey
 from harness.spec import Spec
 from harness.types import AnswerForm, Query
 
@@ -45,12 +45,12 @@ def evaluated(out, *more, model="saliency,random", task="shapes_qa"):
 
 def test_a_pair_that_cannot_be_answered_is_refused_and_the_others_are_run(tmp_path, capsys):
     assert evaluated(tmp_path, "--json") == 2
-    said = capsys.readouterr()
-    models = json.loads(said.out)["models"]
-    told = models["saliency"]["tasks"]["shapes_qa"]["refused"]
-    assert all(word in told for word in ("saliency", "shapes_qa", "choice"))
+    output = capsys.readouterr()
+    models = json.loads(output.out)["models"]
+    info = models["saliency"]["tasks"]["shapes_qa"]["refused"]
+    assert all(word in info for word in ("saliency", "shapes_qa", "choice"))
     assert "metrics" in models["random"]["tasks"]["shapes_qa"]
-    assert "saliency" in said.err
+    assert "saliency" in output.err
     assert [path.parent for path in tmp_path.rglob("manifest.json")] == [
         tmp_path / "random" / "shapes_qa"
     ]
@@ -73,8 +73,8 @@ def test_what_is_answered_in_part_is_run_and_said():
     boxed = replace(samples[0], query=replace(samples[0].query, forms=(AnswerForm.BOXES,)))
     mixed = replace(task, samples=lambda: [boxed, *samples[1:]])
     found = survey(mixed, select(mixed, None))
-    said = check_answerable("saliency", saliency().forms, mixed, found)
-    assert f"{len(samples) - 1} of {len(samples)}" in said and "choice" in said
+    output = check_answerable("saliency", saliency().forms, mixed, found)
+    assert f"{len(samples) - 1} of {len(samples)}" in output and "choice" in output
     assert check_answerable("anybody", None, mixed, found) == ""
 
 
@@ -86,8 +86,8 @@ def test_the_forms_that_a_model_names_are_those_that_it_answers(name):
     media = pixels([ground], times=[0.0], is_video=False, id="a")
     for form in AnswerForm:
         query = Query(id="0" * 32, text="what?", media=(media,), forms=(form,), options=("a", "b"))
-        (said,) = model.predict([query])
-        assert (said.failure is None) == (form in model.forms), form
+        (output,) = model.predict([query])
+        assert (output.failure is None) == (form in model.forms), form
 
 
 @pytest.mark.parametrize("name", ["qwen_vl", "visionreasoner", "video_str", "videochat_r1"])

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from harness import files
-from harness.files import Contents, NoFile, digest, opened
+from harness.files import Contents, NoFile, digest, open_regular
 
 
 @pytest.fixture
@@ -15,7 +15,9 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(files, "CONTENTS", Contents())
     hashed = []
-    monkeypatch.setattr(files, "opened", lambda path: hashed.append(path.name) or opened(path))
+    monkeypatch.setattr(
+        files, "open_regular", lambda path: hashed.append(path.name) or open_regular(path)
+    )
     return hashed
 
 
@@ -82,7 +84,7 @@ def test_processes_that_race_lose_no_hash_and_damage_nothing(tmp_path, kept, mon
 
     def race(contents):
         for path in paths:
-            contents.put(path, path.stat(), bytes(32))
+            contents.store_hash(path, path.stat(), bytes(32))
             contents.save()
 
     threads = [threading.Thread(target=race, args=(one,)) for one in racing]
@@ -105,6 +107,6 @@ def test_what_is_no_file_is_not_opened(tmp_path, kind):
     else:
         path.mkdir()
     with pytest.raises(NoFile):
-        opened(path)
+        open_regular(path)
     with pytest.raises(NoFile):
         digest(path)

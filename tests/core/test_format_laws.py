@@ -59,8 +59,8 @@ SAMPLES = [sample(number) for number in range(2 * len(ASKED))]
 def shown(one, hidden):
     """What a row may tell of a sample besides its number, without what is hidden."""
     video, place = one.id.split("/")
-    told = {"id": one.id, "video": f"{video}.mp4", "question": ASKED[int(place)]}
-    return {name: text for name, text in told.items() if name not in hidden}
+    info = {"id": one.id, "video": f"{video}.mp4", "question": ASKED[int(place)]}
+    return {name: text for name, text in info.items() if name not in hidden}
 
 
 def lines(path, rows):
@@ -207,14 +207,14 @@ def test_every_format_has_a_writer_here():
 def read(name, path):
     """Responses by the id of their sample."""
     if name in TREES:
-        asked = SAMPLES[:: len(ASKED)] if name == "label-tree" else SAMPLES
+        requested = SAMPLES[:: len(ASKED)] if name == "label-tree" else SAMPLES
         if name == "mask-tree":
             still = {"media": (IMAGE,), "forms": (AnswerForm.MASK,)}
-            asked = [replace(one, query=replace(one.query, **still)) for one in asked]
-        made = list(_tree(name)(path, asked))
+            requested = [replace(one, query=replace(one.query, **still)) for one in requested]
+        made = list(_tree(name)(path, requested))
         return {
-            one.id: tuple(mask.area for mask in said.answer.masks)
-            for one, said in zip(asked, made, strict=True)
+            one.id: tuple(mask.area for mask in output.answer.masks)
+            for one, output in zip(requested, made, strict=True)
         }
     samples = SAMPLES
     if name == "sti":
@@ -245,9 +245,9 @@ HIDDEN = [
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**16))
 def test_shuffled_rows_are_the_same_samples_or_refused(tmp_path_factory, name, seed):
-    told = random.Random(seed).sample(SAMPLES, len(SAMPLES))
+    info = random.Random(seed).sample(SAMPLES, len(SAMPLES))
     for hidden in HIDDEN if name not in TREES else [set()]:
-        path = WRITERS[name](tmp_path_factory.mktemp("law"), told, hidden)
+        path = WRITERS[name](tmp_path_factory.mktemp("law"), info, hidden)
         try:
             found = read(name, path)
         except DataError:
@@ -288,18 +288,18 @@ def test_logs_of_counts_score_the_same_or_are_refused(tmp_path_factory, order, r
     ]
     path = lines(tmp_path_factory.mktemp("law") / "x_samples_countbench.jsonl", rows)
     found = read_format("lmms-eval", path, samples)
-    said = {GROUND_TRUTHS[int(name)]: [] for name in found.rows}
+    output = {GROUND_TRUTHS[int(name)]: [] for name in found.rows}
     for name, row in found.rows.items():
-        said[GROUND_TRUTHS[int(name)]].append(int(row.value))
+        output[GROUND_TRUTHS[int(name)]].append(int(row.value))
     responded = {
         ground_truth: sorted(
             ground_truth + row % 2 for row, one in enumerate(GROUND_TRUTHS) if one == ground_truth
         )
         for ground_truth in GROUND_TRUTHS
     }
-    right = [sorted(said[ground_truth]) == responded[ground_truth] for ground_truth in said]
+    right = [sorted(output[ground_truth]) == responded[ground_truth] for ground_truth in output]
     assert all(right), "responses to one count are those of another"
     in_order = all(GROUND_TRUTHS[row] == GROUND_TRUTHS[place] for place, row in enumerate(order))
     assert (not found.unmatched) == (in_order or not renumbered)
     if found.unmatched:
-        assert set(said) <= {5, 7}, "a count that one sample has"
+        assert set(output) <= {5, 7}, "a count that one sample has"

@@ -89,9 +89,9 @@ def test_lmms_eval_by_a_question_that_one_sample_is_asked(tmp_path):
 
 def test_lmms_eval_by_video_and_question_in_what_a_metric_was_given(tmp_path):
     """As its TempCompass tasks log: no document, and the documents in another order than ours."""
-    asked = QUESTIONS["001-1"]
+    requested = QUESTIONS["001-1"]
     rows = [
-        lmms(0, video, avg_accuracy={"video_id": video, "question": asked, "dim": "direction"})
+        lmms(0, video, avg_accuracy={"video_id": video, "question": requested, "dim": "direction"})
         for video in ("video_002", "video_001")
     ]
     assert said(read_format("lmms-eval", lines(tmp_path / "x.jsonl", rows), SAMPLES)) == {
@@ -193,15 +193,15 @@ def test_tempcompass_predictions_by_video_aspect_and_question(tmp_path, key):
         )
     ]
     path = tmp_path / "yes_no.json"
-    told = [{"question": "Is it?", key: "no"}, {"question": "Is it so?", key: "yes"}]
-    path.write_text(json.dumps({"v": {"action": told}}))
+    info = [{"question": "Is it?", key: "no"}, {"question": "Is it so?", key: "yes"}]
+    path.write_text(json.dumps({"v": {"action": info}}))
     found = read_format("tempcompass", path, samples)
     assert said(found) == {"yes_no/v/action/0": "yes"} and len(found.unmatched) == 1
     path.write_text(json.dumps({"v": {"action": [{key: "yes"}], "order": [{key: "no"}]}}))
     found = read_format("tempcompass", path, samples)
     assert said(found) == {"yes_no/v/order/0": "no"}, "the only question on that aspect"
     assert len(found.unmatched) == 1
-    (tmp_path / "captioning.json").write_text(json.dumps({"v": {"action": told}}))
+    (tmp_path / "captioning.json").write_text(json.dumps({"v": {"action": info}}))
     assert said(read_format("tempcompass", tmp_path / "captioning.json", samples)) == {}
 
 
@@ -253,7 +253,8 @@ def test_vlmevalkits_index_tells_nothing(tmp_path):
     path.write_text(
         "index,video,question,prediction\n"
         + "".join(
-            f"{index},{video},Question {asked}?,{video} {asked}\n" for index, video, asked in rows
+            f"{index},{video},Question {requested}?,{video} {requested}\n"
+            for index, video, requested in rows
         )
     )
     found = read_format("vlmevalkit", path, samples)

@@ -112,10 +112,10 @@ def test_seconds_go_by_true_times_not_by_numbers_of_frames():
 
 
 def test_a_number_is_the_rule_of_before():
-    from harness.models.shown import evenly
+    from harness.models.frame_selection import spread_evenly
 
     for total in (1, 2, 7, 8, 9, 100):
-        assert frame_policy(8).choose(at(1, total)) == evenly(total, 8)
+        assert frame_policy(8).choose(at(1, total)) == spread_evenly(total, 8)
 
 
 def test_the_average_rate_is_exact_for_the_usual_ones():

@@ -129,7 +129,7 @@ def test_a_prediction_survives_json(answer, calls, responses, parsed, message):
     usage = Usage(prompt_tokens=1, completion_tokens=2, reasoning_tokens=3, frames=4)
     calls = (*calls, *calls[:1])  # a request that was sent before
     texts = [call.response for call in calls if call.response is not None]
-    said = Prediction(
+    output = Prediction(
         query_id="q",
         answer=answer,
         calls=calls,
@@ -142,13 +142,13 @@ def test_a_prediction_survives_json(answer, calls, responses, parsed, message):
         notes=("a",),
     )
     failed = Prediction(query_id="q", failure=Failure(FailureKind.PARSE, message))
-    for one in (said, failed):
+    for one in (output, failed):
         assert prediction_from_json(json.loads(json.dumps(prediction_to_json(one)))) == one
 
 
 def test_text_that_no_encoding_can_say_is_stored_all_the_same():
-    said = Prediction(query_id="q", answer=Answer(text="\ud800"), responses=("\udfff",))
-    json.dumps(prediction_to_json(said), ensure_ascii=False).encode("utf-8")
+    output = Prediction(query_id="q", answer=Answer(text="\ud800"), responses=("\udfff",))
+    json.dumps(prediction_to_json(output), ensure_ascii=False).encode("utf-8")
 
 
 def test_a_prediction_has_an_answer_or_a_failure():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, Listed, field, json_scanner
+from harness.layout import JsonFile, JsonIndex, LazyFileList, field, json_scanner
 
 SCALARS = (
     st.none()
@@ -231,7 +231,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, chunked):
 
 def test_listed_files_are_found_anew_in_each_pass(tmp_path):
     names = ["a", "b", "c"]
-    listed = Listed(lambda: (tmp_path / name for name in names))
+    listed = LazyFileList(lambda: (tmp_path / name for name in names))
     assert [path.name for path in listed] == names and len(listed) == 3
     assert listed[1].name == "b" and listed[-1].name == "c" and len(listed[:2]) == 2
     with pytest.raises(IndexError):

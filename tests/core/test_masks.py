@@ -50,7 +50,7 @@ def test_a_union_has_the_text_of_the_arrays_union(mask, seeds):
     expected = Rle.from_array(np.logical_or.reduce(several))
     first, *others = map(Rle.from_array, several)
     assert first.union(*others) == expected
-    first, *others = (Track.repeated(one, 2) for one in several)
+    first, *others = (Track.of_one_mask(one, 2) for one in several)
     assert first.union(*others).rles == (expected, expected)
 
 
@@ -163,7 +163,7 @@ def test_a_track_gives_the_masks_that_were_assigned_and_is_empty_elsewhere():
 
 def test_a_repeated_mask_can_be_replaced_in_one_frame():
     one, two, *_ = some_masks()
-    track = Track.repeated(one, 3)
+    track = Track.of_one_mask(one, 3)
     part = track[:]
     track[1] = two
     np.testing.assert_array_equal(track, [one, two, one])

@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from harness import plugins
-from harness.cli.needs import needs
+from harness.cli.requirements import requirements_of
 from harness.cli.settings import settings
-from harness.options import Carried, carried, with_options
+from harness.options import Carried, carried_names, with_options
 from harness.spec import Spec, parse
 
 OURS = [
@@ -64,7 +64,7 @@ def test_fields_are_given_beside_own_parameters():
 
 
 def test_what_a_checkpoint_carries_is_said_where_it_is_declared():
-    assert carried(painter) == {"size", "layers"}
+    assert carried_names(painter) == {"size", "layers"}
 
 
 def test_a_wrong_default_is_found_when_the_module_is_imported():
@@ -84,16 +84,16 @@ def test_a_listing_has_fields_and_own_parameters_and_no_mark():
 
 @pytest.mark.parametrize("name", OURS)
 def test_a_listing_of_a_model_is_what_its_function_takes(name):
-    entry = plugins.installed("models")[name]
+    entry = plugins.installed_plugins("models")[name]
     parameters = inspect.signature(plugins.load("models", name)).parameters
     assert set(settings(entry)) == set(parameters)
-    assert needs("models", entry) == [
+    assert requirements_of("models", entry) == [
         *(["checkpoint"] if parameters["checkpoint"].default is None else []),
         "torch",
         "transformers",
     ]
-    assert {"frames", "max_new_tokens"} <= carried(plugins.load("models", name))
-    assert not {"checkpoint", "backend", "segmenter", "seed"} & carried(entry.load())
+    assert {"frames", "max_new_tokens"} <= carried_names(plugins.load("models", name))
+    assert not {"checkpoint", "backend", "segmenter", "seed"} & carried_names(entry.load())
 
 
 def test_a_spec_gives_a_field_and_a_mistyped_one_is_named():

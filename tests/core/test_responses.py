@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ParseError
-from harness.responses import finite_numbers, loads_lenient, loads_strict, storable, tagged
+from harness.responses import finite_numbers, loads_lenient, loads_strict, storable, tag_text
 
 
 def test_the_first_tag_wins():
-    assert tagged("<answer> 1 </answer><answer>2</answer>", "answer") == "1"
-    assert tagged("<answer>1", "answer") is None
-    assert tagged("", "answer") is None
+    assert tag_text("<answer> 1 </answer><answer>2</answer>", "answer") == "1"
+    assert tag_text("<answer>1", "answer") is None
+    assert tag_text("", "answer") is None
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_stored_text_survives_utf8(text):
 @pytest.mark.parametrize("opening", ["<answer>", "```json"])
 def test_blanks_after_an_open_mark_cost_no_time(opening):
     text = opening + " " * 190_000
-    assert tagged(text, "answer") is None
+    assert tag_text(text, "answer") is None
     with pytest.raises(ParseError):
         loads_lenient(text)

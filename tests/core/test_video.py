@@ -241,7 +241,7 @@ def test_frames_are_kept_in_the_shared_cache(plain):
 
 def test_frames_in_order_are_decoded_without_a_seek(plain, monkeypatch):
     video, entered = video_file(plain), []
-    decoder = DECODERS.of(plain)
+    decoder = DECODERS.decoder_of(plain)
     enter = decoder._enter
     monkeypatch.setattr(decoder, "_enter", lambda key: (entered.append(key), enter(key)))
     video.frames()
@@ -250,7 +250,7 @@ def test_frames_in_order_are_decoded_without_a_seek(plain, monkeypatch):
 
 def test_a_video_read_backwards_is_decoded_a_stretch_at_a_time(plain, monkeypatch):
     video, entered = video_file(plain), []
-    decoder = DECODERS.of(plain)
+    decoder = DECODERS.decoder_of(plain)
     enter = decoder._enter
     monkeypatch.setattr(decoder, "_enter", lambda key: (entered.append(key), enter(key)))
     video.frames(range(59, -1, -1))
@@ -278,7 +278,7 @@ def test_few_files_stay_open(tmp_path, plain):
     paths = [tmp_path / f"{number}.mp4" for number in range(4)]
     for path in paths:
         path.write_bytes(plain.read_bytes())
-        few.of(path)
+        few.decoder_of(path)
     assert [path for path, _ in few._open] == paths[2:]
 
 
@@ -453,7 +453,7 @@ def test_frames_on_disk_are_read_instead_of_decoded(tmp_path, plain, monkeypatch
     monkeypatch.setenv("HARNESS_FRAME_CACHE", str(tmp_path / "frames"))
     frame = video_file(plain).frame(11)
     CACHE.clear()
-    monkeypatch.setattr("harness.video.decoder.Decoder._decoded", None)
+    monkeypatch.setattr("harness.video.decoder.Decoder._decode_frame", None)
     DECODERS.clear()
     np.testing.assert_array_equal(video_file(plain).frame(11), frame)
     assert [path.suffix for path in (tmp_path / "frames").rglob("*.*y")] == [".npy"]
@@ -474,7 +474,7 @@ def test_a_bound_that_is_none_is_refused(tmp_path, monkeypatch, bound):
 
 def test_a_damaged_frame_on_disk_counts_as_none(tmp_path):
     disk = DiskCache(tmp_path, 10**6)
-    disk.put("ab-0", image(1))
+    disk.store("ab-0", image(1))
     (path,) = tmp_path.rglob("*.npy")
     for bad in (b"", path.read_bytes()[:90], pickle.dumps("code"), b"\x93NUMPY"):
         path.write_bytes(bad)
@@ -486,7 +486,7 @@ def test_a_damaged_frame_on_disk_counts_as_none(tmp_path):
 def test_the_disk_cache_is_bounded_and_keeps_what_was_used(tmp_path):
     disk = DiskCache(tmp_path, max_bytes=20 * image(0).nbytes)
     for number in range(200):
-        disk.put(f"ab-{number}", image(number))
+        disk.store(f"ab-{number}", image(number))
     disk._bound()
     held = list(tmp_path.rglob("*.npy"))
     assert sum(path.stat().st_size for path in held) <= disk.max_bytes
@@ -496,7 +496,7 @@ def test_the_disk_cache_is_bounded_and_keeps_what_was_used(tmp_path):
 def test_a_disk_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
     disk = DiskCache(tmp_path / "file", 10**6)
-    disk.put("ab-0", image(0))
+    disk.store("ab-0", image(0))
     assert disk.get("ab-0") is None
 
 
@@ -516,6 +516,6 @@ def test_processes_share_the_disk_cache(tmp_path, plain):
         )
         for _ in range(3)
     ]
-    said = {process.communicate(timeout=60)[0].strip() for process in started}
-    assert said == {str(sum(int(frame.sum()) for frame in decoded(plain)))}
+    output = {process.communicate(timeout=60)[0].strip() for process in started}
+    assert output == {str(sum(int(frame.sum()) for frame in decoded(plain)))}
     assert len(list(tmp_path.rglob("*.npy"))) == 60 and not list(tmp_path.rglob("*.part"))

@@ -63,8 +63,10 @@ def test_commands_are_found_and_a_slip_among_them_would_be():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_command_for_published_weights_names_its_perception(page):
-    said = [one for one in commands(page.read_text("utf-8")) if "…(" not in one and "(…" not in one]
-    assert not [bad for one in said for bad in unnamed(one)]
+    output = [
+        one for one in commands(page.read_text("utf-8")) if "…(" not in one and "(…" not in one
+    ]
+    assert not [bad for one in output for bad in unnamed(one)]
 
 
 @pytest.mark.parametrize(

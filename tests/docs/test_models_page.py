@@ -48,7 +48,7 @@ TABLE = sorted(
         text
         for text in INLINE.findall(PAGE.read_text("utf-8"))
         if not re.search(r"…|\\\||=[,)]|\(\)", text)
-        and text.partition("(")[0] in plugins.installed("models")
+        and text.partition("(")[0] in plugins.installed_plugins("models")
     }
 )
 
@@ -77,7 +77,7 @@ def compositions(spec):
     inner = [value for value in spec.arguments.values() if isinstance(value, Spec)]
     found = (
         [spec]
-        if spec.name in plugins.installed("models")
+        if spec.name in plugins.installed_plugins("models")
         and plugins.accepts("models", spec.name, "backend")
         else []
     )
@@ -152,9 +152,9 @@ def words_of(method):
 def reached(method, table, rows):
     """Whether a row names the method, and with a variant of it the table."""
     for row in rows:
-        said = re.sub(r"sam (\d)", r"sam\1", row.replace("\\", "").lower())
+        output = re.sub(r"sam (\d)", r"sam\1", row.replace("\\", "").lower())
         named = all(
-            re.search(rf"(?<![\w-]){re.escape(one)}(?!\w)", said) for one in words_of(method)
+            re.search(rf"(?<![\w-]){re.escape(one)}(?!\w)", output) for one in words_of(method)
         )
         tables = {one for found in TABLES.findall(row) for one in re.split(", | and ", found)}
         if named and (table in tables or not ("[" in method or "w/o" in method)):
@@ -166,8 +166,8 @@ def test_every_method_of_the_papers_tables_has_a_row():
     if not RESULTS.is_file():
         pytest.skip("no results of the papers beside the repository")
     with RESULTS.open(encoding="utf-8", newline="") as file:
-        told = {(one["paper"], one["table"], one["method"]) for one in csv.DictReader(file)}
-    methods = sorted(one for one in told if one[2] != one[2].lower())  # the rest is no method
+        info = {(one["paper"], one["table"], one["method"]) for one in csv.DictReader(file)}
+    methods = sorted(one for one in info if one[2] != one[2].lower())  # the rest is no method
     assert len(methods) > 100
     rows = [about for about, _ in baselines()]
     assert not [one for one in methods if not reached(one[2], one[1], rows)]

@@ -218,13 +218,13 @@ def view_changes(rng: np.random.Generator) -> tuple[str, str]:
     """A response and a ground truth in SPAR-Bench's form, the response sometimes in another."""
     names = [AXES[int(place)] for place in rng.permutation(len(AXES))[: rng.integers(1, 6)]]
     ground_truth = {name: float(rng.choice([0.5, 1.0, 2.0, 30.0, 45.0])) for name in names}
-    said = {
+    output = {
         name: value * float(rng.choice([1, 0.5, 0.9, 1.3, 2, 0]))
         for name, value in ground_truth.items()
     }
     if rng.random() < 0.3:
-        said[AXES[int(rng.integers(10))]] = float(rng.integers(0, 5))
-    joined = (", " if rng.random() < 0.2 else ",").join(f"{k}:{v:g}" for k, v in said.items())
+        output[AXES[int(rng.integers(10))]] = float(rng.integers(0, 5))
+    joined = (", " if rng.random() < 0.2 else ",").join(f"{k}:{v:g}" for k, v in output.items())
     odd = ("", "move_right", "move_right:1 m", joined + ",", "move_up:nan", "move_up:inf", "a:b:c")
     response = str(rng.choice(odd)) if rng.random() < 0.25 else joined
     return spoilt(rng, response), ",".join(

@@ -67,11 +67,11 @@ def mevis() -> Iterator[Comparison]:
         size = case["size"]
         objects = [[Rle(*size, counts) for counts in track] for track in case["objects"]]
         ground_truth = [first.union(*rest) for first, *rest in zip(*objects, strict=True)]
-        said = [Rle(*size, counts) for counts in case["predicted"]]
+        output = [Rle(*size, counts) for counts in case["predicted"]]
         worst = max(
             worst,
-            gap(float(region_similarity(ground_truth, said).mean()), case["J"]),
-            gap(float(boundary_f_measure(ground_truth, said).mean()), case["F"]),
+            gap(float(region_similarity(ground_truth, output).mean()), case["J"]),
+            gap(float(boundary_f_measure(ground_truth, output).mean()), case["F"]),
         )
     yield Comparison("rvos/mevis", "MeViS eval_mevis.py", file["commit"], len(file["cases"]), worst)
 
@@ -148,8 +148,8 @@ def visionreasoner() -> Iterator[Comparison]:
         "count/exact", "VisionReasoner calculate_counting.py", counts["commit"], len(rows), worst
     )
     boxes = read("visionreasoner/boxes.json")
-    ground_truth, said, expected = zip(*boxes["cases"], strict=True)
-    found = box_iou(ground_truth, said)
+    ground_truth, output, expected = zip(*boxes["cases"], strict=True)
+    found = box_iou(ground_truth, output)
     worst = max(gap(float(found[k, k]), value) for k, value in enumerate(expected))
     yield Comparison(
         "box IoU, right and bottom exclusive",

@@ -32,12 +32,12 @@ def labels(case: dict[str, Any], name: str) -> Any:
 def davis_objects(m: Modules, case: dict[str, Any]) -> tuple[Any, Any]:
     """Our J and F of a video's objects, as arrays and as run-lengths."""
     ground_truth, void = m.unsupervised.true_objects(labels(case, "ground_truth"))
-    said = m.unsupervised.proposals(labels(case, "predicted"))
-    arrays = m.unsupervised.unsupervised_scores(ground_truth, said, void)
-    if len(said) > 8:  # a matrix of matches takes long enough once
+    output = m.unsupervised.proposals(labels(case, "predicted"))
+    arrays = m.unsupervised.unsupervised_scores(ground_truth, output, void)
+    if len(output) > 8:  # a matrix of matches takes long enough once
         return arrays, arrays
     runs = m.unsupervised.unsupervised_scores(
-        [track(one) for one in ground_truth], [track(one) for one in said], track(void)
+        [track(one) for one in ground_truth], [track(one) for one in output], track(void)
     )
     return arrays, runs
 
@@ -88,16 +88,16 @@ def visa_davis(m: Modules) -> Pairs:
     scores = []
     for case in file["cases"]:
         yield numbers[case["video"], case["expression"]], case["number"]
-        ground_truth, said = (tracked(case, case[name]) for name in ("ground_truth", "predicted"))
-        j = float(m.region.region_similarity(ground_truth, said).mean())
-        f = float(m.boundary.boundary_f_measure(ground_truth, said).mean())
+        ground_truth, output = (tracked(case, case[name]) for name in ("ground_truth", "predicted"))
+        j = float(m.region.region_similarity(ground_truth, output).mean())
+        f = float(m.boundary.boundary_f_measure(ground_truth, output).mean())
         yield from equal((j, f), (case["J"], case["F"]))
         scores.append({"J": Mean(j), "F": Mean(f)})
     found = totals((*map(Metric, "JF"), JF), scores)
     yield from equal((round(100 * value, 2) for value in found.values()), file["totals"].values())
 
 
-JF = Metric("J&F", of=("J", "F"), derived=lambda j, f: (j + f) / 2)
+JF = Metric("J&F", inputs=("J", "F"), derived=lambda j, f: (j + f) / 2)
 
 
 def tracked(case: dict[str, Any], counts: Sequence[str | None]) -> list[Rle]:
@@ -157,13 +157,13 @@ REVOS = (
     *(
         Metric(
             f"{one} overall",
-            of=(f"{one} referring", f"{one} reason"),
+            inputs=(f"{one} referring", f"{one} reason"),
             derived=lambda first, second: (first + second) / 2,
         )
         for one in "JFAR"
     ),
     *(
-        Metric(f"JF {group}", of=(f"J {group}", f"F {group}"), derived=lambda j, f: (j + f) / 2)
+        Metric(f"JF {group}", inputs=(f"J {group}", f"F {group}"), derived=lambda j, f: (j + f) / 2)
         for group in ("referring", "reason", "overall")
     ),
 )

@@ -21,7 +21,7 @@ def comparisons() -> Iterator[Comparison]:
 
 def vstar_parts(m: Modules, item: Any) -> tuple[int | None, list[float], list[Any]]:
     """Rating, temporal IoU and IoU of frames of an item, in both chains."""
-    said = item["answer_vqa"].removeprefix("judge says: ").removesuffix("|")
+    output = item["answer_vqa"].removeprefix("judge says: ").removesuffix("|")
     ground_truth = [
         (box["timestamp"], Box(box["xmin"], box["ymin"], box["xmax"], box["ymax"]))
         for box in item["bboxes"]
@@ -35,7 +35,7 @@ def vstar_parts(m: Modules, item: Any) -> tuple[int | None, list[float], list[An
         m.vstar.frame_ious(ground_truth, item[name] or {})
         for name in ("answer_spatial", "answer_spatial_2")
     ]
-    return m.vstar.read_rating(said), temporal, spatial
+    return m.vstar.read_rating(output), temporal, spatial
 
 
 def vstar_samples(m: Modules) -> Comparison:
@@ -85,7 +85,7 @@ def vstar_totals(m: Modules) -> Comparison:
     totals = Totals(m.vstar.METRICS)
     for item in file["cases"]:
         answered = bool(item["answer_vqa"])
-        found = m.vstar.scores(*vstar_parts(m, item)) if answered else m.vstar.unanswered()
+        found = m.vstar.scores(*vstar_parts(m, item)) if answered else m.vstar.unanswered_scores()
         totals.add(found)
     values = totals.values()
     official = dict(file["totals"])
@@ -124,11 +124,11 @@ def seg_zero(m: Modules) -> Comparison:
     file = read("segzero/matching.json")
     deviations = []
     for ground_truth, predicted, score in file["cases"]:
-        true, said = (
+        true, output = (
             m.matching.Objects([box for box, _ in rows], [point for _, point in rows])
             for rows in (ground_truth, predicted)
         )
-        deviations.append(gap(m.matching.matching_score(true, said), score))
+        deviations.append(gap(m.matching.matching_score(true, output), score))
     return line("joint matching of boxes and points", "vision_reasoner.py", file, deviations)
 
 

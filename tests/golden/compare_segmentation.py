@@ -29,9 +29,9 @@ def llmseg_samples(m: Modules) -> Pairs:
     for case in read("llmseg/masks.json")["cases"]:
         ground_truth, ignore = masks(case, "ground_truth", "ignore")
         height, width = case["size"]
-        said = mask(tuple(case["answer_size"]), case["predicted"])
-        for first, second, void in forms(ground_truth, said, ignore):
-            if (said.height, said.width) != (height, width):
+        output = mask(tuple(case["answer_size"]), case["predicted"])
+        for first, second, void in forms(ground_truth, output, ignore):
+            if (output.height, output.width) != (height, width):
                 second = m.normalised.nearest_resize(second, height=height, width=width)
             counts = m.overlap.overlap(first, second, void)
             yield from equal(counts, (case["I"], case["U"]))
@@ -47,8 +47,8 @@ def forms(*found: Rle | None) -> Iterator[list[Any]]:
 def llmseg_squares(m: Modules) -> Pairs:
     for case in read("llmseg/masks.json")["cases"][::3]:
         ground_truth, ignore = masks(case, "ground_truth", "ignore")
-        said = mask(tuple(case["answer_size"]), case["predicted"])
-        counts = m.normalised.normalised_overlap(ground_truth, said, ignore)
+        output = mask(tuple(case["answer_size"]), case["predicted"])
+        counts = m.normalised.normalised_overlap(ground_truth, output, ignore)
         yield from equal(counts, (case["square_I"], case["square_U"]))
 
 
@@ -72,10 +72,10 @@ def expressions(m: Modules) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     """Each image with the counts of its expressions."""
     for case in read("lisa/referring.json")["cases"]:
         size, counts = tuple(case["size"]), []
-        for parts, said in zip(case["objects"], case["predicted"], strict=True):
+        for parts, output in zip(case["objects"], case["predicted"], strict=True):
             decoded = [mask(size, part) for part in parts]
             ground_truth = m.referring.referring_mask(decoded, form="compat")
-            counts.append(m.overlap.overlap(ground_truth, mask(size, said)))
+            counts.append(m.overlap.overlap(ground_truth, mask(size, output)))
         yield case, counts
 
 
@@ -118,9 +118,11 @@ def rela_mapper(m: Modules) -> Pairs:
             (ground_truth.counts == case["ground_truth"], 1, *ground_truth.size),
             (True, *case["grid"]),
         )
-        said = Rle.from_array(np.roll(ground_truth.to_array(), 1 + number % 5, axis=number % 2))
+        output = Rle.from_array(np.roll(ground_truth.to_array(), 1 + number % 5, axis=number % 2))
         credit = m.generalised.rela_credit(
-            m.overlap.overlap(ground_truth, said), no_target=not things, said_no_target=case["said"]
+            m.overlap.overlap(ground_truth, output),
+            no_target=not things,
+            said_no_target=case["said"],
         )
         yield from equal(credit, (case[key] for key in ("iou", "I", "U")))
 
@@ -166,10 +168,10 @@ def nonobject_samples(m: Modules) -> Pairs:
 
 def nonobject(m: Modules, case: dict[str, Any]) -> tuple[Any, bool]:
     """What a sample adds, and whether a box hits."""
-    ground_truth, said = masks(case, "ground_truth", "predicted")
+    ground_truth, output = masks(case, "ground_truth", "predicted")
     boxes = [Box(*sides) for sides in case["boxes"]]
     credit = m.generalised.nonobject_credit(
-        m.overlap.overlap(ground_truth, said), no_target=ground_truth.area == 0, boxes=len(boxes)
+        m.overlap.overlap(ground_truth, output), no_target=ground_truth.area == 0, boxes=len(boxes)
     )
     true_box = Box(*case["box"]) if case["box"] else m.generalised.nonobject_box(ground_truth)
     return credit, m.generalised.nonobject_box_hit(true_box, boxes)

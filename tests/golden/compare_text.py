@@ -39,11 +39,11 @@ def tokens(modules: Any) -> Comparison:
     """How many texts have other tokens."""
     texts = different = 0
     for corpus in corpora().values():
-        made = modules.caption_tokens.tokenised(corpus["items"])
-        for said, references, true in zip(
-            made.said, made.references, corpus["tokens"], strict=True
+        made = modules.caption_tokens.tokenize(corpus["items"])
+        for output, references, true in zip(
+            made.candidates, made.references, corpus["tokens"], strict=True
         ):
-            different += said != true["said"]
+            different += output != true["said"]
             different += sum(map(str.__ne__, references, true["references"]))
             different += abs(len(references) - len(true["references"]))
             texts += 1 + len(references)

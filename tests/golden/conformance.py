@@ -106,8 +106,8 @@ def rows() -> Iterator[tuple[str, float]]:
     for module in families():
         try:
             for one in module.comparisons():
-                told = (one.protocol, one.tool, f"`{one.commit[:10]}`", str(one.cases))
-                yield "| " + " | ".join(told) + " |", one.deviation
+                info = (one.protocol, one.tool, f"`{one.commit[:10]}`", str(one.cases))
+                yield "| " + " | ".join(info) + " |", one.deviation
         except (MissingDependency, ModuleNotFoundError) as error:
             print(f"{module.__name__} is passed over: {error}", file=sys.stderr)
 

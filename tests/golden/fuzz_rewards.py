@@ -104,9 +104,9 @@ def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
     cases = list(made.cases())
 
     def several() -> Iterator[tuple[Any, Any, Any]]:
-        for response, meant, _, _ in cases:
-            items = [objects.Item(Box(*one["bbox_2d"]), Point(*one["point_2d"])) for one in meant]
-            ground_truth = json.dumps(meant)
+        for response, target, _, _ in cases:
+            items = [objects.Item(Box(*one["bbox_2d"]), Point(*one["point_2d"])) for one in target]
+            ground_truth = json.dumps(target)
             ours = (
                 objects.thinking_format(response) + objects.answer_format(response),
                 objects.accuracy(response, items).total,
@@ -117,18 +117,18 @@ def seg_zero(official: Path, seed: int) -> Iterator[Finding]:
                 many.vision_reasoner_accuracy_reward(response, ground_truth),
                 many.vision_reasoner_non_repeat_reward(response),
             )
-            yield [response, meant], ours, tuple(map(float, theirs))
+            yield [response, target], ours, tuple(map(float, theirs))
 
     def single(name: Any) -> Iterator[tuple[Any, Any, Any]]:
         for _, _, response, alone in cases:
             box, *points = alone
-            meant = one_object.Meant(Box(*box), (Point(*points[0]), Point(*points[1])))
+            target = one_object.TargetObject(Box(*box), (Point(*points[0]), Point(*points[1])))
             ours = (
                 one_object.thinking_format(response),
                 one_object.answer_format(response, semantics=name),
-                one_object.box_iou(response, meant, semantics=name),
-                one_object.box_l1(response, meant, semantics=name),
-                one_object.points_l1(response, meant, semantics=name),
+                one_object.box_iou(response, target, semantics=name),
+                one_object.box_l1(response, target, semantics=name),
+                one_object.points_l1(response, target, semantics=name),
             )
             yield (
                 [response, alone],

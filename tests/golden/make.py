@@ -249,8 +249,8 @@ def visionreasoner_boxes(official: Path) -> None:
     write("visionreasoner/boxes.json", "VisionReasoner", source, cases=cases)
     counts = [tuple(map(int, rng.integers(0, 12, 2))) for _ in range(200)]
     rows = [
-        {"image_id": 0, "gt_count": true, "pred_count": true if place % 3 == 0 else said}
-        for place, (true, said) in enumerate(counts)
+        {"image_id": 0, "gt_count": true, "pred_count": true if place % 3 == 0 else output}
+        for place, (true, output) in enumerate(counts)
     ]
     inside = summary(place / "calculate_counting.py", rows)
     totals = {name: float(inside[name]) for name in ("mae", "rmse", "correct_count")}
@@ -275,9 +275,9 @@ def seg_zero(official: Path) -> None:
     rng = np.random.default_rng(SEED + 5)
     cases = []
     for number in range(60):
-        ground_truth, said = ([box(rng) for _ in range(1 + number % top)] for top in (4, 5))
-        ious = batch_iou(np.array(ground_truth), np.array(said))
-        cases.append({"ground_truth": ground_truth, "predicted": said, "iou": ious.tolist()})
+        ground_truth, output = ([box(rng) for _ in range(1 + number % top)] for top in (4, 5))
+        ious = batch_iou(np.array(ground_truth), np.array(output))
+        cases.append({"ground_truth": ground_truth, "predicted": output, "iou": ious.tolist()})
     write("visionreasoner/boxes_inclusive.json", "Seg-Zero", source, cases=cases)
 
 

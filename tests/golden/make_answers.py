@@ -69,11 +69,11 @@ def video_mme(official: Path) -> None:
 def longvideobench(official: Path) -> None:
     """Letters (none where the official code draws one), and the accuracy with our draw."""
     drawn: list[str] = []
-    asked = {"id": ""}
+    requested = {"id": ""}
 
     def choice(letters: Sequence[str]) -> str:
-        drawn.append(asked["id"])
-        return choices.seeded_choice(asked["id"], letters)
+        drawn.append(requested["id"])
+        return choices.seeded_choice(requested["id"], letters)
 
     names = [
         "parse_multi_choice_response",
@@ -94,10 +94,10 @@ def longvideobench(official: Path) -> None:
     rng = np.random.default_rng(SEED + 1)
     rows, results = [], []
     for place, response in enumerate(choice_responses(rng, 500)):
-        asked["id"], count = f"video_{place}", int(rng.integers(2, 6))
+        requested["id"], count = f"video_{place}", int(rng.integers(2, 6))
         right = int(rng.integers(count))
         doc = {
-            "id": asked["id"],
+            "id": requested["id"],
             "duration_group": [15, 60, 600, 3600][place % 4],
             "question_category": ["E2O", "T3O"][place % 2],
             "correct_choice": right,
@@ -105,8 +105,8 @@ def longvideobench(official: Path) -> None:
         doc |= {f"option{i}": "x" if i < count else "N/A" for i in range(5)}
         result = functions["longvideobench_process_results"](doc, [response])["lvb_acc"]
         results.append(result)
-        letter = None if asked["id"] in drawn else result["parsed_pred"]
-        rows.append([asked["id"], response, count, result["answer"], letter])
+        letter = None if requested["id"] in drawn else result["parsed_pred"]
+        rows.append([requested["id"], response, count, result["answer"], letter])
     accuracy = functions["longvideobench_aggregate_results"](results)
     write(
         "longvideobench/choices.json",
@@ -131,8 +131,8 @@ def sti_bench(official: Path) -> None:
     rng = np.random.default_rng(SEED + 2)
     rows = []
     for response in choice_responses(rng, 500):
-        said = functions["extract_answer"](response) or response.strip()
-        letters = [x for x in "ABCDE" if said and rule({"model_out": said, "ans": x})]
+        output = functions["extract_answer"](response) or response.strip()
+        letters = [x for x in "ABCDE" if output and rule({"model_out": output, "ans": x})]
         rows.append([response, letters[0] if letters else None])
     write(
         "sti_bench/choices.json",
@@ -313,7 +313,7 @@ def temp_compass(official: Path) -> None:
     rows = []
     for _ in range(200):
         answer = str(rng.choice(OPTIONS))
-        said = str(rng.choice([*OPTIONS, "", "invalid_request_error", "A. and B.", "C", "none"]))
+        output = str(rng.choice([*OPTIONS, "", "invalid_request_error", "A. and B.", "C", "none"]))
         forms = (
             "{}",
             "Reasoning: it says so\nAnswer: {}",
@@ -322,7 +322,7 @@ def temp_compass(official: Path) -> None:
             "Answer: none\n  Answer: {}  ",
         )
         form = str(rng.choice(forms))
-        judgement = said if said in ("", "invalid_request_error") else form.format(said)
+        judgement = output if output in ("", "invalid_request_error") else form.format(output)
         judgement = spoilt(rng, judgement)
         rows.append([judgement, answer, rule(judgement, answer)["rating"]])
     write(

@@ -156,11 +156,11 @@ def seg_zero(official: Path) -> None:
     rng = np.random.default_rng(SEED + 10)
     rows = []
     for ground_truth, predicted in objects_of(rng, 400):
-        said, true = (
+        output, true = (
             json.dumps([{"bbox_2d": box, "point_2d": point} for box, point in objects])
             for objects in (predicted, ground_truth)
         )
-        score = float(reward(f"<think>t</think><answer>{said}</answer>", true))
+        score = float(reward(f"<think>t</think><answer>{output}</answer>", true))
         rows.append([ground_truth, predicted, score])
     write(
         "segzero/matching.json",

@@ -92,7 +92,7 @@ def main(official: Path) -> None:
         for number in range(30):
             height, width = SIZES[number % len(SIZES)]
             Image.new("RGB", (width, height)).save(path)
-            meant = objects(rng, (height, width), number)
+            target = objects(rng, (height, width), number)
             annotations = [
                 {
                     **one,
@@ -101,7 +101,7 @@ def main(official: Path) -> None:
                     "category_id": 1,
                     "empty": False,
                 }
-                for one in meant
+                for one in target
             ]
             nothing = [{"bbox": None, "segmentation": None, "iscrowd": None, "empty": True}]
             shown = mapper(
@@ -111,7 +111,7 @@ def main(official: Path) -> None:
                     "width": width,
                     "image_id": number,
                     "source": "grefcoco",
-                    "empty": not meant,
+                    "empty": not target,
                     "sentence": {"raw": "It"},
                     "annotations": annotations or nothing,
                 }
@@ -119,23 +119,23 @@ def main(official: Path) -> None:
             merged = shown["gt_mask_merged"]
             square = merged[0].numpy() > 0
             answer = np.roll(square, 1 + number % 5, axis=number % 2)  # nor is it kept
-            said = bool(rng.random() < 0.3)
+            output = bool(rng.random() < 0.3)
             evaluator.process(
                 [shown],
                 [
                     {
                         "ref_seg": torch.tensor(np.stack([~answer, answer]).astype(np.float32)),
-                        "nt_label": torch.tensor([1.0 - said, float(said)]),
+                        "nt_label": torch.tensor([1.0 - output, float(output)]),
                     }
                 ],
             )
             cases.append(
                 {
                     "size": [height, width],
-                    "objects": meant,
+                    "objects": target,
                     "grid": list(merged.shape),
                     "ground_truth": rle(square),
-                    "said": said,
+                    "said": output,
                 }
             )
     found: dict[str, Any] = {}

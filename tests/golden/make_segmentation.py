@@ -224,7 +224,7 @@ def rela(official: Path) -> None:
         evaluator.reset()
         cases = []
         for number in range(size):
-            ground_truth, answer, none, said = gres_sample(rng, number + (size == 20))
+            ground_truth, answer, none, output = gres_sample(rng, number + (size == 20))
             none = none and size != 20  # the last group has no sample without target
             evaluator.process(
                 [
@@ -239,12 +239,16 @@ def rela(official: Path) -> None:
                 [
                     {
                         "ref_seg": torch.tensor(np.stack([~answer, answer]).astype(np.float32)),
-                        "nt_label": torch.tensor([1.0 - said, float(said)]),
+                        "nt_label": torch.tensor([1.0 - output, float(output)]),
                     }
                 ],
             )
             cases.append(
-                {**encoded(ground_truth=ground_truth, predicted=answer), "none": none, "said": said}
+                {
+                    **encoded(ground_truth=ground_truth, predicted=answer),
+                    "none": none,
+                    "said": output,
+                }
             )
         inside, results = with_locals(evaluator.evaluate)
         for case, row in zip(cases, inside["results_dict"], strict=True):
@@ -424,11 +428,11 @@ def grec(official: Path) -> None:
         case["f1"] = float(evaluate([*both, case])[0]["F_1"])
     for case in cases:
         if case["ground_truth"] and case["predicted"]:
-            said, true = (
+            output, true = (
                 torch.tensor(case[name], dtype=torch.float32)
                 for name in ("predicted", "ground_truth")
             )
-            case["giou"] = boxes["generalized_box_iou"](true, said).tolist()
+            case["giou"] = boxes["generalized_box_iou"](true, output).tolist()
             if not np.isfinite(case["giou"]).all():  # two boxes without area
                 del case["giou"]
     write(

@@ -65,12 +65,12 @@ def sti_bench(official: Path) -> None:
     for entry in pd.read_parquet(example("sti_bench") / "qa.parquet").to_dict(orient="records"):
         given = entry["Candidates"]
         entry["Candidates"] = {letter: text for letter, text in given.items() if text is not None}
-        asked = nested(path, ("cand_str", "(ts, te)", "prompt_txt"), entry=entry)
+        requested = nested(path, ("cand_str", "(ts, te)", "prompt_txt"), entry=entry)
         scene = reading["scene_type"](entry["Video"])
-        questions.append([key(entry), asked["prompt_txt"], entry["Video"], scene])
+        questions.append([key(entry), requested["prompt_txt"], entry["Video"], scene])
         for response in choice_responses(rng, ROUNDS):
-            said = reading["extract_answer"](response) or response.strip()
-            right = bool(said) and said[-1] in "ABCDE" and said[-1] == entry["Answer"]
+            output = reading["extract_answer"](response) or response.strip()
+            right = bool(output) and output[-1] in "ABCDE" and output[-1] == entry["Answer"]
             cases.append([key(entry), response, right])
             correct.append([entry["Task"], scene, right])
     frame = pd.DataFrame(correct, columns=["Task", "scene", "correct"])
@@ -102,11 +102,11 @@ def vsi_bench(official: Path) -> None:
             prompt = module.vsibench_doc_to_text(doc, {})
             questions.append([str(doc["id"]), prompt, str(Path(video))])
             for response in _responses(rng, doc["ground_truth"], doc["options"] is None):
-                told = dict(doc)
-                module.vsibench_process_results(told, [response])
+                info = dict(doc)
+                module.vsibench_process_results(info, [response])
                 name = "MRA:.5:.95:.05" if doc["options"] is None else "accuracy"
-                cases.append([str(doc["id"]), response, float(told[name])])
-                docs.append(told)
+                cases.append([str(doc["id"]), response, float(info[name])])
+                docs.append(info)
     with watching("vsibench_aggregate_results") as seen:
         module.vsibench_aggregate_results(docs)
     totals = {
@@ -143,11 +143,11 @@ def spar_bench(official: Path) -> None:
         prompt = module.sparbench_doc_to_text(doc, {})
         questions.append([str(doc["id"]), prompt, shown])
         for response in _spar_responses(rng, doc):
-            told = dict(doc)
-            module.sparbench_process_results(told, [response])
-            name = next(key for key in ("accuracy", "MRA:.5:.95:.05", "vci_metric") if key in told)
-            cases.append([str(doc["id"]), response, float(told[name])])
-            docs.append(told)
+            info = dict(doc)
+            module.sparbench_process_results(info, [response])
+            name = next(key for key in ("accuracy", "MRA:.5:.95:.05", "vci_metric") if key in info)
+            cases.append([str(doc["id"]), response, float(info[name])])
+            docs.append(info)
     with watching("sparbench_aggregate_results") as seen:
         module.sparbench_aggregate_results(docs)
     totals = {
@@ -173,10 +173,10 @@ def _spar_responses(rng: np.random.Generator, doc: dict[str, Any]) -> list[str]:
 def v_star(official: Path) -> None:
     """The five prompts of every item, and what responses to them score."""
     demo = official / "V-STaR/inference_demo.py"
-    asked: list[str] = []
+    requested: list[str] = []
 
     def inference(video: str, prompt: Any, **_: Any) -> tuple[str, int, int]:
-        asked.append(prompt[0] if isinstance(prompt, tuple) else prompt)
+        requested.append(prompt[0] if isinstance(prompt, tuple) else prompt)
         return "", 1, 1
 
     steps = ["vqa", "temporal", "spatial", "spatial_2", "temporal_2"]
@@ -196,18 +196,18 @@ def v_star(official: Path) -> None:
     )
     items = json.loads((example("v_star") / "V_STaR_test.json").read_text("utf-8"))
     rng = np.random.default_rng(SEED + 3)
-    questions, told = [], []
+    questions, info = [], []
     for item in items:
         boxes = [[box[side] for side in ("xmin", "ymin", "xmax", "ymax")] for box in item["bboxes"]]
         for step in steps:
             given = (boxes,) if step.endswith("_2") else ()
             functions[f"get_answer_{step}"](item, "", *given)
-        questions.append([item["vid"], asked[-5:]])
-        told += [_told(rng, item, functions) for _ in range(ROUNDS)]
+        questions.append([item["vid"], requested[-5:]])
+        info += [_told(rng, item, functions) for _ in range(ROUNDS)]
 
     class Judge:
         def __init__(self) -> None:
-            self.ratings = iter([one["rating"] for one in told if one["answer_vqa"]])
+            self.ratings = iter([one["rating"] for one in info if one["answer_vqa"]])
 
         def __call__(self, *_: Any) -> int:
             return next(self.ratings)
@@ -232,7 +232,7 @@ def v_star(official: Path) -> None:
     )
     with tempfile.TemporaryDirectory() as folder, inside(folder), watching("print_stats") as seen:
         Path("metrics").mkdir()
-        Path("results.json").write_text(json.dumps(told))
+        Path("results.json").write_text(json.dumps(info))
         scoring["evaluate_json"]("results.json")
         (written,) = Path("metrics").iterdir()
         scored = json.loads(written.read_text())
@@ -244,7 +244,7 @@ def v_star(official: Path) -> None:
             one["rating"],
             {key: done[key] for key in KEYS if key in done},
         ]
-        for one, done in zip(told, scored, strict=True)
+        for one, done in zip(info, scored, strict=True)
     ]
     write(
         "readers/v_star.json",

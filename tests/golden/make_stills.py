@@ -107,7 +107,7 @@ def odd() -> dict[str, Any]:
         [box(20, 10, 45, 35)],  # reaches out of the image
         [box(1, 1, 5, 5), box(1, 1, 5, 5), box(3, 3, 8, 8)],
     ]
-    said = ["  The LEFT one ", "it", "diagonal", "nothing", "corner", "Three  Pieces"]
+    output = ["  The LEFT one ", "it", "diagonal", "nothing", "corner", "Three  Pieces"]
     things = [
         {
             "id": 7 + n,
@@ -133,8 +133,8 @@ def odd() -> dict[str, Any]:
             "sentences": [
                 {
                     "sent_id": 2 * n + more,
-                    "sent": said[n] + " now" * more,
-                    "raw": said[n],
+                    "sent": output[n] + " now" * more,
+                    "raw": output[n],
                     "tokens": [],
                 }
                 for more in (0, 1)
@@ -186,12 +186,12 @@ def lisa(official: Path, root: Path, dataset: str, split_by: str, split: str) ->
     for index in range(len(reader)):
         inside, _ = with_locals(reader.__getitem__, index)
         masks = torch.from_numpy.call_args_list[-1].args[0]
-        pairs = [(ref, said) for ref in inside["refs"] for said in ref["sentences"]]
-        for (ref, said), text, mask in zip(pairs, inside["sents"], masks, strict=True):
+        pairs = [(ref, output) for ref in inside["refs"] for output in ref["sentences"]]
+        for (ref, output), text, mask in zip(pairs, inside["sents"], masks, strict=True):
             x, y, width, height = api.getRefBox(ref["ref_id"])
             rows.append(
                 {
-                    "id": str(said["sent_id"]),
+                    "id": str(output["sent_id"]),
                     "text": text,
                     "size": list(mask.shape),
                     "once": digest(mask == 1),
@@ -211,14 +211,14 @@ def grefcoco(official: Path, root: Path, split: str) -> list[Any]:
         boxes = [] if merged["empty"] else api.getRefBox(ref["ref_id"])
         rows += [
             {
-                "id": str(said["sent_id"]),
-                "text": said["sent"],
+                "id": str(output["sent_id"]),
+                "text": output["sent"],
                 "empty": merged["empty"],
                 "mask": digest(merged["mask"]),
                 "size": list(merged["mask"].shape),
                 "boxes": [[x, y, x + width, y + height] for x, y, width, height in boxes],
             }
-            for said in ref["sentences"]
+            for output in ref["sentences"]
         ]
     return rows
 
@@ -321,7 +321,7 @@ def coco_ap(official: Path, root: Path) -> dict[str, Any]:
         ["process_batch"],
         {"np": np, "print": print},
     )["process_batch"]
-    said: list[Any] = []
+    output: list[Any] = []
     outputs: list[Any] = []
     with tempfile.TemporaryDirectory() as cache:
         for row in load_dataset(str(place / "coco_val"), split="test", cache_dir=cache):
@@ -331,7 +331,7 @@ def coco_ap(official: Path, root: Path) -> dict[str, Any]:
             model = MagicMock()
             model.detect_objects_batch.return_value = [{"thinking": "", "bboxes": boxes}]
             process(model, [None], [""], [dict(row)], outputs)
-            said.append({"id": f"{row['image_id']}/{row['cat_id']}", "boxes": boxes})
+            output.append({"id": f"{row['image_id']}/{row['cat_id']}", "boxes": boxes})
     script = official / "VisionReasoner/evaluation/calculate_coco_ap.py"
     names = {**PLAIN, "COCO": COCO, "COCOeval": COCOeval}
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
@@ -339,7 +339,7 @@ def coco_ap(official: Path, root: Path) -> dict[str, Any]:
         function = compiled(script, ["calculate_metrics"], names)["calculate_metrics"]
         ground_truth = str(place / "annotations/instances_val2017.json")
         inside, _ = with_locals(function, folder, ground_truth)
-    return {"said": said, "stats": list(map(float, inside["coco_eval"].stats))}
+    return {"said": output, "stats": list(map(float, inside["coco_eval"].stats))}
 
 
 def write(name: str, tools: list[str], **content: Any) -> None:

@@ -229,9 +229,9 @@ def bert_scores() -> dict[str, Any]:
     pairs = filled[:PAIRS]
     path = str(get_model_path())
     longest = "a long text " * 40
-    said, references = [one["said"] for one in pairs], [one["references"] for one in pairs]
+    output, references = [one["said"] for one in pairs], [one["references"] for one in pairs]
     (precision, recall, f1), name = score(
-        [*said, longest],
+        [*output, longest],
         [*references, [longest]],
         model_type=path,
         num_layers=6,

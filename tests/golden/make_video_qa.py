@@ -54,9 +54,9 @@ def video_mme(official: Path) -> None:
         ]
         for count in FRAMES:
             frames = np.linspace(0, total - 1, count, dtype=int).tolist()
-            told = [text for start, end, text in lines if any(start <= k < end for k in frames)]
+            info = [text for start, end, text in lines if any(start <= k < end for k in frames)]
             words = [
-                re.findall(r'<font color="white" size=".72c">(.*?)</font>', one)[0] for one in told
+                re.findall(r'<font color="white" size=".72c">(.*?)</font>', one)[0] for one in info
             ]
             shown.append([path.stem, count, "\n".join(words)])
     rows = parquet.read_table(place / "videomme" / "test-00000-of-00001.parquet").to_pylist()

@@ -53,12 +53,12 @@ def predicted(ground_truth: Any, number: int) -> Any:
 
     Takes and returns a boolean array of frames × height × width.
     """
-    said = np.roll(ground_truth, (1 + number % 3, 2 + number % 4), axis=(1, 2))
+    output = np.roll(ground_truth, (1 + number % 3, 2 + number % 4), axis=(1, 2))
     if number % 3 == 0:
-        said[:, :6, :6] = True
+        output[:, :6, :6] = True
     if number % 5 == 4:
-        said[-1] = False
-    return said
+        output[-1] = False
+    return output
 
 
 def published_valid() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -275,8 +275,8 @@ def ref_davis17(official: Path, root: Path) -> dict[str, Any]:
     for part in sorted(path.name for path in (folder / "meta_expressions").iterdir()):
         meta = folder / "meta_expressions" / part / "meta_expressions.json"
         rows = list(referformer_rows(official, "davis", folder / part, meta))
-        said = {row["id"]: predicted(row["masks"], place) for place, row in enumerate(rows)}
-        by_visa = visa_davis(official, folder / part, meta, said)
+        output = {row["id"]: predicted(row["masks"], place) for place, row in enumerate(rows)}
+        by_visa = visa_davis(official, folder / part, meta, output)
         splits[part] = {
             "rows": [
                 {
@@ -288,7 +288,7 @@ def ref_davis17(official: Path, root: Path) -> dict[str, Any]:
                 for row in rows
             ],
             "annotators": [
-                by_davis(official, folder / part, meta, said, annotator) for annotator in range(4)
+                by_davis(official, folder / part, meta, output, annotator) for annotator in range(4)
             ],
         }
     return splits

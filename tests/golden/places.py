@@ -147,21 +147,21 @@ def objects_of(rng: np.random.Generator, count: int) -> list[tuple[Any, Any]]:
             ([int(side) for side in box], [int(box[0]) + 20, int(box[1]) + 20])
             for box in boxes_of(rng, int(rng.integers(1, 7)))
         ]
-        said = []
+        output = []
         for box, point in ground_truth:
             reach = float(rng.choice([0, 4, 12, 40]))
             near = moved(rng, [float(side) for side in box], reach)
             whole = rng.random() < 0.7
-            said.append(
+            output.append(
                 (
                     [int(side) if whole else side + 0.25 for side in near],
                     [side + int(rng.normal(0, reach)) for side in point],
                 )
             )
         order = [
-            int(place) for place in rng.permutation(len(said))[: rng.integers(1, len(said) + 1)]
+            int(place) for place in rng.permutation(len(output))[: rng.integers(1, len(output) + 1)]
         ]
-        predicted = [said[place] for place in order]
+        predicted = [output[place] for place in order]
         cases.append((ground_truth, predicted + predicted[:1] if rng.random() < 0.2 else predicted))
     return cases[:count]
 

@@ -165,7 +165,7 @@ def video_task(root: Path) -> Task:
                 Metric("F", about="contour accuracy"),
                 Metric(
                     "J&F",
-                    of=("J", "F"),
+                    inputs=("J", "F"),
                     derived=lambda j, f: (j + f) / 2,
                     about="mean of region similarity and contour accuracy",
                 ),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import StoreError, UnknownPlugin
-from harness.leaderboards import ranking, wording
+from harness.leaderboards import formatting, ranking
 from harness.leaderboards.board import build
 from harness.leaderboards.ranking import rank
 from harness.leaderboards.render import json as board_json
@@ -28,7 +28,7 @@ def test_a_row_holds_what_the_record_says(make_run):
     results = json.loads((folder / "results.json").read_text())
     assert made.value == results["metrics"]["giou"]
     assert made.interval == tuple(results["intervals"]["giou"])
-    assert made.answered == 38 / 40
+    assert made.answered_share == 38 / 40
     assert made.failures["parse"] == 2
     assert made.seconds == 61.5
     assert (made.run, made.commit, made.seed) == ("a", "0123456789abcdef", 0)
@@ -52,10 +52,10 @@ def test_a_row_has_the_highest_peak_of_all_attempts_and_earlier_runs_have_none(m
     change(folder / "timing.json", attempts=attempts)
     made = row(Run.open(folder))
     assert (made.process_peak_bytes, made.process_gpu_peak_bytes) == (3 << 30, None)
-    assert wording.memory(made) == "3.0 GiB a process"
+    assert formatting.memory(made) == "3.0 GiB a process"
     attempts[2]["memory"]["process_gpu_peak_bytes"] = [16 << 30]
     change(folder / "timing.json", attempts=attempts)
-    assert wording.memory(row(Run.open(folder))) == "3.0 GiB a process, 16.0 GiB a GPU"
+    assert formatting.memory(row(Run.open(folder))) == "3.0 GiB a process, 16.0 GiB a GPU"
 
 
 @pytest.mark.parametrize(

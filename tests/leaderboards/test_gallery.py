@@ -9,7 +9,7 @@ from PIL import Image
 from harness import media, plugins
 from harness.leaderboards.board import build
 from harness.leaderboards.gallery import pick, unit_value
-from harness.leaderboards.images import FRAME_WIDTH, WIDTH, say, shrink, views
+from harness.leaderboards.images import FRAME_WIDTH, WIDTH, describe_answer, shrink, views
 from harness.masks import Rle, SoftMask
 from harness.record import Run, finish
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
@@ -93,7 +93,7 @@ def test_a_unit_where_the_headline_does_not_count_is_passed_over():
 
 
 def test_a_derived_value_of_one_unit_is_derived_from_its_parts():
-    both = Metric("both", of=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
+    both = Metric("both", inputs=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
     member = UnitScore(
         unit="e",
         group="e",
@@ -301,4 +301,4 @@ def test_a_mask_of_one_pixel_stays_visible_in_a_thumbnail():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_answers_in_words(answer, words):
-    assert say(answer) == words
+    assert describe_answer(answer) == words

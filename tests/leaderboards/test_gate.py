@@ -10,7 +10,7 @@ from harness.types import FailureKind
 def test_the_same_run_passes(make_run):
     folder = make_run("a")
     report = check(folder, folder)
-    assert report.passed
+    assert report.is_passed
     verdict = report.verdicts[0]
     assert verdict.change == 0
     assert verdict.comparison.interval == (0, 0)
@@ -20,7 +20,7 @@ def test_the_same_run_passes(make_run):
 
 def test_a_small_but_shown_loss_fails(make_run, rescore):
     report = check(make_run("a"), rescore(make_run("b"), lambda _, value: value - 0.01))
-    assert not report.passed
+    assert not report.is_passed
     (reason,) = report.verdicts[0].failures
     assert "significant loss of 0.0100" in reason
     assert "FAILED disc_seg val: a significant loss of 0.0100" in report.text()
@@ -28,7 +28,7 @@ def test_a_small_but_shown_loss_fails(make_run, rescore):
 
 def test_a_gain_passes(make_run, rescore):
     report = check(make_run("a"), rescore(make_run("b"), lambda _, value: value + 0.3))
-    assert report.passed
+    assert report.is_passed
     assert report.verdicts[0].comparison.is_better
 
 
@@ -36,7 +36,7 @@ def test_a_small_loss_that_could_be_chance_passes(make_run, rescore):
     noisy = rescore(make_run("b"), lambda i, v: v + (0.1 if i // 2 % 2 else -0.12))
     report = check(make_run("a"), noisy)
     assert report.verdicts[0].change == pytest.approx(-0.01)
-    assert report.passed
+    assert report.is_passed
     assert "is detected in 80 % of cases; a smaller one may pass, also above 0.02" in report.text()
 
 
@@ -45,7 +45,7 @@ def test_a_large_loss_that_could_be_chance_passes(make_run, rescore):
     report = check(make_run("a"), noisy)
     verdict = report.verdicts[0]
     assert verdict.change == pytest.approx(-0.03) and verdict.comparison.detectable > 0.03
-    assert report.passed
+    assert report.is_passed
 
 
 def few_images(units):
@@ -63,7 +63,7 @@ def test_of_few_groups_a_loss_in_all_fails_though_no_p_value_can_be_small(
     assert not report.verdicts[0].comparison.is_worse
     (reason,) = report.verdicts[0].failures
     assert "more than the 0.02 let through" in reason and "significant" not in reason
-    assert check(*five, max_loss=0.3).passed
+    assert check(*five, max_loss=0.3).is_passed
 
 
 def test_few_groups_that_differ_decide_nothing(make_run, rescore):
@@ -73,7 +73,7 @@ def test_few_groups_that_differ_decide_nothing(make_run, rescore):
     comparison = report.verdicts[0].comparison
     assert comparison.p_value == 0.125
     assert comparison.interval[1] >= 0
-    assert report.passed
+    assert report.is_passed
 
 
 def test_p_interval_and_verdict_agree(make_run, rescore):
@@ -82,7 +82,7 @@ def test_p_interval_and_verdict_agree(make_run, rescore):
         worse = rescore(make_run(f"b{place}"), lambda i, v, s=size: v - s + (i // 2 % 3 - 1) / 5)
         verdict = check(baseline, worse, max_loss=1).verdicts[0]
         shown = verdict.comparison.interval[1] < 0
-        assert shown == (verdict.comparison.p_value <= 0.05) == (not verdict.passed)
+        assert shown == (verdict.comparison.p_value <= 0.05) == (not verdict.is_passed)
 
 
 def test_of_several_tasks_the_corrected_p_decides(make_run, rescore):
@@ -91,10 +91,10 @@ def test_of_several_tasks_the_corrected_p_decides(make_run, rescore):
 
     before, after = make_run("a"), rescore(make_run("b"), slightly_worse)
     alone = check(before, after, max_loss=1)
-    assert 0.025 < alone.verdicts[0].comparison.p_value <= 0.05 and not alone.passed
+    assert 0.025 < alone.verdicts[0].comparison.p_value <= 0.05 and not alone.is_passed
     others = [make_run("v", task="disc_video"), make_run("w", task="disc_video", seed=3)]
     both = check([before, others[0]], [after, others[1]], max_loss=1)
-    assert both.verdicts[0].adjusted_p > 0.05 and both.passed
+    assert both.verdicts[0].adjusted_p > 0.05 and both.is_passed
 
 
 def test_the_rate_of_false_alarms_is_that_of_failing_and_printed_for_one_task(make_run, rescore):
@@ -112,16 +112,16 @@ def test_for_an_error_more_is_a_loss(make_run, rescore):
     a, b = make_run("a", changes=headline), make_run("b", changes=headline)
     rescore(b, lambda _, value: value + 0.5, metric="area_error")
     report = check(a, b)
-    assert not report.passed
+    assert not report.is_passed
     assert report.verdicts[0].change == pytest.approx(0.5)
-    assert check(b, a).passed
+    assert check(b, a).is_passed
 
 
 def test_a_missing_task_fails(world, make_run):
     report = check([make_run("a"), make_run("v", task="disc_video")], make_run("b"))
-    assert not report.passed
+    assert not report.is_passed
     assert report.verdicts[1].failures == ("missing in the candidate",)
-    assert report.verdicts[0].passed
+    assert report.verdicts[0].is_passed
 
 
 def test_another_split_is_no_substitute_but_is_named(make_run):
@@ -133,7 +133,7 @@ def test_another_split_is_no_substitute_but_is_named(make_run):
 
 def test_a_further_task_of_the_candidate_is_only_named(make_run):
     report = check(make_run("a"), [make_run("b"), make_run("v", task="disc_video")])
-    assert report.passed
+    assert report.is_passed
     assert "disc_video valid_u: only in the candidate" in report.text()
 
 
@@ -148,7 +148,7 @@ def test_one_answer_fewer_is_told_by_kind_and_may_be_chance(make_run, rescore):
     )
     for pair, counts in (((whole, fewer), ("40 → 39", "0 → 1")), ((fewer, whole), ("39 → 40",))):
         verdict = check(*pair).verdicts[0]
-        assert verdict.passed
+        assert verdict.is_passed
         (note,) = verdict.notes
         assert all(count in note for count in counts) and "parse" in note
     assert not check(whole, whole).verdicts[0].notes
@@ -160,7 +160,7 @@ def test_two_decodings_that_differ_in_unreadable_responses_pass(make_run, rescor
         for name, failing in (("a", {3, 8, 17, 30}), ("b", {0, 5, 8, 12, 21, 26, 39}))
     )
     report = check(before, after)
-    assert report.passed
+    assert report.is_passed
     answers = report.verdicts[0].answers
     assert answers.loss == pytest.approx(3 / 40) and answers.p_value > 0.05
     assert 0 < report.false_alarms <= 0.05  # scores are equal, so that it is of answers
@@ -196,7 +196,7 @@ def test_answers_of_several_tasks_are_corrected_for_those_that_differ(make_run, 
     before, after = make_run("a"), rescore(make_run("b", failing=lost), lambda _, v: v + 0.5)
     videos = [make_run("v", task="disc_video"), make_run("w", task="disc_video", failing={3})]
     same = check([before, videos[0]], [after, videos[0]])
-    assert same.verdicts[0].adjusted_answers_p == 2 / 2**6 and not same.passed
+    assert same.verdicts[0].adjusted_answers_p == 2 / 2**6 and not same.is_passed
     assert same.verdicts[1].answers is None
     both = check([before, videos[0]], [after, videos[1]], max_loss=1)
     assert both.verdicts[0].adjusted_answers_p == 4 / 2**6
@@ -226,7 +226,7 @@ def test_answers_decide_without_a_headline_that_can_be_compared(make_run, tmp_pa
 def test_runs_that_cannot_be_compared_fail_and_say_what_differs(make_run, changed, words):
     report = check(make_run("a"), make_run("b", changes=changed))
     verdict = report.verdicts[0]
-    assert not report.passed
+    assert not report.is_passed
     assert verdict.comparison is None
     assert verdict.change is None
     assert f"cannot be compared: {words}" in verdict.failures[0]
@@ -247,14 +247,14 @@ def test_units_that_differ_cannot_be_compared(make_run, rewrite):
     a, b = make_run("a"), make_run("b")
     rewrite(b, lambda units: renamed(units, "3/disc", "9/none"))
     report = check(a, b)
-    assert not report.passed
+    assert not report.is_passed
     assert "3/disc" in report.verdicts[0].failures[0]
 
 
 def test_units_that_differ_fail_without_the_data_too(make_run, rewrite, tmp_path):
     a, b = make_run("a", task="disc_video"), make_run("b", task="disc_video")
     rewrite(b, lambda units: renamed(units, "clip3", "clip9"))
-    assert not check(a, b, data_root=tmp_path / "gone").passed
+    assert not check(a, b, data_root=tmp_path / "gone").is_passed
 
 
 def without_number(units):
@@ -272,10 +272,10 @@ def test_a_derived_headline_is_compared_through_the_task(make_run, tmp_path):
     report = check(a, b)
     assert report.verdicts[0].comparison.is_worse
     blind = check(a, b, data_root=tmp_path / "gone", max_loss=1.0)
-    assert blind.passed
+    assert blind.is_passed
     assert "J&F cannot be computed from the scores again" in blind.text()
     assert "any loss beyond the limit fails" in blind.text()
-    assert not check(a, b, data_root=tmp_path / "gone").passed
+    assert not check(a, b, data_root=tmp_path / "gone").is_passed
 
 
 def test_two_runs_of_one_task_are_refused(make_run, tmp_path):

@@ -14,14 +14,14 @@ from harness.types import Failure, FailureKind, Prediction
 def respecified(folder, spec, **manifest):
     """The run as one of another SPEC."""
     run = Run.open(folder)
-    asked = {**run.manifest, "model": {**run.manifest["model"], "spec": spec}, **manifest}
-    (folder / "manifest.json").write_text(json.dumps(asked))
+    requested = {**run.manifest, "model": {**run.manifest["model"], "spec": spec}, **manifest}
+    (folder / "manifest.json").write_text(json.dumps(requested))
     finish(folder, list(run.units()), {**run.results, "model_spec": spec})
     return folder
 
 
 def names(*folders):
-    tables = board_json.plain(build(folders))["tables"]
+    tables = board_json.to_json(build(folders))["tables"]
     return [row.get("name", row["model"]) for table in tables for row in table["rows"]]
 
 
@@ -82,7 +82,7 @@ def test_a_model_has_one_name_in_all_tables(make_run):
     made = build(folders)
     for text in (markdown.render(made), page.render(made)):
         assert "one(frames=4)" in text and "one(frames=8)" in text
-    rows = [row for table in board_json.plain(made)["tables"] for row in table["rows"]]
+    rows = [row for table in board_json.to_json(made)["tables"] for row in table["rows"]]
     assert {row["model"] for row in rows} == {"one"}
     assert {row["name"] for row in rows} == set(found)
 

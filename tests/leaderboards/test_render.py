@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import StoreError
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.board import build
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown, page, write
@@ -143,8 +143,8 @@ def test_numbers_intervals_coverage_and_failures_are_on_the_page(board):
     shown = "".join(read(page.render(board)).text)
     row = board.tables[0].entries[2].row
     for text in (
-        wording.number(row.value),
-        wording.span(row.interval),
+        formatting.number(row.value),
+        formatting.span(row.interval),
         "92.5 %",
         "3 parse",
         "seg/lisa",
@@ -247,15 +247,15 @@ def test_a_metric_with_an_at_sign_stays_readable_and_a_mention_is_none():
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (wording.number(0.12345), "0.123"),
-        (wording.number(None), "–"),
-        (wording.signed(-0.0001), "+0.000"),
-        (wording.signed(-0.02), "−0.020"),
-        (wording.percent(0.99999), "99.9 %"),
-        (wording.percent(1.0), "100 %"),
-        (wording.duration(3599.6), "1 h 00 min"),
-        (wording.duration(59.99), "60.0 s"),
-        (wording.span((0.1, 0.2)), "0.100 to 0.200"),
+        (formatting.number(0.12345), "0.123"),
+        (formatting.number(None), "–"),
+        (formatting.signed_number(-0.0001), "+0.000"),
+        (formatting.signed_number(-0.02), "−0.020"),
+        (formatting.percent(0.99999), "99.9 %"),
+        (formatting.percent(1.0), "100 %"),
+        (formatting.duration(3599.6), "1 h 00 min"),
+        (formatting.duration(59.99), "60.0 s"),
+        (formatting.span((0.1, 0.2)), "0.100 to 0.200"),
     ],
 )
 def test_wording(made, expected):
@@ -280,9 +280,9 @@ def test_the_training_behind_a_row_is_named_and_can_be_found(make_run):
     assert rows["b"].training is None
     reader = Reader()
     reader.feed(page.render(made))
-    said = "dr2seg on reason_seg(split=train), seed 3, beefbeefbeef"
-    assert said in reader.text and ("td", {"title": "dr2seg(n0=45)"}) in reader.tags
-    listed = {row["run"]: row["training"] for row in board_json.plain(made)["tables"][0]["rows"]}
+    output = "dr2seg on reason_seg(split=train), seed 3, beefbeefbeef"
+    assert output in reader.text and ("td", {"title": "dr2seg(n0=45)"}) in reader.tags
+    listed = {row["run"]: row["training"] for row in board_json.to_json(made)["tables"][0]["rows"]}
     assert listed["b"] is None
     assert listed["a"]["config_hash"] == "beef" * 5
     assert list(listed["a"]["tasks"]) == ["reason_seg(split=train)"]

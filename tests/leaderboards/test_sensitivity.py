@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.leaderboards.sensitivity import notes
+from harness.leaderboards.sensitivity import setting_notes
 from harness.run.sweep import Sweep
 from harness.spec import parse
 
@@ -28,7 +28,7 @@ def said(plan, scores, *, compare=lambda a, b: None, lower=False):
         )
         for (spec, _), value in zip(made, scores, strict=True)
     ]
-    return list(notes(rows, [{"base": "m", "models": models}] * len(rows), compare))
+    return list(setting_notes(rows, [{"base": "m", "models": models}] * len(rows), compare))
 
 
 def grid(scores=GRID, **given):
@@ -88,8 +88,8 @@ def test_rows_without_a_number_and_those_left_alone_are_not_compared():
 def test_one_at_a_time_each_setting_is_compared_with_the_base(turned):
     plan = Sweep(BASE, dict(reversed(VARIED.items())) if turned else VARIED)
     base, frames, prompt = 0.5, [0.4, 0.6], [0.55, 0.1]
-    told = said(plan, [base, *prompt, *frames] if turned else [base, *frames, *prompt])
-    assert sorted(told) == [
+    info = said(plan, [base, *prompt, *frames] if turned else [base, *frames, *prompt])
+    assert sorted(info) == [
         "Sensitivity of m: giou from 0.100 (prompt=long) to 0.550 (prompt=short) over 3 settings "
         "of prompt.",
         "Sensitivity of m: giou from 0.400 (frames=2) to 0.600 (frames=8) over 3 settings of "

@@ -10,17 +10,17 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import StoreError
-from harness.leaderboards import wording
+from harness.leaderboards import formatting
 from harness.leaderboards.board import build
 from harness.leaderboards.render import write
 from harness.leaderboards.render.links import link
 from harness.leaderboards.row import row
 from harness.record import Run
-from harness.run.origin import Origin, origin_of, read_origins
-from harness.run.trained import Overlap, write_trainings
+from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
+from harness.run.contamination import Contamination, write_trainings
 
 HOSTILE = "<script>alert(1)</script>"
-NOTHING = Overlap(40, 0, 0, ())
+NOTHING = Contamination(40, 0, 0, ())
 
 
 def train(folder, *, seed=3, steps=300, hash="beef" * 8, method="dr2seg(n0=45)", page=True):
@@ -94,7 +94,7 @@ def test_the_record_of_a_run_tells_the_training_of_its_checkpoint(evaluated, tmp
     train(tmp_path / "trainings" / "t1")
     run = evaluated(tmp_path / named)
     assert read_origins(run) == (
-        Origin(
+        CheckpointProvenance(
             name="t1",
             folder="../../trainings/t1",
             method="dr2seg(n0=45)",
@@ -184,7 +184,7 @@ def test_what_a_training_is_called_is_text_and_its_link_is_quoted(evaluated, tmp
     manifest = json.loads((run / "manifest.json").read_text())
     assert read_origins(run) == ()
     origin = origin_of(training, run=run)
-    kept = {slot: getattr(origin, slot) for slot in Origin.__slots__}
+    kept = {slot: getattr(origin, slot) for slot in CheckpointProvenance.__slots__}
     (run / "training.json").write_text(json.dumps({"trainings": [kept]}))
     assert manifest["model"]["description"] == {}
     links, plain, line = written(run, tmp_path / "board")
@@ -202,9 +202,9 @@ def test_what_a_training_is_called_is_text_and_its_link_is_quoted(evaluated, tmp
 
 def test_of_several_trained_parts_the_row_shows_the_one_that_speaks(make_run, tmp_path):
     one, two = train(tmp_path / "one", hash="1" * 32), train(tmp_path / "two", hash="2" * 32)
-    said = {"method": "dr2seg(n0=45)", "tasks": [], "seed": 3, "config_hash": "2" * 32}
+    output = {"method": "dr2seg(n0=45)", "tasks": [], "seed": 3, "config_hash": "2" * 32}
     spec = f"m(segmenter=s(checkpoint={one}),backend=b(checkpoint={two}))"
-    for name, description, shown in (("a", {}, "one"), ("b", {"chat": {"trained": said}}, "two")):
+    for name, description, shown in (("a", {}, "one"), ("b", {"chat": {"trained": output}}, "two")):
         model = {"spec": spec, "name": "m", "description": description}
         run = make_run(name, model="m", changes={"manifest": {"model": model}})
         write_trainings(run, NOTHING)
@@ -215,16 +215,16 @@ def test_of_several_trained_parts_the_row_shows_the_one_that_speaks(make_run, tm
 def test_a_record_of_another_checkpoint_than_the_model_describes_is_not_believed(
     evaluated, tmp_path
 ):
-    said = {"method": "sft", "tasks": [], "seed": 1, "config_hash": "abc"}
-    made = row(Run.open(evaluated(train(tmp_path / "t1"), said=said))).training
+    output = {"method": "sft", "tasks": [], "seed": 1, "config_hash": "abc"}
+    made = row(Run.open(evaluated(train(tmp_path / "t1"), said=output))).training
     assert (made.method, made.steps, made.folder, made.link) == ("sft", None, None, None)
 
 
 def test_runs_of_before_and_models_that_nothing_trained_have_no_link(evaluated, make_run, tmp_path):
     run = make_run("runs/b", model="one")
     assert read_origins(run) == () and row(Run.open(run)).training is None
-    said = {"method": "sft", "tasks": [], "seed": 1, "config_hash": "abc"}
-    older = evaluated(train(tmp_path / "t1", hash="abc"), name="c", said=said)
+    output = {"method": "sft", "tasks": [], "seed": 1, "config_hash": "abc"}
+    older = evaluated(train(tmp_path / "t1", hash="abc"), name="c", said=output)
     (older / "training.json").unlink()
     links, plain, line = written(older, tmp_path / "board")
     assert links == [] and plain["training"]["config_hash"] == "abc" and "training" not in line
@@ -237,7 +237,7 @@ def test_runs_of_before_and_models_that_nothing_trained_have_no_link(evaluated, 
 def test_a_trainer_that_counts_no_steps_has_none(evaluated, tmp_path):
     run = evaluated(train(tmp_path / "t1", steps=None))
     made = row(Run.open(run)).training
-    assert made.steps is None and wording.training_name(made) == "t1: dr2seg, seed 3"
+    assert made.steps is None and formatting.training_name(made) == "t1: dr2seg, seed 3"
 
 
 def test_what_is_kept_for_others_names_the_training_and_no_folder(evaluated, tmp_path, capsys):

@@ -26,10 +26,10 @@ def test_ap_does_not_depend_on_the_order_of_items(units, random):
             place,
             1,
             ground_truth=[box for box, _ in ground_truth],
-            predicted=[box for box, _ in said],
-            scores=[(score + place / 10) / 10 for _, score in said],
+            predicted=[box for box, _ in output],
+            scores=[(score + place / 10) / 10 for _, score in output],
         )
-        for place, (ground_truth, said) in enumerate(units)
+        for place, (ground_truth, output) in enumerate(units)
     ]
     found = detection.coco_statistics(items)
     assert detection.coco_statistics(random.sample(items, len(items))) == found
@@ -71,14 +71,16 @@ def test_a_faster_library_equals_pycocotools_to_the_last_bit(library):
         ground_truth = [
             Box(x, y, x + w, y + h) for x, y, w, h in rng.integers(5, 150, (4, 4)).tolist()
         ]
-        said = [Box(*(side + int(rng.integers(-4, 5)) for side in box)) for box in ground_truth * 3]
+        output = [
+            Box(*(side + int(rng.integers(-4, 5)) for side in box)) for box in ground_truth * 3
+        ]
         items.append(
             detection.detection_item(
                 place // 3,
                 place % 3,
                 ground_truth=ground_truth,
                 crowd=(rng.random(4) < 0.2).tolist(),
-                predicted=said,
+                predicted=output,
                 scores=np.round(rng.random(12), 1 + place % 2).tolist(),
             )
         )

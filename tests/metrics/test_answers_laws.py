@@ -118,9 +118,9 @@ def test_relative_scores_do_not_grow_with_the_error(true, first, second):
 
 @given(finite)
 def test_what_is_no_number_scores_nothing(true):
-    for said in (None, math.nan, math.inf, -math.inf):
-        assert numeric.mean_relative_accuracy(said, true) == 0
-        assert numeric.relative_accuracy(said, true) == 0
+    for output in (None, math.nan, math.inf, -math.inf):
+        assert numeric.mean_relative_accuracy(output, true) == 0
+        assert numeric.relative_accuracy(output, true) == 0
 
 
 @given(st.integers(0, 999_999))
@@ -163,11 +163,11 @@ def test_temporal_iou_does_not_depend_on_when_the_clock_starts(first, second, sh
 
 @given(tracks)
 def test_track_scores_are_symmetric_bounded_and_perfect_for_themselves(pairs):
-    ground_truth, said = zip(*pairs, strict=True)
-    assert track_ious(ground_truth, said).tolist() == track_ious(said, ground_truth).tolist()
-    assert 0 <= video_iou(ground_truth, said) <= 1
-    assert video_iou(ground_truth, said) <= track_ious(ground_truth, said).mean() + 1e-12
-    shared, union = track_overlap(ground_truth, said)
+    ground_truth, output = zip(*pairs, strict=True)
+    assert track_ious(ground_truth, output).tolist() == track_ious(output, ground_truth).tolist()
+    assert 0 <= video_iou(ground_truth, output) <= 1
+    assert video_iou(ground_truth, output) <= track_ious(ground_truth, output).mean() + 1e-12
+    shared, union = track_overlap(ground_truth, output)
     assert 0 <= shared <= union
     same = track_overlap(ground_truth, ground_truth)
     assert same.intersection == same.union
@@ -212,12 +212,12 @@ def test_iou_in_space_does_not_depend_on_the_names_of_the_axes(cube, order):
 
 @given(objects, objects, st.randoms())
 def test_the_matching_score_is_bounded_and_does_not_depend_on_any_order(first, second, random):
-    true, said = (Objects(*map(list, zip(*rows, strict=True))) for rows in (first, second))
-    score = matching_score(true, said)
+    true, output = (Objects(*map(list, zip(*rows, strict=True))) for rows in (first, second))
+    score = matching_score(true, output)
     assert 0 <= score <= 3
     mixed = Objects(*map(list, zip(*random.sample(second, len(second)), strict=True)))
     assert matching_score(true, mixed) == score
-    found = match(pair_bits(true, said))
+    found = match(pair_bits(true, output))
     assert len(found.bits) == min(len(first), len(second))
     assert (
         len({*found.predicted.tolist()}) == len({*found.ground_truth.tolist()}) == len(found.bits)
@@ -286,7 +286,7 @@ def test_derived_metrics_take_arrays_of_resamples():
     found = {m.name: m for m in (*vsi.METRICS, *spar.METRICS, *vstar.METRICS) if m.derived}
     rng = np.random.default_rng(0)
     for metric in found.values():
-        parts = rng.random((len(metric.of), 5))
+        parts = rng.random((len(metric.inputs), 5))
         together = metric.derived(*parts)
         alone = [metric.derived(*parts[:, place]) for place in range(5)]
         assert together == pytest.approx(alone)
@@ -311,7 +311,7 @@ def test_a_sample_without_what_counts_officially_in_accuracy_alone():
     right = vstar.scores(3, [1.0, 1.0], [np.ones(2), np.ones(2)])
     official, strict = Totals(vstar.METRICS), Totals(vstar.METRICS)
     for totals, missing in (
-        (official, vstar.unanswered()),
+        (official, vstar.unanswered_scores()),
         (strict, vstar.scores(None, [0, 0], [np.zeros(1)] * 2)),
     ):
         totals.add(right)

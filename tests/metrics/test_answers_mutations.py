@@ -158,11 +158,11 @@ MUTATIONS = {
         "if predicted.end < predicted.start:\n        return 0.0",
         "if predicted.end < predicted.start:\n        return 1.0",
     ),
-    "track: both absent": ("tracks", "float(shown is said)", "0.0"),
+    "track: both absent": ("tracks", "float(shown is predicted)", "0.0"),
     "track: union of frames": (
         "tracks",
-        "shown is not None or said is not None",
-        "shown is not None and said is not None",
+        "shown is not None or predicted is not None",
+        "shown is not None and predicted is not None",
     ),
     "track: sum": ("tracks", "ious[counts].mean()", "ious[counts].sum()"),
     "track: nothing anywhere": ("tracks", "if counts.any() else 1.0", "if counts.any() else 0.0"),
@@ -200,23 +200,27 @@ MUTATIONS = {
     "VSI: no direction": ("vsi", '    "object_rel_direction",\n)', ")"),
     "SPAR: no substring": (
         "spar",
-        "said in true or said[0] == true",
-        "said == true or said[:1] == true",
+        "predicted in true or predicted[0] == true",
+        "predicted == true or predicted[:1] == true",
     ),
-    "SPAR: substring of the response": ("spar", "said in true or", "true in said or not said or"),
-    "SPAR: first letter": ("spar", "or said[0] == true", ""),
+    "SPAR: substring of the response": (
+        "spar",
+        "predicted in true or",
+        "true in predicted or not predicted or",
+    ),
+    "SPAR: first letter": ("spar", "or predicted[0] == true", ""),
     "SPAR: last number": ("spar", "float(numbers[0]) if", "float(numbers[-1]) if"),
     "SPAR: first of several views": ("spar", "float(numbers[-1]) if", "float(numbers[0]) if"),
     "SPAR: exponents": ("spar", "|(?<!\\^)\\d+", "|\\d+"),
     "SPAR: arguments as meant": (
         "spar",
-        "mean_relative_accuracy(true, said) if",
-        "mean_relative_accuracy(said, true) if",
+        "mean_relative_accuracy(true, predicted) if",
+        "mean_relative_accuracy(predicted, true) if",
     ),
     "SPAR strict: arguments slipped": (
         "spar",
-        "[mean_relative_accuracy(*axis) for axis in zip(said, true",
-        "[mean_relative_accuracy(*axis) for axis in zip(true, said",
+        "[mean_relative_accuracy(*axis) for axis in zip(predicted, true",
+        "[mean_relative_accuracy(*axis) for axis in zip(true, predicted",
     ),
     "SPAR: axes without sign": ("spar", "get(plus, 0.0) - moves", "get(plus, 0.0) + moves"),
     "SPAR: four axes": ("spar", '    ("rotate_up", "rotate_down"),\n', ""),
@@ -226,20 +230,28 @@ MUTATIONS = {
     "TempCompass: colon": ("tempcompass", 'for y in ".)"', 'for y in ".):"'),
     "TempCompass: whole answer": (
         "tempcompass",
-        "if said == answer:\n        return True",
-        "if said == answer:\n        return None",
+        "if predicted == answer:\n        return True",
+        "if predicted == answer:\n        return None",
     ),
-    "TempCompass: letter only": ("tempcompass", 'said in ("A", "B", "C", "D") or', ""),
+    "TempCompass: letter only": ("tempcompass", 'predicted in ("A", "B", "C", "D") or', ""),
     "TempCompass: no": ("tempcompass", 'for word in ("yes", "no")', 'for word in ("yes",)'),
-    "TempCompass: yes anywhere": ("tempcompass", "said.startswith(word)", "word in said"),
-    "TempCompass: case of yes": ("tempcompass", "cleaned(response).lower()", "cleaned(response)"),
+    "TempCompass: yes anywhere": ("tempcompass", "predicted.startswith(word)", "word in predicted"),
+    "TempCompass: case of yes": (
+        "tempcompass",
+        "strip_marks(response).lower()",
+        "strip_marks(response)",
+    ),
     "TempCompass: question as option": (
         "tempcompass",
         'question.split("\\n")[1:]',
         'question.split("\\n")[2:]',
     ),
-    "TempCompass: full stop in names": ("tempcompass", '(said, said.replace(".", ""))', "(said,)"),
-    "TempCompass: behind a bracket": ("tempcompass", 'said.split(") ")[1:2]', "[]"),
+    "TempCompass: full stop in names": (
+        "tempcompass",
+        '(predicted, predicted.replace(".", ""))',
+        "(predicted,)",
+    ),
+    "TempCompass: behind a bracket": ("tempcompass", 'predicted.split(") ")[1:2]', "[]"),
     "TempCompass: several options named": ("tempcompass", "return named == 1 and", "return"),
     "TempCompass: first answer": ("tempcompass", "answers[-1] if", "answers[0] if"),
     "matching: IoU at the threshold": ("matching", "> MIN_IOU", ">= MIN_IOU"),
@@ -249,8 +261,8 @@ MUTATIONS = {
     "matching: no own box": ("matching", "(close & own[:, None])", "close"),
     "matching: the other's box": (
         "matching",
-        "points_in_boxes(said[1], said[0])",
-        "points_in_boxes(said[1], np.resize(true[0], said[0].shape))",
+        "points_in_boxes(output[1], output[0])",
+        "points_in_boxes(output[1], np.resize(true[0], output[0].shape))",
     ),
     "matching: worst assignment": ("matching", "BITS - bits", "bits"),
     "matching: over pairs": ("matching", "max(bits.shape)", "min(bits.shape)"),
@@ -412,7 +424,7 @@ def test_a_mistake_is_found(name, old, new, checks, monkeypatch):
     with contextlib.suppress(*CANNOT):
         assert any(
             worked_differ(modules)
-            if asked == "worked"
-            else checks[asked](modules).deviation > 1e-15
-            for asked in ASKED[name]
+            if requested == "worked"
+            else checks[requested](modules).deviation > 1e-15
+            for requested in ASKED[name]
         )

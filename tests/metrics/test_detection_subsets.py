@@ -19,17 +19,17 @@ def scene(image, rng, *, categories=3):
         corners = rng.integers(4, 180, (int(rng.integers(0, 4)), 4)).tolist()
         ground_truth = [Box(x, y, x + width, y + height) for x, y, width, height in corners]
         moves = rng.integers(-6, 7, (len(ground_truth) * 2 * (image % 4 > 0), 4)).tolist()
-        said = [
+        output = [
             Box(*(side + step for side, step in zip(box, move, strict=True)))
             for box, move in zip(ground_truth * 2, moves, strict=False)
         ]
-        said += [Box(3, 4, 40, 30)] * int(rng.integers(0, 2))
+        output += [Box(3, 4, 40, 30)] * int(rng.integers(0, 2))
         yield detection_item(
             image,
             category,
             ground_truth=ground_truth,
-            predicted=said,
-            scores=np.round(rng.random(len(said)), 1).tolist(),
+            predicted=output,
+            scores=np.round(rng.random(len(output)), 1).tolist(),
             crowd=(rng.random(len(ground_truth)) < 0.2).tolist(),
         )
 
@@ -111,8 +111,8 @@ def test_boxes_are_matched_once_for_all_numbers_and_their_intervals(blocks, monk
 def test_true_boxes_keep_the_width_and_height_of_the_annotation(bbox, height, reached):
     """A box with three edges of the true one and half of its height: an IoU of about 0.5."""
     left, top, width, tall = bbox
-    edges, said = (Box(left, top, left + width, top + side) for side in (tall, height))
+    edges, output = (Box(left, top, left + width, top + side) for side in (tall, height))
     item = detection_item(
-        1, 1, ground_truth=[edges], predicted=[said], scores=[0.9], sizes=[(width, tall)]
+        1, 1, ground_truth=[edges], predicted=[output], scores=[0.9], sizes=[(width, tall)]
     )
     assert average_precision("AP50")([item]) == pytest.approx(reached)

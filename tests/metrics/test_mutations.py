@@ -319,7 +319,7 @@ def test_a_mistake_makes_the_golden_files_differ(name, old, new, comparisons, mo
     assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
     changed = source.replace(old, new)
     modules = executed({name: changed}, monkeypatch)
-    assert any(found_by(comparisons[asked], modules) for asked in ASKED[name])
+    assert any(found_by(comparisons[requested], modules) for requested in ASKED[name])
 
 
 def found_by(comparison, modules) -> bool:

@@ -68,10 +68,10 @@ def test_golden_files_hold_many_cases_name_their_source_and_are_small(name, case
 def test_golden_samples_cover_all_cells_of_no_target():
     cases = [case for group in read("rela/samples.json")["groups"] for case in group["cases"]]
     for none in (True, False):
-        for said in (True, False):
-            cell = [case for case in cases if case["none"] is none and case["said"] is said]
+        for output in (True, False):
+            cell = [case for case in cases if case["none"] is none and case["said"] is output]
             assert len(cell) >= 15
-            assert any(case["U"] for case in cell) or (none and said)
+            assert any(case["U"] for case in cell) or (none and output)
     totals = [group["totals"] for group in read("rela/samples.json")["groups"]]
     assert totals[2]["T_acc"] == totals[2]["N_acc"] == 0  # no sample without target
 
@@ -102,9 +102,9 @@ def test_golden_videos_cover_void_pixels_and_too_few_and_too_many_proposals():
         (len(case["J"]), max(int(key) for frame in case["predicted"] for key in ("0", *frame)))
         for case in cases
     ]
-    assert any(said == 0 for _, said in counts)
-    assert any(0 < said < true for true, said in counts)
-    assert any(said == 20 for _, said in counts)
+    assert any(output == 0 for _, output in counts)
+    assert any(0 < output < true for true, output in counts)
+    assert any(output == 20 for _, output in counts)
     assert sum(any("255" in frame for frame in case["ground_truth"]) for case in cases) >= 20
     late = [
         case
@@ -129,10 +129,10 @@ def test_the_two_readings_of_polygons_give_different_scores():
     different = 0
     for case in read("lisa/referring.json")["cases"]:
         size = tuple(case["size"])
-        for parts, said in zip(case["objects"], case["predicted"], strict=True):
+        for parts, output in zip(case["objects"], case["predicted"], strict=True):
             masks = [Rle(*size, part) for part in parts]
             counts = {
-                overlap(referring_mask(masks, form=form), Rle(*size, said))
+                overlap(referring_mask(masks, form=form), Rle(*size, output))
                 for form in ("strict", "compat")
             }
             different += len(counts) == 2

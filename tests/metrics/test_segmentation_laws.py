@@ -269,8 +269,10 @@ def test_pixels_are_counted_alike_with_and_without_decoding(four):
         table = pixel_table([Rle.from_array(mask) for mask in objects], Rle.from_array(predicted))
         covered = np.sum(objects, axis=0)
         for level in range(len(table)):
-            for said in (False, True):
-                assert table[level, int(said)] == ((covered == level) & (predicted == said)).sum()
+            for output in (False, True):
+                assert (
+                    table[level, int(output)] == ((covered == level) & (predicted == output)).sum()
+                )
         assert table.sum() == predicted.size
 
 

@@ -131,17 +131,21 @@ MUTATIONS = {
         "np.asarray(scores)",
     ),
     "scores: threshold": ("grec", "SCORE = 0.7", "SCORE = 0.5"),
-    "matching: above": ("grec", "quality[said, true] < OVERLAP", "quality[said, true] <= OVERLAP"),
+    "matching: above": (
+        "grec",
+        "quality[output, true] < OVERLAP",
+        "quality[output, true] <= OVERLAP",
+    ),
     "matching: threshold": ("grec", "OVERLAP = 0.5", "OVERLAP = 0.7"),
     "matching: rows stay": (
         "grec",
-        "quality[said, :] = quality[:, true] = 0.0",
+        "quality[output, :] = quality[:, true] = 0.0",
         "quality[:, true] = 0.0",
     ),
     "matching: columns stay": (
         "grec",
-        "quality[said, :] = quality[:, true] = 0.0",
-        "quality[said, :] = 0.0",
+        "quality[output, :] = quality[:, true] = 0.0",
+        "quality[output, :] = 0.0",
     ),
     "matching: worst first": ("grec", "quality.argmax()", "quality.argmin()"),
     "F1: Jaccard": (
@@ -179,7 +183,11 @@ MUTATIONS = {
     "matching: by J": ("unsupervised", "-((j + f) / 2)", "-j"),
     "matching: by F": ("unsupervised", "-((j + f) / 2)", "-f"),
     "matching: the worst": ("unsupervised", "-((j + f) / 2)", "(j + f) / 2"),
-    "matching: void counts": ("unsupervised", "metric(true, said, void)", "metric(true, said)"),
+    "matching: void counts": (
+        "unsupervised",
+        "metric(true, predicted, void)",
+        "metric(true, predicted)",
+    ),
     "matching: sum for mean": ("unsupervised", ".mean(axis=2)", ".sum(axis=2)"),
     "matching: no padding": ("unsupervised", "(*predicted, *padding)", "predicted"),
     "matching: missing is full": ("unsupervised", "np.zeros_like(track)", "np.ones_like(track)"),
@@ -195,13 +203,13 @@ MUTATIONS = {
     ),
     "A: bytes of VISA": ("revos", '255 if form == "visa255"', '1 if form == "visa255"'),
     "A: bytes of Sa2VA": ("revos", 'form == "visa255" else 1', 'form == "visa255" else 255'),
-    "A: unequal": ("revos", "true[:, None] == said", "true[:, None] != said"),
+    "A: unequal": ("revos", "true[:, None] == predicted", "true[:, None] != predicted"),
     "A: sum for mean": ("revos", "float(np.mean(a))", "float(np.sum(a))"),
     "A: overlaps count once": ("revos", 'if form == "strict" else levels', "if form else levels"),
     "R: no wrap": (
         "revos",
-        "(np.uint8(1) - true) * said[1]).astype(np.int64)",
-        "1 - true.astype(int)) * said[1].astype(int)",
+        "(np.uint8(1) - true) * predicted[1]).astype(np.int64)",
+        "1 - true.astype(int)) * predicted[1].astype(int)",
     ),
     "R: missed pixels": ("revos", "@ table[:, 1]", "@ table[:, 0]"),
     "R: below 0": ("revos", "EPSILON), 0.0)", "EPSILON), -9e9)"),
@@ -215,7 +223,7 @@ MUTATIONS = {
     ),
     "table: false alarms": ("revos", "[[background, either - union.area]", "[[background, either]"),
     "table: misses": ("revos", "[union.area - shared, shared]", "[union.area, shared]"),
-    "table: columns exchanged": ("revos", "covered[~said]", "covered[said]"),
+    "table: columns exchanged": ("revos", "covered[~output]", "covered[output]"),
     "J: of one object": (
         "revos",
         "union = foreground_track(ground_truth)",
@@ -265,7 +273,7 @@ def test_every_module_is_mutated():
 @pytest.mark.parametrize("name", ASKED)
 def test_unchanged_modules_executed_anew_differ_nowhere(name, checks, monkeypatch):
     modules = executed({}, monkeypatch)
-    assert not any(differ(checks[asked](modules)) for asked in ASKED[name])
+    assert not any(differ(checks[requested](modules)) for requested in ASKED[name])
 
 
 @pytest.mark.parametrize(("name", "old", "new"), MUTATIONS.values(), ids=MUTATIONS)
@@ -274,4 +282,4 @@ def test_a_mistake_is_found(name, old, new, checks, monkeypatch):
     assert source.count(old) == 1, f"{old!r} is not a place in {name}.py, or is several"
     modules = executed({name: source.replace(old, new)}, monkeypatch)
     with contextlib.suppress(*CANNOT):
-        assert any(differ(checks[asked](modules)) for asked in ASKED[name])
+        assert any(differ(checks[requested](modules)) for requested in ASKED[name])

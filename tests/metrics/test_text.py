@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import DataError, HarnessError, MissingDependency, UsageError
 from harness.metrics import captions, efficiency
 from harness.metrics.caption_ceiling import caption_ceiling
-from harness.metrics.caption_tokens import tokenised
+from harness.metrics.caption_tokens import tokenize
 from harness.metrics.captions import caption, caption_metrics, caption_scores
 from harness.scores import Mean, Metric, Ratio, Totals
 from harness.task import CostMetric, with_metrics
@@ -213,15 +213,15 @@ def test_a_meteor_program_that_dies_is_an_error_and_is_started_anew(monkeypatch)
 
 
 def test_lone_surrogates_do_not_stop_the_simple_tokens():
-    assert tokenised([item("a \ud800 b", "a")], tokenizer="simple").said == ("a b",)
+    assert tokenize([item("a \ud800 b", "a")], tokenizer="simple").candidates == ("a b",)
 
 
 def spent(*, tokens=0, thought=0, frames=0, responses=(), failed=False):
     from harness.types import Answer, Failure, FailureKind
 
-    told = {"failure": Failure(FailureKind.PARSE, "?")} if failed else {"answer": Answer(count=1)}
+    info = {"failure": Failure(FailureKind.PARSE, "?")} if failed else {"answer": Answer(count=1)}
     usage = Usage(completion_tokens=tokens, reasoning_tokens=thought, frames=frames)
-    return Prediction(query_id="q", responses=responses, usage=usage, **told)
+    return Prediction(query_id="q", responses=responses, usage=usage, **info)
 
 
 def test_costs_are_means_over_all_samples_failed_ones_too():

@@ -67,14 +67,14 @@ def test_scores_equal_those_of_the_bare_scorers_side_by_side(file):
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
 
-    from harness.metrics.caption_tokens import tokenised
+    from harness.metrics.caption_tokens import tokenize
     from harness.metrics.captions import caption_scores
 
     items = file["corpora"]["all"]["items"][::-1][:150]
     scores = caption_scores(items, ["BLEU-4", "ROUGE-L", "CIDEr"], tokenizer="simple")
-    captions = tokenised(items, tokenizer="simple")
+    captions = tokenize(items, tokenizer="simple")
     gts = {place: list(texts) for place, texts in enumerate(captions.references)}
-    res = {place: [text] for place, text in enumerate(captions.said)}
+    res = {place: [text] for place, text in enumerate(captions.candidates)}
     assert scores["BLEU-4"].value == Bleu(4).compute_score(gts, res, verbose=0)[0][3]
     for name, scorer in (("ROUGE-L", Rouge()), ("CIDEr", Cider())):
         value, each = scorer.compute_score(gts, res)
@@ -106,7 +106,7 @@ def test_texts_in_known_surroundings_have_the_tokens_of_a_new_run():
     ]
     texts = [words[(7 * place + place * place) % len(words)] for place in range(400)]
     penn_treebank.penn_treebank(texts)
-    known = penn_treebank._known()
+    known = penn_treebank._token_cache()
     parts = [texts[start : start + 90] for start in range(0, 300, 60)]
     seen = [part for part in parts if all(key in known for key in penn_treebank.surroundings(part))]
     assert seen

@@ -58,19 +58,23 @@ MUTATIONS = {
     "PTB: an initial like others": ("penn_treebank", "elif INITIAL.search(text)", "elif False"),
     "PTB: numbers like words": ("penn_treebank", 'else "9"', 'else "A"'),
     "PTB: capital letters": ("penn_treebank", '"-lowerCase",', ""),
-    "tokens: no line between": ("caption_tokens", "(*flat, BETWEEN, *said)", "(*flat, '', *said)"),
+    "tokens: no line between": (
+        "caption_tokens",
+        "(*flat, BETWEEN, *candidates)",
+        "(*flat, '', *candidates)",
+    ),
     "tokens: the line between stays": ("caption_tokens", "del lines[len(flat)]", "del lines[-1]"),
     "tokens: captions first": (
         "caption_tokens",
-        "(*flat, BETWEEN, *said)",
-        "(*said, BETWEEN, *flat)",
+        "(*flat, BETWEEN, *candidates)",
+        "(*candidates, BETWEEN, *flat)",
     ),
     "tokens: simple with capitals": ("caption_tokens", "text.lower()", "text"),
     "tokens: no references": ("caption_tokens", "        or not texts\n", ""),
     "BLEU: n": ("captions", "names[n - 1]", "names[n - 2]"),
     "BLEU: another n": ("captions", "int(name[-1]) - 1", "int(name[-1]) - 2"),
     "BLEU: up to 3": ("captions", "Bleu(4)", "Bleu(3)"),
-    "CIDEr: without tokens": ("captions", "return Scored(0.0,", "return Scored(1.0,"),
+    "CIDEr: without tokens": ("captions", "return CaptionScores(0.0,", "return CaptionScores(1.0,"),
     "CIDEr: always 0": ("captions", "if not any(text.split()", "if any(text.split()"),
     "ROUGE for CIDEr": ("captions", 'if name == "ROUGE-L"', 'if name == "CIDEr"'),
     "a metric's tokens": ("captions", 'tokenizer == "ptb" else', 'tokenizer != "ptb" else'),
@@ -110,7 +114,7 @@ MUTATIONS = {
         "share(self.scale.unreadable if",
         "share(self.scale.highest if",
     ),
-    "judge: unreadable is readable": ("judging", '"judge", said is not None,', '"judge", True,'),
+    "judge: unreadable is readable": ("judging", '"judge", text is not None,', '"judge", True,'),
     "judge: blank is right": (
         "judging",
         'Judgement(0.0, False, "no answer"',
@@ -196,7 +200,7 @@ def worked_tokens(modules):
         {"said": "5 cats", "references": ["five cats", "see No."]},
     ]
     simple = tokens.tokenised(items, tokenizer="simple")
-    yield simple.said == ("it's a dog", "5 cats")
+    yield simple.candidates == ("it's a dog", "5 cats")
     yield tokens.tokenised(items).references[1] == ("five cats", "see no")
     last = tokens.tokenised([{"said": "The end", "references": ["by A."]}])
     yield last == (("the end",), (("by a.",),))  # an initial at the end of the file
@@ -248,9 +252,9 @@ def worked_costs(efficiency):
 
 def judged(judging):
     graded, case = judging.rubric("graded"), judging.Case("?", "an answer", "the ground_truth")
-    scale = judging.Scale(lowest=1, highest=3, correct_from=2, unreadable=1)
+    scale = judging.GradeScale(lowest=1, highest=3, correct_from=2, unreadable=1)
     low = dataclasses.replace(graded, scale=scale)
-    yield [low.read(response) for response in ("2", "0", "x3", "3")] == [2, None, None, 3]
+    yield [low.read_grade(response) for response in ("2", "0", "x3", "3")] == [2, None, None, 3]
     yield [low.verdict(response).score for response in ("2", "3", "?")] == [0.5, 1.0, 0.0]
 
     def by(response, *, more=0.0):
@@ -264,7 +268,7 @@ def judged(judging):
     exact = case._replace(answer="The ground_truth.")
     yield judging.judgement(by("0"), asking, exact).by == "judge"
     yield judging.judgement(by("0"), graded, exact).score == 1.0
-    yield judging.asked(graded, [exact, case]) == [case]
+    yield judging.cases_to_judge(graded, [exact, case]) == [case]
     yield graded.key(case, "a") != graded.key(case, "b")
     with contextlib.suppress(HarnessError):
         judging.judgement(by("2", more=0.1), graded, case)
@@ -285,7 +289,7 @@ def test_a_mistake_is_found(name, old, new, compare, java, monkeypatch):
     modules = executed({name: source.replace(old, new)}, java, monkeypatch)
     with contextlib.suppress(*CANNOT):
         assert worked_differ(modules) or any(
-            compare.CHECKS[asked](modules).deviation > 0 for asked in ASKED
+            compare.CHECKS[requested](modules).deviation > 0 for requested in ASKED
         )
 
 

@@ -14,11 +14,11 @@ from harness.errors import UsageError
 from harness.masks import Rle
 from harness.media import pixels
 from harness.model import ObjectPrompt
-from harness.models.ground_truth import objects_in
+from harness.models.response_writer import objects_in
 from harness.run.verify import Oracle, verify
 from harness.spec import parse
 from harness.trainers.grpo.examples import example_of
-from harness.trainers.grpo.method import asked as first
+from harness.trainers.grpo.method import request_of as first
 from harness.trainers.grpo.types import Group, Rollout
 from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample, Target
 
@@ -57,12 +57,12 @@ def test_an_added_model_is_short_and_on_the_page(name):
 def test_points_in_percent_reach_the_ceiling(molmo, shapes, name):
     verdicts = list(verify(task(name, shapes), molmo))
     assert [one.way for one in verdicts] == ["answers", "responses"]
-    assert all(one.passed for one in verdicts)
+    assert all(one.is_passed for one in verdicts)
 
 
 @pytest.mark.parametrize("name", ["reason_seg", "mevis"])
 def test_points_in_percent_reach_the_ceiling_on_photographs(molmo, real, name):
-    assert all(one.passed for one in verify(task(name, real), molmo))
+    assert all(one.is_passed for one in verify(task(name, real), molmo))
 
 
 def test_points_of_other_numbers_miss_the_ceiling(molmo, shapes):
@@ -81,7 +81,7 @@ def test_points_of_other_numbers_miss_the_ceiling(molmo, shapes):
         mixed = Mixed()
         mixed.coordinates = coordinates
         verdicts = list(verify(task("reason_seg", shapes), mixed))
-        assert [one.passed for one in verdicts] == [True, False], coordinates
+        assert [one.is_passed for one in verdicts] == [True, False], coordinates
 
 
 @pytest.mark.parametrize(
@@ -136,22 +136,22 @@ def asked(form):
     ],
 )
 def test_responses_of_points_are_points_of_the_image(molmo, response, points):
-    said = molmo.read(asked(AnswerForm.POINTS), [response])
-    assert said.answer.points == tuple(Point(*point) for point in points)
-    assert said.answer.no_target == (not points)
+    output = molmo.read(asked(AnswerForm.POINTS), [response])
+    assert output.answer.points == tuple(Point(*point) for point in points)
+    assert output.answer.no_target == (not points)
     counted = molmo.read(asked(AnswerForm.COUNT), [response])
     assert counted.answer.count == len(points)
 
 
 @pytest.mark.parametrize("response", ["", "A cup.", '<point x="1e9" y="nan">', "<points></points>"])
 def test_a_response_without_points_is_a_failure(molmo, response):
-    said = molmo.read(asked(AnswerForm.COUNT), [response])
-    assert said.failure.kind is FailureKind.PARSE and said.responses == (response,)
+    output = molmo.read(asked(AnswerForm.COUNT), [response])
+    assert output.failure.kind is FailureKind.PARSE and output.responses == (response,)
 
 
 def test_points_say_no_boxes(molmo):
-    said = molmo.read(asked(AnswerForm.BOXES), ['<point x="1" y="1" alt="">it</point>'])
-    assert said.failure.kind is FailureKind.PARSE
+    output = molmo.read(asked(AnswerForm.BOXES), ['<point x="1" y="1" alt="">it</point>'])
+    assert output.failure.kind is FailureKind.PARSE
 
 
 def box(*corners):
@@ -211,8 +211,8 @@ def test_hidden_and_holed_objects_reach_the_ceiling_by_points(molmo):
         seeing = oracle(*objects)
         answer = seeing.target.answer
         reader = molmo.with_perception(seeing, seeing)
-        said = reader.read(asked(AnswerForm.MASK), reader.write(asked(AnswerForm.MASK), answer))
-        assert said.failure is None and said.answer.masks == answer.masks
+        output = reader.read(asked(AnswerForm.MASK), reader.write(asked(AnswerForm.MASK), answer))
+        assert output.failure is None and output.answer.masks == answer.masks
         assert len(objects_in(answer, 0)) == len(objects)
 
 

@@ -15,7 +15,7 @@ from harness.model import ChatRequest
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.inputs import squashed
 from harness.models.backends.loading import check_report, memory
-from harness.models.backends.stored import stored
+from harness.models.backends.recorded_responses import stored
 from harness.models.canvas import clip_smart_resize, smart_resize
 from harness.spec import parse as parse_spec
 from harness.types import query_id
@@ -62,23 +62,23 @@ def chat(folder):
 
 
 def test_a_batch_padded_on_the_left_says_what_each_request_says_alone(chat, ask):
-    asked = requests(ask, tokens=16)
-    together = chat.generate(asked)
-    assert together == [chat.generate([one])[0] for one in asked]
+    requested = requests(ask, tokens=16)
+    together = chat.generate(requested)
+    assert together == [chat.generate([one])[0] for one in requested]
     assert len({response.text for response in together}) > 4
 
 
 def test_sampled_responses_do_not_depend_on_batch_order_or_limit_of_batches(folder, ask):
-    asked = requests(ask)
+    requested = requests(ask)
     responses = {}
     for batch_size, order in ((8, 1), (3, -1)):
         made = transformers(
             checkpoint=str(folder), temperature=1.0, top_p=0.95, seed=5, batch_size=batch_size
         )
-        said = made.generate(asked[::order])[::order]
-        responses[batch_size] = [(response.text, response.completion_tokens) for response in said]
+        output = made.generate(requested[::order])[::order]
+        responses[batch_size] = [(response.text, response.completion_tokens) for response in output]
     assert responses[8] == responses[3]
-    greedy = transformers(checkpoint=str(folder)).generate(asked)
+    greedy = transformers(checkpoint=str(folder)).generate(requested)
     assert [text for text, _ in responses[8]] != [response.text for response in greedy]
 
 
@@ -116,11 +116,11 @@ def clip_of(ask, frames):
 def test_limits_on_pixels_are_those_of_each_frame_of_a_clip(tiny_qwen, ask, frames):
     request = clip_of(ask, frames)
     sizes = {}
-    for most in (28 * 56, 56 * 112, None):
-        made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=most)
+    for limit in (28 * 56, 56 * 112, None):
+        made = transformers(checkpoint=str(tiny_qwen), min_pixels=784, max_pixels=limit)
         (response,) = made.generate([request])
         assert response.canvases == (made.canvas(request),)
-        sizes[most] = made.canvas(request)
+        sizes[limit] = made.canvas(request)
     assert sizes == {28 * 56: (56, 28), 56 * 112: (112, 56), None: (196, 112)}
     small = transformers(checkpoint=str(tiny_qwen), min_pixels=250 * 250, max_pixels=300 * 300)
     assert small.canvas(request) == (364, 196)
@@ -130,9 +130,9 @@ def test_limits_on_pixels_are_those_of_each_frame_of_a_clip(tiny_qwen, ask, fram
 def test_limits_that_would_be_of_all_frames_together_are_refused_a_clip(tiny_qwen3, ask, limits):
     made = transformers(checkpoint=str(tiny_qwen3), **limits)
     request = clip_of(ask, (0, 3))
-    for asked in (made.canvas, lambda one: made.generate([one])):
+    for requested in (made.canvas, lambda one: made.generate([one])):
         with pytest.raises(UsageError, match="Qwen3VLVideoProcessor, whose limits are for all"):
-            asked(request)
+            requested(request)
     still = clip_of(ask, (3,))
     assert made.generate([still])[0].canvases == (made.canvas(still),)
     assert transformers(checkpoint=str(tiny_qwen3)).canvas(request)
@@ -214,10 +214,14 @@ def test_a_system_message_is_sent_if_there_is_one(chat):
 
 
 def test_the_record_names_weights_and_resolved_settings(chat, folder):
-    said = chat.describe()
-    assert said["weights"] == checkpoints.fingerprint(folder)
-    assert (said["dtype"], said["device"], said["repetition_penalty"]) == ("float32", "cpu", 1.0)
-    json.dumps(dict(said))
+    output = chat.describe()
+    assert output["weights"] == checkpoints.fingerprint(folder)
+    assert (output["dtype"], output["device"], output["repetition_penalty"]) == (
+        "float32",
+        "cpu",
+        1.0,
+    )
+    json.dumps(dict(output))
 
 
 def test_coordinates_are_those_of_the_architecture(tiny_qwen, tiny_qwen3):
@@ -408,8 +412,8 @@ def test_stored_responses_are_said_again_by_key_or_official_id(tmp_path, ask):
     made = plugins.build("backends", parse_spec(f'stored(file="{file}")'))
     media = ask().media
     keys = [query_id("sample 2"), "k#1"]
-    said = made.generate([ChatRequest(key=key, text="", media=media) for key in keys])
-    assert [response.text for response in said] == ["two\u2028lines", "one"]
+    output = made.generate([ChatRequest(key=key, text="", media=media) for key in keys])
+    assert [response.text for response in output] == ["two\u2028lines", "one"]
     with pytest.raises(DataError, match="k#2"):
         made.generate([ChatRequest(key="k#2", text="", media=media)])
 

@@ -7,11 +7,11 @@ import pytest
 
 from harness import plugins
 from harness.errors import ModelError
-from harness.model import Chat, ConversingChat, Model, Propagator, Segmenter, Staged
-from harness.models.backends.altered import AlteredChat
+from harness.model import Chat, ConversingChat, Model, Propagator, Segmenter, StagedModel
+from harness.models.backends.ablation import AblationChat
 from harness.models.videoseg_r1.cues import Cues
 from harness.run.train import TrainingOptions, train
-from harness.run.workers import hello
+from harness.run.workers import worker_info
 from harness.spec import Spec
 from harness.trainer import Trainer
 from harness.types import Answer, AnswerForm, Prediction
@@ -31,7 +31,7 @@ class Least(Model):
         return [Prediction(query_id=query.id, answer=Answer(count=1)) for query in queries]
 
 
-class Talks(Least, Staged[str]):
+class Talks(Least, StagedModel[str]):
     def ask(self, queries):
         return [query.id.upper() for query in queries]
 
@@ -58,9 +58,14 @@ class Script(Chat):
 
 
 def test_what_a_model_does_not_define_has_a_default(ask):
-    said = hello(Least(4, "least"))
-    assert (said.name, said.batch_size, said.sort, said.device) == ("least", 4, False, "cpu")
-    assert (said.ahead, said.forms, said.by_sample) == (1, None, False)
+    output = worker_info(Least(4, "least"))
+    assert (output.name, output.batch_size, output.sort, output.device) == (
+        "least",
+        4,
+        False,
+        "cpu",
+    )
+    assert (output.ahead, output.forms, output.by_sample) == (1, None, False)
     assert Least(4, "least").prepare() is None
     (shown,) = Least(4, "least").looks_at(ask(AnswerForm.MASK, frames=3))
     assert list(shown) == [0, 1, 2]
@@ -68,25 +73,25 @@ def test_what_a_model_does_not_define_has_a_default(ask):
 
 def test_what_a_staged_model_does_not_define_has_a_default(ask):
     model, query = Talks(4, "talks"), ask(AnswerForm.MASK)
-    assert hello(model).ahead == 2 and model.waited is None and not model.by_sample
-    assert list(model.asking([query, query])) == list(enumerate([query.id.upper()] * 2))
-    assert model.objects(query, "") is None and model.expect([query]) is model.halt() is None
-    assert Staged.predict(model, [query]) == [
+    assert worker_info(model).ahead == 2 and model.wait_seconds is None and not model.by_sample
+    assert list(model.ask_as_completed([query, query])) == list(enumerate([query.id.upper()] * 2))
+    assert model.objects(query, "") is None and model.prepare_next([query]) is model.halt() is None
+    assert StagedModel.predict(model, [query]) == [
         Prediction(query_id=query.id.upper(), answer=Answer(count=1))
     ]
 
 
 def test_a_chat_that_says_nothing_of_it_is_asked_once_and_turn_by_turn():
     chat = Script(4, "pixels")
-    assert (chat.turns, chat.rounds, chat.waited, chat.devices) == (1, 1, None, ())
+    assert (chat.turns, chat.rounds, chat.wait_seconds, chat.devices) == (1, 1, None, ())
     assert not (chat.greedy or chat.goes_on or isinstance(chat, ConversingChat))
-    assert chat.prepare() is chat.halt() is chat.expect([]) is None
+    assert chat.prepare() is chat.halt() is chat.prepare_next([]) is None
 
 
 class Loud(Script):
     """Defines every member otherwise than the base."""
 
-    turns, rounds, waited, devices, greedy, goes_on = 3, 5, 7.0, ("cuda:1",), True, True
+    turns, rounds, wait_seconds, devices, greedy, goes_on = 3, 5, 7.0, ("cuda:1",), True, True
 
     def prepare(self):
         raise KeyError("prepare")
@@ -96,9 +101,9 @@ class Loud(Script):
 
 
 def test_wrappers_delegate_what_stays_true_of_them():
-    outer = AlteredChat(chat=Loud(4, "pixels"), images="grey", reasoning="own")
+    outer = AblationChat(chat=Loud(4, "pixels"), images="grey", reasoning="own")
     assert (outer.batch_size, outer.coordinates, outer.turns) == (4, "pixels", 3)
-    assert (outer.waited, outer.devices) == (7.0, ("cuda:1",))
+    assert (outer.wait_seconds, outer.devices) == (7.0, ("cuda:1",))
     for member in ("prepare", "halt"):
         with pytest.raises(KeyError, match=member):
             getattr(outer, member)()
@@ -149,17 +154,20 @@ class Loose:
 )
 def test_a_plugin_that_does_not_derive_from_its_base_is_refused(kind, base, monkeypatch):
     entry = SimpleNamespace(load=lambda: Loose)
-    monkeypatch.setattr(plugins, "installed", lambda _: {"loose": entry})
+    monkeypatch.setattr(plugins, "installed_plugins", lambda _: {"loose": entry})
     with pytest.raises(ModelError) as caught:
         plugins.build(kind, Spec("loose"))
-    said = str(caught.value)
-    assert "'loose'" in said and f"{base.__module__}.{base.__name__}" in said
-    assert f"{__name__}.Loose" in said and f"class Loose({base.__module__}.{base.__name__})" in said
+    output = str(caught.value)
+    assert "'loose'" in output and f"{base.__module__}.{base.__name__}" in output
+    assert (
+        f"{__name__}.Loose" in output
+        and f"class Loose({base.__module__}.{base.__name__})" in output
+    )
 
 
 def test_a_ready_object_that_does_not_derive_from_its_base_is_refused(tmp_path):
     with pytest.raises(ModelError, match=r"harness\.model\.Model"):
-        hello(Loose())
+        worker_info(Loose())
     with pytest.raises(ModelError, match=r"harness\.trainer\.Trainer"):
         train(Loose(), [], None, tmp_path / "out", TrainingOptions())
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ from harness import media, plugins
 from harness.errors import ParseError
 from harness.model import Segmenter
 from harness.models.dr2seg import grammar
-from harness.models.dr2seg.grammar import DR2Seg, description, thought, well_formed
+from harness.models.dr2seg.grammar import DR2Seg, description, reasoning_text, well_formed
 from harness.models.dr2seg.model import dr2seg
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.visionreasoner import grammar as visionreasoner
@@ -32,16 +32,16 @@ def test_the_prompt_is_visionreasoners_with_a_description_added():
     added = ", the explicit referring description for object localization in "
     tag = "<description> </description>,"
     example = "<description> referring description here </description>"
-    ours = grammar.ask("The LEFT dog?!.")
+    ours = grammar.build_prompt("The LEFT dog?!.")
     assert added + tag in ours
     assert example in ours
     plain = ours.replace(f"{added}{tag} and", " and").replace(example, "")
-    assert plain == visionreasoner.ask("The LEFT dog?!.")
+    assert plain == visionreasoner.build_prompt("The LEFT dog?!.")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_example_of_each_prompt_is_in_its_own_grammar(form):
-    example = grammar.ask("dog", form=form).rpartition("i.e., ")[2]
+    example = grammar.build_prompt("dog", form=form).rpartition("i.e., ")[2]
     assert well_formed(example, form=form)
     assert len(grammar.parse(example, form=form).items) == 2
     assert description(example, form=form)
@@ -49,13 +49,13 @@ def test_the_example_of_each_prompt_is_in_its_own_grammar(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_braces_in_a_question_are_left_alone(form):
-    assert '"{question} {answer} {0}"' in grammar.ask("{Question} {Answer} {0}", form=form)
+    assert '"{question} {answer} {0}"' in grammar.build_prompt("{Question} {Answer} {0}", form=form)
 
 
 def test_the_sam3_prompt_asks_for_no_points():
-    asked = grammar.ask("dog", form="sam3")
-    assert "point" not in asked
-    assert "<target_desc>" in asked
+    requested = grammar.build_prompt("dog", form="sam3")
+    assert "point" not in requested
+    assert "<target_desc>" in requested
 
 
 def test_a_perfect_response_is_read_as_it_was_meant():
@@ -131,7 +131,7 @@ def test_no_more_objects_are_read_than_a_grammar_holds(form):
     ],
 )
 def test_reasoning_counts_also_where_its_tag_is_left_out(response, words):
-    assert thought(response) == words
+    assert reasoning_text(response) == words
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_hostile_responses_take_linear_time():
         assert not well_formed(text)
         for form in FORMS:
             grammar.parse(text, form=form)
-            thought(text, form=form)
+            reasoning_text(text, form=form)
     assert time.perf_counter() - started < 10
 
 

@@ -15,9 +15,9 @@ pytest.importorskip("torch")
 
 from harness import plugins
 from harness.cli.main import main
+from harness.run.batching import samples_of
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
-from harness.run.plan import samples_of
 from harness.spec import Spec, parse
 from harness.tasks.mevis import writer as mevis
 from harness.tasks.reason_seg import writer as reason_seg
@@ -28,7 +28,9 @@ from harness.world.shapes import make
 from .test_sam3 import tiny_sam3  # noqa: F401 - a fixture
 
 ADAPTERS = [
-    name for name in plugins.installed("models") if plugins.accepts("models", name, "backend")
+    name
+    for name in plugins.installed_plugins("models")
+    if plugins.accepts("models", name, "backend")
 ]
 TASKS = ("reason_seg", "mevis", "shapes_qa")
 SMALL = {
@@ -147,13 +149,13 @@ def test_an_adapter_answers_with_other_parts_too(variant, world, untrained, tmp_
 def assert_made_of(variant, description):
     """The record names what the variant is about."""
     parts = {name: description[name]["name"] for name in ("segmenter", "propagator")}
-    told = {
+    info = {
         "locate": description["prompt"] == "locate" and description["resize"] is None,
         "pocket_sam": parts == {"segmenter": "pocket_sam", "propagator": "pocket_sam_video"},
         "sam3": description["name"] == "dr2seg/sam3" and parts["segmenter"] == "sam3",
         "qwen3": description["coordinates"] == "normalized_1000",
     }
-    assert told[variant], description
+    assert info[variant], description
 
 
 PROGRAM = """
@@ -188,13 +190,13 @@ def test_a_program_answers_images_videos_and_words(world, tmp_path):
     for task, samples in chosen.items():
         run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
         for sample in of:
-            said = run.prediction(sample.id)
+            output = run.prediction(sample.id)
             if sample.query.form is AnswerForm.NUMBER:
-                assert said.failure.kind is FailureKind.PARSE and said.responses == (
+                assert output.failure.kind is FailureKind.PARSE and output.responses == (
                     "A. the first",
                 )
             else:
-                check_right(sample, said.answer, choice="A")
+                check_right(sample, output.answer, choice="A")
         if task != "shapes_qa":
             assert run.results["n_failed"] == 0 < score(run)
 
@@ -252,9 +254,9 @@ def check_responses(run, samples):
 
 def perfect(model, sample):
     """What is read of a perfect response, with this adapter's own perception."""
-    said = model.read(sample.query, model.write(sample.query, sample.target.answer))
-    assert said.failure is None
-    return said.answer
+    output = model.read(sample.query, model.write(sample.query, sample.target.answer))
+    assert output.failure is None
+    return output.answer
 
 
 def check_sizes(sample, masks):

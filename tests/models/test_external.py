@@ -14,8 +14,8 @@ from harness.errors import MediaError, MissingDependency, UsageError
 from harness.masks import Rle
 from harness.models.external.model import external
 from harness.models.external.program import environment
-from harness.run.predict import checked, predict
-from harness.run.stages import Stage
+from harness.run.predict import check_predictions, predict
+from harness.run.stage_timing import Stage
 from harness.spec import parse as parse_spec
 from harness.types import AnswerForm, FailureKind, Query, query_id
 
@@ -63,7 +63,7 @@ def program(tmp_path):
 
 
 def answered(model, *queries):
-    return checked(queries, model.predict(list(queries)))
+    return check_predictions(queries, model.predict(list(queries)))
 
 
 def bright(query):
@@ -71,13 +71,13 @@ def bright(query):
 
 
 def test_masks_of_images_and_videos_come_back_by_query(program, ask):
-    asked = [
+    requested = [
         ask(FORM.MASK, size=(60, 40), name="a"),
         ask(FORM.MASK_TRACK, size=(50, 30), frames=3, name="b"),
         ask(FORM.MASK, size=(40, 60), name="c", text="another"),
     ]
-    said = answered(program(), *asked)
-    for query, one in zip(asked, said, strict=True):
+    output = answered(program(), *requested)
+    for query, one in zip(requested, output, strict=True):
         assert list(one.answer.masks) == bright(query)
         assert one.answer.masks[0].area > 0
         assert one.responses == (query.text,)
@@ -86,30 +86,30 @@ def test_masks_of_images_and_videos_come_back_by_query(program, ask):
 
 def test_boxes_of_a_track_are_those_around_its_masks(program, ask):
     query = ask(FORM.BOX_TRACK, size=(50, 30), frames=2)
-    (said,) = answered(program(), query)
+    (output,) = answered(program(), query)
     rows, columns = np.nonzero(bright(query)[0].to_array())
-    box = said.answer.box_track[0]
+    box = output.answer.box_track[0]
     assert tuple(box) == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
 
 
 def test_an_answer_in_words_is_read_from_the_text(program, ask):
     query = ask(FORM.CHOICE, options=("a", "b"))
-    (said,) = answered(program('answer["text"] = "B. the dog"'), query)
-    assert said.answer.choice == "B"
-    (said,) = answered(program('del answer["text"]'), query)
-    assert said.failure.kind is FailureKind.PARSE
+    (output,) = answered(program('answer["text"] = "B. the dog"'), query)
+    assert output.answer.choice == "B"
+    (output,) = answered(program('del answer["text"]'), query)
+    assert output.failure.kind is FailureKind.PARSE
 
 
 def test_options_and_the_form_of_answer_are_handed_over(program, ask):
-    asked = [
+    requested = [
         ask(FORM.CHOICE, options=("a cat", "a dog"), name="choice"),
         ask(FORM.CHOICE, text="A cat (A) or a dog (B)?", name="spelt out"),
         ask(FORM.INTERVAL, frames=2, name="interval"),
         ask(FORM.BOX_TRACK, frames=2, name="track"),
     ]
     twist = 'answer["text"] = json.dumps([row["form"], row.get("options")])'
-    said = answered(program(twist), *asked)
-    assert [json.loads(one.responses[0]) for one in said] == [
+    output = answered(program(twist), *requested)
+    assert [json.loads(one.responses[0]) for one in output] == [
         ["choice", ["a cat", "a dog"]],
         ["choice", None],
         ["interval", None],
@@ -119,10 +119,12 @@ def test_options_and_the_form_of_answer_are_handed_over(program, ask):
 
 def test_a_program_chooses_among_the_options_that_it_is_given(program, ask, tmp_path):
     twist = 'answer["text"] = "AB"[row["options"].index("a dog")]'
-    asked = [ask(FORM.CHOICE, options=given) for given in (("a cat", "a dog"), ("a dog", "a cat"))]
+    requested = [
+        ask(FORM.CHOICE, options=given) for given in (("a cat", "a dog"), ("a dog", "a cat"))
+    ]
     model = program(twist, cache=tmp_path / "kept")
     for _ in range(2):  # kept ones the second time
-        assert [answered(model, query)[0].answer.choice for query in asked] == ["B", "A"]
+        assert [answered(model, query)[0].answer.choice for query in requested] == ["B", "A"]
 
 
 def test_a_kept_answer_is_of_one_form(program, ask, tmp_path):
@@ -149,15 +151,15 @@ def test_nothing_that_a_program_is_given_tells_of_the_benchmark(program, tmp_pat
     monkeypatch.setenv("HARNESS_DATA", str(root))
     monkeypatch.chdir(root)
     image = media.open_image(root / "answer 7.jpg")
-    asked = [
+    requested = [
         Query(id=query_id(f"official {number}"), text="q", media=(image,), forms=(FORM.MASK,))
         for number in range(2)
     ]
-    said = answered(program(SHOWS), *asked)
-    shown = json.loads(said[1].responses[0])
-    for told in (json.dumps(shown), said[0].responses[0]):
+    output = answered(program(SHOWS), *requested)
+    shown = json.loads(output[1].responses[0])
+    for info in (json.dumps(shown), output[0].responses[0]):
         for word in ("secret root", "ReasonSeg", "answer 7", "official"):
-            assert word not in told
+            assert word not in info
     assert shown["files"] == ["0000.png", "input.jsonl", "log.txt", "output.jsonl"]
     assert not Path(shown["row"]["image"]).exists()
     assert set(shown["row"]) == {"id", "image", "query", "form"}
@@ -191,13 +193,13 @@ WRONG = [
 
 def test_what_is_wrong_with_a_row_fails_its_sample_alone(program, ask):
     cases = [f"if number == {place}:\n    {twist}" for place, (twist, _) in enumerate(WRONG)]
-    asked = [ask(FORM.MASK, size=(30, 20), name=str(place)) for place in range(len(WRONG) + 1)]
-    said = answered(program("\n".join(cases)), *asked)
-    told = " ".join(one.failure.message for one in said[:-1])
-    for one, (_, words) in zip(said, WRONG, strict=False):
+    requested = [ask(FORM.MASK, size=(30, 20), name=str(place)) for place in range(len(WRONG) + 1)]
+    output = answered(program("\n".join(cases)), *requested)
+    info = " ".join(one.failure.message for one in output[:-1])
+    for one, (_, words) in zip(output, WRONG, strict=False):
         assert one.failure.kind is FailureKind.MODEL
-        assert words in (one.failure.message if "no row" not in one.failure.message else told)
-    assert list(said[-1].answer.masks) == bright(asked[-1])
+        assert words in (one.failure.message if "no row" not in one.failure.message else info)
+    assert list(output[-1].answer.masks) == bright(requested[-1])
 
 
 def test_an_empty_mask_and_no_target_are_answers(program, ask):
@@ -209,13 +211,13 @@ def test_an_empty_mask_and_no_target_are_answers(program, ask):
 
 
 def test_what_was_written_before_a_crash_counts(program, ask):
-    asked = [ask(FORM.MASK, size=(30, 20), name=name) for name in "abc"]
+    requested = [ask(FORM.MASK, size=(30, 20), name=name) for name in "abc"]
     twist = 'if number == 2:\n    out.write("{half"); out.flush(); sys.exit("out of memory")'
-    said = answered(program(twist), *asked)
-    assert [one.failure is None for one in said] == [True, True, False]
-    assert "out of memory" in said[2].failure.message
-    assert "exit code 1" in said[2].failure.message
-    assert said[2].failure.kind is FailureKind.MODEL
+    output = answered(program(twist), *requested)
+    assert [one.failure is None for one in output] == [True, True, False]
+    assert "out of memory" in output[2].failure.message
+    assert "exit code 1" in output[2].failure.message
+    assert output[2].failure.kind is FailureKind.MODEL
 
 
 def alive(process):
@@ -235,11 +237,11 @@ if number == 1:
     open({str(child)!r}, "w").write(str(started.pid))
     time.sleep(600)
 """
-    asked = [ask(FORM.MASK, size=(30, 20), name=name) for name in "ab"]
-    said = answered(program(twist.strip(), timeout=8.0), *asked)
-    assert said[0].failure is None
-    assert said[1].failure.kind is FailureKind.INFRASTRUCTURE
-    assert "too long" in said[1].failure.message
+    requested = [ask(FORM.MASK, size=(30, 20), name=name) for name in "ab"]
+    output = answered(program(twist.strip(), timeout=8.0), *requested)
+    assert output[0].failure is None
+    assert output[1].failure.kind is FailureKind.INFRASTRUCTURE
+    assert "too long" in output[1].failure.message
     until = time.monotonic() + 20
     while alive(int(child.read_text())) and time.monotonic() < until:
         time.sleep(0.05)  # a signal is sent at once, and acted upon when there is time
@@ -253,11 +255,11 @@ def test_a_program_that_answers_nothing_ends_the_run(program, ask, twist):
 
 
 def test_an_image_that_is_lost_is_not_handed_over(program, ask):
-    lost = media.lost(MediaError("image x is damaged"), size=(5, 4))
+    lost = media.placeholder_media(MediaError("image x is damaged"), size=(5, 4))
     gone = Query(id=query_id("gone"), text="q", media=(lost,), forms=(FORM.MASK,))
-    said = answered(program(), gone, ask(FORM.MASK, size=(30, 20)))
-    assert said[0].failure.kind is FailureKind.INFRASTRUCTURE
-    assert said[1].failure is None
+    output = answered(program(), gone, ask(FORM.MASK, size=(30, 20)))
+    assert output[0].failure.kind is FailureKind.INFRASTRUCTURE
+    assert output[1].failure is None
     assert answered(program("sys.exit(1)"), gone)[0].failure.kind is FailureKind.INFRASTRUCTURE
 
 
@@ -266,9 +268,9 @@ def test_answers_are_kept_by_content_and_only_good_ones(program, ask, tmp_path):
     counts = f'open({str(runs)!r}, "a").write(row["query"] + "\\n")\n'
     bad = 'if row["query"] == "bad":\n    answer["masks"] = []'
     model = program(counts + bad, cache=tmp_path / "kept")
-    asked = [ask(FORM.MASK, size=(30, 20), text=text) for text in ("good", "bad")]
-    first = answered(model, *asked)
-    again = answered(model, *asked)
+    requested = [ask(FORM.MASK, size=(30, 20), text=text) for text in ("good", "bad")]
+    first = answered(model, *requested)
+    again = answered(model, *requested)
     assert first == again
     assert again[0].failure is None
     assert runs.read_text().split() == ["good", "bad", "bad"]
@@ -284,8 +286,8 @@ def test_answers_are_kept_by_content_and_only_good_ones(program, ask, tmp_path):
         ),
     )
     assert answered(model, other)[0].answer.masks[0].area == 0
-    answered(program(counts + bad, cache=tmp_path / "kept", revision="2"), asked[0])
-    answered(program(counts + bad + "  # 2", cache=tmp_path / "kept"), asked[0])
+    answered(program(counts + bad, cache=tmp_path / "kept", revision="2"), requested[0])
+    answered(program(counts + bad + "  # 2", cache=tmp_path / "kept"), requested[0])
     assert runs.read_text().split()[3:] == ["good", "good", "good"]
 
 
@@ -327,8 +329,8 @@ def test_forms_that_are_neither_masks_nor_words_are_refused(program, ask, form):
 
 
 def test_jpeg_copies_are_made_on_request(program, ask):
-    (said,) = answered(program(SHOWS, images="jpg"), ask(FORM.MASK_TRACK, frames=2))
-    shown = json.loads(said.responses[0])
+    (output,) = answered(program(SHOWS, images="jpg"), ask(FORM.MASK_TRACK, frames=2))
+    shown = json.loads(output.responses[0])
     assert shown["files"][:2] == ["0000/00000.jpg", "0000/00001.jpg"]
     assert shown["row"]["times"] == [0.0, 0.25]
 

@@ -16,12 +16,12 @@ import pytest
 
 from harness import plugins
 from harness.errors import MediaError, MissingDependency, ModelError, UnknownPlugin, UsageError
-from harness.media import lost
+from harness.media import placeholder_media
 from harness.model import ChatRequest
 from harness.models.backends.clip_files import clip_files, mean_rate
 from harness.models.backends.inputs import squashed
 from harness.models.backends.lmms import lmms
-from harness.models.building import chat_of
+from harness.models.factory import build_chat
 from harness.models.qwen_vl.model import qwen_vl
 from harness.spec import Spec, parse
 
@@ -214,14 +214,16 @@ def installed(monkeypatch):
 )
 def test_a_model_sees_each_requests_own_text_and_images(installed, name, made, several):
     installed[name] = made
-    chat = lmms(name=name, coordinates="pixels", batch_size=4, several=several)
-    asked = contract.requests(prefix=False, clips=True)
+    chat = lmms(name=name, coordinates="pixels", batch_size=4, image_nesting=several)
+    requested = contract.requests(prefix=False, clips=True)
     if name != "newer":
-        asked = {one: contract.replace(request, system=None) for one, request in asked.items()}
-        del asked["system"]
-    contract_responses = [response.text for response in chat.generate(list(asked.values()))]
-    assert len(set(contract_responses)) == len(asked)
-    backwards = chat.generate(list(asked.values())[::-1])
+        requested = {
+            one: contract.replace(request, system=None) for one, request in requested.items()
+        }
+        del requested["system"]
+    contract_responses = [response.text for response in chat.generate(list(requested.values()))]
+    assert len(set(contract_responses)) == len(requested)
+    backwards = chat.generate(list(requested.values())[::-1])
     assert [response.text for response in backwards][::-1] == contract_responses
     images = {len(images) for _, _, images, _ in chat.model.seen}
     assert images == {1, 2}
@@ -237,7 +239,9 @@ def test_what_a_model_may_look_at_only_in_part_is_not_asked(installed, name, mad
     two = contract.replace(one, media=(*one.media, contract.clip(2, 1)))
     clip = contract.replace(one, media=(contract.clip(1),), frames=((0, 2),))
     for request in (two, clip):
-        with pytest.raises(UsageError, match=rf"{name}.*question of 2 images.*several=nested"):
+        with pytest.raises(
+            UsageError, match=rf"{name}.*question of 2 images.*image_nesting=nested"
+        ):
             chat.generate([one, request])
     assert not chat.model.seen
     chat.generate([one])
@@ -247,7 +251,7 @@ def test_what_a_model_may_look_at_only_in_part_is_not_asked(installed, name, mad
 def test_how_a_model_takes_several_images_may_be_said(installed):
     """The model that looks at the first only shows what it costs to say so of the wrong one."""
     installed["mine"] = FirstOnly
-    chat = lmms(name="mine", coordinates="pixels", several="flat")
+    chat = lmms(name="mine", coordinates="pixels", image_nesting="flat")
     clips = [
         contract.replace(
             contract.requests()["first"], system=None, media=(contract.clip(1),), frames=(frames,)
@@ -255,7 +259,7 @@ def test_how_a_model_takes_several_images_may_be_said(installed):
         for frames in ((0, 1), (0, 3))
     ]
     assert len({response.text for response in chat.generate(clips)}) == 1
-    assert chat.describe()["several"] == "flat"
+    assert chat.describe()["image_nesting"] == "flat"
 
 
 @pytest.mark.parametrize(
@@ -264,13 +268,13 @@ def test_how_a_model_takes_several_images_may_be_said(installed):
 def test_a_clip_may_be_shown_as_a_video_file(installed, name, made):
     installed[name] = made
     chat = lmms(name=name, coordinates="pixels", clips="file", batch_size=4)
-    asked = contract.requests(prefix=False, clips=True)
+    requested = contract.requests(prefix=False, clips=True)
     names = ("first", "clip", "other frames", "order of frames")
-    asked = {one: contract.replace(asked[one], system=None) for one in names}
-    asked["squashed"] = contract.replace(asked["clip"], resize=(35, 29))
-    responses = [response.text for response in chat.generate(list(asked.values()))]
-    assert len(set(responses)) == len(asked)
-    for request, (_, _, shown, _) in zip(asked.values(), chat.model.seen, strict=True):
+    requested = {one: contract.replace(requested[one], system=None) for one in names}
+    requested["squashed"] = contract.replace(requested["clip"], resize=(35, 29))
+    responses = [response.text for response in chat.generate(list(requested.values()))]
+    assert len(set(responses)) == len(requested)
+    for request, (_, _, shown, _) in zip(requested.values(), chat.model.seen, strict=True):
         media = request.media[0]
         expected = media.frames(request.frames[0] if request.frames else [0])
         expected = [squashed(one, request.resize) for one in expected]
@@ -383,7 +387,9 @@ def test_a_clips_file_is_gone_when_the_model_raises(installed):
 def test_a_frame_that_is_lost_is_said_as_without_a_file(installed):
     installed["older"] = Opening
     chat = lmms(name="older", coordinates="pixels", clips="file")
-    gone = lost(MediaError("video v.mp4", expected="a file", found="none"), size=(8, 8), frames=3)
+    gone = placeholder_media(
+        MediaError("video v.mp4", expected="a file", found="none"), size=(8, 8), frames=3
+    )
     with pytest.raises(MediaError, match=r"v\.mp4"):
         chat.generate([ChatRequest(key="a", text="a", media=(gone,))])
 
@@ -503,33 +509,33 @@ def test_the_request_reaches_the_model_in_its_own_form(installed):
 def test_a_response_ends_before_its_stop_string(installed, monkeypatch, name):
     chat = lmms(name=name, coordinates="pixels")
     request = contract.replace(contract.requests()["first"], system=None)
-    asked, kept = contract.stopped(chat, request)
-    assert chat.generate([asked])[0].text == kept
+    requested, kept = contract.stopped(chat, request)
+    assert chat.generate([requested])[0].text == kept
     *_, (_, _, _, settings) = chat.model.seen
-    assert settings["until"] == list(asked.stop)
+    assert settings["until"] == list(requested.stop)
     assert all("until" not in seen[3] for seen in chat.model.seen[:-1])
     whole = chat.generate([request])[0].text
     # A model that does not look at `until`.
     monkeypatch.setattr(Chat, "said", lambda *_: GenerationResult(whole))
-    assert lmms(name=name, coordinates="pixels").generate([asked])[0].text == kept
+    assert lmms(name=name, coordinates="pixels").generate([requested])[0].text == kept
 
 
 def test_sampled_responses_follow_the_seed_and_leave_torchs_generator_alone(installed):
     installed["drawing"] = Sampled
-    asked = [ChatRequest(key=key, text="a") for key in "ab"]
+    requested = [ChatRequest(key=key, text="a") for key in "ab"]
 
     def said(requests, **given):
         spec = Spec("lmms", {"name": "drawing", "coordinates": "pixels", "temperature": 1.0})
-        chat = chat_of(spec, checkpoint=None, batch_size=2, **given)
+        chat = build_chat(spec, checkpoint=None, batch_size=2, **given)
         assert chat.describe()["seed"] == given.get("seed", 0)
         return [response.text for response in chat.generate(requests)]
 
     before = torch.random.get_rng_state()
-    first = said(asked)
+    first = said(requested)
     assert torch.equal(torch.random.get_rng_state(), before)
     torch.rand(3)
-    assert said(asked) == first
-    others = [said(asked, seed=1), said(asked[::-1])]
+    assert said(requested) == first
+    others = [said(requested, seed=1), said(requested[::-1])]
     assert len({*first, *others[0], *others[1]}) == 6
 
 
@@ -537,8 +543,8 @@ def test_a_request_may_have_a_temperature_of_its_own(installed):
     chat = lmms(name="newer", coordinates="pixels")
     request = contract.requests()["squashed"]
     chat.generate([request, replace(request, temperature=0.7)])
-    told = [(seen[3]["temperature"], seen[3]["do_sample"]) for seen in chat.model.seen]
-    assert told == [(0.0, False), (0.7, True)]
+    info = [(seen[3]["temperature"], seen[3]["do_sample"]) for seen in chat.model.seen]
+    assert info == [(0.0, False), (0.7, True)]
     installed["drawing"] = Sampled
     drawn = lmms(name="drawing", coordinates="pixels", seed=3)
     warm = [ChatRequest(key=key, text="a", temperature=1.0) for key in "ab"]
@@ -548,8 +554,8 @@ def test_a_request_may_have_a_temperature_of_its_own(installed):
 def test_greedy_responses_need_no_seed(installed):
     installed["drawing"] = Sampled
     chat = lmms(name="drawing", coordinates="pixels")
-    asked = [ChatRequest(key="a", text="a")]
-    assert chat.generate(asked)[0].text != chat.generate(asked)[0].text
+    requested = [ChatRequest(key="a", text="a")]
+    assert chat.generate(requested)[0].text != chat.generate(requested)[0].text
 
 
 def test_special_tokens_are_broken_up(installed):
@@ -563,7 +569,7 @@ def test_what_the_interface_has_no_form_for_is_refused(installed):
     with pytest.raises(UsageError, match="beginning of the response"):
         lmms(name="newer", coordinates="pixels").generate([requests["prefix"]])
     with pytest.raises(UsageError, match="system message"):
-        lmms(name="newer", simple=True, coordinates="pixels").generate([requests["first"]])
+        lmms(name="newer", force_simple=True, coordinates="pixels").generate([requests["first"]])
 
 
 def test_a_checkpoint_is_handed_over_as_pretrained(installed):
@@ -708,6 +714,6 @@ def test_a_method_asks_through_it(installed, ask):
     limits = {"factor": 28, "min_pixels": 3136, "max_pixels": 12_845_056}
     backend = Spec("lmms", {"name": "older", "coordinates": "pixels", **limits})
     model = qwen_vl(backend=backend, segmenter=Spec("box"))
-    (said,) = model.predict([ask()])
-    assert said.failure is not None
-    assert said.usage.completion_tokens > 0
+    (output,) = model.predict([ask()])
+    assert output.failure is not None
+    assert output.usage.completion_tokens > 0

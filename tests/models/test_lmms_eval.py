@@ -11,7 +11,6 @@ import pytest
 from harness.media import Media, pixels
 from harness.model import ChatRequest
 from harness.models.backends.clip_files import clip_files
-from harness.models.backends.known import FETCH_FACTOR, FETCH_FRAMES, FETCH_PIXELS
 from harness.models.backends.lmms import lmms
 from harness.models.backends.lmms_models import (
     BOTH,
@@ -22,6 +21,7 @@ from harness.models.backends.lmms_models import (
     VIDEO_ONLY_NEWER,
     runs_code,
 )
+from harness.models.backends.remote_processor import FETCH_FACTOR, FETCH_FRAMES, FETCH_PIXELS
 from harness.models.backends.transformers import transformers
 from harness.models.pocket import FOLDER
 from harness.models.pocket.model import CANVAS, pocket
@@ -57,10 +57,10 @@ def questions() -> list[Query]:
 def test_pocket_responses_through_lmms_eval_as_through_transformers(monkeypatch):
     """Both compute in bfloat16, and so the same only without what ours computes otherwise."""
     monkeypatch.setattr(
-        "harness.models.backends.transformers.quickened",
+        "harness.models.backends.transformers.use_cpu_kernels",
         lambda network, *, attn_implementation: network,
     )
-    said = [
+    output = [
         [
             one.responses
             for one in pocket(backend=parse(backend), segmenter=parse("box"), batch_size=2).predict(
@@ -69,9 +69,9 @@ def test_pocket_responses_through_lmms_eval_as_through_transformers(monkeypatch)
         ]
         for backend in (LMMS, "transformers(dtype=bfloat16,roll=false)")
     ]
-    assert said[0] == said[1]
-    assert len({responses[0] for responses in said[0]}) > 1
-    assert any("bbox_2d" in responses[0] for responses in said[0])
+    assert output[0] == output[1]
+    assert len({responses[0] for responses in output[0]}) > 1
+    assert any("bbox_2d" in responses[0] for responses in output[0])
 
 
 def clip(frames: int) -> Media:
@@ -86,13 +86,13 @@ def clip(frames: int) -> Media:
 def test_pocket_sees_the_frames_of_a_file_as_without_one(monkeypatch):
     """Qwen2.5-VL takes an even number of frames, and no more than its arguments allow."""
     monkeypatch.setattr(
-        "harness.models.backends.transformers.quickened",
+        "harness.models.backends.transformers.use_cpu_kernels",
         lambda network, *, attn_implementation: network,
     )
     limits = {"min_pixels": CANVAS[0] * CANVAS[1], "max_pixels": CANVAS[0] * CANVAS[1]}
     arguments = f"pretrained={FOLDER},device_map=cpu,{LIMITS}"
     given = {"tokenizer": str(FOLDER), "device": "cpu", "clips": "file", **limits}
-    asked = [
+    requested = [
         ChatRequest(
             key=str(frames),
             text="How many objects are there in this image?",
@@ -103,14 +103,14 @@ def test_pocket_sees_the_frames_of_a_file_as_without_one(monkeypatch):
         for frames in (2, 6)
     ]
     here = transformers(
-        checkpoint=str(FOLDER), dtype="bfloat16", batch_size=1, roll=False, **limits
-    ).generate(asked)
-    there = lmms(name="qwen2_5_vl", arguments=arguments, **given).generate(asked)
+        checkpoint=str(FOLDER), dtype="bfloat16", batch_size=1, continuous_batching=False, **limits
+    ).generate(requested)
+    there = lmms(name="qwen2_5_vl", arguments=arguments, **given).generate(requested)
     assert [one.text for one in there] == [one.text for one in here]
     assert [one.canvases for one in there] == [one.canvases for one in here] == [(CANVAS,)] * 2
     assert there[0].text != there[1].text
     few = lmms(name="qwen2_5_vl", arguments=f"{arguments},max_num_frames=2", **given)
-    assert few.generate(asked[1:])[0].text != there[1].text
+    assert few.generate(requested[1:])[0].text != there[1].text
 
 
 @pytest.mark.parametrize("size", [(1280, 720), (640, 360), (98, 54), (2000, 300)])
@@ -148,7 +148,7 @@ def test_the_network_sees_large_frames_of_a_file_at_their_canvas(simple: bool, m
     chat = lmms(
         name="qwen2_5_vl",
         arguments=arguments,
-        simple=simple,
+        force_simple=simple,
         tokenizer=str(FOLDER),
         device="cpu",
         clips="file",
@@ -165,9 +165,9 @@ def test_the_network_sees_large_frames_of_a_file_at_their_canvas(simple: bool, m
         return generate(self, **given)
 
     monkeypatch.setattr(network, "generate", recorded)
-    (said,) = chat.generate([ChatRequest(key="a", text="a", media=(media,), max_new_tokens=1)])
+    (output,) = chat.generate([ChatRequest(key="a", text="a", media=(media,), max_new_tokens=1)])
     assert seen == [[[2, 560 // 14, 1008 // 14]]]
-    assert said.canvases == ((1008, 560),)
+    assert output.canvases == ((1008, 560),)
 
 
 def by_decord(path: str, count: int) -> np.ndarray:
@@ -206,8 +206,8 @@ def test_a_registered_model_opens_the_file():
         coordinates="pixels",
         clips="file",
     )
-    (said,) = chat.generate([ChatRequest(key="a", text="a", media=(clip(5),))])
-    assert said.text == "seen"
+    (output,) = chat.generate([ChatRequest(key="a", text="a", media=(clip(5),))])
+    assert output.text == "seen"
     assert chat.model._decoded_frame_count == 5
 
 

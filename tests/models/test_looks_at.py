@@ -5,7 +5,7 @@ import pytest
 from harness import plugins
 from harness.errors import UsageError
 from harness.model import ChatResponse
-from harness.models.shown import seen
+from harness.models.frame_selection import frames_shown
 from harness.spec import parse
 from harness.types import AnswerForm
 
@@ -59,9 +59,9 @@ def test_a_search_looks_at_what_its_first_turn_shows(ask):
 
     model = built("videoseg_r1(sampler_frames=5)")
     query = ask(AnswerForm.MASK_TRACK, frames=40)
-    from harness.models.videoseg_r1.looking import look
+    from harness.models.videoseg_r1.frame_search import search_frames
 
-    look([query], sampler=model.sampler, showing=model.showing, voters=Voters())
+    search_frames([query], sampler=model.sampler, showing=model.showing, voters=Voters())
     assert set(model.looks_at(query)[0]) == seen_first[0]
     assert len(seen_first[0]) == 5
 
@@ -77,11 +77,11 @@ def test_frames_of_a_medium_that_is_shown_twice_are_joined(ask):
     query = ask(AnswerForm.CHOICE, frames=9, options=("a", "b"))
     (request,) = built("qwen_vl(frames=2)").requests(query)
     whole = type(request)(key="k", text="", media=query.media)
-    assert seen(query, [request]) == ((0, 8),)
-    assert seen(query, [request, whole]) == (tuple(range(9)),)
+    assert frames_shown(query, [request]) == ((0, 8),)
+    assert frames_shown(query, [request, whole]) == (tuple(range(9)),)
     twice = type(request)(key="k", text="", media=query.media * 2, frames=((3,), (3, 5)))
-    assert seen(query, [twice]) == ((3, 5),)
-    assert seen(query, []) == ((),)
+    assert frames_shown(query, [twice]) == ((3, 5),)
+    assert frames_shown(query, []) == ((),)
 
 
 def test_a_question_that_cannot_be_asked_is_no_different_here(ask):

@@ -12,7 +12,7 @@ import pytest
 from harness.errors import ModelError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends import adapters, batching
-from harness.models.backends.batching import Expected, Standstill, batches, with_inputs
+from harness.models.backends.batching import PreparedInputs, WaitTimer, batches, with_inputs
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -59,15 +59,15 @@ def texts(made, asked):
 
 
 def test_an_adapter_changes_responses_and_merging_it_does_not(tiny_qwen, adapter, ask):
-    asked = requests(ask)
-    plain = texts(chat(tiny_qwen), asked)
+    requested = requests(ask)
+    plain = texts(chat(tiny_qwen), requested)
     loaded, merged = (
         chat(tiny_qwen, adapter=str(adapter), merged=merged) for merged in (False, True)
     )
-    assert texts(loaded, asked) == texts(merged, asked) != plain
+    assert texts(loaded, requested) == texts(merged, requested) != plain
     assert any("lora" in name for name, _ in loaded.network.named_parameters())
     assert not any("lora" in name for name, _ in merged.network.named_parameters())
-    assert [texts(loaded, [one])[0] for one in asked] == texts(loaded, asked)
+    assert [texts(loaded, [one])[0] for one in requested] == texts(loaded, requested)
 
 
 def test_the_adapter_is_the_one_that_was_trained(tiny_qwen, adapter, ask):
@@ -81,14 +81,14 @@ def test_the_adapter_is_the_one_that_was_trained(tiny_qwen, adapter, ask):
 
 
 def test_the_record_names_the_adapter(tiny_qwen, adapter):
-    said = chat(tiny_qwen, adapter=str(adapter), merged=True).describe()
-    assert said["merged"] is True
+    output = chat(tiny_qwen, adapter=str(adapter), merged=True).describe()
+    assert output["merged"] is True
     assert (
-        said["adapter_weights"]
+        output["adapter_weights"]
         == adapters.Adapter(name="", folder=adapter, merged=False).fingerprint()
     )
     assert "adapter" not in chat(tiny_qwen).describe()
-    json.dumps(dict(said))
+    json.dumps(dict(output))
 
 
 def changed(adapter, target, **changes):
@@ -102,7 +102,7 @@ def test_an_adapter_of_another_base_is_refused(tiny_qwen, adapter, tmp_path):
     other = changed(adapter, tmp_path / "other", base_model_name_or_path="Qwen/Qwen2.5-VL-3B")
     with pytest.raises(ModelError, match=r"found one made for Qwen/Qwen2\.5-VL-3B"):
         chat(tiny_qwen, adapter=str(other))
-    assert chat(tiny_qwen, adapter=str(other), any_base=True).adapter is not None
+    assert chat(tiny_qwen, adapter=str(other), allow_any_base=True).adapter is not None
     for name in (f"somewhere/else/{tiny_qwen.name}", f"x/{tiny_qwen.name}/checkpoint", None, ""):
         fine = changed(
             adapter, tmp_path / f"fine{name}".replace("/", "-"), base_model_name_or_path=name
@@ -171,13 +171,13 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tiny_qwen, tmp_path
 
 def test_batches_hold_requests_of_one_limit_the_longest_first(ask):
     media = ask(size=(280, 280)).media
-    asked = [
+    requested = [
         ChatRequest(key="a", text="short", max_new_tokens=4),
         ChatRequest(key="b", text="x" * 400, max_new_tokens=4),
         ChatRequest(key="c", text="short", media=media, max_new_tokens=4),
         ChatRequest(key="d", text="other limit", max_new_tokens=2),
     ]
-    assert batches(asked, size=2) == [[3], [1, 2], [0]] or batches(asked, size=2) == [
+    assert batches(requested, size=2) == [[3], [1, 2], [0]] or batches(requested, size=2) == [
         [3],
         [2, 1],
         [0],
@@ -188,8 +188,8 @@ def test_batches_hold_requests_of_one_limit_the_longest_first(ask):
 def test_responses_of_a_batch_are_drawn_at_one_temperature():
     """A greedy one apart from those at the backend's own, which come first."""
     heats = (0.0, None, 0.7, None, 0.0)
-    asked = [ChatRequest(key="a", text="a", temperature=heat) for heat in heats]
-    assert batches(asked, size=8) == [[1, 3], [0, 4], [2]]
+    requested = [ChatRequest(key="a", text="a", temperature=heat) for heat in heats]
+    assert batches(requested, size=8) == [[1, 3], [0, 4], [2]]
 
 
 @pytest.mark.parametrize("heat", [math.nan, math.inf, -math.inf, -1.0, -1e-9, 100.1])
@@ -208,18 +208,18 @@ def test_tensors_are_made_one_batch_ahead_and_no_more():
         return sum(places)
 
     plan = [[0, 1], [2], [3, 4], [5]]
-    for places, total in with_inputs(plan, make, ahead=True, still=Standstill()):
+    for places, total in with_inputs(plan, make, ahead=True, timer=WaitTimer()):
         used.append(places)
         assert total == sum(places)
     assert used == made == plan
     with pytest.raises(ZeroDivisionError):
-        list(with_inputs(plan, lambda places: 1 // 0, ahead=True, still=Standstill()))
+        list(with_inputs(plan, lambda places: 1 // 0, ahead=True, timer=WaitTimer()))
 
 
 def test_responses_made_ahead_are_those_made_in_turn(tiny_qwen, ask):
-    asked = requests(ask, 7)
+    requested = requests(ask, 7)
     several = {
-        ahead: chat(tiny_qwen, batch_size=2, prefetch=ahead).generate(asked)
+        ahead: chat(tiny_qwen, batch_size=2, prefetch=ahead).generate(requested)
         for ahead in (False, True)
     }
     assert several[True] == several[False]
@@ -234,8 +234,8 @@ def test_what_a_call_begins_with_is_made_while_another_is_answered(
 ):
     """And only once: whether rows roll, are answered batch by batch, or fit at once."""
     now, then, again = requests(ask, 5), requests(ask, 7)[2:], requests(ask, 1)
-    settings = {"batch_size": rows, "roll": roll}
-    alone = [chat(tiny_qwen, **settings).generate(asked) for asked in (now, again, then)]
+    settings = {"batch_size": rows, "continuous_batching": roll}
+    alone = [chat(tiny_qwen, **settings).generate(requested) for requested in (now, again, then)]
     made = []
 
     def noted(processor, chosen):
@@ -245,8 +245,8 @@ def test_what_a_call_begins_with_is_made_while_another_is_answered(
     monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
     ahead = chat(tiny_qwen, **settings)
     ahead.prepare()
-    ahead.expect(then)
-    assert [ahead.generate(asked) for asked in (now, again, then)] == alone
+    ahead.prepare_next(then)
+    assert [ahead.generate(requested) for requested in (now, again, then)] == alone
     expected = [[key for key, _ in one] for one in made if "expected" in one[0][1]]
     assert expected == [["6", "5"] if rows == 2 else ["6", "5", "4", "3", "2"]]
     keys = sorted(key for one in made for key, _ in one)
@@ -254,48 +254,48 @@ def test_what_a_call_begins_with_is_made_while_another_is_answered(
     before = len(made)
     assert ahead.generate(then) == alone[2] and len(made) > before, "it is handed out once"
     without = chat(tiny_qwen, prefetch=False, **settings)
-    without.expect(then)
+    without.prepare_next(then)
     assert without.generate(then) == alone[2]
 
 
 def test_what_was_expected_is_taken_by_the_same_requests_alone(ask):
-    expected, (one, other) = Expected(), requests(ask, 2)
-    assert expected.taken([one]) is None
+    expected, (one, other) = PreparedInputs(), requests(ask, 2)
+    assert expected.take_if_same([one]) is None
     expected.make([one, other], lambda: "made")
     twin = replace(one, media=ask(size=(150, 60)).media)  # as large, and another image
     for wrong in ([one], [other, one], [one, replace(other, text="else")], [twin, other]):
-        assert expected.taken(wrong) is None
-    done = expected.taken([replace(one), other])
+        assert expected.take_if_same(wrong) is None
+    done = expected.take_if_same([replace(one), other])
     assert done is not None and done.result() == "made"
-    assert expected.taken([one, other]) is None
+    assert expected.take_if_same([one, other]) is None
     expected.make([one], lambda: 1 // 0)
-    assert expected.taken([one]) is None, "the call meets the fault itself"
+    assert expected.take_if_same([one]) is None, "the call meets the fault itself"
 
 
 def test_what_is_expected_meanwhile_is_not_taken_for_something_else(ask, monkeypatch):
     """The next batch is expected while the one that is asked now takes what was made of it."""
     now, then = requests(ask, 2), requests(ask, 4)[2:]
-    same, expected = batching._same, Expected()
+    same, expected = batching._same_requests, PreparedInputs()
     expected.make(now, lambda: "now")
 
     def meanwhile(*given):
         beside = threading.Thread(target=expected.make, args=(then, lambda: "then"))
         beside.start()
         beside.join(0.05)  # it may wait for what is taken
-        monkeypatch.setattr(batching, "_same", same)
+        monkeypatch.setattr(batching, "_same_requests", same)
         return same(*given)
 
-    monkeypatch.setattr(batching, "_same", meanwhile)
-    assert expected.taken(now).result() == "now"
+    monkeypatch.setattr(batching, "_same_requests", meanwhile)
+    assert expected.take_if_same(now).result() == "now"
     deadline = time.monotonic() + 10
-    while (done := expected.taken(then)) is None:
+    while (done := expected.take_if_same(then)) is None:
         assert time.monotonic() < deadline, "it was dropped"
     assert done.result() == "then"
 
 
 def test_of_several_calls_that_are_expected_the_last_two_are_kept(ask):
-    expected, asked = Expected(), requests(ask, 4)
-    for place, one in enumerate(asked):
+    expected, requested = PreparedInputs(), requests(ask, 4)
+    for place, one in enumerate(requested):
         expected.make([one], lambda place=place: place)
-    assert expected.taken(asked[:1]) is expected.taken(asked[1:2]) is None
-    assert [expected.taken([one]).result() for one in asked[2:]] == [2, 3]
+    assert expected.take_if_same(requested[:1]) is expected.take_if_same(requested[1:2]) is None
+    assert [expected.take_if_same([one]).result() for one in requested[2:]] == [2, 3]

@@ -16,7 +16,7 @@ from harness import plugins
 from harness.cli.main import main
 from harness.errors import OutOfMemory, UsageError
 from harness.masks import Rle, Track
-from harness.model import MaskEmitter, MaskResponse, Staged
+from harness.model import MaskEmitter, MaskResponse, StagedModel
 from harness.models.mask_model import MaskModel
 from harness.models.questions import Questions
 from harness.run.verify import verify
@@ -121,10 +121,10 @@ def test_settings_that_cannot_be_are_refused():
 @pytest.mark.parametrize("name", ["reason_seg", "reason_seg(split=train)", "mevis(split=train)"])
 def test_a_perfect_network_reaches_the_ceiling(shapes, name):
     made, _ = model()
-    assert isinstance(made, MaskEmitter) and isinstance(made, Staged)
+    assert isinstance(made, MaskEmitter) and isinstance(made, StagedModel)
     verdicts = list(verify(plugins.build("tasks", parse(name), shapes), made))
     assert [one.way for one in verdicts] == ["answers", "masks"]
-    assert all(one.passed for one in verdicts)
+    assert all(one.is_passed for one in verdicts)
 
 
 class Late(MaskModel):
@@ -150,7 +150,7 @@ class One(MaskModel):
 def test_what_is_wrong_after_the_network_misses_the_ceiling(shapes, kind):
     task = plugins.build("tasks", parse("mevis(split=train)"), shapes)
     verdicts = list(verify(task, kind(name="wrong", load=Emits)))
-    assert [one.passed for one in verdicts] == [True, False]
+    assert [one.is_passed for one in verdicts] == [True, False]
 
 
 def test_what_a_box_track_says_is_verified_by_masks(ask):
@@ -239,21 +239,21 @@ def test_it_is_verified_evaluated_and_resumed_as_any_model(
     assert run("verify")["passed"]
     whole = run("eval", "--out", str(tmp_path / "whole"))["tasks"]["reason_seg"]
     assert (whole["n_total"], whole["n_failed"]) == (8, 0)
-    segment, asked = SegmentNetwork.segment, []
+    segment, requested = SegmentNetwork.segment, []
 
     def interrupted(self, frames, text):
-        asked.append(text)
-        if len(asked) == 7:
+        requested.append(text)
+        if len(requested) == 7:
             raise KeyboardInterrupt
         return segment(self, frames, text)
 
     monkeypatch.setattr(SegmentNetwork, "segment", interrupted)
     with suppress(KeyboardInterrupt):
         assert main(["eval", "--out", str(tmp_path / "cut"), *common]) != 0
-    assert len(asked) == 7
+    assert len(requested) == 7
     resumed = run("eval", "--out", str(tmp_path / "cut"))["tasks"]["reason_seg"]
     assert resumed["metrics"] == whole["metrics"]
-    assert len(asked) - 7 == 2, "six samples were answered before"
+    assert len(requested) - 7 == 2, "six samples were answered before"
 
 
 class Small:
@@ -270,8 +270,8 @@ class Small:
 
 
 def test_a_batch_that_does_not_fit_is_halved(ask, tmp_path):
+    from harness.run.batching import Batch
     from harness.run.pipeline import Predictor
-    from harness.run.plan import Batch
 
     class Journal:
         def append(self, records):

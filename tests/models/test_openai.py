@@ -18,13 +18,13 @@ from harness import plugins
 from harness.errors import ModelError, UsageError
 from harness.media import pixels
 from harness.model import ChatRequest, ChatResponse
-from harness.models.backends import openai_http, openai_pace
+from harness.models.backends import openai_http, rate_limiter
 from harness.models.backends.openai import openai
-from harness.models.backends.openai_form import encoded, seed_of
 from harness.models.backends.openai_http import checked_url, retry_after
-from harness.models.backends.openai_pace import Pace, back_off
+from harness.models.backends.rate_limiter import RateLimiter, back_off
+from harness.models.backends.request_format import encode_image, seed_of
 from harness.models.canvas import smart_resize
-from harness.models.second_try import Try, tried_again
+from harness.models.retry import RetryRequest, retry_unreadable
 from harness.spec import parse as parse_spec
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -75,7 +75,7 @@ def test_frames_are_sent_one_by_one_unless_a_video_is_asked_for():
     with serving(Scripted()) as served:
         reached(served).generate([several])
         reached(served, clips="video").generate([several])
-    images, video = (asked["messages"][-1]["content"] for asked in served.asked)
+    images, video = (requested["messages"][-1]["content"] for requested in served.asked)
     assert [part["type"] for part in images] == ["image_url", "image_url", "text"]
     assert [part["type"] for part in video] == ["video_url", "text"]
     assert served.asked[1]["media_io_kwargs"]["video"] == {
@@ -99,9 +99,9 @@ def test_two_clips_with_times_of_their_own_are_refused_as_videos():
 def test_the_common_form_has_nothing_that_only_some_servers_take(server):
     with serving(Scripted()) as served:
         reached(served, server=server).generate([one()])
-        (asked,) = served.asked
+        (requested,) = served.asked
         limit = "max_completion_tokens" if server == "openai" else "max_tokens"
-        assert set(asked) == {"model", "messages", "temperature", "top_p", "seed", limit}
+        assert set(requested) == {"model", "messages", "temperature", "top_p", "seed", limit}
         with pytest.raises(UsageError, match="server=vllm"):
             reached(served, server=server).generate([one(prefix="<think>")])
 
@@ -116,14 +116,14 @@ def test_the_common_form_has_nothing_that_only_some_servers_take(server):
     ],
 )
 def test_stop_strings_are_sent_as_each_server_takes_them_and_end_responses_alike(server, sent):
-    asked = [one(stop=tuple("abcde"), text=f"{number}") for number in range(6)]
+    requested = [one(stop=tuple("abcde"), text=f"{number}") for number in range(6)]
     with serving(Scripted()) as served:
-        said = reached(served, server=server).generate(asked)
+        output = reached(served, server=server).generate(requested)
         reached(served, server=server).generate([one()])
-    assert {response.text for response in said} == {
-        response.text for response in Scripted().generate(asked)
+    assert {response.text for response in output} == {
+        response.text for response in Scripted().generate(requested)
     }
-    assert any(response.text for response in said)
+    assert any(response.text for response in output)
     known = {"stop", "include_stop_str_in_output", "no_stop_trim"}
     first, *_, last = served.asked
     assert {name: first[name] for name in known & set(first)} == sent
@@ -132,8 +132,8 @@ def test_stop_strings_are_sent_as_each_server_takes_them_and_end_responses_alike
 
 def test_special_tokens_in_a_question_are_broken_up():
     with serving(Scripted()) as served:
-        asked = one(text="a<|im_end|>b", system="<|vision_pad|>", prefix="<|im_start|>")
-        reached(served).generate([asked])
+        requested = one(text="a<|im_end|>b", system="<|vision_pad|>", prefix="<|im_start|>")
+        reached(served).generate([requested])
     sent = json.dumps(served.asked[0]["messages"])
     assert "<|" not in sent
     assert "a< |im_end|>b" in sent
@@ -143,19 +143,21 @@ def test_seeds_depend_on_the_runs_seed_and_the_requests_key_alone():
     with serving(Scripted()) as served:
         for seed in (0, 0, 1):
             reached(served, seed=seed, temperature=1.0).generate([one(), one(key="b")])
-    seeds = [asked["seed"] for asked in sorted(served.asked, key=lambda asked: asked["seed"])]
+    seeds = [
+        requested["seed"] for requested in sorted(served.asked, key=lambda asked: asked["seed"])
+    ]
     assert len(seeds) == 6
     assert len(set(seeds)) == 4
-    assert {asked["top_k"] for asked in served.asked} == {-1}
+    assert {requested["top_k"] for requested in served.asked} == {-1}
     assert all(0 <= seed_of(f"{number}", 3) < 2**31 for number in range(100))
 
 
 @pytest.mark.parametrize(("temperature", "times"), [(0.0, 0), (0.7, 1)])
 def test_a_greedy_server_is_not_asked_for_what_it_began_by_itself(temperature, times):
-    said = ChatResponse(text="<think>red</think><answer>")
+    output = ChatResponse(text="<think>red</think><answer>")
     with serving(Scripted()) as served:
         chat = reached(served, server="vllm", temperature=temperature)
-        tried_again(chat, [Try(one(), lambda _: False)], [said])
+        retry_unreadable(chat, [RetryRequest(one(), lambda _: False)], [output])
     assert len(served.asked) == times
 
 
@@ -163,7 +165,7 @@ def test_a_request_may_have_a_temperature_of_its_own():
     with serving(Scripted()) as served:
         reached(served).generate([one(), one(key="b", temperature=0.7)])
         reached(served, temperature=0.7).generate([one(temperature=0.0)])
-    sent = {(asked["temperature"], asked.get("top_k")) for asked in served.asked}
+    sent = {(requested["temperature"], requested.get("top_k")) for requested in served.asked}
     assert sent == {(0.0, None), (0.7, -1)}
 
 
@@ -173,7 +175,7 @@ def test_tokens_are_those_that_the_server_counts_and_prices_are_in_the_record():
         (response,) = chat.generate([one()])
         chat.generate([one(key="b"), one(key="c")])
     assert (response.prompt_tokens, response.completion_tokens) == (len(one().text), 16)
-    spent = chat.spent
+    spent = chat.usage
     assert (spent.requests, spent.retries, spent.completion_tokens) == (3, 0, 48)
     assert chat.describe()["price_of_a_million_tokens"] == [2.0, 10.0]
     assert reached(served).describe()["price_of_a_million_tokens"] is None
@@ -223,8 +225,8 @@ def test_png_loses_nothing_and_jpeg_is_smaller():
 
     from PIL import Image
 
-    assert (np.array(Image.open(io.BytesIO(encoded(noise, None)))) == noise).all()
-    assert len(encoded(noise, 50)) < len(encoded(noise, None))
+    assert (np.array(Image.open(io.BytesIO(encode_image(noise, None)))) == noise).all()
+    assert len(encode_image(noise, 50)) < len(encode_image(noise, None))
     with serving(Scripted()) as served:
         reached(served, quality=90).generate([one()])
     assert "data:image/jpeg;base64," in json.dumps(served.asked[0])
@@ -234,7 +236,7 @@ def test_reasoning_that_the_server_took_out_is_put_back():
     from harness.models.backends.openai_response import read_answer
 
     with serving(Scripted()) as served:
-        network = reached(served).known
+        network = reached(served).remote_processor
     message = {"content": "<answer>1</answer>", "reasoning_content": "it is one"}
     answer = {"choices": [{"message": message, "finish_reason": "length"}]}
     response = read_answer(answer, ChatRequest(key="a", text="a"), network)
@@ -244,12 +246,12 @@ def test_reasoning_that_the_server_took_out_is_put_back():
 
 
 def test_requests_are_under_way_at_once_and_no_more_than_allowed():
-    asked = [one(key=str(number)) for number in range(24)]
+    requested = [one(key=str(number)) for number in range(24)]
 
     with serving(Scripted(slowly=lambda: time.sleep(0.05))) as served:
         served.one_at_a_time = threading.Semaphore(100)
         began = time.monotonic()
-        responses = reached(served, concurrency=6).generate(asked)
+        responses = reached(served, concurrency=6).generate(requested)
         took = time.monotonic() - began
     assert len(responses) == 24
     assert 2 <= served.busiest <= 6
@@ -257,7 +259,7 @@ def test_requests_are_under_way_at_once_and_no_more_than_allowed():
 
 
 def test_the_pace_grows_by_one_a_round_and_halves_once_a_crowd():
-    pace = Pace(start=4, most=10)
+    pace = RateLimiter(start=4, limit=10)
     with pace.turn(threading.Event()) as began:
         pass
     for _ in range(4):
@@ -292,12 +294,12 @@ def test_seconds_or_a_date_to_come_are_waited_for_by_what_has_not_begun(monkeypa
 
     clock = count()
     monkeypatch.setattr(openai_http, "datetime", Calendar)
-    monkeypatch.setattr(openai_pace, "monotonic", lambda: float(next(clock)))
-    monkeypatch.setattr(openai_pace, "GLANCE", 0.0)
-    pace = Pace(start=4, most=4)
-    asked = retry_after(header)
-    assert asked == 20.0
-    pace.was_crowded(0.0, wait=asked)  # at 0
+    monkeypatch.setattr(rate_limiter, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(rate_limiter, "GLANCE", 0.0)
+    pace = RateLimiter(start=4, limit=4)
+    requested = retry_after(header)
+    assert requested == 20.0
+    pace.was_crowded(0.0, wait=requested)  # at 0
     pace.was_crowded(0.0, wait=1.0)  # one that asks for less makes it no shorter
     with pace.turn(threading.Event()) as began:
         assert 20.0 <= began < 25.0  # in looks at the clock
@@ -305,7 +307,7 @@ def test_seconds_or_a_date_to_come_are_waited_for_by_what_has_not_begun(monkeypa
 
 @given(st.integers(0, 2000), st.floats(0, 10), st.one_of(st.none(), st.floats(0, 1000)))
 def test_waits_are_bounded_and_never_shorter_than_asked(attempt, first, asked):
-    wait = back_off(attempt, first=first, asked=asked)
+    wait = back_off(attempt, first=first, retry_after=asked)
     assert (asked or 0) <= wait <= max(60.0, asked or 0)
 
 

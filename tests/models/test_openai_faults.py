@@ -17,14 +17,14 @@ import pytest
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.masks import Rle
 from harness.models.backends.openai import openai
-from harness.models.backends.openai_http import MAX_BODY, Endpoint, ServerError, TryAgain
-from harness.models.backends.openai_pace import Stopped
+from harness.models.backends.openai_http import MAX_BODY, Endpoint, RetryableError, ServerError
 from harness.models.backends.openai_response import check_model, read_answer
 from harness.models.backends.openai_session import GIVE_UP
+from harness.models.backends.rate_limiter import CallCancelled
 from harness.models.qwen_vl.model import qwen_vl
 from harness.responses import MAX_TEXT
 from harness.run.predict import predict
-from harness.run.stages import Stage
+from harness.run.stage_timing import Stage
 from harness.spec import Spec
 from harness.types import AnswerForm, FailureKind
 
@@ -75,7 +75,7 @@ def test_what_may_pass_is_tried_again_and_then_answered(fault):
     with serving(Scripted(), faults=[fault, fault]) as served:
         chat = reached(served)
         assert chat.generate([REQUEST]) == Scripted().generate([REQUEST])
-        assert chat.spent.retries == 2
+        assert chat.usage.retries == 2
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -110,13 +110,13 @@ def test_the_time_that_a_server_asks_for_is_waited_by_all_requests():
 
     def slowly():
         until = time.monotonic() + 60.0
-        while not chat.spent.retries and time.monotonic() < until:
+        while not chat.usage.retries and time.monotonic() < until:
             time.sleep(0.01)
 
-    asked = [contract.replace(REQUEST, key=str(number)) for number in range(4)]
+    requested = [contract.replace(REQUEST, key=str(number)) for number in range(4)]
     with serving(Scripted(slowly=slowly), faults=["", "429"], retry_after="1") as served:
         chat = reached(served, concurrency=2, timeout=120.0)
-        assert chat.generate(asked) == Scripted().generate(asked)
+        assert chat.generate(requested) == Scripted().generate(requested)
     _, refused, *others = served.moments
     assert len(others) == 3  # what was refused, and the two
     assert min(others) - refused >= 1.0
@@ -155,10 +155,10 @@ def test_a_response_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
     ],
 )
 def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
-    asked = [contract.replace(REQUEST, key=str(number)) for number in range(12)]
+    requested = [contract.replace(REQUEST, key=str(number)) for number in range(12)]
     with serving(Scripted(), faults=repeat(fault)) as served:
         with pytest.raises(UsageError, match=words):
-            reached(served, concurrency=2).generate(asked)
+            reached(served, concurrency=2).generate(requested)
         assert len(served.moments) <= 3
 
 
@@ -200,7 +200,9 @@ def test_a_dated_release_is_the_model_asked_for_and_another_size_is_not(name, sa
     ],
 )
 def test_what_is_written_for_logits_that_are_no_numbers_is_no_response(text, ended, most, broken):
-    known = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").known
+    known = openai(
+        model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels"
+    ).remote_processor
     choice = {"message": {"content": text}, "finish_reason": ended}
     answer = {"choices": [choice], "usage": {"prompt_tokens": 1, "completion_tokens": 62}}
     request = contract.replace(REQUEST, max_new_tokens=most, stop=())
@@ -249,45 +251,45 @@ def test_a_crowded_server_is_asked_less_at_once():
     with serving(Scripted(), faults=repeat("503", 6)) as served:
         chat = reached(served, retries=8)
         before = chat.session.pace.limit
-        asked = [contract.replace(REQUEST, key=str(number)) for number in range(3)]
-        assert len(chat.generate(asked)) == 3
+        requested = [contract.replace(REQUEST, key=str(number)) for number in range(3)]
+        assert len(chat.generate(requested)) == 3
         assert chat.session.pace.limit < before
 
 
 def test_what_begins_while_all_is_halted_is_given_up_until_another_run_begins():
     session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
-    asked = []
+    requested = []
 
     def ask(request):
-        asked.append(request)
+        requested.append(request)
         return Scripted().generate([request])[0]
 
     session.halt()  # between a run's look whether it ends, and the request that it then begins
-    with pytest.raises(Stopped):
-        session.responses([REQUEST], ask, most=1)
-    assert asked == []
-    session.tried(lambda: {}, threading.Event())
-    assert session.responses([REQUEST], ask, most=1) == Scripted().generate([REQUEST])
+    with pytest.raises(CallCancelled):
+        session.responses([REQUEST], ask, limit=1)
+    assert requested == []
+    session.with_retries(lambda: {}, threading.Event())
+    assert session.responses([REQUEST], ask, limit=1) == Scripted().generate([REQUEST])
 
 
 def test_what_one_run_remembers_is_asked_again_by_the_next():
     session = openai(model="m", base_url="http://127.0.0.1:9/v1", coordinates="pixels").session
     one, other = (contract.replace(REQUEST, key=key) for key in ("one", "other"))
-    asked = []
+    requested = []
 
     def ask(request):
-        asked.append(request)
+        requested.append(request)
         if request is other:
             raise ModelError("request", expected="one that it takes", found="status 400")
         return Scripted().generate([request])[0]
 
     for run in (1, 2):
-        session.tried(lambda: {}, threading.Event())
+        session.with_retries(lambda: {}, threading.Event())
         with pytest.raises(ModelError):
-            session.responses([one, other], ask, most=1)
-        assert asked.count(one) == run
-    assert session.responses([one], ask, most=1)
-    assert asked.count(one) == 2  # within a run it is remembered
+            session.responses([one, other], ask, limit=1)
+        assert requested.count(one) == run
+    assert session.responses([one], ask, limit=1)
+    assert requested.count(one) == 2  # within a run it is remembered
 
 
 def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
@@ -297,10 +299,10 @@ def test_what_is_under_way_when_all_is_halted_is_not_tried_again():
     def ask(request):
         tries.append(request)
         session.halt()
-        raise TryAgain("busy")
+        raise RetryableError("busy")
 
-    with pytest.raises(Stopped):
-        session.responses([REQUEST], ask, most=1)
+    with pytest.raises(CallCancelled):
+        session.responses([REQUEST], ask, limit=1)
     assert len(tries) == 1
 
 
@@ -337,27 +339,27 @@ def asked_by_the_engine(ask, faults, texts, **settings):
 
 def test_one_request_that_fails_costs_the_others_nothing(ask):
     faults = ["", "500", "500", "", ""]
-    said, served, outcome = asked_by_the_engine(ask, faults, ["a", "b", "c", "d"])
-    kinds = [one.failure and one.failure.kind for one in said]
+    output, served, outcome = asked_by_the_engine(ask, faults, ["a", "b", "c", "d"])
+    kinds = [one.failure and one.failure.kind for one in output]
     assert kinds == [None, FailureKind.INFRASTRUCTURE, None, None]
-    assert "status 500" in said[1].failure.message
+    assert "status 500" in output[1].failure.message
     assert len(served.moments) == 5  # two tries of one, one of each other: none was paid for twice
     assert outcome.crashed == 0
-    assert all(one.answer.masks[0].area for one in said if one.answer)
+    assert all(one.answer.masks[0].area for one in output if one.answer)
 
 
 def test_an_empty_and_a_huge_response_are_failures_of_parsing(ask):
-    said, _, _ = asked_by_the_engine(ask, ["empty", "huge"], ["a", "b", "c"])
-    kinds = [one.failure and one.failure.kind for one in said]
+    output, _, _ = asked_by_the_engine(ask, ["empty", "huge"], ["a", "b", "c"])
+    kinds = [one.failure and one.failure.kind for one in output]
     assert kinds == [FailureKind.PARSE, FailureKind.PARSE, None]
-    assert len(said[1].responses[0]) < MAX_TEXT + 100
-    assert isinstance(said[2].answer.masks[0], Rle)
+    assert len(output[1].responses[0]) < MAX_TEXT + 100
+    assert isinstance(output[2].answer.masks[0], Rle)
 
 
 def test_a_refused_request_is_a_failure_of_the_model(ask):
-    said, _, _ = asked_by_the_engine(ask, ["", "400"], ["a", "b"])
-    assert said[0].failure is None
-    assert said[1].failure.kind is FailureKind.MODEL
+    output, _, _ = asked_by_the_engine(ask, ["", "400"], ["a", "b"])
+    assert output[0].failure is None
+    assert output[1].failure.kind is FailureKind.MODEL
 
 
 def test_a_wrong_key_ends_the_run(ask):
@@ -398,14 +400,14 @@ TOLD_EARLY = [one for one in RECORDED if one["ends"] == "reset"]
 def test_what_is_said_before_a_large_request_is_read_is_heard(fault):
     with serving(Scripted(), faults=[fault]) as served:
         endpoint = Endpoint(url=served.url, timeout=10.0)
-        with pytest.raises((UsageError, TryAgain), match=rf"status {fault['status']}"):
+        with pytest.raises((UsageError, RetryableError), match=rf"status {fault['status']}"):
             endpoint.post("/chat/completions", b" " * 16_000_000)
 
 
 def test_every_row_that_is_recorded_is_of_a_fault_that_the_recorder_provokes():
     known = {(kind, one.name): one.outcome for kind, one in record_faults.faults()}
     for row in RECORDED:
-        outcome = {name: said for name, said in row["outcome"].items() if name != "response"}
+        outcome = {name: output for name, output in row["outcome"].items() if name != "response"}
         assert outcome == known.pop((row["server"].split()[0], row["name"]))
         assert any(character.isdigit() for character in row["server"]), "no version"
     assert known == {}, "not recorded"

@@ -95,7 +95,7 @@ def test_scores_do_not_depend_on_how_the_network_is_called(network, tiny_qwen, s
     assert scores(here) == scores(there)
     stored = tmp_path / "said.jsonl"
     rows = [
-        {"id": one, "response": list(said.responses)} for one, said in predictions(here, shapes)
+        {"id": one, "response": list(output.responses)} for one, output in predictions(here, shapes)
     ]
     stored.write_text("".join(json.dumps(row) + "\n" for row in rows))
     canvas = Spec("stored", {"min_pixels": 56 * 56, "max_pixels": 112 * 112})
@@ -143,14 +143,14 @@ def numbers(run):
 def test_the_network_behind_a_server_sees_and_says_the_same(network, tiny_qwen):
     with serving(network) as served:
         chat = reached(served, tiny_qwen, clips="video")
-        asked = contract.requests(clips=True)
-        contract.check(chat, network, asked)
-        direct = network.generate(list(asked.values()))
-        assert [one.canvases for one in chat.generate(list(asked.values()))] == [
+        requested = contract.requests(clips=True)
+        contract.check(chat, network, requested)
+        direct = network.generate(list(requested.values()))
+        assert [one.canvases for one in chat.generate(list(requested.values()))] == [
             one.canvases for one in direct
         ]
-        assert [chat.canvas(one) for one in asked.values()] == [
-            network.canvas(one) for one in asked.values()
+        assert [chat.canvas(one) for one in requested.values()] == [
+            network.canvas(one) for one in requested.values()
         ]
         assert chat.count_tokens("abc ä") == network.count_tokens("abc ä")
         assert chat.coordinates == network.coordinates == "pixels"
@@ -185,13 +185,13 @@ def test_limits_on_pixels_are_kept_before_images_are_sent(tiny_qwen, network, as
 def test_a_clip_is_seen_as_the_server_has_it_where_frames_are_below_its_own_limits(
     tiny_qwen, network
 ):
-    asked = contract.requests(clips=True)
-    request = next(one for one in asked.values() if len(one.media[0]) > 1)
+    requested = contract.requests(clips=True)
+    request = next(one for one in requested.values() if len(one.media[0]) > 1)
     request = replace(request, resize=(200, 100), resize_others=None)
     with serving(network) as served:
         chat = reached(served, tiny_qwen, clips="video", min_pixels=784, max_pixels=2_000)
         (response,) = chat.generate([request])
-    sent = chat.known.fit((200, 100))
+    sent = chat.remote_processor.fit((200, 100))
     assert sent[0] * sent[1] <= 2_000
     (seen,) = network.generate([replace(request, resize=sent)])
     assert chat.canvas(request) == seen.canvases[0] != sent
@@ -199,8 +199,8 @@ def test_a_clip_is_seen_as_the_server_has_it_where_frames_are_below_its_own_limi
 
 
 def test_limits_on_pixels_are_kept_by_the_frames_of_a_clip(tiny_qwen, network):
-    asked = contract.requests(clips=True)
-    request = next(one for one in asked.values() if len(one.media[0]) > 1)
+    requested = contract.requests(clips=True)
+    request = next(one for one in requested.values() if len(one.media[0]) > 1)
     request = replace(request, resize=(200, 100), resize_others=None)
     limits = {"min_pixels": 3136, "max_pixels": 9_000}
     with serving(network) as served:

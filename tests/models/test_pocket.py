@@ -61,7 +61,7 @@ def test_the_weights_say_how_they_were_made():
 def test_it_finds_things_and_only_where_it_can_see_them(data, tmp_path):
     metric, task = "box_accuracy@0.5", "shapes_referring(asks=single)"
     seen = scored(data, tmp_path / "seen", task)
-    model = "pocket(segmenter=box,propagator=still,backend=altered(images=grey))"
+    model = "pocket(segmenter=box,propagator=still,backend=ablation(images=grey))"
     unseen = scored(data, tmp_path / "unseen", task, model)
     assert seen["metrics"][metric] >= 0.7
     assert unseen["metrics"][metric] <= 0.2

@@ -41,7 +41,7 @@ def one_thread():
 
 def evaluated(data, out, model):
     """The runs of `harness eval` with a model on two samples of each task, by task."""
-    asked = [
+    requested = [
         "eval",
         "--model",
         model,
@@ -55,7 +55,7 @@ def evaluated(data, out, model):
         "first2",
         "--quiet",
     ]
-    assert main([str(one) for one in asked]) == 0
+    assert main([str(one) for one in requested]) == 0
     runs = [Run.open(folder) for folder in runs_below(out)]
     by_task = {run.results["task"]: run for run in runs}
     assert set(by_task) == set(TASKS)
@@ -131,7 +131,7 @@ def test_second_tries_are_the_same_behind_a_server_that_goes_on_from_a_beginning
     assert_same_scores(few, there)
     assert notes(few) == notes(there)
     again = [
-        note for told in notes(few).values() for note in told if note.startswith("asked again")
+        note for info in notes(few).values() for note in info if note.startswith("asked again")
     ]
     assert any("to no avail" not in note for note in again), "no second response was read"
     assert len(served.asked) == len(notes(few)) + len(again)
@@ -145,7 +145,7 @@ def test_second_tries_are_the_same_behind_a_server_that_goes_on_from_a_beginning
 
 
 def second_tries(run):
-    return run.manifest["model"]["description"].get("second_try", False)
+    return run.manifest["model"]["description"].get("retry", False)
 
 
 def test_a_server_that_does_not_look_at_its_requests_has_other_scores(shapes, here, tmp_path):

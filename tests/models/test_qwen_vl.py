@@ -125,11 +125,11 @@ OPTIONS = ("the cat", "the dog", "none of them")
 )
 def test_a_choice_is_the_letter_that_the_response_names(ask, reader, response, letter):
     query = ask(FORM.CHOICE, options=OPTIONS)
-    said = reader.read(query, [response])
+    output = reader.read(query, [response])
     if letter is None:
-        assert said.failure.kind is FailureKind.PARSE
+        assert output.failure.kind is FailureKind.PARSE
     else:
-        assert said.answer == Answer(choice=letter)
+        assert output.answer == Answer(choice=letter)
 
 
 def test_a_choice_is_asked_for_with_lettered_lines(ask):
@@ -154,8 +154,8 @@ def test_a_choice_is_asked_for_with_lettered_lines(ask):
     ],
 )
 def test_a_number_is_the_first_one_of_the_response(ask, reader, response, number):
-    said = reader.read(ask(FORM.NUMBER), [response])
-    assert (None if said.answer is None else said.answer.number) == number
+    output = reader.read(ask(FORM.NUMBER), [response])
+    assert (None if output.answer is None else output.answer.number) == number
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_answers_in_words_that_are_written_are_read_back(ask, reader, form, choi
     ground_truth = Answer(
         choice=choice, number=number, interval=Interval(number, number + 1), text=text
     )
-    said = reader.read(query, reader.write(query, ground_truth)).answer
+    output = reader.read(query, reader.write(query, ground_truth)).answer
     field = str(form)
     want = text.strip() if form is FORM.TEXT else getattr(ground_truth, field)
-    assert getattr(said, field) == want
+    assert getattr(output, field) == want
 
 
 def test_the_specification_decides_prompt_backend_and_perception():
@@ -241,43 +241,43 @@ def test_a_checkpoint_answers_every_form_or_fails_to_parse(prompt, network, requ
         frames=4,
     )
     images = (FORM.MASK, FORM.BOXES, FORM.POINTS, FORM.COUNT, FORM.CHOICE, FORM.TEXT)
-    asked = [ask(form, options=OPTIONS, name=form) for form in images]
-    asked += [ask(form, frames=5, name=form) for form in (FORM.MASK_TRACK, FORM.NUMBER)]
-    said = made.predict(asked)
-    assert [one.query_id for one in said] == [query.id for query in asked]
-    for query, one in zip(asked, said, strict=True):
+    requested = [ask(form, options=OPTIONS, name=form) for form in images]
+    requested += [ask(form, frames=5, name=form) for form in (FORM.MASK_TRACK, FORM.NUMBER)]
+    output = made.predict(requested)
+    assert [one.query_id for one in output] == [query.id for query in requested]
+    for query, one in zip(requested, output, strict=True):
         assert len(one.responses) == 1
         assert one.usage.prompt_tokens > 50
         assert 1 <= one.usage.completion_tokens <= 24
         assert one.answer is not None or one.failure.kind is FailureKind.PARSE
         assert made.read(query, one.responses).answer == one.answer
-    assert [one.usage.frames for one in said] == [1] * 7 + [4]
-    text = said[5].answer
+    assert [one.usage.frames for one in output] == [1] * 7 + [4]
+    text = output[5].answer
     assert text is not None
     assert re.sub(r"\s", "", text.text)
 
 
 def test_a_response_on_the_networks_canvas_becomes_a_mask_of_the_original(tiny_qwen, ask):
     made = qwen_vl(checkpoint=str(tiny_qwen), prompt="locate")
-    asked = ask(FORM.MASK, size=(240, 180))
-    (request,) = made.requests(asked)
+    requested = ask(FORM.MASK, size=(240, 180))
+    (request,) = made.requests(requested)
     assert made.chat.canvas(request) == (112, 84)
     response = locate.write([Item(Box(22, 25, 56, 59))])
-    said = made.read(asked, [response])
-    assert said.answer.boxes == (Box(47, 54, 120, 126),)
-    disc = asked.media[0].frame(0)[:, :, 0] > 200
-    mask = said.answer.masks[0].to_array()
+    output = made.read(requested, [response])
+    assert output.answer.boxes == (Box(47, 54, 120, 126),)
+    disc = requested.media[0].frame(0)[:, :, 0] > 200
+    mask = output.answer.masks[0].to_array()
     assert (mask & disc).sum() / (mask | disc).sum() > 0.8
 
 
 def test_a_short_video_is_tracked_from_a_stored_response(ask, reader):
-    asked = ask(FORM.MASK_TRACK, frames=5)
-    discs = [frame[:, :, 0] > 200 for frame in asked.media[0].frames()]
+    requested = ask(FORM.MASK_TRACK, frames=5)
+    discs = [frame[:, :, 0] > 200 for frame in requested.media[0].frames()]
     rows, columns = (discs[2].any(axis=axis).nonzero()[0] for axis in (1, 0))
     box = Box(columns[0] * 7, rows[0] * 840 / 90, columns[-1] * 7 + 7, rows[-1] * 840 / 90 + 9)
     middle = Item(box, Item(box).place)
-    said = reader.read(asked, [reader.prompt.write([middle])])
-    for mask, disc in zip(said.answer.masks, discs, strict=True):
+    output = reader.read(requested, [reader.prompt.write([middle])])
+    for mask, disc in zip(output.answer.masks, discs, strict=True):
         assert (mask.to_array() & disc).sum() / (mask.to_array() | disc).sum() > 0.7
 
 

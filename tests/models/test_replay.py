@@ -34,24 +34,24 @@ def test_each_query_gets_the_row_of_its_official_id(replayed, ask):
         {"id": "three", "answer": 4},
         {"id": "four", "no_target": True},
     )
-    asked = [
+    requested = [
         ask(FORM.COUNT, name="three"),
         ask(FORM.MASK, name="one"),
         ask(FORM.BOXES, name="two"),
         ask(FORM.MASK, name="four"),
         ask(FORM.MASK, name="five"),
     ]
-    said = made.predict(asked)
-    assert [one.query_id for one in said] == [query.id for query in asked]
-    assert [one.answer for one in said] == [
+    output = made.predict(requested)
+    assert [one.query_id for one in output] == [query.id for query in requested]
+    assert [one.answer for one in output] == [
         Answer(count=4),
         Answer(masks=(mask,)),
         Answer(boxes=(Box(1, 2, 3, 4),), box_scores=(0.5,)),
         Answer(no_target=True),
         None,
     ]
-    assert said[4].failure.kind is FailureKind.INFRASTRUCTURE
-    assert "theirs.jsonl" in said[4].failure.message
+    assert output[4].failure.kind is FailureKind.INFRASTRUCTURE
+    assert "theirs.jsonl" in output[4].failure.message
 
 
 def test_responses_are_read_by_the_model_that_is_named(replayed, ask):
@@ -102,6 +102,6 @@ def test_a_mask_of_another_size_is_a_mistake_of_the_file(replayed, ask):
 def test_the_record_names_the_files_content(replayed):
     made = replayed({"id": "one", "answer": 3})
     assert made.name == "replay/theirs"
-    said = made.describe()
-    assert said["predictions"] == 1
-    assert said["content"] != replayed({"id": "one", "answer": 4}).describe()["content"]
+    output = made.describe()
+    assert output["predictions"] == 1
+    assert output["content"] != replayed({"id": "one", "answer": 4}).describe()["content"]

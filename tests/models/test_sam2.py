@@ -18,7 +18,7 @@ from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.propagators.pocket_sam_video import pocket_sam_video
 from harness.models.propagators.sam2_video import sam2_video
-from harness.models.segmenters.places import clipped
+from harness.models.segmenters.places import clip_box
 from harness.models.segmenters.pocket_sam import pocket_sam as toy
 from harness.models.segmenters.sam2 import sam2
 from harness.models.segmenters.sam2_transformers import placed_in
@@ -89,8 +89,8 @@ def video():
 def test_both_are_found_by_their_names():
     assert plugins.build("segmenters", "pocket_sam").name == "pocket_sam"
     assert plugins.build("propagators", "pocket_sam_video").name == "pocket_sam_video"
-    said = plugins.build("models", "pocket").describe()
-    parts = (said["segmenter"]["name"], said["propagator"]["name"])
+    output = plugins.build("models", "pocket").describe()
+    parts = (output["segmenter"]["name"], output["propagator"]["name"])
     assert parts == ("pocket_sam", "pocket_sam_video")
 
 
@@ -104,11 +104,11 @@ def test_naming_them_loads_no_network():
 
 
 def test_the_record_tells_weights_and_settings(segmenter, propagator):
-    said = recorded(segmenter)
-    assert said["weights"] == checkpoints.fingerprint(pocket_sam.FOLDER)
-    assert (said["checkpoint"], said["multimask"]) == ("pocket-sam", True)
-    assert recorded(propagator)["weights"] == said["weights"]
-    json.dumps([said, recorded(propagator)])
+    output = recorded(segmenter)
+    assert output["weights"] == checkpoints.fingerprint(pocket_sam.FOLDER)
+    assert (output["checkpoint"], output["multimask"]) == ("pocket-sam", True)
+    assert recorded(propagator)["weights"] == output["weights"]
+    json.dumps([output, recorded(propagator)])
 
 
 def test_no_prompts_give_no_masks(segmenter, still):
@@ -165,19 +165,19 @@ def test_masks_are_those_of_plain_transformers(segmenter, still):
     image, masks = still
     network = Sam2Model.from_pretrained(pocket_sam.FOLDER).eval()
     processor = Sam2Processor.from_pretrained(pocket_sam.FOLDER)
-    asked = [prompt(mask) for mask in masks]
+    requested = [prompt(mask) for mask in masks]
     inputs = processor(
         images=image,
-        input_points=[[[list(map(float, one.positive[0]))] for one in asked]],
-        input_labels=[[[1]] * len(asked)],
-        input_boxes=[[list(map(float, one.box)) for one in asked]],
+        input_points=[[[list(map(float, one.positive[0]))] for one in requested]],
+        input_labels=[[[1]] * len(requested)],
+        input_boxes=[[list(map(float, one.box)) for one in requested]],
         return_tensors="pt",
     )
     with torch.no_grad():
-        said = network(**inputs, multimask_output=True)
-    (grown,) = processor.post_process_masks(said.pred_masks, inputs["original_sizes"])
-    best = said.iou_scores[0].argmax(dim=-1)
-    for row, mask in enumerate(segmenter.segment(image, asked)):
+        output = network(**inputs, multimask_output=True)
+    (grown,) = processor.post_process_masks(output.pred_masks, inputs["original_sizes"])
+    best = output.iou_scores[0].argmax(dim=-1)
+    for row, mask in enumerate(segmenter.segment(image, requested)):
         np.testing.assert_array_equal(grown[row, best[row]].numpy(), mask)
 
 
@@ -212,14 +212,14 @@ def test_an_image_is_looked_at_once_for_all_prompts(still, monkeypatch):
 @pytest.fixture
 def traced(monkeypatch):
     """What was asked to be compiled. It is traced as for compiling, and then run as it is."""
-    asked, whole = [], torch.nn.Module.compile
+    requested, whole = [], torch.nn.Module.compile
 
     def compile_(module, **named):
-        asked.append((type(module).__name__, named))
+        requested.append((type(module).__name__, named))
         whole(module, backend="eager", **named)
 
     monkeypatch.setattr(torch.nn.Module, "compile", compile_)
-    return asked
+    return requested
 
 
 def test_the_image_encoder_can_be_compiled_once_for_images_of_any_size(traced, segmenter, still):
@@ -291,14 +291,14 @@ def test_one_mask_can_be_asked_for_instead_of_three(segmenter, still):
 )
 @settings(max_examples=60, deadline=None)
 def test_a_clipped_box_lies_in_the_image_and_stays_as_it_is(box, size):
-    found = clipped(box, size)
+    found = clip_box(box, size)
     if found is None:
         assert placed_in(size, 0, ObjectPrompt(box=box, positive=(Point(0, 0),))) is None
         return
     assert 0 <= found.left < found.right <= size[0]
     assert 0 <= found.top < found.bottom <= size[1]
-    assert clipped(found, size) == found
-    assert clipped(Box(box.right, box.bottom, box.left, box.top), size) == found
+    assert clip_box(found, size) == found
+    assert clip_box(Box(box.right, box.bottom, box.left, box.top), size) == found
 
 
 def test_the_shipped_weights_cut_unseen_things_out(segmenter):
@@ -441,9 +441,11 @@ def changed(folder, **entries):
 
 def test_a_copy_of_the_checkpoint_answers_alike(copy, segmenter, still):
     image, masks = still
-    asked = [prompt(masks[0])]
+    requested = [prompt(masks[0])]
     made = sam2(checkpoint=str(copy))
-    np.testing.assert_array_equal(made.segment(image, asked), segmenter.segment(image, asked))
+    np.testing.assert_array_equal(
+        made.segment(image, requested), segmenter.segment(image, requested)
+    )
     assert recorded(made)["weights"] == recorded(segmenter)["weights"]
 
 

@@ -19,7 +19,7 @@ from harness.model import ObjectPrompt
 from harness.model import settings as recorded
 from harness.models.backends import sam2_package as package
 from harness.models.backends.sam2 import float_pixels, pixels
-from harness.models.propagators.sam2_package import Resized
+from harness.models.propagators.sam2_package import ResizedFrames
 from harness.models.propagators.sam2_video import sam2_video
 from harness.models.segmenters.pocket_sam import pocket_sam
 from harness.models.segmenters.sam2 import sam2
@@ -160,7 +160,7 @@ def noisy_video(size, frames=4):
 @pytest.mark.parametrize("size", [(200, 150), (61, 97), (SIDE, SIDE)])
 def test_frames_are_resized_by_pillow_on_bytes(size):
     video = noisy_video(size)
-    shown = Resized(video, SIDE)
+    shown = ResizedFrames(video, SIDE)
     assert len(shown) == len(video)
     bicubic = Image.fromarray(video.frame(1)).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
     expected = (np.array(bicubic, np.float32) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
@@ -190,7 +190,7 @@ def test_frames_are_those_of_the_packages_own_reader(filmed):
         str(folder), SIDE, offload_video_to_cpu=True, compute_device=torch.device("cpu")
     )
     assert (width, height) == video.size
-    shown = Resized(video, SIDE)
+    shown = ResizedFrames(video, SIDE)
     assert torch.equal(torch.stack([shown[index] for index in range(len(video))]), images)
 
 
@@ -231,10 +231,10 @@ def test_the_record_tells_file_and_configuration(both):
         sam2(checkpoint=str(file), config="configs/tiny.yaml"),
         sam2_video(checkpoint=str(file), config="tiny"),
     ):
-        said = recorded(made)
-        assert (said["checkpoint"], said["config"]) == ("authors.pt", "tiny")
-        assert len(said["weights"]) == 32
-        json.dumps(said)
+        output = recorded(made)
+        assert (output["checkpoint"], output["config"]) == ("authors.pt", "tiny")
+        assert len(output["weights"]) == 32
+        json.dumps(output)
 
 
 @pytest.mark.parametrize("plugin", [sam2, sam2_video])

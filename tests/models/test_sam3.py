@@ -13,7 +13,7 @@ from harness.errors import ModelError, UsageError
 from harness.model import ObjectPrompt
 from harness.model import settings as recorded
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.models.segmenters.sam3 import _uncompiled, boxed, overlapping, sam3
+from harness.models.segmenters.sam3 import _uncompiled, network_box, overlapping, sam3
 from harness.types import Box, Point
 
 torch = pytest.importorskip("torch")
@@ -107,7 +107,7 @@ def logits(segmenter, image, phrase, box=None):
     """What the network says of one prompt, before anything is thresholded."""
     given = segmenter._phrase(phrase)
     if box is not None:
-        given |= boxed(box, image.shape[:2])
+        given |= network_box(box, image.shape[:2])
     with torch.inference_mode(), _uncompiled():
         return segmenter.network(vision_embeds=segmenter._view(image), **given).pred_masks
 
@@ -123,10 +123,10 @@ def test_it_is_found_by_its_name_and_loads_nothing(tiny_sam3):
 
 
 def test_the_record_tells_weights_and_settings(segmenter):
-    said = recorded(segmenter)
-    assert (said["threshold"], said["instances"], said["name"]) == (0.0, "one", "sam3")
-    assert len(said["weights"]) == 32
-    json.dumps(said)
+    output = recorded(segmenter)
+    assert (output["threshold"], output["instances"], output["name"]) == (0.0, "one", "sam3")
+    assert len(output["weights"]) == 32
+    json.dumps(output)
 
 
 def test_masks_have_the_images_size_and_one_comes_a_prompt(segmenter, image):
@@ -185,7 +185,7 @@ def test_the_view_of_an_image_is_kept_and_another_image_is_seen(segmenter, image
 
 
 def test_a_box_is_normalised_to_its_middle_and_extent():
-    found = boxed(Box(30, 0, 60, 45), (90, 120))
+    found = network_box(Box(30, 0, 60, 45), (90, 120))
     assert found["input_boxes"].tolist() == [[[0.375, 0.25, 0.25, 0.5]]]
     assert found["input_boxes_labels"].tolist() == [[1]]
 
@@ -194,7 +194,7 @@ def test_boxes_are_what_the_official_processor_makes_of_them(segmenter):
     encoded = segmenter.processor(
         input_boxes=[[list(BOX)]], original_sizes=[[HEIGHT, WIDTH]], text="cup", return_tensors="pt"
     )
-    ours = boxed(BOX, (HEIGHT, WIDTH))
+    ours = network_box(BOX, (HEIGHT, WIDTH))
     assert torch.allclose(ours["input_boxes"], encoded["input_boxes"], atol=1e-6)
     assert ours["input_boxes_labels"].tolist() == encoded["input_boxes_labels"].tolist()
     assert segmenter._phrase("cup")["input_ids"].tolist() == encoded["input_ids"].tolist()

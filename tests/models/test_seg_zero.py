@@ -26,7 +26,7 @@ def said(value, think="so"):
 
 
 def test_the_request_is_the_official_one():
-    assert grammar.ask("The LEFT dog.") == (
+    assert grammar.build_prompt("The LEFT dog.") == (
         "Please find 'the left dog' with bbox and points."
         "Compare the difference between objects and find the most closely matched one."
         "Output the thinking process in <think> </think> and final answer in <answer> </answer> "
@@ -34,7 +34,7 @@ def test_the_request_is_the_official_one():
         "interested object in JSON format.i.e., <think> thinking process here </think>"
         "<answer>{'bbox': [10,100,200,210], 'points_1': [30,110], 'points_2': [35,180]}</answer>"
     )
-    assert "'what {answer}'" in grammar.ask("What {Answer}")
+    assert "'what {answer}'" in grammar.build_prompt("What {Answer}")
 
 
 @pytest.mark.parametrize(
@@ -133,12 +133,14 @@ def test_strict_reading_is_another_model_in_the_record_and_soft_reading_the_same
 
 
 def test_a_strict_model_fails_where_a_soft_one_repairs(ask):
-    asked = ask(AnswerForm.BOXES)
+    requested = ask(AnswerForm.BOXES)
     for semantics, failed in (("soft", False), ("strict", True)):
         model = plugins.build("models", parse(f"seg_zero(backend=stored,semantics={semantics})"))
-        assert (model.read(asked, [said(str(GOOD))]).failure is not None) == failed
-        assert model.read(asked, [said(GOOD)]).failure is None
-        assert model.read(asked, model.write(asked, model.read(asked, [said(GOOD)]).answer)).answer
+        assert (model.read(requested, [said(str(GOOD))]).failure is not None) == failed
+        assert model.read(requested, [said(GOOD)]).failure is None
+        assert model.read(
+            requested, model.write(requested, model.read(requested, [said(GOOD)]).answer)
+        ).answer
 
 
 @given(st.text())
@@ -179,10 +181,10 @@ def test_both_points_are_rescaled_and_reach_the_segmenter():
 
 def test_a_response_becomes_a_mask(ask):
     model = plugins.build("models", parse("seg_zero(backend=stored,canvas=112)"))
-    asked = ask(AnswerForm.MASK, size=(240, 180))
-    (request,) = model.requests(asked)
+    requested = ask(AnswerForm.MASK, size=(240, 180))
+    (request,) = model.requests(requested)
     assert request.resize == (112, 112)
-    disc = asked.media[0].frame(0)[:, :, 0] > 200
+    disc = requested.media[0].frame(0)[:, :, 0] > 200
     rows, columns = (disc.any(axis=axis).nonzero()[0] for axis in (1, 0))
     box = Box(
         columns[0] / 240 * 112,
@@ -191,7 +193,7 @@ def test_a_response_becomes_a_mask(ask):
         rows[-1] / 180 * 112 + 1,
     )
     response = grammar.write([Item(box, Item(box).place)])
-    mask = model.read(asked, [response]).answer.masks[0].to_array()
+    mask = model.read(requested, [response]).answer.masks[0].to_array()
     assert (mask & disc).sum() / (mask | disc).sum() > 0.75
-    assert np.array_equal(model.read(asked, [response]).answer.masks[0].to_array(), mask)
-    assert model.read(asked, ["no"]).failure.kind is FailureKind.PARSE
+    assert np.array_equal(model.read(requested, [response]).answer.masks[0].to_array(), mask)
+    assert model.read(requested, ["no"]).failure.kind is FailureKind.PARSE

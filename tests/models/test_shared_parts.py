@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import ParseError
-from harness.models.answers import placed, whole
+from harness.models.answers import box_answer, combine_answers
 from harness.models.envelope import TAGS, begin_response, read_response
 from harness.models.grammar import Item
-from harness.models.prompts import filled
+from harness.models.prompts import fill_prompt
 from harness.models.segmenters.last_view import LastView
 from harness.spec import parse
 from harness.types import Answer, AnswerForm, Box, Point
@@ -21,7 +21,7 @@ from harness.types import Answer, AnswerForm, Box, Point
 ITEM = Item(Box(1, 2, 3, 4))
 
 
-@pytest.mark.parametrize("name", ["prompts", "envelope", "shown", "segmenters.places"])
+@pytest.mark.parametrize("name", ["prompts", "envelope", "frame_selection", "segmenters.places"])
 def test_examples_in_docstrings_are_right(name):
     found = doctest.testmod(importlib.import_module(f"harness.models.{name}"))
     assert found.attempted
@@ -29,8 +29,8 @@ def test_examples_in_docstrings_are_right(name):
 
 
 def test_a_question_keeps_the_braces_it_came_with():
-    said = filled("{Question}: {Answer}", question="{Question} or {Answer}", answer="[]")
-    assert said == "{Question} or {Answer}: []"
+    output = fill_prompt("{Question}: {Answer}", question="{Question} or {Answer}", answer="[]")
+    assert output == "{Question} or {Answer}: []"
 
 
 @pytest.mark.parametrize("method", ["dr2seg", "seg_zero", "videoseg_r1"])
@@ -73,9 +73,9 @@ def test_an_answer_that_cannot_be_read_keeps_what_stood_before_it():
     def read(rest):
         raise ParseError("answer", expected="a list", found=rest)
 
-    said = read_response("<frame>2</frame><think>why</think>no", read)
-    assert (said.frame, said.think, said.items) == (2, "why", ())
-    assert said.error is not None and "<think>why</think>no" in said.error
+    output = read_response("<frame>2</frame><think>why</think>no", read)
+    assert (output.frame, output.think, output.items) == (2, "why", ())
+    assert output.error is not None and "<think>why</think>no" in output.error
 
 
 def test_an_image_is_looked_at_once_until_another_comes():
@@ -87,29 +87,29 @@ def test_an_image_is_looked_at_once_until_another_comes():
         looked.append(image.shape)
         return len(looked)
 
-    assert [last.of(one, look) for one in (image, image.copy(), image)] == [1, 1, 1]
-    assert last.of(image.reshape(4, 2, 3), look) == 2, "equal bytes of another shape"
-    assert last.of(image[:, ::-1], look) == 3
-    assert last.of(image, look) == 4
+    assert [last.get(one, look) for one in (image, image.copy(), image)] == [1, 1, 1]
+    assert last.get(image.reshape(4, 2, 3), look) == 2, "equal bytes of another shape"
+    assert last.get(image[:, ::-1], look) == 3
+    assert last.get(image, look) == 4
 
 
 def test_a_look_that_fails_is_tried_again():
     last = LastView()
     image = np.zeros((2, 2, 3), np.uint8)
     with pytest.raises(MemoryError):
-        last.of(image, lambda image: (_ for _ in ()).throw(MemoryError))
-    assert last.of(image, lambda image: "seen") == "seen"
+        last.get(image, lambda image: (_ for _ in ()).throw(MemoryError))
+    assert last.get(image, lambda image: "seen") == "seen"
 
 
 def test_nothing_is_meant_only_if_every_form_says_so():
-    nothing = placed(AnswerForm.COUNT, [], phrase="")
-    something = placed(AnswerForm.BOXES, [ITEM], phrase="")
-    assert whole([nothing]) == Answer(count=0, boxes=(), no_target=True)
-    assert whole([nothing, nothing]).no_target
-    assert not whole([nothing, something]).no_target
-    assert not whole([something, nothing]).no_target
+    nothing = box_answer(AnswerForm.COUNT, [], phrase="")
+    something = box_answer(AnswerForm.BOXES, [ITEM], phrase="")
+    assert combine_answers([nothing]) == Answer(count=0, boxes=(), no_target=True)
+    assert combine_answers([nothing, nothing]).no_target
+    assert not combine_answers([nothing, something]).no_target
+    assert not combine_answers([something, nothing]).no_target
 
 
 def test_a_phrase_alone_is_no_place():
     with pytest.raises(ParseError, match="no box"):
-        placed(AnswerForm.BOXES, [], phrase="the red cup")
+        box_answer(AnswerForm.BOXES, [], phrase="the red cup")

@@ -11,7 +11,7 @@ from harness import media
 from harness.errors import ModelError
 from harness.masks import Rle, Track
 from harness.model import Propagator, Segmenter
-from harness.models.answers import masked
+from harness.models.answers import mask_answer
 from harness.models.grammar import Item
 from harness.models.propagators.flow import flow
 from harness.models.propagators.still import still
@@ -59,7 +59,7 @@ def joint(propagator, shown, masks):
 
 
 def answered(form, tracks):
-    return masked(form, [], tracks, nothing=False, still=False)()
+    return mask_answer(form, [], tracks, nothing=False, is_image=False)()
 
 
 def as_arrays(tracks):
@@ -81,7 +81,7 @@ def test_the_answer_is_that_of_all_masks_as_arrays(propagator, held, objects):
 
 
 def test_of_one_object_the_track_is_the_answer():
-    track = Track.repeated(squares(1)[0], 6)
+    track = Track.of_one_mask(squares(1)[0], 6)
     assert joint(Gives([track]), video(6), squares(1))() is track
 
 

@@ -14,11 +14,11 @@ from harness.errors import ParseError, UsageError
 from harness.model import ResponseReader
 from harness.models.grammar import Item
 from harness.models.spacer.grammar import grid_map
+from harness.models.video_str.answer_prompts import AnswerPrompts, boxes_3d, digits, interval
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.composed import policy_of
-from harness.models.video_str.grammar import graph, spoken, well_formed
+from harness.models.video_str.grammar import answer_part, graph, well_formed
 from harness.models.video_str.objects import named_in
-from harness.models.video_str.words import Spoken, boxes_3d, digits, interval
 from harness.run.verify import verify
 from harness.spec import parse as spec
 from harness.types import Answer, AnswerForm, Box, Box3D, Interval
@@ -120,7 +120,7 @@ def test_short_wordings_are_the_words_that_pocket_was_taught(model, ask):
 
 def test_a_form_without_wording_is_refused():
     with pytest.raises(UsageError, match="count"):
-        Spoken().templates.ask("?", form=FORM.COUNT)
+        AnswerPrompts().templates.ask("?", form=FORM.COUNT)
 
 
 def test_a_graph_is_asked_for_where_objects_are_named(ask):
@@ -232,8 +232,8 @@ def test_what_is_written_is_read_again(method, form, answer, ask):
     query = ask(form, options=("x", "y") if form is FORM.CHOICE else ())
     (response,) = model.write(query, answer)
     assert well_formed(response)
-    said = model.read(query, [response])
-    assert said.answer == answer
+    output = model.read(query, [response])
+    assert output.answer == answer
 
 
 def test_boxes_are_written_on_the_canvas_and_read_in_the_image(ask):
@@ -281,9 +281,9 @@ def test_a_frame_is_to_be_named_where_the_prompt_asks_for_it(form, ask):
     assert "<frame>" not in boxes.text
     assert "<frame>k</frame>" in other.text
     response = "<think></think><answer>[10, 20, 60, 70]</answer>"
-    said = model.read(query, [response, response])
-    assert said.answer.boxes
-    assert any("<frame>k</frame>" in note for note in said.notes)
+    output = model.read(query, [response, response])
+    assert output.answer.boxes
+    assert any("<frame>k</frame>" in note for note in output.notes)
     named = model.read(query, [response, f"<frame>2</frame>{response}"])
     assert not any("<frame>" in note for note in named.notes)
 
@@ -324,9 +324,9 @@ def test_what_is_no_box_is_an_error(response):
 
 def test_a_graph_is_never_taken_for_the_answer(ask):
     cut = "<think>so</think><graph>{'sofa': [1, 2, 3]}</graph>"
-    said = built("video_str").read(ask(FORM.NUMBER), [cut])
-    assert said.failure is not None
-    assert spoken(cut + " 7", aid="graph") == "7"
+    output = built("video_str").read(ask(FORM.NUMBER), [cut])
+    assert output.failure is not None
+    assert answer_part(cut + " 7", aid="graph") == "7"
     mapped = "<think>so</think><map>{'sofa': [[1, 2]]}</map> B"
     query = ask(FORM.CHOICE, options=("x", "y"))
     assert built("spacer").read(query, [mapped]).answer == Answer(choice="B")
@@ -377,9 +377,9 @@ def test_a_resolution_of_nothing_is_none():
 def test_a_centre_alone_is_a_box_without_extent():
     assert boxes_3d("[1, 2, 3]") == (Box3D(1, 2, 3, 0, 0, 0),)
     assert boxes_3d("it is at [1, 2, 3, 4, 5, 6, 0.5]") == (Box3D(1, 2, 3, 4, 5, 6),)
-    for said in ("", "near", "[1, 2]", "[1, 2, nan]"):
+    for output in ("", "near", "[1, 2]", "[1, 2, nan]"):
         with pytest.raises(ParseError):
-            boxes_3d(said)
+            boxes_3d(output)
 
 
 def test_an_answer_that_ends_its_own_tag_cannot_be_written(ask):
@@ -416,7 +416,7 @@ def test_every_method_reads_responses(method):
 )
 def test_perfect_answers_reach_the_ceiling_through_text(task, method, examples):
     for verdict in verify(plugins.build("tasks", task, examples), built(method)):
-        assert verdict.passed, verdict
+        assert verdict.is_passed, verdict
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -426,10 +426,10 @@ def test_a_tiny_network_is_asked_end_to_end(method, tiny_qwen, ask):
         "models", spec(f"{method}(checkpoint={tiny_qwen},frames=2,pixels=6272,max_new_tokens=4)")
     )
     query = ask(FORM.NUMBER, text="How far is the disc from the ring?", frames=5)
-    (said,) = model.predict([query])
-    assert said.usage.frames == 2
-    assert said.usage.completion_tokens > 0
-    assert len(said.responses) == 1
+    (output,) = model.predict([query])
+    assert output.usage.frames == 2
+    assert output.usage.completion_tokens > 0
+    assert len(output.responses) == 1
 
 
 def test_items_of_a_response_keep_their_box():
@@ -441,7 +441,7 @@ def test_items_of_a_response_keep_their_box():
     [
         "video_str.grammar",
         "video_str.objects",
-        "video_str.words",
+        "video_str.answer_prompts",
         "video_str.composed",
         "video_str.boxes",
         "spacer.grammar",

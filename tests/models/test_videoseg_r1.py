@@ -27,29 +27,29 @@ from harness.model import (
     ResponseReader,
     Segmenter,
 )
-from harness.models.backends.altered import altered
+from harness.models.backends.ablation import ablation
 from harness.models.backends.inputs import processor_inputs, squashed
-from harness.models.backends.openai_form import Form
-from harness.models.conversing import Talks
+from harness.models.backends.request_format import RequestFormat
 from harness.models.grammar import Item
+from harness.models.multi_turn import ConversationScheduler
 from harness.models.videoseg_r1 import grammar
 from harness.models.videoseg_r1.cues import Cues
-from harness.models.videoseg_r1.looking import look
+from harness.models.videoseg_r1.frame_display import seconds
+from harness.models.videoseg_r1.frame_search import search_frames
 from harness.models.videoseg_r1.model import videoseg_r1
 from harness.models.videoseg_r1.negatives import with_negatives
 from harness.models.videoseg_r1.references import key_frames, references
 from harness.models.videoseg_r1.sampler import (
-    Ask,
-    Place,
+    KeySegment,
     Sampler,
     Segment,
-    nearest,
+    VoteRequest,
+    nearest_frame,
     read_interval,
     read_percentage,
     shares,
 )
-from harness.models.videoseg_r1.showing import seconds
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.run.verify import verify
 from harness.spec import Spec
 from harness.spec import parse as spec
@@ -81,9 +81,9 @@ class Script(Chat):
         kind = next((kind for kind in ("segment", "frame") if f":{kind}:" in request.key), "reason")
         before = sum(f":{kind}:" in one.key or kind == "reason" for one in self.asked)
         self.asked.append(request)
-        said = self.says[kind]
+        output = self.says[kind]
         return ChatResponse(
-            text=said[min(before, len(said) - 1)], prompt_tokens=7, completion_tokens=3
+            text=output[min(before, len(output) - 1)], prompt_tokens=7, completion_tokens=3
         )
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -118,9 +118,9 @@ def interval(start: float, end: float) -> str:
     return json.dumps({"start": start, "end": end})
 
 
-def drive(search: Any, answers: Any) -> tuple[Place, list[Ask]]:
+def drive(search: Any, answers: Any) -> tuple[KeySegment, list[VoteRequest]]:
     """Run a search; `answers` says what is responded to an Ask."""
-    asks: list[Ask] = []
+    asks: list[VoteRequest] = []
     responses = None
     while True:
         try:
@@ -154,21 +154,21 @@ def test_a_median_does_not_mix_two_stretches():
 
 def test_a_segment_that_is_too_long_is_asked_about_again_from_within():
     times = [index / 2 for index in range(40)]  # 20 s
-    said = iter([interval(0, 15), interval(5, 9.5)])
+    output = iter([interval(0, 15), interval(5, 9.5)])
     place, asks = drive(
         Sampler(votes=1).search(times),
-        lambda ask: [next(said)] if ask.kind == "segment" else ['{"percent": 100}'],
+        lambda ask: [next(output)] if ask.kind == "segment" else ['{"percent": 100}'],
     )
     assert [ask.segment for ask in asks] == [Segment(0, 39), Segment(0, 30), Segment(10, 19)]
-    assert place == Place(Segment(10, 19), 19)
+    assert place == KeySegment(Segment(10, 19), 19)
 
 
 def test_a_later_round_cannot_leave_its_segment():
     times = [float(index) for index in range(100)]
-    said = iter([interval(50, 90), interval(0, 60)])
+    output = iter([interval(50, 90), interval(0, 60)])
     place, _ = drive(
         Sampler(votes=1).search(times),
-        lambda ask: [next(said)] if ask.kind == "segment" else ["?"],
+        lambda ask: [next(output)] if ask.kind == "segment" else ["?"],
     )
     assert place.segment == Segment(50, 60)
 
@@ -189,14 +189,14 @@ def test_votes_that_cannot_be_read_do_not_count():
     place, _ = drive(
         Sampler().search(times), lambda ask: responses if ask.kind == "segment" else ["?"]
     )
-    assert place == Place(Segment(40, 50), 45)
+    assert place == KeySegment(Segment(40, 50), 45)
 
 
 def test_without_a_vote_the_search_ends_in_the_middle_of_the_video():
     times = [float(index) for index in range(100)]
     place, asks = drive(Sampler().search(times), lambda ask: ["?"] * ask.votes)
     assert len(asks) == 2  # it does not ask the same again
-    assert place == Place(Segment(35, 64), 49)
+    assert place == KeySegment(Segment(35, 64), 49)
 
 
 def test_a_network_that_never_converges_is_stopped_after_its_rounds():
@@ -238,17 +238,17 @@ def test_percentages_are_per_cent_if_one_is_above_one():
 
 
 def test_a_single_frame_is_not_asked_about():
-    assert drive(Sampler().search([0.0]), lambda ask: [])[0] == Place(Segment(0, 0), 0)
+    assert drive(Sampler().search([0.0]), lambda ask: [])[0] == KeySegment(Segment(0, 0), 0)
     assert drive(Sampler().search([0.0]), lambda ask: [])[1] == []
 
 
 @pytest.mark.parametrize(
     ("switches", "place", "kinds"),
     [
-        ({}, Place(Segment(10, 19), 12), ["segment", "frame"]),
-        ({"target_frame": False}, Place(Segment(10, 19), 11), ["segment"]),
-        ({"key_segment": False}, Place(Segment(0, 99), 29), ["frame"]),
-        ({"key_segment": False, "target_frame": False}, Place(Segment(0, 99), 0), []),
+        ({}, KeySegment(Segment(10, 19), 12), ["segment", "frame"]),
+        ({"target_frame": False}, KeySegment(Segment(10, 19), 11), ["segment"]),
+        ({"key_segment": False}, KeySegment(Segment(0, 99), 29), ["frame"]),
+        ({"key_segment": False, "target_frame": False}, KeySegment(Segment(0, 99), 0), []),
     ],
 )
 def test_table_5_switches_each_stage_off(switches, place, kinds):
@@ -316,7 +316,14 @@ def test_settings_out_of_range_are_refused(setting):
 
 
 def test_the_nearest_frame_is_by_time_where_the_rate_varies():
-    assert [nearest([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [0, 0, 1, 1, 2, 2]
+    assert [nearest_frame([0, 1, 10], t) for t in (-5, 0.5, 0.51, 5.4, 5.6, 99)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        2,
+    ]
 
 
 @given(st.text(max_size=300))
@@ -366,19 +373,19 @@ def test_references_are_as_many_as_wanted_or_all_there_are(total, start, length,
 
 
 def test_key_frames_are_spread_and_leave_out_the_target():
-    assert key_frames(Segment(10, 39), 10, most=4) == (11, 20, 30, 39)
-    assert key_frames(Segment(3, 3), 3, most=8) == ()
-    assert key_frames(Segment(3, 9), 5, most=0) == ()
+    assert key_frames(Segment(10, 39), 10, limit=4) == (11, 20, 30, 39)
+    assert key_frames(Segment(3, 3), 3, limit=8) == ()
+    assert key_frames(Segment(3, 9), 5, limit=0) == ()
 
 
 # the grammar
 
 
 def test_a_response_is_read_with_both_points():
-    said = grammar.parse(GOOD)
-    assert said.items == (Item(Box(84, 84, 168, 420), Point(126, 252), Point(200, 252)),)
-    assert (said.think, said.notes, said.error) == ("the red one", (), None)
-    assert grammar.parse(GOOD, strict=True).items == said.items
+    output = grammar.parse(GOOD)
+    assert output.items == (Item(Box(84, 84, 168, 420), Point(126, 252), Point(200, 252)),)
+    assert (output.think, output.notes, output.error) == ("the red one", (), None)
+    assert grammar.parse(GOOD, strict=True).items == output.items
 
 
 def one(**entry: Any) -> str:
@@ -398,9 +405,9 @@ def one(**entry: Any) -> str:
     ],
 )
 def test_a_prediction_is_read_kindly_and_a_reward_is_not(entry, point, negative, note):
-    said = grammar.parse(one(**entry))
-    assert (said.items[0].point, said.items[0].negative) == (point, negative)
-    assert any(note in one for one in said.notes)
+    output = grammar.parse(one(**entry))
+    assert (output.items[0].point, output.items[0].negative) == (point, negative)
+    assert any(note in one for one in output.notes)
     assert grammar.parse(one(**entry), strict=True).error
 
 
@@ -425,8 +432,8 @@ def test_responses_to_images_say_nothing_of_a_frame():
 
 
 def test_nothing_meant_is_an_empty_list():
-    said = grammar.parse("<answer>[]</answer>")
-    assert said.ok and said.items == ()
+    output = grammar.parse("<answer>[]</answer>")
+    assert output.ok and output.items == ()
 
 
 @given(
@@ -439,9 +446,9 @@ def test_what_is_written_is_read_again(numbers, frame, think):
         Item(Box(x, y, x + w + 1, y + h + 1), Point(px, py), Point(nx, ny))
         for x, y, w, h, px, py, nx, ny in numbers
     ]
-    said = grammar.parse(grammar.Prompt(think=think).write(items, frame=frame))
-    assert (list(said.items), said.frame, said.error) == (items, frame, None)
-    assert said.notes == ()
+    output = grammar.parse(grammar.Prompt(think=think).write(items, frame=frame))
+    assert (list(output.items), output.frame, output.error) == (items, frame, None)
+    assert output.notes == ()
 
 
 def test_a_tag_in_the_reasoning_cannot_be_written():
@@ -508,29 +515,29 @@ def test_ten_thousand_malformed_responses_are_read_without_an_exception():
 
 
 def test_the_prompt_asks_for_the_grammar_that_is_read():
-    asked = grammar.ask("Where is the {Answer} dog?")
-    assert "where is the {answer} dog" in asked
+    requested = grammar.build_prompt("Where is the {Answer} dog?")
+    assert "where is the {answer} dog" in requested
     example = f"<answer>{grammar.template('example_answer.txt')}</answer>"
-    assert example in asked
+    assert example in requested
     assert len(grammar.parse(example, strict=True).items) == 2
-    assert "<think>" in asked and "<think>" not in grammar.ask("x", think=False)
+    assert "<think>" in requested and "<think>" not in grammar.build_prompt("x", think=False)
 
 
 # perfect responses
 
 
 def test_a_negative_point_lies_close_beside_all_that_is_meant():
-    meant = np.zeros((200, 300), dtype=bool)
-    meant[50:100, 60:120] = True
-    meant[50:100, 125:180] = True
+    target = np.zeros((200, 300), dtype=bool)
+    target[50:100, 60:120] = True
+    target[50:100, 125:180] = True
     items = [
         Item(Box(60, 50, 120, 100), Point(90, 75)),
         Item(Box(125, 50, 180, 100), Point(150, 75)),
     ]
-    rows, columns = np.nonzero(meant)
-    for item in with_negatives(items, meant):
+    rows, columns = np.nonzero(target)
+    for item in with_negatives(items, target):
         x, y = item.negative
-        assert not meant[int(y), int(x)]
+        assert not target[int(y), int(x)]
         assert 2 <= np.min(np.abs(columns - x) + np.abs(rows - y)) <= 40 * 300 / 840
 
 
@@ -578,7 +585,7 @@ def test_every_backend_shows_the_network_the_same_images(tiny_qwen, monkeypatch)
     processor_inputs(processor, [request])
     monkeypatch.undo()
     assert "videos" not in handed[0]
-    form = Form(
+    form = RequestFormat(
         model="m",
         server="vllm",
         clips="images",
@@ -626,20 +633,20 @@ def decoded(url):
 )
 def test_table_b1_chooses_the_references_that_the_reasoner_is_shown(strategy, wanted, refer):
     says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
-    made, asked = model(says, references=strategy, reference_frames=wanted), query(frames=40)
-    (said,) = made.predict([asked])
+    made, requested = model(says, references=strategy, reference_frames=wanted), query(frames=40)
+    (output,) = made.predict([requested])
     request = made.chat.asked[-1]
     keys = (10, 11, 13, 14)
     assert request.frames == tuple((frame,) for frame in (12, *refer, *keys))
     clips = replace(made, showing=replace(made.showing, beside="clips"))
-    (as_clips,) = clips.placed(asked, Place(Segment(10, 14), 12))
+    (as_clips,) = clips.reasoner_requests(requested, KeySegment(Segment(10, 14), 12))
     assert as_clips.frames == (((12,), refer, keys) if refer else ((12,), keys))
     assert len(request.media) == len(request.frames)
     target = "objects are marked in this frame. "
     times = ", ".join(str(frame / 2) for frame in refer)
-    told = f"For context, {wanted} reference frame(s) follow, from {times} s. " if refer else ""
-    assert f"{target}{told}Then 4 frame(s) of the key segment, from 5.0 s to 7.0 s" in request.text
-    sent = said.calls[-1].request
+    info = f"For context, {wanted} reference frame(s) follow, from {times} s. " if refer else ""
+    assert f"{target}{info}Then 4 frame(s) of the key segment, from 5.0 s to 7.0 s" in request.text
+    sent = output.calls[-1].request
     assert [one.frames for one in sent.shown] == list(request.frames) and sent.text == request.text
     assert {one.medium for one in sent.shown} == {0}
 
@@ -692,24 +699,24 @@ def test_a_video_is_segmented_in_the_frame_that_was_found_and_propagated():
         {"segment": [interval(5, 7)], "frame": ['{"percent": 100}'], "reason": [GOOD]},
         propagator=watching,
     )
-    (said,) = made.predict([query(frames=40)])
+    (output,) = made.predict([query(frames=40)])
     assert watching.started == [14]
-    assert said.answer.masks[14].area == 42 * 84  # half of the canvas's box each way
-    assert said.answer.masks[13].area == 420 * 210 - 42 * 84
-    assert said.responses[-1] == f"<frame>14</frame>{GOOD}"
-    assert len(said.responses) == 5 + 5 + 1
-    assert said.usage.frames == 5 * 16 + 5 * 5 + 1 + 12 + 4
-    assert said.usage.prompt_tokens == 11 * 7
+    assert output.answer.masks[14].area == 42 * 84  # half of the canvas's box each way
+    assert output.answer.masks[13].area == 420 * 210 - 42 * 84
+    assert output.responses[-1] == f"<frame>14</frame>{GOOD}"
+    assert len(output.responses) == 5 + 5 + 1
+    assert output.usage.frames == 5 * 16 + 5 * 5 + 1 + 12 + 4
+    assert output.usage.prompt_tokens == 11 * 7
 
 
 def test_a_prediction_is_read_again_from_its_record():
     made = model({"segment": [interval(2, 4)], "frame": ["?"], "reason": [GOOD]})
-    (said,) = made.predict([query()])
-    kept = prediction_from_json(prediction_to_json(said))
+    (output,) = made.predict([query()])
+    kept = prediction_from_json(prediction_to_json(output))
     again = made.read(query(), kept.responses)
-    assert (again.answer, again.responses) == (said.answer, said.responses)
+    assert (again.answer, again.responses) == (output.answer, output.responses)
     alone = made.read(query(), kept.responses[-1:])
-    assert alone.answer == said.answer
+    assert alone.answer == output.answer
 
 
 @pytest.mark.parametrize(
@@ -733,12 +740,12 @@ def test_the_record_holds_every_call_in_order(switches, forms):
         percentages=2,
         **switches,
     )
-    asked = replace(query(frames=40), forms=forms)
-    (said,) = made.predict([asked])
-    kept = prediction_from_json(json.loads(json.dumps(prediction_to_json(said))))
-    assert kept == said
+    requested = replace(query(frames=40), forms=forms)
+    (output,) = made.predict([requested])
+    kept = prediction_from_json(json.loads(json.dumps(prediction_to_json(output))))
+    assert kept == output
     assert [
-        (asked.id + one.key, one.request.text, [shown.frames for shown in one.request.shown])
+        (requested.id + one.key, one.request.text, [shown.frames for shown in one.request.shown])
         for one in kept.calls
     ] == [(one.key, one.text, list(one.frames)) for one in made.chat.asked]
     marks = [
@@ -746,16 +753,16 @@ def test_the_record_holds_every_call_in_order(switches, forms):
         for call, response in zip(kept.calls, kept.responses, strict=True)
     ]
     assert all(mark == "" or mark.startswith("<frame>") for mark in marks)
-    times = asked.media[0].times()
+    times = requested.media[0].times()
     for shown in (shown for call in kept.calls for shown in call.request.shown):
         assert shown.times == tuple(times[frame] for frame in shown.frames)
 
 
 def test_the_record_says_that_the_network_was_shown_other_media():
     chat = Script({"segment": [interval(5, 7)], "frame": ["?"], "reason": [GOOD]})
-    made = model({}, backend=altered(chat=chat, images="grey"))
-    (said,) = made.predict([query(frames=40)])
-    media = {shown.medium for call in said.calls for shown in call.request.shown}
+    made = model({}, backend=ablation(chat=chat, images="grey"))
+    (output,) = made.predict([query(frames=40)])
+    media = {shown.medium for call in output.calls for shown in call.request.shown}
     assert media == {one.media[0].id for one in chat.asked}, "none of them is the query's own"
 
 
@@ -767,32 +774,32 @@ def test_a_frame_that_the_network_names_itself_does_not_count():
             "reason": [f"<frame>19</frame>{GOOD}"],
         }
     )
-    (said,) = made.predict([query()])
-    assert said.answer is not None
-    assert said.responses[-1].startswith("<frame>4</frame><frame>19</frame>")
+    (output,) = made.predict([query()])
+    assert output.answer is not None
+    assert output.responses[-1].startswith("<frame>4</frame><frame>19</frame>")
 
 
 def test_an_image_is_a_video_of_one_frame_without_a_search():
     made = model({"reason": [GOOD]})
-    (said,) = made.predict([query(FORM.MASK, frames=1)])
+    (output,) = made.predict([query(FORM.MASK, frames=1)])
     (request,) = made.chat.asked
     assert (request.frames, request.resize) == (((0,),), (840, 840))
-    assert said.answer.masks[0].area == 42 * 84
-    assert said.responses == (GOOD,)
+    assert output.answer.masks[0].area == 42 * 84
+    assert output.responses == (GOOD,)
 
 
 def test_a_question_in_words_is_asked_without_a_search():
     made = model({"reason": ["<answer>A</answer>"]})
-    asked = replace(query(FORM.CHOICE), options=("yes", "no"))
-    (said,) = made.predict([asked])
-    assert said.answer.choice == "A"
+    requested = replace(query(FORM.CHOICE), options=("yes", "no"))
+    (output,) = made.predict([requested])
+    assert output.answer.choice == "A"
     assert len(made.chat.asked) == 1
 
 
 def test_a_response_outside_the_grammar_is_a_failure():
     made = model({"segment": ["?"], "frame": ["?"], "reason": ["I cannot"]})
-    (said,) = made.predict([query()])
-    assert said.failure.kind is FailureKind.PARSE
+    (output,) = made.predict([query()])
+    assert output.failure.kind is FailureKind.PARSE
 
 
 @pytest.mark.parametrize(
@@ -902,8 +909,8 @@ class Sees(Chat):
         assert target in seen
         here = Answer(masks=(masks[target],))
         still = media.pixels([request.media[0].frame(target)], times=[0], is_video=False, id="x")
-        asked = Query(id="x", text="x", media=(still,), forms=(FORM.MASK,))
-        return self.reader.write(asked, here)[0]
+        requested = Query(id="x", text="x", media=(still,), forms=(FORM.MASK,))
+        return self.reader.write(requested, here)[0]
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         return request.resize or request.media[0].size
@@ -931,9 +938,9 @@ def test_a_network_that_sees_segments_generated_videos(mevis):
     made = videoseg_r1(backend=Sees(ground_truth, model({})), **given)
     found = made.predict([sample.query for sample in samples])
     overlaps = []
-    for sample, said in zip(samples, found, strict=True):
-        assert said.failure is None
-        for one, other in zip(said.answer.masks, sample.target.answer.masks, strict=True):
+    for sample, output in zip(samples, found, strict=True):
+        assert output.failure is None
+        for one, other in zip(output.answer.masks, sample.target.answer.masks, strict=True):
             both, either = one.intersection(other).area, one.union(other).area
             overlaps.append(both / either if either else 1.0)
     assert np.mean(overlaps) > 0.6
@@ -942,7 +949,7 @@ def test_a_network_that_sees_segments_generated_videos(mevis):
 def test_perfect_responses_reach_the_ceiling_of_a_benchmark(mevis):
     verdicts = list(verify(mevis, model({})))
     assert [verdict.way for verdict in verdicts] == ["answers", "responses"]
-    assert all(verdict.passed for verdict in verdicts), verdicts
+    assert all(verdict.is_passed for verdict in verdicts), verdicts
 
 
 # a real network
@@ -963,14 +970,14 @@ def test_a_network_in_process_votes_and_reasons_with_weights_loaded_once(tiny_qw
         max_new_tokens=8,
         segmenter=plugins.build("segmenters", "box"),
     )
-    asked = ask(FORM.MASK_TRACK, frames=8)
+    requested = ask(FORM.MASK_TRACK, frames=8)
     made.prepare()
     assert made.voters is made.chat
     assert (made.showing.temperature, made.chat.temperature) == (0.7, 0.0)
-    (said,) = made.predict([asked])
-    assert len(said.responses) == 2 + 2 + 1
-    assert said.responses[0] != said.responses[1]  # votes are drawn under keys of their own
-    assert made.predict([asked])[0] == said
+    (output,) = made.predict([requested])
+    assert len(output.responses) == 2 + 2 + 1
+    assert output.responses[0] != output.responses[1]  # votes are drawn under keys of their own
+    assert made.predict([requested])[0] == output
 
 
 def in_process(tiny_qwen, **given):
@@ -994,7 +1001,7 @@ def in_process(tiny_qwen, **given):
 
 
 def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
-    asked = [
+    requested = [
         ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 3, 1, 14)
     ]  # the image is not looked for
 
@@ -1006,10 +1013,10 @@ def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
 
     made = in_process(tiny_qwen)
     given = {"sampler": made.sampler, "showing": made.showing}
-    found = look(asked, voters=made.voters, **given)
-    assert found == look(asked, voters=Turns(made.voters), **given)
+    found = search_frames(requested, voters=made.voters, **given)
+    assert found == search_frames(requested, voters=Turns(made.voters), **given)
     assert [one and len(one.responses) for one in found] == [5, 3, None, 5]
-    assert found[3] == look(asked[3:], voters=made.voters, **given)[0]
+    assert found[3] == search_frames(requested[3:], voters=made.voters, **given)[0]
 
 
 @pytest.mark.parametrize(
@@ -1023,7 +1030,7 @@ def test_searches_that_wait_for_each_other_find_the_same(tiny_qwen, ask):
 def test_what_a_batch_shows_first_is_made_while_another_is_asked(
     tiny_qwen, ask, monkeypatch, switches, expected
 ):
-    asked = [replace(ask(FORM.MASK_TRACK, frames=frames), id=f"{frames}") for frames in (9, 14)]
+    requested = [replace(ask(FORM.MASK_TRACK, frames=frames), id=f"{frames}") for frames in (9, 14)]
     made = []
 
     def noted(processor, chosen):
@@ -1032,10 +1039,10 @@ def test_what_a_batch_shows_first_is_made_while_another_is_asked(
 
     model = in_process(tiny_qwen, **switches)
     model.prepare()
-    said = model.predict(asked)
+    output = model.predict(requested)
     monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
-    model.expect(asked)
-    assert model.predict(asked) == said
+    model.prepare_next(requested)
+    assert model.predict(requested) == output
     threads = dict(made)
     assert len(threads) == len(made), "each is made once"
     assert {key for key, thread in threads.items() if thread.startswith("expected")} == expected
@@ -1051,7 +1058,7 @@ def test_a_network_whose_images_are_altered_votes_on_them(tiny_qwen, ask, monkey
         votes=2,
         percentages=2,
         max_new_tokens=4,
-        backend=spec("altered(images=grey)"),
+        backend=spec("ablation(images=grey)"),
         segmenter=plugins.build("segmenters", "box"),
     )
     shown = []
@@ -1080,15 +1087,20 @@ def test_voters_of_their_own_vote_at_the_temperature_that_is_theirs(tiny_qwen, g
 
 
 def test_voters_of_their_own_with_the_same_weights_come_to_the_same(tiny_qwen, ask):
-    asked = [ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 1, 14)]
+    requested = [ask(FORM.MASK_TRACK, frames=frames, name=f"{frames}") for frames in (9, 1, 14)]
     apart = in_process(tiny_qwen, sampler=Spec("transformers"))
-    alone = apart.predict(asked)
-    assert apart.waited == apart.voters.waited + apart.chat.waited > apart.chat.waited > 0
-    assert replace(apart, voters=Script({})).waited is None
+    alone = apart.predict(requested)
+    assert (
+        apart.wait_seconds
+        == apart.voters.wait_seconds + apart.chat.wait_seconds
+        > apart.chat.wait_seconds
+        > 0
+    )
+    assert replace(apart, voters=Script({})).wait_seconds is None
     one = in_process(tiny_qwen)
-    without = [replace(said, calls=()) for said in (*one.predict(asked), *alone)]
+    without = [replace(output, calls=()) for output in (*one.predict(requested), *alone)]
     assert without[:3] == without[3:], "votes of their own are drawn at their own temperature"
-    assert one.waited == one.chat.waited > 0
+    assert one.wait_seconds == one.chat.wait_seconds > 0
     assert [len(one.responses) for one in alone] == [6, 1, 6]
 
 
@@ -1096,19 +1108,19 @@ def test_a_search_that_is_over_goes_on_to_the_reasoner_while_others_vote():
     class Hasty(Script, ConversingChat):
         """What was asked for last is answered first."""
 
-        def conversing(self, conversations, *, go_on=False):
-            talks = Talks(conversations)
-            while places := talks.unanswered():
-                talks.tell(places[-1], self._response(talks.requests[places[-1]]))
-            yield from enumerate(talks.ends())
+        def converse_as_completed(self, conversations, *, go_on=False):
+            scheduler = ConversationScheduler(conversations)
+            while places := scheduler.pending_places():
+                scheduler.receive(places[-1], self._response(scheduler.requests[places[-1]]))
+            yield from enumerate(scheduler.ends())
 
     says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
     made = model({}, backend=Hasty(says))
-    asked = [query(name="first"), query(name="second")]
-    together = made.ask(asked)
+    requested = [query(name="first"), query(name="second")]
+    together = made.ask(requested)
     keys = [one.key for one in made.chat.asked]
     assert keys.index("second") < keys.index("first:segment:0:4")
-    assert together == [made.ask([one])[0] for one in asked]
+    assert together == [made.ask([one])[0] for one in requested]
 
 
 class Unequal(Script):
@@ -1116,11 +1128,11 @@ class Unequal(Script):
 
     def _response(self, request: ChatRequest) -> ChatResponse:
         self.asked.append(request)
-        name, _, asked = request.key.partition(":")
-        if asked.startswith("segment"):
-            long = name == "second" and asked.startswith("segment:0")
+        name, _, requested = request.key.partition(":")
+        if requested.startswith("segment"):
+            long = name == "second" and requested.startswith("segment:0")
             return ChatResponse(text=interval(0, 8) if long else interval(5, 7))
-        if asked:
+        if requested:
             return ChatResponse(text='{"percent": 50}')
         return ChatResponse(text=f"{request.prefix or f'<think>{name}</think>'}<answer>[]</answer>")
 
@@ -1143,7 +1155,7 @@ def of_unequal_rounds() -> list[Query]:
 
 
 def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searches():
-    made = model({}, backend=altered(chat=Unequal({}), reasoning="swapped"))
+    made = model({}, backend=ablation(chat=Unequal({}), reasoning="swapped"))
     found = made.ask(of_unequal_rounds())
     assert [len(one.responses) for one in found] == [11, 1, 16, 1]
     thoughts = [one.responses[-1].text.partition("<think>")[2].partition("<")[0] for one in found]
@@ -1151,7 +1163,7 @@ def test_reasoning_is_swapped_between_queries_whatever_the_rounds_of_their_searc
 
 
 def test_images_are_swapped_between_queries_whatever_the_rounds_of_their_searches():
-    made = model({}, backend=altered(chat=Unequal({}), images="swapped"))
+    made = model({}, backend=ablation(chat=Unequal({}), images="swapped"))
     made.ask(of_unequal_rounds())
     shown = {one.key: one.media[0].id for one in made.chat.chat.asked if ":" not in one.key}
     assert shown == {"first": "second", "second": "first", "still": "other", "other": "still"}
@@ -1164,7 +1176,7 @@ class Expecting(Script):
     expected: list[list[ChatRequest]] = field(default_factory=list)
     begun: list[list[ChatRequest]] = field(default_factory=list)
 
-    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+    def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         assert not go_on or isinstance(self, ConversingChat)
         self.expected.append([*requests])
 
@@ -1176,17 +1188,17 @@ class Expecting(Script):
 class Conversing(Expecting, ConversingChat):
     """With one, for which it expects other things."""
 
-    def expect(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
+    def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
         assert go_on == any(":" in one.key for one in requests)
-        super().expect(requests, go_on=go_on)
+        super().prepare_next(requests, go_on=go_on)
 
-    def conversing(self, conversations: Any, *, go_on: bool = False) -> Any:
-        talks = Talks(conversations)
-        while places := talks.unanswered():
-            said = self.generate([talks.requests[place] for place in places])
-            for place, response in zip(places, said, strict=True):
-                talks.tell(place, response)
-        yield from enumerate(talks.ends())
+    def converse_as_completed(self, conversations: Any, *, go_on: bool = False) -> Any:
+        scheduler = ConversationScheduler(conversations)
+        while places := scheduler.pending_places():
+            output = self.generate([scheduler.requests[place] for place in places])
+            for place, response in zip(places, output, strict=True):
+                scheduler.receive(place, response)
+        yield from enumerate(scheduler.ends())
 
 
 @pytest.mark.parametrize("frames", [(20, 1), (1, 1), (20, 30)])
@@ -1196,9 +1208,9 @@ def test_what_is_expected_is_what_a_network_is_asked_first(kind, apart, frames):
     says = {"segment": [interval(5, 7)], "frame": ['{"percent": 50}'], "reason": [GOOD]}
     voters = {"sampler": kind(says)} if apart else {}
     made = model({}, backend=kind(says), votes=1, **voters)
-    asked = [query(frames=number, name=f"{place}") for place, number in enumerate(frames)]
-    made.expect(asked)
-    made.ask(asked)
+    requested = [query(frames=number, name=f"{place}") for place, number in enumerate(frames)]
+    made.prepare_next(requested)
+    made.ask(requested)
     first = made.chat if frames == (1, 1) else made.voters
     assert first.expected == first.begun[:1]
     if apart:
@@ -1215,12 +1227,14 @@ def test_votes_and_images_that_are_begun_together_are_made_once(tiny_qwen, ask, 
         made.extend((one.key, threading.current_thread().name) for one in chosen)
         return processor_inputs(processor, chosen)
 
-    alone = in_process(tiny_qwen, votes=1, backend=Spec("transformers", {"roll": roll}))
-    asked = [replace(ask(FORM.MASK_TRACK, frames=frames), id=f"{frames}") for frames in (9, 1)]
+    alone = in_process(
+        tiny_qwen, votes=1, backend=Spec("transformers", {"continuous_batching": roll})
+    )
+    requested = [replace(ask(FORM.MASK_TRACK, frames=frames), id=f"{frames}") for frames in (9, 1)]
     alone.prepare()
     monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
-    alone.expect(asked)
-    alone.ask(asked)
+    alone.prepare_next(requested)
+    alone.ask(requested)
     keys = [key for key, _ in made]
     assert len(keys) == len({*keys}), "each is made once"
     ahead = {key for key, thread in made if thread.startswith("expected")}

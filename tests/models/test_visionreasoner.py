@@ -24,7 +24,7 @@ def said(answer: str, think: str = "it is there") -> str:
 
 
 def test_the_prompt_is_the_official_one_word_for_word():
-    assert grammar.ask("The LEFT dog?!.") == (
+    assert grammar.build_prompt("The LEFT dog?!.") == (
         'Please find "the left dog" with bboxs and points.Compare the difference between '
         "object(s) and find the most closely matched object(s).Output the thinking process in "
         "<think> </think> and final answer in <answer> </answer> tags.Output the bbox(es) and "
@@ -35,11 +35,11 @@ def test_the_prompt_is_the_official_one_word_for_word():
 
 
 def test_the_example_of_the_prompt_is_in_the_grammar():
-    assert len(grammar.parse(grammar.ask("dog").rpartition("i.e., ")[2]).items) == 2
+    assert len(grammar.parse(grammar.build_prompt("dog").rpartition("i.e., ")[2]).items) == 2
 
 
 def test_braces_in_a_question_are_left_alone():
-    assert '"{question} {answer} {0}"' in grammar.ask("{Question} {Answer} {0}")
+    assert '"{question} {answer} {0}"' in grammar.build_prompt("{Question} {Answer} {0}")
 
 
 def test_a_perfect_response_is_read_as_it_was_meant():
@@ -217,7 +217,7 @@ def test_any_text_is_read_or_refused_without_raising(text):
 @given(st.lists(st.sampled_from(["<answer>", "</answer>", " ", "\n", "a", "<answer"]), max_size=12))
 def test_tags_are_found_as_the_shared_rule_says(pieces):
     text = "".join(pieces)
-    assert shared.between(text, "answer") == responses.tagged(text, "answer")
+    assert shared.tag_text(text, "answer") == responses.tag_text(text, "answer")
 
 
 def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):
@@ -226,7 +226,7 @@ def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):
 
     model = plugins.build("models", parse("visionreasoner(backend=stored)"))
     (request,) = model.requests(ask(text="Which DISC is it?"))
-    assert request.text == grammar.ask("which disc is it")
+    assert request.text == grammar.build_prompt("which disc is it")
     assert (request.resize, request.max_new_tokens) == ((840, 840), 2048)
     assert model.describe()["segmenter"]["name"] == "grabcut"
     small = plugins.build("models", parse("visionreasoner(backend=stored,canvas=168)"))

@@ -21,7 +21,7 @@ from harness.models.backends.inputs import chat_text  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.backends.vllm import ROUNDS, VllmChat, vllm  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
-from harness.run.workers import hello  # noqa: E402
+from harness.run.workers import worker_info  # noqa: E402
 from harness.spec import Spec  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
@@ -68,14 +68,14 @@ class LLM:
         shown = [np.asarray(one).tobytes() for one in media.get("image", [])]
         shown += [(frames.tobytes(), repr(times)) for frames, times in media.get("video", [])]
         text = f"{hash((prompt['prompt'], tuple(shown), setting.max_tokens)):x}"
-        said = SimpleNamespace(
+        output = SimpleNamespace(
             text=text, token_ids=[1] * setting.max_tokens, finish_reason="length"
         )
         for stop in setting.stop or ():
             if stop in text:
                 end = text.index(stop) + len(stop) * setting.include_stop_str_in_output
-                said = SimpleNamespace(text=text[:end], token_ids=[1] * end, finish_reason="stop")
-        return SimpleNamespace(outputs=[said], prompt_token_ids=[1, 2, 3])
+                output = SimpleNamespace(text=text[:end], token_ids=[1] * end, finish_reason="stop")
+        return SimpleNamespace(outputs=[output], prompt_token_ids=[1, 2, 3])
 
 
 @pytest.fixture
@@ -99,12 +99,12 @@ def test_a_keyword_that_vllm_lacks_is_refused(call, wrong):
 
 
 def test_all_requests_reach_it_at_once_with_their_images_clips_and_seeds(chat):
-    asked = contract.requests(clips=True)
-    responses = chat.generate(list(asked.values()))
-    assert len({response.text for response in responses}) == len(asked)
+    requested = contract.requests(clips=True)
+    responses = chat.generate(list(requested.values()))
+    assert len({response.text for response in responses}) == len(requested)
     ((prompts, settings),) = chat.engine.seen
-    given = dict(zip(asked, prompts, strict=True))
-    assert "multi_modal_data" not in chat._prompt(contract.replace(asked["first"], media=()))
+    given = dict(zip(requested, prompts, strict=True))
+    assert "multi_modal_data" not in chat._prompt(contract.replace(requested["first"], media=()))
     assert len(given["two images"]["multi_modal_data"]["image"]) == 2
     ((frames, times),) = given["clip"]["multi_modal_data"]["video"]
     assert frames.shape == (2, 60, 70, 3)
@@ -115,7 +115,7 @@ def test_all_requests_reach_it_at_once_with_their_images_clips_and_seeds(chat):
         "do_sample_frames": False,
     }
     assert given["squashed"]["multi_modal_data"]["image"][0].size == (112, 84)
-    for request, prompt, setting in zip(asked.values(), prompts, settings, strict=True):
+    for request, prompt, setting in zip(requested.values(), prompts, settings, strict=True):
         assert prompt["prompt"] == chat_text(chat.network.processor, request)
         assert setting.max_tokens == request.max_new_tokens
         assert setting.temperature == 0.0
@@ -131,13 +131,13 @@ def test_a_request_may_have_a_temperature_of_its_own(chat):
 
 def test_the_engine_hands_it_several_batches_at_once(tiny_qwen):
     spec = Spec("vllm", arguments={"checkpoint": str(tiny_qwen)})
-    said = hello(qwen_vl(backend=spec, segmenter=Spec("box"), batch_size=4))
-    assert said.batch_size == 4 * ROUNDS and ROUNDS > 1
+    output = worker_info(qwen_vl(backend=spec, segmenter=Spec("box"), batch_size=4))
+    assert output.batch_size == 4 * ROUNDS and ROUNDS > 1
 
 
 def test_images_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):
     now, then = list(contract.requests().values())[:2], list(contract.requests().values())[2:5]
-    alone = [chat.generate(asked) for asked in (now, then)]
+    alone = [chat.generate(requested) for requested in (now, then)]
     made, prompt, generate = [], VllmChat._prompt, LLM.generate
     ready = threading.Event()
 
@@ -153,28 +153,28 @@ def test_images_of_the_next_call_are_made_while_it_answers(chat, monkeypatch):
 
     monkeypatch.setattr(VllmChat, "_prompt", noted)
     monkeypatch.setattr(LLM, "generate", waits)
-    chat.expect(then)
-    assert [chat.generate(asked) for asked in (now, then)] == alone
+    chat.prepare_next(then)
+    assert [chat.generate(requested) for requested in (now, then)] == alone
     assert sorted(made) == sorted(one.key for one in (*now, *then)), "each is made once"
 
 
 def test_of_a_call_with_a_broken_response_nothing_is_asked_for_again(chat, monkeypatch):
-    asked = [contract.replace(contract.requests()["first"], key=str(k)) for k in range(4)]
-    alone, answers, one = chat.generate(asked), [], LLM.one
+    requested = [contract.replace(contract.requests()["first"], key=str(k)) for k in range(4)]
+    alone, answers, one = chat.generate(requested), [], LLM.one
 
     def third(self, prompt, setting):
         answers.append(one(self, prompt, setting))
-        said = answers[-1].outputs[0]
-        said.text = "!" * setting.max_tokens if len(answers) == 3 else said.text
+        output = answers[-1].outputs[0]
+        output.text = "!" * setting.max_tokens if len(answers) == 3 else output.text
         return answers[-1]
 
     monkeypatch.setattr(LLM, "one", third)
-    for part in (asked, asked[2:], asked[2:3]):
+    for part in (requested, requested[2:], requested[2:3]):
         with pytest.raises(ModelError, match="request 2"):
             chat.generate(part)
-    assert [*chat.generate(asked[:2]), *chat.generate(asked[3:])] == [*alone[:2], alone[3]]
+    assert [*chat.generate(requested[:2]), *chat.generate(requested[3:])] == [*alone[:2], alone[3]]
     assert len(answers) == 4
-    assert chat.generate([asked[0], contract.replace(asked[1], key="new")])[0] == alone[0]
+    assert chat.generate([requested[0], contract.replace(requested[1], key="new")])[0] == alone[0]
     assert len(answers) == 6
 
 
@@ -186,13 +186,15 @@ def test_a_response_begins_with_what_it_was_made_to(chat):
 
 
 def test_a_response_ends_before_its_stop_string(chat):
-    asked, kept = contract.stopped(chat, contract.requests()["prefix"])
-    (response,) = chat.generate([asked])
+    requested, kept = contract.stopped(chat, contract.requests()["prefix"])
+    (response,) = chat.generate([requested])
     assert (response.text, response.cut) == (kept, False)
     ((_, (setting,)),) = chat.engine.seen[1:]
-    assert setting.stop == list(asked.stop)
+    assert setting.stop == list(requested.stop)
     assert setting.include_stop_str_in_output  # what is cut is decided in one place
-    assert response.completion_tokens == len(kept.removeprefix(asked.prefix)) + len(asked.stop[1])
+    assert response.completion_tokens == len(kept.removeprefix(requested.prefix)) + len(
+        requested.stop[1]
+    )
 
 
 def test_only_safe_loading_is_asked_for(chat, tiny_qwen):
@@ -226,8 +228,10 @@ def test_limits_are_of_each_frame_of_a_clip_or_it_is_refused(chat, installed, ti
 
 def test_what_is_written_for_logits_that_are_no_numbers_is_no_response(chat, monkeypatch):
     def one(self, prompt, setting):
-        said = SimpleNamespace(text=f"<think>It{'!' * 60}", token_ids=[0] * 60, finish_reason=ended)
-        return SimpleNamespace(outputs=[said], prompt_token_ids=[1])
+        output = SimpleNamespace(
+            text=f"<think>It{'!' * 60}", token_ids=[0] * 60, finish_reason=ended
+        )
+        return SimpleNamespace(outputs=[output], prompt_token_ids=[1])
 
     monkeypatch.setattr(LLM, "one", one)
     ended = "stop"

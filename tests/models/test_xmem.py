@@ -15,14 +15,14 @@ from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import settings
 from harness.models.propagators.checkout import NEEDED, SOURCES, layers
 from harness.models.propagators.checkout_child import (
-    Settings,
+    AttributeDict,
     cutie_settings,
-    joined,
+    merge_settings,
     references,
     without_downloads,
 )
 from harness.models.propagators.child import environment
-from harness.models.propagators.cores import CutieCore, XMemCore, config_for, shrunk
+from harness.models.propagators.cores import CutieCore, XMemCore, config_for, shrunk_size
 
 FAKE = {
     "model/__init__.py": "",
@@ -273,8 +273,8 @@ def test_memory_use_is_counted_in_very_long_walks_only():
 
 
 def test_the_longer_side_is_rounded_down():
-    assert shrunk((480, 854), 480) == (480, 854)
-    assert shrunk((100, 151), 50) == (50, 75)
+    assert shrunk_size((480, 854), 480) == (480, 854)
+    assert shrunk_size((100, 151), 50) == (50, 75)
 
 
 # the process
@@ -424,9 +424,9 @@ def test_settings_refer_to_each_other_and_are_read_as_attributes(tmp_path):
     assert small.model.encoder.dims == [1024] and small.get("no") is None
     with pytest.raises(AttributeError):
         _ = small.nothing
-    assert joined({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
+    assert merge_settings({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}) == {"a": {"b": 3, "c": 2}}
     assert references({"a": "${b}", "b": 1}, {"b": 1}) == {"a": 1, "b": 1}
-    assert isinstance(Settings({"a": {}}).a, Settings)
+    assert isinstance(AttributeDict({"a": {}}).a, AttributeDict)
 
 
 def test_pretrained_weights_are_never_fetched(tmp_path, monkeypatch):

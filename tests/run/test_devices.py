@@ -16,7 +16,7 @@ from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.score import Submission, score_file
 from harness.run.train import TrainingOptions, train
-from harness.run.workers import hello
+from harness.run.workers import worker_info
 from harness.spec import parse
 from harness.trainer import Trainer
 
@@ -84,7 +84,7 @@ def test_two_tasks_and_a_resumption_record_the_device_of_the_first(
 @pytest.mark.parametrize("devices", [(), ("cpu", "cpu:0")])
 def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(devices, dots, tmp_path, unloaded):
     task, model = plugins.build("tasks", parse("dots"), dots), composed(*devices)
-    assert hello(model).device == "cpu" and "torch" not in sys.modules, "it is not asked for"
+    assert worker_info(model).device == "cpu" and "torch" not in sys.modules, "it is not asked for"
     evaluate(task, model, tmp_path / "first", Options())
     evaluate(task, model, tmp_path / "second", Options())
     assert device_in(tmp_path / "first") == device_in(tmp_path / "second") == "cpu"
@@ -103,7 +103,7 @@ def test_a_model_on_the_cpu_of_a_machine_with_gpus_is_on_the_cpu(devices, dots, 
     ],
 )
 def test_each_gpu_has_its_own_name(devices, named, unloaded):
-    assert hello(composed(*devices)).device == named
+    assert worker_info(composed(*devices)).device == named
 
 
 def test_without_a_gpu_or_without_torch_it_is_the_cpu(monkeypatch):
@@ -126,7 +126,7 @@ ASKED = "backend=openai(model=m,coordinates=pixels,base_url=http://localhost:1/v
     [
         (POCKET, "Card B, Card A"),
         (POCKET.replace("cuda:1", "cpu").replace("auto", "cpu"), "cpu"),
-        ("qwen_vl(backend=altered(chat=transformers(checkpoint=pocket,device=cuda:1)))", "Card B"),
+        ("qwen_vl(backend=ablation(chat=transformers(checkpoint=pocket,device=cuda:1)))", "Card B"),
         (f"qwen_vl({ASKED},segmenter=pocket_sam)", "Card A"),
         (f"qwen_vl({ASKED})", "cpu"),
     ],

@@ -9,11 +9,11 @@ from multiprocessing import Pipe
 import pytest
 
 from harness.errors import UsageError
-from harness.run.actors import Worker
 from harness.run.pipeline import Predictor
-from harness.run.pool import READY
 from harness.run.processes import Process, Processes, _serve
-from harness.run.workers import Here
+from harness.run.ray_workers import Worker
+from harness.run.worker_pool import READY
+from harness.run.workers import LocalWorker
 from harness.store.journal import Journal
 
 from .test_pipeline import PATIENCE, Kept, Staged, batch, predictions, wholes
@@ -47,7 +47,7 @@ def test_masks_of_a_batch_that_was_answered_are_journalled_before_an_error_is_ra
     model = Staged(on_ask=on_ask, on_finish=on_finish)
     plan = [batch(index, name) for index, name in enumerate("abcd")]
     with pytest.raises(type(error)):
-        list(Here(model, tmp_path, attempt=0).run(plan))
+        list(LocalWorker(model, tmp_path, attempt=0).run(plan))
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a", "b"}
     assert journal.begun == [0, 1, 2], "no batch is begun after that"
@@ -66,7 +66,9 @@ def test_masks_are_journalled_when_nobody_wants_more_outcomes(tmp_path):
             time.sleep(SOON)
 
     plan = [batch(index, name) for index, name in enumerate("ab")]
-    outcomes = Here(Staged(on_ask=on_ask, on_finish=on_finish), tmp_path, attempt=0).run(plan)
+    outcomes = LocalWorker(Staged(on_ask=on_ask, on_finish=on_finish), tmp_path, attempt=0).run(
+        plan
+    )
     assert next(outcomes).batch == 0
     outcomes.close()
     assert set(Journal(tmp_path).places) == {"a", "b"}
@@ -87,7 +89,7 @@ def test_masks_are_journalled_when_those_of_another_batch_end_the_run(tmp_path):
 
     plan = [batch(index, name) for index, name in enumerate("abc")]
     with pytest.raises(UsageError):
-        list(Here(Staged(on_ask=on_ask, on_begin=on_begin), tmp_path, attempt=0).run(plan))
+        list(LocalWorker(Staged(on_ask=on_ask, on_begin=on_begin), tmp_path, attempt=0).run(plan))
     places = Journal(tmp_path).places
     assert "b" in places and "a" not in places
     assert places["b"].failure is None
@@ -132,10 +134,10 @@ def test_a_second_interrupt_ends_at_once(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("harness.run.pipeline.wait", interrupted)
-    begun, stuck, left = threading.Event(), threading.Event(), threading.Event()
+    started, stuck, left = threading.Event(), threading.Event(), threading.Event()
 
     def on_finish(query):
-        begun.set()
+        started.set()
         stuck.wait(PATIENCE)
         left.set()
 
@@ -143,7 +145,7 @@ def test_a_second_interrupt_ends_at_once(monkeypatch):
     model = Staged(on_finish=on_finish)
     predictor = Predictor(model, journal)
     done = predictor.submit(batch(0, "a"))
-    assert begun.wait(PATIENCE)
+    assert started.wait(PATIENCE)
     with pytest.raises(KeyboardInterrupt):
         predictor.finish()
     assert (predictor.closed, model.halted) == (True, 1)
@@ -158,7 +160,7 @@ def test_a_second_interrupt_ends_at_once(monkeypatch):
 def test_a_run_that_was_finished_is_not_halted(tmp_path):
     model = Staged()
     plan = [batch(0, "a"), batch(1, "b")]
-    assert len(wholes(Here(model, tmp_path, attempt=0).run(plan))) == 2
+    assert len(wholes(LocalWorker(model, tmp_path, attempt=0).run(plan))) == 2
     assert model.halted == 0
 
 
@@ -171,13 +173,13 @@ def test_a_worker_process_finishes_what_it_answered_when_the_pool_hangs_up():
         time.sleep(SOON)
 
     journal, model = Kept(), Staged(on_finish=on_finish)
-    said = []
+    output = []
 
     def serve():
         try:
             _serve(theirs, model, journal)
         except EOFError as error:
-            said.append(error)
+            output.append(error)
 
     worker = threading.Thread(target=serve)
     worker.start()
@@ -190,7 +192,7 @@ def test_a_worker_process_finishes_what_it_answered_when_the_pool_hangs_up():
     ours.close()
     gone.set()
     worker.join(PATIENCE)
-    assert len(said) == 1 and set(predictions(journal)) == {"a"}
+    assert len(output) == 1 and set(predictions(journal)) == {"a"}
 
 
 class Fake:
@@ -215,7 +217,7 @@ class Fake:
 def pool_of(*processes, held=()):
     pool = object.__new__(Processes)
     pool._members = [
-        Process(pipe=Pipe()[0], process=one, held=list(held), ready=True) for one in processes
+        Process(pipe=Pipe()[0], process=one, batches=list(held), ready=True) for one in processes
     ]
     return pool
 
@@ -253,5 +255,5 @@ def test_an_actor_finishes_what_it_answered_and_hands_it_over():
         assert outcome.failed == 0
         return [*records, *others]
 
-    said = asyncio.run(ended_early())
-    assert [one["sample"] for one in said if "sample" in one] == ["a"]
+    output = asyncio.run(ended_early())
+    assert [one["sample"] for one in output if "sample" in one] == ["a"]

@@ -20,10 +20,10 @@ from harness.errors import (
 )
 from harness.interchange import prediction_to_json
 from harness.record import Run, config_hash, differences, runs_below
+from harness.run.batching import batches, select, survey
 from harness.run.evaluate import evaluate
-from harness.run.options import Options, Silent
+from harness.run.options import NullProgress, Options
 from harness.run.parallel import TaskSource
-from harness.run.plan import batches, select, survey
 from harness.run.score import Submission, rescore, score_file
 from harness.scores import Mean
 from harness.spec import parse
@@ -182,7 +182,7 @@ def test_another_configuration_is_refused_with_its_difference(dots, tmp_path, ch
     run(dots, tmp_path / "a")
     with pytest.raises(ResumeMismatch, match=f"{next(iter(change))}.*→"):
         run(dots, tmp_path / "a", **change)
-    assert run(dots, tmp_path / "a", restart=True, **change).finished
+    assert run(dots, tmp_path / "a", restart=True, **change).is_finished
     assert (tmp_path / "a.old1" / "results.json").exists()
 
 
@@ -467,15 +467,15 @@ def test_a_run_on_a_file_of_ids_is_scored_again(dots, tmp_path, processes):
 
 
 def test_the_last_score_that_progress_is_told_is_the_runs(dots, tmp_path):
-    told = []
+    info = []
 
-    class Told(Silent):
+    class Told(NullProgress):
         def advance(self, samples, failed, headline):
-            told.append(headline)
+            info.append(headline)
 
     spec = parse("dot_finder(batch=1)")
     done = evaluate(task(dots), spec, tmp_path / "a", Options(), progress=Told()).results
-    assert told[-1] == done["metrics"][done["headline"]] != told[0]
+    assert info[-1] == done["metrics"][done["headline"]] != info[0]
 
 
 def test_data_may_be_named_in_another_way_when_a_run_goes_on(dots, tmp_path, monkeypatch):

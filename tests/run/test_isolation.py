@@ -49,7 +49,7 @@ def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
 
     (task,) = [plugins.build("tasks", "dots", dots)]
     for sample in task.samples():
-        said = repr(sample.query) + sample.query.id + sample.query.text
-        assert "dots" not in said and "test" not in said and sample.id not in said
+        output = repr(sample.query) + sample.query.id + sample.query.text
+        assert "dots" not in output and "test" not in output and sample.id not in output
         fields = set(type(sample.query).__slots__)
         assert fields == {"id", "text", "media", "forms", "options", "objects", "problem_type"}

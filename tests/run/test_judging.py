@@ -44,7 +44,7 @@ def test_every_rubric_of_harness_can_be_loaded_and_asks_about_one_answer():
             "who chooses is not told the ground truth"
         )
         if by.scale is not None:
-            assert by.read(str(by.scale.highest)) == by.scale.highest
+            assert by.read_grade(str(by.scale.highest)) == by.scale.highest
 
 
 def test_a_rubric_without_a_scale_gives_no_grade():
@@ -76,13 +76,13 @@ def test_a_rubric_without_a_scale_gives_no_grade():
 )
 def test_only_a_whole_response_that_is_a_grade_is_read(response, grade):
     by = rubric("graded")
-    assert by.read(response) == grade
+    assert by.read_grade(response) == grade
     assert by.verdict(response) == Verdict((grade or 0) / 3, response)
 
 
 def test_words_stand_for_grades_in_any_case():
     by = rubric("same_meaning")
-    assert [by.read(one) for one in ("yes", "No.", "YES", "maybe", "yes, it is")] == [
+    assert [by.read_grade(one) for one in ("yes", "No.", "YES", "maybe", "yes, it is")] == [
         1,
         0,
         1,
@@ -222,7 +222,7 @@ def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
     replayed = stored(file=file)
     others = [YES._replace(answer=f"answer {k}") for k in range(8)]
     exact = YES._replace(answer=YES.ground_truth)
-    assert replayed.missing(rubric("graded"), [YES, exact, *others]) == others
+    assert replayed.missing_cases(rubric("graded"), [YES, exact, *others]) == others
     with pytest.raises(DataError, match=r"none on 8: 'answer 0'.*and 3 more"):
         replayed.require(rubric("graded"), [YES, exact, *others])
     with pytest.raises(DataError, match="graded"):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness.run.room import ANSWERED
+from harness.run.memory_budget import ANSWERED
 from harness.store.journal import Journal, files, number, parse_line
 
 COUNT = 480
@@ -55,25 +55,25 @@ def records(path):
 
 def unfinished(path):
     """Batches of one worker's attempt that were begun and not finished."""
-    begun, done = [], {}
+    started, done = [], {}
     for record in records(path):
         if "begin" in record:
-            begun.append(record["begin"])
+            started.append(record["begin"])
         else:
             done.setdefault(record["batch"], set()).add(record["sample"])
-    return [batch for batch in begun if len(done.get(batch, ())) < 4]
+    return [batch for batch in started if len(done.get(batch, ())) < 4]
 
 
 def wait_for_batches(process, folder, attempt, count, *, longest=60.0):
     """Wait until this attempt has begun some batches; return False if it ended before."""
     deadline = time.monotonic() + longest
     while process.poll() is None and time.monotonic() < deadline:
-        begun = sum(
+        started = sum(
             "begin" in record
             for path in folder.rglob(f"samples.*.{attempt}.jsonl")
             for record in records(path)
         )
-        if begun >= count:
+        if started >= count:
             return True
         time.sleep(0.005)
     return False
@@ -142,17 +142,17 @@ def test_a_kill_costs_the_samples_in_flight_and_not_their_batch(toy_command, tmp
         "--quiet",
     )
     assert calm.returncode == 0, calm.stderr
-    said = tmp_path / "responses"
-    said.touch()
+    output = tmp_path / "responses"
+    output.touch()
     for kill in range(3):
-        responded, kept = len(said.read_text().split()), len(samples(rough))
+        responded, kept = len(output.read_text().split()), len(samples(rough))
         process = start(toy_command, data, rough, 1, model=TALKER, SIGNS=str(tmp_path))
         deadline = time.monotonic() + 60
-        while len(said.read_text().split()) < responded + 40 and time.monotonic() < deadline:
+        while len(output.read_text().split()) < responded + 40 and time.monotonic() < deadline:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        lost = len(said.read_text().split()) - responded - (len(samples(rough)) - kept)
+        lost = len(output.read_text().split()) - responded - (len(samples(rough)) - kept)
         assert lost <= 1 + ANSWERED, f"kill {kill} cost {lost} samples"
     last = start(toy_command, data, rough, 2, model=TALKER)
     _, stderr = last.communicate(timeout=120)
@@ -240,8 +240,8 @@ def check_journal(folder):
     for path in files(folder):
         attempts.add(number(path)[0])
         assert len(unfinished(path)) <= 1, "a worker lost more than the batch in work"
-        begun = {record["begin"] for record in records(path) if "begin" in record}
-        for batch in begun - set(unfinished(path)):
+        started = {record["begin"] for record in records(path) if "begin" in record}
+        for batch in started - set(unfinished(path)):
             finished[batch] = finished.get(batch, 0) + 1
     assert finished == dict.fromkeys(range(COUNT // 4), 1), "a finished batch was done again"
     assert len(attempts) >= 6, "most kills fell into the work"

@@ -8,8 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from harness.run import memory
-from harness.run.memory import Memory, Peak
-from harness.run.stages import Stage, of_process, process_peaks, read, summed, told
+from harness.run.memory import PeakMemory, StageMemory
+from harness.run.stage_timing import (
+    Stage,
+    from_json,
+    of_process,
+    process_peaks,
+    sum_stages,
+    to_json,
+)
 from harness.run.timing import add_attempt
 
 LARGE = 64 << 20
@@ -27,8 +34,8 @@ def test_the_peak_of_a_process_stays_when_its_memory_is_given_back():
 
 def test_a_process_does_not_take_its_peak_over_from_the_one_that_began_it():
     block = b"x" * (256 << 20)
-    asked = "from harness.run.memory import memory_peak; print(memory_peak())"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True)
+    requested = "from harness.run.memory import memory_peak; print(memory_peak())"
+    done = subprocess.run([sys.executable, "-c", requested], capture_output=True, check=True)
     assert 0 < int(done.stdout) < len(block)
 
 
@@ -57,7 +64,7 @@ class Cuda:
 def test_work_that_has_the_gpu_to_itself_has_a_peak_of_its_own(monkeypatch):
     cuda = Cuda(500, 900)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
-    kept = Memory()
+    kept = StageMemory()
     kept.begin_alone()
     assert memory.gpu_peak() == 1
     cuda.peaks = [40, 30]
@@ -73,13 +80,13 @@ def test_there_is_no_gpu_peak_without_a_gpu(monkeypatch):
 
 
 def test_the_most_at_once_is_kept():
-    kept = Memory()
+    kept = StageMemory()
     kept.enter("language", 10, samples=2)
     kept.enter("language", 5)
     kept.leave("language", 10, samples=2)
     kept.enter("language", 20)
-    assert kept.most("language") == (3, 25)
-    assert kept.most("segmentation") == (0, 0)
+    assert kept.maximum("language") == (3, 25)
+    assert kept.maximum("segmentation") == (0, 0)
 
 
 def stages(samples, pixels, *peaks):
@@ -87,9 +94,11 @@ def stages(samples, pixels, *peaks):
 
 
 def test_processes_are_told_apart_and_what_is_counted_is_of_the_fullest():
-    one = of_process(0, stages(2, 100, ("7@here", Peak(30, 5))))
-    two = of_process(1, read(json.loads(json.dumps(told(stages(3, 90, ("7@there", Peak(40, 0))))))))
-    whole = summed([one, one, two])
+    one = of_process(0, stages(2, 100, ("7@here", PeakMemory(30, 5))))
+    two = of_process(
+        1, from_json(json.loads(json.dumps(to_json(stages(3, 90, ("7@there", PeakMemory(40, 0)))))))
+    )
+    whole = sum_stages([one, one, two])
     assert (whole["model"].samples, whole["model"].pixels) == (3, 100)
     assert process_peaks(whole) == {
         "process_peak_bytes": [40, 30],
@@ -98,12 +107,12 @@ def test_processes_are_told_apart_and_what_is_counted_is_of_the_fullest():
 
 
 def test_what_cannot_be_measured_is_left_out():
-    assert process_peaks({}) == process_peaks(stages(1, 1, ("7", Peak()))) == {}
-    assert "gpu_peak_bytes" not in told(stages(1, 1))["model"]
+    assert process_peaks({}) == process_peaks(stages(1, 1, ("7", PeakMemory()))) == {}
+    assert "gpu_peak_bytes" not in to_json(stages(1, 1))["model"]
 
 
 def test_stages_that_an_earlier_version_told_of_can_be_read():
-    (stage,) = read({"model": {"seconds": 2.5, "memory_bytes": 1 << 30}}).values()
+    (stage,) = from_json({"model": {"seconds": 2.5, "memory_bytes": 1 << 30}}).values()
     assert stage == Stage(2.5)
 
 
@@ -116,7 +125,7 @@ def test_earlier_attempts_are_kept_as_they_were(tmp_path, attempts):
         "stages": {"model": {"seconds": 1.5, "memory_bytes": 1 << 30}},
     }
     (tmp_path / "timing.json").write_text(json.dumps({"attempts": [old] * attempts}))
-    new = stages(2, 100, ("7", Peak(30, 0)))
+    new = stages(2, 100, ("7", PeakMemory(30, 0)))
     add_attempt(tmp_path, seconds=2.0, samples=4, workers=1, stages=new)
     plain = json.loads((tmp_path / "timing.json").read_text())
     assert [one["stages"] for one in plain["attempts"][:-1]] == [old["stages"]] * attempts

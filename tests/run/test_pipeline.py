@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from harness.errors import OutOfMemory, UsageError
 from harness.masks import Rle
 from harness.media import pixels
-from harness.model import Staged as Contract
+from harness.model import StagedModel as Contract
+from harness.run.batching import Batch
+from harness.run.memory_budget import ANSWERED, BEGUN, MemoryBudget
 from harness.run.pipeline import Predictor
-from harness.run.plan import Batch
-from harness.run.predict import contained
-from harness.run.room import ANSWERED, BEGUN, Room
-from harness.run.stages import Stage, read, summed, told
-from harness.run.workers import Here, hello
+from harness.run.predict import call_guarded
+from harness.run.stage_timing import Stage, from_json, sum_stages, to_json
+from harness.run.workers import LocalWorker, worker_info
 from harness.types import Answer, AnswerForm, Call, FailureKind, Prediction, Query, Request
 
 PATIENCE = 10.0  # seconds after which a test gives up waiting for what must happen
@@ -116,7 +116,7 @@ class Expecting(Staged):
     expected: list = field(default_factory=list)
     made: threading.Event = field(default_factory=threading.Event)
 
-    def expect(self, queries):
+    def prepare_next(self, queries):
         self.expected.append([one.id for one in queries])
         self.made.set()
         raise RuntimeError("what is wrong shows when it is asked")
@@ -132,7 +132,11 @@ def test_a_model_is_told_of_the_next_batch_while_it_answers_one(tmp_path):
 
     model.on_ask = on_ask
     plan = [batch(0, "a", "b"), batch(1, "c"), batch(2, "d")]
-    assert [one.failed for one in wholes(Here(model, tmp_path, attempt=1).run(plan))] == [0, 0, 0]
+    assert [one.failed for one in wholes(LocalWorker(model, tmp_path, attempt=1).run(plan))] == [
+        0,
+        0,
+        0,
+    ]
     assert model.asked == [["a", "b"], ["c"], ["d"]]
     assert model.expected == [["c"], ["d"]]
 
@@ -158,15 +162,15 @@ def test_a_batch_that_waits_for_the_network_is_what_is_expected():
 
 
 def test_a_sample_is_segmented_while_the_one_before_is_propagated():
-    begun = threading.Event()
+    started = threading.Event()
 
     def on_begin(query):
         if query.id == "b":
-            begun.set()
+            started.set()
 
     def on_finish(query):
         if query.id == "a":
-            assert begun.wait(PATIENCE), "propagation holds up segmentation"
+            assert started.wait(PATIENCE), "propagation holds up segmentation"
 
     predictor = Predictor(Staged(on_begin=on_begin, on_finish=on_finish), Kept())
     assert predictor.submit(batch(0, "a", "b")).result(PATIENCE).failed == 0
@@ -185,14 +189,14 @@ def test_what_is_under_way_is_bounded_while_the_last_stage_is_stuck(tmp_path):
 
     done = []
     thread = threading.Thread(
-        target=lambda: done.extend(Here(model, tmp_path, attempt=0).run(plan()))
+        target=lambda: done.extend(LocalWorker(model, tmp_path, attempt=0).run(plan()))
     )
     thread.start()
     deadline = time.monotonic() + PATIENCE
     while len(model.asked) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)  # long enough to run away, if it did
-    assert len(model.asked) == 2 == hello(model).ahead
+    assert len(model.asked) == 2 == worker_info(model).ahead
     assert len(seen) <= 4
     stuck.set()
     thread.join(PATIENCE)
@@ -266,7 +270,7 @@ def test_a_samples_outcome_does_not_depend_on_what_is_tried_with_it(bad, own, co
         return [int(one.id) for one in queries]
 
     queries, stage = [query(str(index)) for index in range(count)], Stage()
-    found = contained(Staged(batch_size=own), queries, stage, call)
+    found = call_guarded(Staged(batch_size=own), queries, stage, call)
     kept = [one for one in found if not isinstance(one, Prediction)]
     assert kept == [index for index in range(count) if index not in bad]
     assert (len(found), stage.crashed) == (count, count - len(kept))
@@ -283,28 +287,28 @@ def test_responses_of_another_number_than_queries_are_the_models_failures():
 
 def test_few_samples_of_a_batch_are_segmented_and_not_finished():
     stuck, counting = threading.Event(), threading.Lock()
-    begun, most = [], []
+    started, limit = [], []
 
     def on_begin(query):
         with counting:
-            begun.append(query.id)
-            most.append(len(begun))
+            started.append(query.id)
+            limit.append(len(started))
 
     def on_finish(query):
         assert stuck.wait(PATIENCE)
         with counting:
-            begun.remove(query.id)
+            started.remove(query.id)
 
     predictor = Predictor(Staged(on_begin=on_begin, on_finish=on_finish), Kept())
     done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
     deadline = time.monotonic() + PATIENCE
-    while len(begun) < BEGUN and time.monotonic() < deadline:
+    while len(started) < BEGUN and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)  # long enough to run away, if it did
-    assert len(begun) == BEGUN
+    assert len(started) == BEGUN
     stuck.set()
     assert done.result(PATIENCE).failed == 0
-    assert (max(most), len(most)) == (BEGUN, 4 * BEGUN)
+    assert (max(limit), len(limit)) == (BEGUN, 4 * BEGUN)
     predictor.close()
 
 
@@ -399,22 +403,23 @@ def test_of_a_question_without_a_response_no_masks_are_counted():
 
 
 def test_samples_are_segmented_as_far_as_their_masks_fit():
-    stuck, begun = threading.Event(), []
+    stuck, started = threading.Event(), []
     model = Counting(
-        on_begin=lambda query: begun.append(query.id), on_finish=lambda query: stuck.wait(PATIENCE)
+        on_begin=lambda query: started.append(query.id),
+        on_finish=lambda query: stuck.wait(PATIENCE),
     )
     need = track_bytes(2 + 1)
-    predictor = Predictor(model, Kept(), _room=Room(bytes_=2 * need))
+    predictor = Predictor(model, Kept(), _room=MemoryBudget(bytes_=2 * need))
     done = predictor.submit(tracks(0, *(f"q{index}" for index in range(8))))
     deadline = time.monotonic() + PATIENCE
-    while len(begun) < 2 and time.monotonic() < deadline:
+    while len(started) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.2)  # long enough to run away, if it did
-    assert begun == ["q0", "q1"]
+    assert started == ["q0", "q1"]
     stuck.set()
     stages = done.result(PATIENCE).stages
     predictor.close()
-    assert begun == [f"q{index}" for index in range(8)]
+    assert started == [f"q{index}" for index in range(8)]
     assert (stages["propagation"].samples, stages["propagation"].pixels) == (2, 2 * need)
     assert 8 - 2 <= stages["segmentation"].samples <= 8 and stages["segmentation"].pixels == need
 
@@ -422,22 +427,24 @@ def test_samples_are_segmented_as_far_as_their_masks_fit():
 def test_a_sample_that_is_larger_than_the_room_is_alone():
     together, there = {}, set()
     awaited = {"a": "b", "c": "d"}
-    begun = {name: threading.Event() for name in awaited.values()}
+    started = {name: threading.Event() for name in awaited.values()}
 
     def on_begin(query):
         there.add(query.id)
         together[query.id] = set(there)
-        if query.id in begun:
-            begun[query.id].set()
+        if query.id in started:
+            started[query.id].set()
 
     def on_finish(query):
         if query.id in awaited:
-            assert begun[awaited[query.id]].wait(PATIENCE), "the next one fits too"
+            assert started[awaited[query.id]].wait(PATIENCE), "the next one fits too"
         time.sleep(0.05)  # long enough for another one to begin, if it did not wait
         there.remove(query.id)
 
     model = Counting(on_begin=on_begin, on_finish=on_finish)
-    with closing(Predictor(model, Kept(), _room=Room(bytes_=3 * track_bytes(1 + 1)))) as predictor:
+    with closing(
+        Predictor(model, Kept(), _room=MemoryBudget(bytes_=3 * track_bytes(1 + 1)))
+    ) as predictor:
         done = predictor.submit(tracks(0, "a", "b", "large" * 9, "c", "d"))
         assert done.result(PATIENCE).failed == 0
     assert list(together) == ["a", "b", "large" * 9, "c", "d"]
@@ -455,15 +462,15 @@ def test_what_is_journalled_does_not_depend_on_the_room(room):
         return stage
 
     found = []
-    for kept in (Room(), Room(bytes_=room)):
+    for kept in (MemoryBudget(), MemoryBudget(bytes_=room)):
         journal = Kept()
         model = Counting(on_begin=fails_for("b", "dd"), on_finish=fails_for("c", "eeeeee"))
         batches = [tracks(0, "a", "b", "c"), tracks(1, "dd", "eeeeee", "f"), tracks(2, "g", "h")]
         with closing(Predictor(model, journal, _room=kept)) as predictor:
             done = [predictor.submit(one) for one in batches]
             outcomes = [one.result(PATIENCE) for one in done]
-        said = [one for one in journal.lines if "sample" in one]
-        found.append((said, [(one.failed, one.crashed) for one in outcomes]))
+        output = [one for one in journal.lines if "sample" in one]
+        found.append((output, [(one.failed, one.crashed) for one in outcomes]))
     assert found[0] == found[1] and len(found[0][0]) == 8
     assert found[0][1] == [(2, 2), (2, 2), (0, 0)]
 
@@ -475,7 +482,7 @@ def test_a_sample_that_ends_the_run_leaves_its_room_to_the_next(stage, asked):
         raise UsageError("a setting", expected="one", found="another")
 
     model = Marking(**{stage: wrong})
-    with closing(Predictor(model, Kept(), _room=Room(bytes_=1))) as predictor:
+    with closing(Predictor(model, Kept(), _room=MemoryBudget(bytes_=1))) as predictor:
         for index in range(2 * BEGUN):
             with pytest.raises(UsageError):
                 predictor.submit(asked(index, "a", "b")).result(PATIENCE)
@@ -487,9 +494,9 @@ MANY = [f"q{index}" for index in range(4 * BEGUN)]
 @pytest.mark.parametrize(
     ("asked", "room"),
     [
-        (batch(0, *MANY), Room()),
-        (tracks(0, *MANY), Room(bytes_=1)),
-        (tracks(0, "a", "b", "large" * 9), Room(bytes_=3 * track_bytes(1 + 1))),
+        (batch(0, *MANY), MemoryBudget()),
+        (tracks(0, *MANY), MemoryBudget(bytes_=1)),
+        (tracks(0, "a", "b", "large" * 9), MemoryBudget(bytes_=3 * track_bytes(1 + 1))),
     ],
     ids=["many", "each-alone", "larger-than-what-is-left"],
 )
@@ -516,22 +523,22 @@ def test_what_ends_the_run_ends_it_in_every_stage(stage, tmp_path):
 
     model = Staged(**{stage: wrong})
     with pytest.raises(UsageError):
-        list(Here(model, tmp_path, attempt=0).run([batch(0, "a"), batch(1, "b")]))
+        list(LocalWorker(model, tmp_path, attempt=0).run([batch(0, "a"), batch(1, "b")]))
     assert model.halted == 1
 
 
 def test_nothing_is_journalled_after_the_end():
-    begun, stuck, left = threading.Event(), threading.Event(), threading.Event()
+    started, stuck, left = threading.Event(), threading.Event(), threading.Event()
 
     def on_finish(query):
-        begun.set()
+        started.set()
         stuck.wait(PATIENCE)
         left.set()
 
     journal = Kept()
     predictor = Predictor(Staged(on_finish=on_finish), journal)
     done = predictor.submit(batch(0, "a", "b"))
-    assert begun.wait(PATIENCE)
+    assert started.wait(PATIENCE)
     predictor.close()
     stuck.set()
     assert left.wait(PATIENCE)
@@ -542,7 +549,7 @@ def test_nothing_is_journalled_after_the_end():
 
 def test_seconds_of_every_stage_and_what_it_holds_are_told(tmp_path):
     model = Staged(on_finish=lambda query: time.sleep(0.02))
-    (outcome,) = wholes(Here(model, tmp_path, attempt=0).run([batch(0, "a", "b")]))
+    (outcome,) = wholes(LocalWorker(model, tmp_path, attempt=0).run([batch(0, "a", "b")]))
     assert list(outcome.stages) == ["language", "segmentation", "propagation"]
     assert outcome.stages["propagation"].seconds >= 0.04 > outcome.stages["language"].seconds
     assert all(1 <= one.samples <= 2 for one in outcome.stages.values())
@@ -559,20 +566,22 @@ def test_what_a_network_waited_is_counted_batch_by_batch(tmp_path, turns, expect
 
     @dataclass
     class Waits(Staged):
-        waited: float = 7.0
+        wait_seconds: float = 7.0
 
         def ask(self, queries):
-            self.waited += 0.25 * (len(self.asked) + 1)
+            self.wait_seconds += 0.25 * (len(self.asked) + 1)
             return super().ask(queries)
 
-    outcomes = Here(Waits(turns=turns), tmp_path, attempt=0).run([batch(0, "a"), batch(1, "b")])
+    outcomes = LocalWorker(Waits(turns=turns), tmp_path, attempt=0).run(
+        [batch(0, "a"), batch(1, "b")]
+    )
     stages = [outcome.stages for outcome in wholes(outcomes)]
-    assert [one["language"].waited for one in stages] == expected
-    plain = told(summed(stages))
-    found = plain["language"].get("waited_seconds")
+    assert [one["language"].wait_seconds for one in stages] == expected
+    plain = to_json(sum_stages(stages))
+    found = plain["language"].get("wait_seconds")
     assert found == (0.75 if turns == 1 else None)
-    assert read(plain)["language"].waited == found
-    assert "waited_seconds" not in plain["segmentation"]
+    assert from_json(plain)["language"].wait_seconds == found
+    assert "wait_seconds" not in plain["segmentation"]
 
 
 def test_what_a_stage_holds_is_counted_from_one_stage_to_the_next():
@@ -580,7 +589,7 @@ def test_what_a_stage_holds_is_counted_from_one_stage_to_the_next():
     predictor = Predictor(Staged(on_finish=lambda query: stuck.wait(PATIENCE)), Kept())
     done = predictor.submit(batch(0, *(f"q{index}" for index in range(4 * BEGUN))))
     deadline = time.monotonic() + PATIENCE
-    while predictor._memory.most("propagation")[0] < BEGUN and time.monotonic() < deadline:
+    while predictor._memory.maximum("propagation")[0] < BEGUN and time.monotonic() < deadline:
         time.sleep(0.01)
     stuck.set()
     stages = done.result(PATIENCE).stages
@@ -614,7 +623,7 @@ class Talks(Staged):
     by_sample: bool = True
     on_response: object = lambda query: None
 
-    def asking(self, queries):
+    def ask_as_completed(self, queries):
         self.asked.append([one.id for one in queries])
         for place in reversed(range(len(queries))):
             self.on_response(queries[place])
@@ -622,7 +631,7 @@ class Talks(Staged):
 
 
 def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_path):
-    told, journal = [], Kept()
+    info, journal = [], Kept()
 
     def on_response(query):
         deadline = time.monotonic() + PATIENCE
@@ -631,11 +640,11 @@ def test_a_sample_is_journalled_and_told_of_while_its_batch_is_asked_for(tmp_pat
         if query.id == "a":
             assert set(predictions(journal)) == {"c", "bb"}
 
-    predictor = Predictor(Talks(on_response=on_response), journal, told=told.append)
+    predictor = Predictor(Talks(on_response=on_response), journal, on_outcome=info.append)
     outcome = predictor.submit(batch(0, "a", "bb", "c")).result(PATIENCE)
     predictor.close()
     assert (outcome.failed, outcome.crashed, set(outcome.samples)) == (0, 0, {"a", "bb", "c"})
-    assert [(one.samples, one.whole) for one in told] == [
+    assert [(one.samples, one.whole) for one in info] == [
         (("c",), False),
         (("bb",), False),
         (("a",), False),
@@ -683,13 +692,13 @@ def test_a_fault_amid_responses_costs_the_sample_that_has_it():
 
 def test_what_the_journal_has_is_asked_with_the_others_and_not_written_again():
     """A model whose answers hang on their neighbours is asked for the whole batch again."""
-    told, asked, journal = [], [], Kept()
+    info, requested, journal = [], [], Kept()
     predictor = Predictor(
-        Talks(on_response=lambda query: asked.append(query.id)), journal, told=told.append
+        Talks(on_response=lambda query: requested.append(query.id)), journal, on_outcome=info.append
     )
     again = replace(batch(0, "a", "bb", "c"), kept=frozenset({"a"}))
     predictor.submit(again).result(PATIENCE)
     predictor.close()
-    assert set(asked) == {"a", "bb", "c"}
-    assert set(predictions(journal)) == {sample for one in told for sample in one.samples}
+    assert set(requested) == {"a", "bb", "c"}
+    assert set(predictions(journal)) == {sample for one in info for sample in one.samples}
     assert set(predictions(journal)) == {"bb", "c"}

@@ -12,9 +12,9 @@ import pytest
 from harness.errors import MediaError
 from harness.media import Media
 from harness.run import pipeline, prefetch
+from harness.run.batching import Batch
 from harness.run.pipeline import Predictor
-from harness.run.plan import Batch
-from harness.run.workers import Here
+from harness.run.workers import LocalWorker
 from harness.types import AnswerForm, Query
 
 from .test_pipeline import PATIENCE, Kept, Staged, wholes
@@ -118,7 +118,7 @@ def test_a_long_videos_shown_frames_are_decoded_before_the_model_asks(decoded, t
             decoded.wait_for(following, SHOWN)
 
     plan = [batch(query(decoded, f"v{index}"), index=index) for index in range(4)]
-    outcomes = wholes(Here(Looks(on_ask=on_ask), tmp_path, attempt=0).run(plan))
+    outcomes = wholes(LocalWorker(Looks(on_ask=on_ask), tmp_path, attempt=0).run(plan))
     assert [one.failed for one in outcomes] == [0] * 4
     assert [decoded.of(f"v{index}") for index in range(4)] == [list(SHOWN)] * 4
 
@@ -183,19 +183,19 @@ def test_a_model_that_cannot_say_what_it_looks_at_is_asked_all_the_same(decoded,
 
     model = Staged()
     model.looks_at = wrong
-    (outcome,) = wholes(Here(model, tmp_path, attempt=0).run([batch(query(decoded, "v"))]))
+    (outcome,) = wholes(LocalWorker(model, tmp_path, attempt=0).run([batch(query(decoded, "v"))]))
     assert (outcome.failed, decoded.frames) == (0, [])
 
 
 def test_a_broken_frame_is_not_met_by_decoding_ahead(decoded, tmp_path):
     plan = [batch(query(decoded, "broken", frames=2)), batch(query(decoded, "v", 2), index=1)]
-    outcomes = wholes(Here(Staged(), tmp_path, attempt=0).run(plan))
+    outcomes = wholes(LocalWorker(Staged(), tmp_path, attempt=0).run(plan))
     assert [one.failed for one in outcomes] == [0, 0], "the model did not look"
     assert len(decoded.of("broken")) <= 1
 
 
 def test_nothing_is_decoded_after_the_end(decoded):
-    part = prefetch.Part(video(decoded, "v", 9), range(9), divisible=True)
+    part = prefetch.MediaFrames(video(decoded, "v", 9), range(9), divisible=True)
     prefetch.decode(part, lambda: len(decoded.of("v")) == 4)
     assert decoded.of("v") == [0, 1, 2, 3]
 
@@ -226,7 +226,7 @@ class LooksEarly(Looks):
     expected: list = field(default_factory=list)
     looked: threading.Event = field(default_factory=threading.Event)
 
-    def expect(self, queries):
+    def prepare_next(self, queries):
         for one in queries:
             for frame in self.shown:
                 one.media[0].frame(frame)
@@ -259,28 +259,31 @@ def test_what_is_expected_is_decoded_once(decoded, room, monkeypatch, tmp_path, 
 
     model.on_ask = on_ask
     plan = [batch(slow("a")), batch(*map(slow, names[1:]), index=1)]
-    assert [one.failed for one in wholes(Here(model, tmp_path, attempt=0).run(plan))] == [0, 0]
+    assert [one.failed for one in wholes(LocalWorker(model, tmp_path, attempt=0).run(plan))] == [
+        0,
+        0,
+    ]
     assert model.expected == list(names[1:])
     assert [decoded.of(name) for name in names[1:]] == [list(shown)] * 4
 
 
 def test_a_run_that_ends_while_it_decodes_expects_nothing_and_waits_for_nothing(decoded, room):
     room(LONG)
-    model, asked = LooksEarly(), threading.Event()
+    model, requested = LooksEarly(), threading.Event()
     predictor = Predictor(model, Kept(), inline=False)
     held = threading.Event()
 
     def on_ask(queries):
-        asked.set()
+        requested.set()
         held.wait(PATIENCE)
 
     model.on_ask = on_ask
     predictor.submit(batch(query(decoded, "a")))
-    assert asked.wait(PATIENCE)
-    monkeyed = prefetch.Part(video(decoded, "b", 9), range(9), divisible=True)
-    stuck = predictor._in("decode", held.wait, PATIENCE, threads=1)
-    waiting = predictor._in("decode", prefetch.decode, monkeyed, lambda: False)
-    predictor._expect_decoded(pipeline._Met(batch(query(decoded, "b")), [stuck, waiting]))
+    assert requested.wait(PATIENCE)
+    monkeyed = prefetch.MediaFrames(video(decoded, "b", 9), range(9), divisible=True)
+    stuck = predictor._run_stage("decode", held.wait, PATIENCE, threads=1)
+    waiting = predictor._run_stage("decode", prefetch.decode, monkeyed, lambda: False)
+    predictor._expect_decoded(pipeline._DecodingBatch(batch(query(decoded, "b")), [stuck, waiting]))
     predictor.close()
     held.set()
     assert stuck.result(PATIENCE) and waiting.cancelled()

@@ -8,7 +8,7 @@ import pytest
 from harness import plugins
 from harness.cli.main import main
 from harness.record import VERSION
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.store.journal import parse_line
 
 ROOT = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
@@ -30,9 +30,9 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_is(command, tmp_path
         journal.write_bytes(journal.read_bytes().replace(f'"v": {VERSION}'.encode(), old))
     before = {one: one.read_bytes() for one in path.parent.rglob("*") if one.is_file()}
     sample = json.loads((path.parent / "scores.jsonl").read_text().splitlines()[0])["samples"][0]
-    for asked in (command, ["score", path.parent], ["explain", path.parent, sample]):
+    for requested in (command, ["score", path.parent], ["explain", path.parent, sample]):
         capsys.readouterr()
-        assert main(list(map(str, asked))) == 5
+        assert main(list(map(str, requested))) == 5
         assert f"expected version {VERSION}, found {VERSION - 1}" in capsys.readouterr().err
     after = {one: one.read_bytes() for one in path.parent.rglob("*") if one.is_file()}
     assert after == before
@@ -40,13 +40,13 @@ def test_a_run_of_another_version_is_refused_and_left_as_it_is(command, tmp_path
 
 
 def test_a_record_depends_neither_on_workers_nor_on_a_resume(tmp_path):
-    said = tmp_path / "said.jsonl"
+    output = tmp_path / "said.jsonl"
     rows = [
         {"id": one.id, "response": f"I see {one.query.text}"}
         for one in samples_of(plugins.build("tasks", "reason_seg", ROOT))
     ]
-    said.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    model = f"qwen_vl(prompt=locate,segmenter=box,backend=stored(file={said}))"
+    output.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    model = f"qwen_vl(prompt=locate,segmenter=box,backend=stored(file={output}))"
 
     def journalled(name, *given):
         out = tmp_path / name

@@ -14,7 +14,7 @@ from harness.errors import DataError
 from harness.layout import json_file
 from harness.masks import Rle
 from harness.run.evaluate import evaluate
-from harness.run.options import Options, Silent
+from harness.run.options import NullProgress, Options
 from harness.run.preflight import preflight
 from harness.run.sample_cache import SampleCache, read_once
 from harness.spec import parse
@@ -104,19 +104,23 @@ def test_a_run_with_wrong_files_lists_all_that_check_finds(shapes):
         raise DataError("c.json", expected="JSON", found="something else")
 
     with pytest.raises(DataError, match=r"2 file.*\n.*a\.json.*\n.*b\.json"):
-        preflight(replace(task, samples=torn, check=lambda: several), Silent(), allow_missing=False)
+        preflight(
+            replace(task, samples=torn, check=lambda: several), NullProgress(), allow_missing=False
+        )
     with pytest.raises(DataError, match=r"1 file.*\n.*c\.json"):
-        preflight(replace(task, samples=torn, check=lambda: []), Silent(), allow_missing=False)
+        preflight(
+            replace(task, samples=torn, check=lambda: []), NullProgress(), allow_missing=False
+        )
     empty = replace(task, samples=lambda: iter(()), check=lambda: several)
     with pytest.raises(DataError, match=r"2 file.*\n.*a\.json"):
-        preflight(empty, Silent(), allow_missing=False)
+        preflight(empty, NullProgress(), allow_missing=False)
 
 
 def test_a_task_whose_check_finds_more_is_checked_before_a_run(shapes):
     task = plugins.build("tasks", parse("reason_seg"), shapes)
     wrong = replace(task, check_samples=None, check=lambda: [Problem("a.txt", "is wrong")])
     with pytest.raises(DataError, match=r"a\.txt"):
-        preflight(wrong, Silent(), allow_missing=False)
+        preflight(wrong, NullProgress(), allow_missing=False)
 
 
 def test_every_walk_gives_equal_samples_in_order():

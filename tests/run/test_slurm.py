@@ -107,8 +107,8 @@ def program(toy_command, tmp_path):
             text=True,
         )
         started.append(process)
-        _, said = process.communicate(timeout=120)
-        return process.returncode, said
+        _, output = process.communicate(timeout=120)
+        return process.returncode, output
 
     started = []
     yield run
@@ -154,8 +154,8 @@ def alone(toy_command, dots, tmp_path):
 
 def test_tasks_of_submitit_write_what_one_process_writes(program, dots, alone, tmp_path):
     model, results = alone
-    code, said = program(here(dots, model))
-    assert code == 0, said
+    code, output = program(here(dots, model))
+    assert code == 0, output
     (written,) = (tmp_path / "runs").rglob("results.json")
     assert written.read_bytes() == results
     journals = {path.name for path in written.parent.glob("samples.*")}
@@ -166,8 +166,8 @@ def test_at_the_signal_of_submitit_nothing_fails_and_the_job_goes_on(
     program, dots, alone, tmp_path
 ):
     model, results = alone
-    code, said = program({**here(dots, model), "job.results()": SIGNALLED})
-    assert code == 0, said
+    code, output = program({**here(dots, model), "job.results()": SIGNALLED})
+    assert code == 0, output
     (log,) = (tmp_path / "slurm").glob("*_0_log.out")
     assert log.read_text("utf-8").count("Requeued job") == 1
     (written,) = (tmp_path / "runs").rglob("results.json")
@@ -177,9 +177,9 @@ def test_at_the_signal_of_submitit_nothing_fails_and_the_job_goes_on(
 
 
 def test_a_task_of_submitit_that_fails_is_not_taken_for_done(program, dots):
-    code, said = program(here(dots, "no_such_model"))
+    code, output = program(here(dots, "no_such_model"))
     assert code != 0
-    assert "RuntimeError: exit code 2" in said
+    assert "RuntimeError: exit code 2" in output
 
 
 def test_slurm_is_told_what_the_program_of_submitit_says(program, tmp_path):
@@ -189,9 +189,9 @@ def test_slurm_is_told_what_the_program_of_submitit_says(program, tmp_path):
         path.write_text(f"#!/bin/sh\n{lines}\n", "utf-8")
         path.chmod(0o755)
     before = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
-    code, said = program({"job.results()": "assert job.job_id == '17'"}, PATH=before)
-    assert code == 0, said
-    asked = (tmp_path / "asked").read_text("utf-8").splitlines()
+    code, output = program({"job.results()": "assert job.job_id == '17'"}, PATH=before)
+    assert code == 0, output
+    requested = (tmp_path / "asked").read_text("utf-8").splitlines()
     assert {
         f"#SBATCH --{one}"
         for one in (
@@ -201,6 +201,6 @@ def test_slurm_is_told_what_the_program_of_submitit_says(program, tmp_path):
             "time=240",
             "signal=USR2@120",
         )
-    } <= set(asked)
-    (begun,) = [line for line in asked if line.startswith("srun ")]
-    assert "--kill-on-bad-exit=1" in begun.split()
+    } <= set(requested)
+    (started,) = [line for line in requested if line.startswith("srun ")]
+    assert "--kill-on-bad-exit=1" in started.split()

@@ -18,7 +18,7 @@ from harness.errors import Locked, StoreError
 from harness.store.atomic import read_json, write_json
 from harness.store.journal import Journal, Writer, line, parse_line
 from harness.store.lease import lease
-from harness.store.texts import references, shared, whole
+from harness.store.texts import references, with_references, with_texts
 
 
 def record(name, text="x"):
@@ -62,8 +62,8 @@ def test_a_torn_tail_is_quarantined_and_cut_off(tmp_path, cut):
     path.write_bytes(whole[:-cut])
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a"}
-    (said,) = journal.mend()
-    assert "torn tail" in said
+    (output,) = journal.repair()
+    assert "torn tail" in output
     (kept,) = (tmp_path / "quarantine").iterdir()
     assert path.read_bytes() + kept.read_bytes() == whole[:-cut]
     assert not Journal(tmp_path).damaged
@@ -78,7 +78,7 @@ def test_a_tail_whose_copy_was_kept_before_a_kill_is_cut_off_all_the_same(tmp_pa
     kept = tmp_path / "quarantine" / f"{path.name}.{len(line(record('a')))}"
     kept.parent.mkdir()
     kept.write_bytes(b"half")  # killed in the middle of mending
-    assert "torn tail" in Journal(tmp_path).mend()[0]
+    assert "torn tail" in Journal(tmp_path).repair()[0]
     assert path.read_bytes() == line(record("a"))
     assert path.read_bytes() + kept.read_bytes() == whole[:-5]
 
@@ -92,7 +92,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
     path.write_bytes(bytes(raw))
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a", "c"}
-    assert "damaged line" in journal.mend()[0]
+    assert "damaged line" in journal.repair()[0]
     with pytest.raises(StoreError):
         journal.record("b")
 
@@ -185,7 +185,7 @@ def test_kill_loses_nothing_that_was_appended(tmp_path, moment):
             break
     journal = Journal(tmp_path)
     assert {f"s{number}" for number in range(last + 1)} <= set(journal.places)
-    journal.mend()
+    journal.repair()
     assert not Journal(tmp_path).damaged
 
 
@@ -206,7 +206,7 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path):
 HOLD = """
 import sys, time, pathlib
 from harness.store.lease import lease
-from harness.store.texts import references, shared, whole
+from harness.store.texts import references, with_references, with_texts
 with lease(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -252,7 +252,7 @@ def asked(name, question, *, system=None, options=()):
         request["system"] = system
     plain = {**record(name), "batch": 0}
     plain["prediction"]["calls"] = [{"request": request, "response": "x"}, {"request": 0}]
-    return shared(plain, question=question, options=options)
+    return with_references(plain, question=question, options=options)
 
 
 def test_a_text_that_requests_have_in_common_is_written_once_a_file(tmp_path):
@@ -302,8 +302,8 @@ def test_a_sample_whose_text_is_damaged_is_none(tmp_path):
 def test_any_text_is_put_together_again(text, question, options):
     plain = record("a")
     plain["prediction"]["calls"] = [{"request": {"text": text, "system": text * 3}}]
-    given = shared(plain, question=question, options=options)
+    given = with_references(plain, question=question, options=options)
     texts = given.pop("texts", {})
     assert references(given) == texts.keys()
-    request = whole(json.loads(json.dumps(given)), texts)["prediction"]["calls"][0]["request"]
+    request = with_texts(json.loads(json.dumps(given)), texts)["prediction"]["calls"][0]["request"]
     assert request == {"text": text, "system": text * 3}

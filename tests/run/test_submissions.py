@@ -25,8 +25,8 @@ EMPTY = (Rle.empty(SIDE, SIDE),) * FRAMES
 
 
 def area(unit, predictions):
-    (said,) = predictions
-    masks = said.answer.masks if said.answer else EMPTY
+    (output,) = predictions
+    masks = output.answer.masks if output.answer else EMPTY
     return {"area": Mean(sum(mask.area for mask in masks) / (FRAMES * SIDE * SIDE))}
 
 
@@ -83,11 +83,11 @@ def peak(tmp_path, count, masks):
     tracemalloc.start()
     try:
         found = score_file(tracks(count), given, folder=tmp_path / f"run{count}")
-        most = tracemalloc.get_traced_memory()[1]
+        limit = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert found["n_scored"] == count and 0.4 < found["metrics"]["area"] < 0.6
-    return most, path.stat().st_size
+    return limit, path.stat().st_size
 
 
 def test_memory_does_not_grow_with_the_number_of_predictions(tmp_path, noise):

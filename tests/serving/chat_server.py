@@ -151,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def fail(self, fault: str) -> None:
         """Do what the script says instead of answering."""
-        said = {
+        output = {
             "no_json": b"<html>busy</html>",
             "no_object": b"[1, 2]",
             "no_choices": b'{"choices": []}',
@@ -161,8 +161,8 @@ class Handler(BaseHTTPRequestHandler):
             "endless": b" " * (33 * 2**20),
             "wrong_model": {**chosen("a"), "model": "another"},
         }
-        if fault in said:
-            return self.say(200, said[fault])
+        if fault in output:
+            return self.say(200, output[fault])
         if fault == "302":
             return self.say(302, b"", Location="http://127.0.0.1:9/v1")
         if fault.isdigit():
@@ -204,13 +204,13 @@ def completion(response: ChatResponse, plain: dict[str, Any], model: str) -> dic
     """A chat's response as a completion; what it was made to begin with is not said again."""
     last = plain["messages"][-1]
     prefix = last["content"] if last["role"] == "assistant" else ""
-    said = chosen(
+    output = chosen(
         response.text.removeprefix(prefix),
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
     )
-    said["choices"][0]["finish_reason"] = "length" if response.cut else "stop"
-    return {"id": "1", "object": "chat.completion", "model": model, **said}
+    output["choices"][0]["finish_reason"] = "length" if response.cut else "stop"
+    return {"id": "1", "object": "chat.completion", "model": model, **output}
 
 
 def request_of(plain: dict[str, Any]) -> ChatRequest:
@@ -343,9 +343,11 @@ def digests(media: Media, request: ChatRequest, place: int) -> list[str]:
     """Hashes of the frames shown of a medium, as they reach a network."""
     from hashlib import blake2b
 
-    from harness.models.backends.inputs import shown, squashed
+    from harness.models.backends.inputs import frames_shown, squashed
 
-    frames = (squashed(media.frame(one), request.squash(place)) for one in shown(request, place))
+    frames = (
+        squashed(media.frame(one), request.squash(place)) for one in frames_shown(request, place)
+    )
     return [blake2b(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in frames]
 
 

@@ -64,11 +64,11 @@ def stopped(network: Chat, request: ChatRequest) -> tuple[ChatRequest, str]:
     before it.
     """
     (response,) = network.generate([request])
-    said = response.text.removeprefix(request.prefix)
-    met = re.search("[^\ufffd]{1,2}", said[len(said) // 2 :])  # no half of a character
+    output = response.text.removeprefix(request.prefix)
+    met = re.search("[^\ufffd]{1,2}", output[len(output) // 2 :])  # no half of a character
     assert met is not None, "a response with nothing to stop at"
     stop = (f"{met[0]}, and this never", met[0])
-    return replace(request, stop=stop), f"{request.prefix}{said.partition(met[0])[0]}"
+    return replace(request, stop=stop), f"{request.prefix}{output.partition(met[0])[0]}"
 
 
 def check(chat: Chat, network: Chat, asked: dict[str, ChatRequest]) -> None:
@@ -80,9 +80,9 @@ def check(chat: Chat, network: Chat, asked: dict[str, ChatRequest]) -> None:
     assert len({response.text for response in expected}) == len(expected), "it looks at too little"
     assert (expected[-1].text, expected[-1].cut) == (kept, False), "it does not stop"
     for order in (several, several[::-1]):
-        said = dict(zip(order, chat.generate(order), strict=True))
+        output = dict(zip(order, chat.generate(order), strict=True))
         for name, request, response in zip(names, several, expected, strict=True):
-            assert said[request].text == response.text, name
-            assert said[request].prompt_tokens == response.prompt_tokens, name
-            assert said[request].completion_tokens == response.completion_tokens, name
-            assert said[request].cut == response.cut, name
+            assert output[request].text == response.text, name
+            assert output[request].prompt_tokens == response.prompt_tokens, name
+            assert output[request].completion_tokens == response.completion_tokens, name
+            assert output[request].cut == response.cut, name

@@ -141,8 +141,8 @@ def heard(running: Running, fault: Fault) -> tuple[bytes, str]:
 
 def row(running: Running, fault: Fault) -> dict[str, Any]:
     data, ends = heard(running, fault)
-    said = data.decode("latin-1")
-    head, _, body = said.partition("\r\n\r\n") if said.startswith("HTTP/") else ("", "", said)
+    output = data.decode("latin-1")
+    head, _, body = output.partition("\r\n\r\n") if output.startswith("HTTP/") else ("", "", output)
     line, *rest = head.split("\r\n")
     headers = [re.split(r":\s*", one, maxsplit=1) for one in rest]
     kept = [[name, value] for name, value in headers if name.lower() not in DROPPED]
@@ -425,8 +425,8 @@ NAMED: dict[str, list[str]] = {"nginx": ["-v"], "haproxy": ["-v"], "caddy": ["ve
 
 def named(kind: str) -> str:
     """A program's name with its version."""
-    said = subprocess.run([kind, *NAMED[kind]], capture_output=True, text=True, check=True)
-    found = re.search(r"\d+\.\d+\.\d+", said.stdout + said.stderr)
+    output = subprocess.run([kind, *NAMED[kind]], capture_output=True, text=True, check=True)
+    found = re.search(r"\d+\.\d+\.\d+", output.stdout + output.stderr)
     assert found is not None, "a program that does not say its version"
     return f"{kind} {found[0]}"
 

@@ -39,9 +39,9 @@ Check: TypeAlias = Callable[[Modules], Iterator[str]]
 
 GIOU = Metric("giou")
 CIOU = Metric("ciou", epsilon=0.5)
-BOTH = Metric("both", of=("giou", "ciou"), derived=lambda g, c: (g + 2 * c) / 3)
+BOTH = Metric("both", inputs=("giou", "ciou"), derived=lambda g, c: (g + 2 * c) / 3)
 LENGTH = Metric("length", corpus=lambda items: len(set(items)) + sum(items) / len(items))
-SUM = Metric("sum", of=("length", "both"), derived=lambda length, both: length + both)
+SUM = Metric("sum", inputs=("length", "both"), derived=lambda length, both: length + both)
 METRICS = (GIOU, CIOU, BOTH, LENGTH, SUM)
 
 
@@ -114,7 +114,7 @@ def bootstrap_by_units(modules: Modules) -> Iterator[str]:
     for name in ("giou", "ciou", "both"):
         expected = np.quantile([value[name] for value in values], [0.05, 0.95])
         yield from differ(f"interval of {name}", got[name], expected)
-    pair = modules.bootstrap.resampled(METRICS, units, resamples=150, seed=11)
+    pair = modules.bootstrap.resample_metrics(METRICS, units, resamples=150, seed=11)
     yield from differ("resamples", pair["both"], [value["both"] for value in values])
     yield from differ("kinds", sorted(map(len, pair)), [4, 4, 4])
     found = modules.bootstrap.percentiles(np.array([0, 1, 2, 3, math.nan]), 0.5)
@@ -168,16 +168,20 @@ def sums_are_exact(modules: Modules) -> Iterator[str]:
         axis=1,
     )
     order = random.permutation(50)
-    one = modules.exact.Summands.of(table, most=200).weighted(weights)
-    other = modules.exact.Summands.of(table[order], most=200).weighted(weights[:, order])
+    one = modules.exact.Summands.of_table(table, limit=200).weighted_sums(weights)
+    other = modules.exact.Summands.of_table(table[order], limit=200).weighted_sums(
+        weights[:, order]
+    )
     expected = [[math.fsum(row * column) for column in table.T] for row in weights]
     expected[0] = [200 * value for value in table[3]]
     if not np.array_equal(one, other):
         yield "another order of rows gives other bits"
     yield from differ("exact sums", one / expected, np.ones((6, 4)), within=1e-15)
-    parts = modules.exact.Summands.of(table, most=200).parts
+    parts = modules.exact.Summands.of_table(table, limit=200).parts
     yield from differ("whole numbers need no low part", parts.shape, (50, 7))
-    yield from differ("tiny", modules.exact.coarse(np.full((2, 1), 5e-324), most=2), [[5e-324]] * 2)
+    yield from differ(
+        "tiny", modules.exact.coarse(np.full((2, 1), 5e-324), limit=2), [[5e-324]] * 2
+    )
 
 
 def formulas(modules: Modules) -> Iterator[str]:
@@ -272,7 +276,7 @@ def left_out_in_blocks(modules: Modules) -> Iterator[str]:
     yield from differ("sizes", sorted(made.sizes), [3, 3, 3, 3, 4, 4])
     yield from differ("degrees", made.degrees("giou"), 5)
     names = sorted({one.group for one in units})
-    block = dict(zip(names, modules.jackknife.dealt(20, blocks=6, seed=3), strict=True))
+    block = dict(zip(names, modules.jackknife.assign_blocks(20, blocks=6, seed=3), strict=True))
     if [block[name] for name in names] == [index % 6 for index in range(20)]:
         yield "blocks in the order of names"
     for number in range(6):
@@ -285,7 +289,7 @@ def left_out_in_blocks(modules: Modules) -> Iterator[str]:
     modules.bootstrap.intervals((counting,), held)
     yield from differ("calls", len(calls), 201)
     once = [unit("one", 0, n=Corpus((1,))), unit("two", 1, giou=Mean(1.0))]
-    kind = Metric("kind", of=("n",), derived=np.nan_to_num)
+    kind = Metric("kind", inputs=("n",), derived=np.nan_to_num)
     lone = modules.bootstrap.intervals((counting, GIOU, kind), once)
     yield from differ("one group of items", lone["n"], None)
     yield from differ("derived from one group of items", lone["kind"], None)
@@ -304,21 +308,24 @@ def swaps_of_units(modules: Modules) -> Iterator[str]:
             one = [u for x, y, f in zip(first, second, flips, strict=True) for u in (y if f else x)]
             two = [u for x, y, f in zip(first, second, flips, strict=True) for u in (x if f else y)]
             found.append(numbers(two)[name] - numbers(one)[name])
-        used = modules.clusters.needed(METRICS, name)
+        used = modules.clusters.dependencies_of(METRICS, name)
         sums = [modules.clusters.group_sums(used, run) for run in (a, b)]
-        listed = modules.swaps.swapped(used, *sums, name=name)(modules.resampling.all_swaps(5))
+        listed = modules.swaps.swap_differences(used, *sums, name=name)(
+            modules.resampling.all_swaps(5)
+        )
         yield from differ(f"swaps of {name}", sorted(listed), sorted(found[::2]))
         p = np.mean([abs(value) >= abs(found[0]) - 1e-12 for value in found])
         got = modules.paired.compare(METRICS, a, b, name=name, resamples=64, level=0.9, seed=5)
         yield from differ(f"p of {name}", got.p_value, p)
         yield from differ(f"difference of {name}", got.difference, found[0])
         drawn = [
-            modules.bootstrap.resampled(METRICS, run, resamples=64, seed=5)[name] for run in (b, a)
+            modules.bootstrap.resample_metrics(METRICS, run, resamples=64, seed=5)[name]
+            for run in (b, a)
         ]
         error = np.std(drawn[0] - drawn[1])
-        least = sorted(map(abs, found))[-7]  # at most 6 of 64 swaps may be as extreme
+        minimum = sorted(map(abs, found))[-7]  # at most 6 of 64 swaps may be as extreme
         squares = 6 * error**2 + found[0] ** 2
-        reach = least * math.sqrt((squares - found[0] ** 2) / (squares - least**2))
+        reach = minimum * math.sqrt((squares - found[0] ** 2) / (squares - minimum**2))
         ends = (found[0] - reach, found[0] + reach)
         yield from differ(f"interval of {name}", got.interval, ends)
         size = (2.01505 + 0.91954) * error  # t, 5 degrees
@@ -338,9 +345,9 @@ def studentised(modules: Modules) -> Iterator[str]:
         scores = np.abs(means) / (flips.std(axis=1) / math.sqrt(8))
         reach = np.sort(scores)[::-1][12] * values.std() / math.sqrt(8)  # 12 of 256 are 4.7 %
         test = modules.swaps.Swaps(means[0], means)
-        most = 2.36462 * values.std() / math.sqrt(8)
+        limit = 2.36462 * values.std() / math.sqrt(8)
         found = test.interval(0.95, error=values.std() / math.sqrt(8), groups=8)
-        capped = min(reach, max(test.critical(0.95), most))
+        capped = min(reach, max(test.critical(0.95), limit))
         yield from differ("interval", found, (means[0] - capped, means[0] + capped), within=1e-5)
         p = np.mean(np.abs(means) >= abs(means[0]) - 1e-12)
         yield from differ("p", test.p_value, p)
@@ -382,7 +389,7 @@ def answers_right_or_wrong(modules: Modules) -> Iterator[str]:
         ends = modules.shares.exact(value, size=100 / 30, groups=4, level=0.95)
         got = modules.bootstrap.intervals((Metric("m"),), ratios, resamples=9)
         yield from differ(f"ratio of {value}", got["m"], ends)
-        parts = (Metric("m"), Metric("half", of=("m",), derived=lambda m: m * m))
+        parts = (Metric("m"), Metric("half", inputs=("m",), derived=lambda m: m * m))
         ends = modules.shares.exact(value, size=4, groups=4, level=0.95)
         got = modules.bootstrap.intervals(parts, ratios, resamples=9)
         yield from differ(f"derived from {value}", got["half"], ends)
@@ -405,7 +412,7 @@ def answers_right_or_wrong(modules: Modules) -> Iterator[str]:
     yield from differ("all alike, inside", got, (0.5, 0.5))
     other = [*alone, unit("x", "x", m=Mean(0.5))]
     got = modules.bootstrap.intervals((Metric("m"),), other, resamples=50, seed=3)["m"]
-    plain = modules.bootstrap.resampled((Metric("m"),), other, resamples=50, seed=3)["m"]
+    plain = modules.bootstrap.resample_metrics((Metric("m"),), other, resamples=50, seed=3)["m"]
     yield from differ("no share", got, np.quantile(plain, [0.025, 0.975]))
 
 
@@ -443,7 +450,7 @@ def directions(modules: Modules) -> Iterator[str]:
     low = [unit(i, i, up=Mean(i / 9), down=Mean(i / 9)) for i in range(8)]
     high = [unit(i, i, up=Mean(i / 9 + 0.1), down=Mean(i / 9 + 0.1)) for i in range(8)]
     metrics = (Metric("up"), Metric("down", better="lower"))
-    for name, a, b, said in (
+    for name, a, b, output in (
         ("up", low, high, (-0.1, False, True)),
         ("up", high, low, (0.1, True, False)),
         ("down", low, high, (0.1, True, False)),
@@ -451,7 +458,7 @@ def directions(modules: Modules) -> Iterator[str]:
         ("up", low, low, (0.0, False, False)),
     ):
         got = modules.paired.compare(metrics, a, b, name=name, resamples=50)
-        yield from differ(f"{name}", (got.loss, got.is_worse, got.is_better), said)
+        yield from differ(f"{name}", (got.loss, got.is_worse, got.is_better), output)
         yield from differ(f"detectable {name}", got.detectable, None)
     yield from raises("no such metric", lambda: modules.paired.compare(metrics, low, low, name="x"))
     for other in (low[:-1], [*low, low[0]], [*low[:-1], unit(7, "elsewhere", up=Mean(1.0))]):

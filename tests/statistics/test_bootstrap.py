@@ -9,11 +9,11 @@ from scipy.stats import bootstrap
 from harness.errors import UsageError
 from harness.scores import Corpus, Mean, Metric, Ratio, UnitScore
 from harness.statistics import jackknife, resampling
-from harness.statistics.bootstrap import intervals, resampled
+from harness.statistics.bootstrap import intervals, resample_metrics
 
 GIOU = Metric("giou")
 CIOU = Metric("ciou")
-BOTH = Metric("both", of=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
+BOTH = Metric("both", inputs=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
 CIDER = Metric("cider", corpus=len)
 METRICS = (GIOU, CIOU, BOTH, CIDER)
 
@@ -79,7 +79,7 @@ def test_single_groups_have_no_interval():
 
 
 def test_a_corpus_and_what_is_derived_from_it_get_the_intervals_of_the_jackknife():
-    sum_of = Metric("sum", of=("giou", "cider"), derived=lambda g, c: g + c)
+    sum_of = Metric("sum", inputs=("giou", "cider"), derived=lambda g, c: g + c)
     units = pairs(np.random.default_rng(2), groups=5)
     got = intervals((GIOU, CIDER, sum_of), units)
     assert got["cider"] == jackknife.intervals((CIDER,), units)["cider"]
@@ -106,9 +106,9 @@ def test_a_metric_that_counts_in_few_groups_is_resampled_where_it_counts():
 @pytest.mark.parametrize("cells", [1, 9 * 7, 2**20])
 def test_resamples_in_blocks_are_those_in_one_to_the_last_bit(monkeypatch, cells):
     units = pairs(np.random.default_rng(4), groups=9)
-    whole = resampled(METRICS, units, resamples=100)
+    whole = resample_metrics(METRICS, units, resamples=100)
     monkeypatch.setattr(resampling, "CELLS", cells)
-    in_blocks = resampled(METRICS, units, resamples=100)
+    in_blocks = resample_metrics(METRICS, units, resamples=100)
     assert whole.keys() == in_blocks.keys() == {"giou", "ciou", "both"}
     assert all(np.array_equal(whole[name], in_blocks[name]) for name in whole)
 

@@ -8,12 +8,12 @@ from harness.statistics.bootstrap import intervals
 from harness.statistics.jackknife import replicates
 
 GIOU = Metric("giou")
-BLEND = Metric("blend", of=("f1", "giou"), derived=lambda f, g: (f + g) / 2)
+BLEND = Metric("blend", inputs=("f1", "giou"), derived=lambda f, g: (f + g) / 2)
 
 
 def f1(items):
-    hits, said, true = np.array(items).sum(axis=0)
-    return 2 * hits / (said + true)
+    hits, output, true = np.array(items).sum(axis=0)
+    return 2 * hits / (output + true)
 
 
 F1 = Metric("f1", corpus=f1)
@@ -100,7 +100,8 @@ def test_a_block_that_holds_every_item_leaves_no_interval():
     assert intervals((F1,), only)["f1"] is not None
     found = [intervals((F1,), only, blocks=2, seed=seed)["f1"] for seed in range(8)]
     together = [
-        len(set(jackknife.dealt(12, blocks=2, seed=seed)[:2].tolist())) == 1 for seed in range(8)
+        len(set(jackknife.assign_blocks(12, blocks=2, seed=seed)[:2].tolist())) == 1
+        for seed in range(8)
     ]
     assert [one is None for one in found] == together
     assert 0 < sum(together) < 8

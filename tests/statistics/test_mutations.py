@@ -62,11 +62,11 @@ MUTATIONS = {
     "counted: numerators": ("clusters", "count_nonzero(sums.below", "count_nonzero(1 + sums.above"),
     "counted: most frequent part": (
         "clusters",
-        "min(found[name] for name in metric.of)",
-        "1 + max(found[name] for name in metric.of)",
+        "min(found[name] for name in metric.inputs)",
+        "1 + max(found[name] for name in metric.inputs)",
     ),
-    "needed: only itself": ("clusters", "for above in known[name].of", "for above in ()"),
-    "of corpora: not derived": ("clusters", " or any(name in found for name in metric.of)", ""),
+    "needed: only itself": ("clusters", "for above in known[name].inputs", "for above in ()"),
+    "of corpora: not derived": ("clusters", " or any(name in found for name in metric.inputs)", ""),
     "order of units": (
         "clusters",
         "key=lambda unit: (unit.group, unit.unit)",
@@ -106,7 +106,7 @@ MUTATIONS = {
         "2.0 * bits[:, :groups] - 1",
     ),
     "all swaps: half of them": ("resampling", "np.arange(2**groups)", "np.arange(2**groups // 2)"),
-    "blocks: the rest is lost": ("resampling", "min(most, total - start)", "most"),
+    "blocks: the rest is lost": ("resampling", "min(limit, total - start)", "limit"),
     "percentiles: of other shares": (
         "bootstrap",
         "[(1 - level) / 2, (1 + level) / 2]",
@@ -234,8 +234,8 @@ MUTATIONS = {
     "swap: nothing counts": ("swaps", "max(sizes[np.isfinite(sizes)])", "0.0"),
     "swap: not studentised": ("swaps", "size * math.sqrt(variance / left)", "size"),
     "swap: around 0": ("swaps", "variance + self.seen**2 - size**2", "variance - size**2"),
-    "swap: without end": ("swaps", "variance / left), most)", "variance / left), 1e9)"),
-    "swap: no wider than t": ("swaps", "most = max(size, half", "most = min(size, half"),
+    "swap: without end": ("swaps", "variance / left), limit)", "variance / left), 1e9)"),
+    "swap: no wider than t": ("swaps", "limit = max(size, half", "limit = min(size, half"),
     "swap: no spread": (
         "swaps",
         "reach = size if left <= SAME**2",
@@ -251,11 +251,11 @@ MUTATIONS = {
     "share: of any numbers": ("shares", "one.value in (0, 1) and one.weight", "one.weight"),
     "share: groups are answers": (
         "shares",
-        "most = min(max(found.value, 0.0), 1.0), effective(weights)",
-        "most = min(max(found.value, 0.0), 1.0), 1e9",
+        "limit = min(max(found.value, 0.0), 1.0), effective(weights)",
+        "limit = min(max(found.value, 0.0), 1.0), 1e9",
     ),
     "share: answers of a group": ("shares", "size = effective(below)", "size = effective(weights)"),
-    "share: independent": ("shares", "min(most, share * (1 - share) / found.error**2)", "most"),
+    "share: independent": ("shares", "min(limit, share * (1 - share) / found.error**2)", "limit"),
     "share: equal weights": ("shares", "weights.sum() ** 2 / np.sum(weights**2)", "len(weights)"),
     "share: of errors": (
         "bootstrap",
@@ -285,8 +285,8 @@ MUTATIONS = {
     ),
     "pair: better": (
         "paired",
-        'return self._beyond(lower_side=self.better == "lower")',
-        'return self._beyond(lower_side=self.better == "higher")',
+        'return self._share_beyond(lower_side=self.better == "lower")',
+        'return self._share_beyond(lower_side=self.better == "higher")',
     ),
     "pair: touching 0": ("paired", "self.interval[0] > SAME", "self.interval[0] >= -SAME"),
     "pair: touching 0 from below": (
@@ -506,7 +506,7 @@ def test_a_mistake_makes_a_check_differ(name, old, new, checks, monkeypatch):
     assert source.count(old) >= 1, f"{old!r} is no place in {name}.py"
     assert source.count(old) == 1, f"{old!r} is several places in {name}.py"
     modules = executed({name: source.replace(old, new)}, monkeypatch)
-    assert any(found_by(checks[asked], modules) for asked in ASKED[name])
+    assert any(found_by(checks[requested], modules) for requested in ASKED[name])
 
 
 def found_by(check, modules) -> bool:

@@ -13,7 +13,7 @@ from harness.statistics.paired import compare
 GIOU = Metric("giou")
 ERROR = Metric("error", better="lower")
 CIOU = Metric("ciou", epsilon=1e-6)
-HALF = Metric("half", of=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
+HALF = Metric("half", inputs=("giou", "ciou"), derived=lambda g, c: (g + c) / 2)
 
 
 def unit(name, group, **scores):

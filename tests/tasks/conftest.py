@@ -66,8 +66,8 @@ def numbers() -> Callable[..., Mapping[str, float | None]]:
         totals = Totals(protocol.metrics)
         for sample, answer in pairs:
             failure = None if answer else Failure(FailureKind.PARSE, "unreadable")
-            said = Prediction(query_id=sample.query.id, answer=answer, failure=failure)
-            totals.add(protocol.score([sample], [said]))
+            output = Prediction(query_id=sample.query.id, answer=answer, failure=failure)
+            totals.add(protocol.score([sample], [output]))
         return totals.values()
 
     return scored

@@ -11,8 +11,8 @@ from PIL import Image
 
 from harness.errors import DataError, UsageError
 from harness.plugins import build as build_plugin
+from harness.run.batching import select, survey
 from harness.run.evaluate import preflight
-from harness.run.plan import select, survey
 from harness.run.verify import verify
 from harness.types import Answer, Prediction
 from harness.world.mp4 import write_mp4
@@ -99,7 +99,7 @@ def test_it_is_checked_surveyed_and_verified_as_any_other(name, tmp_path):
     reader = build_plugin("models", "qwen_vl", backend=build_plugin("backends", "stored"))
     verdicts = list(verify(task, reader))
     assert [one.way for one in verdicts] == ["answers", "responses"]
-    assert all(one.passed for one in verdicts)
+    assert all(one.is_passed for one in verdicts)
 
 
 def samples_ids(task):
@@ -122,10 +122,10 @@ def test_both_protocols_of_letters_score_responses(tmp_path, response, official,
     for protocol, value in (("official", official), ("strict", strict)):
         task = make(root, protocol=f"film_quiz/{protocol}")
         sample = list(task.samples())[1]
-        said = Prediction(
+        output = Prediction(
             query_id=sample.query.id, answer=Answer(text=response), responses=(response,)
         )
-        assert task.protocol.score([sample], [said])["accuracy"].value == value
+        assert task.protocol.score([sample], [output])["accuracy"].value == value
     with pytest.raises(UsageError, match="film_quiz/strict"):
         make(root, protocol="film_quiz/best")
 

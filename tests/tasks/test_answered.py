@@ -178,14 +178,14 @@ def test_responses_of_which_a_protocol_reads_none_are_a_run_without_answers(
     """They are texts, which no parser of the model failed at."""
     data, spec = example("video_mme"), "video_mme(prompt=official)"
     ids = [sample.id for sample in build(spec, data).samples()]
-    said = tmp_path / "said.jsonl"
-    said.write_text("".join(json.dumps({"id": one, "answer": "no idea"}) + "\n" for one in ids))
+    output = tmp_path / "said.jsonl"
+    output.write_text("".join(json.dumps({"id": one, "answer": "no idea"}) + "\n" for one in ids))
     assert (
         main(
             [
                 "eval",
                 "--model",
-                f"replay(file={said})",
+                f"replay(file={output})",
                 "--tasks",
                 spec,
                 "--data",

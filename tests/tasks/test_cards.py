@@ -58,7 +58,7 @@ def test_every_field_of_a_card_is_filled(name):
         assert value, field.name
         if isinstance(value, str):
             assert value.strip() and "TODO" not in value
-    assert card(name).name == name == plugins.installed("tasks")[name].name
+    assert card(name).name == name == plugins.installed_plugins("tasks")[name].name
     assert "arXiv" in card(name).paper and "ROOT/" in card(name).data
 
 

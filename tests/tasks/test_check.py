@@ -9,7 +9,7 @@ import pytest
 from harness.cli.data import duplicates
 from harness.cli.main import main
 from harness.media import open_image
-from harness.run.plan import shortage
+from harness.run.batching import shortage
 from harness.run.problems import undecodable
 from harness.types import AnswerForm, Query, Sample, query_id
 
@@ -36,21 +36,21 @@ def spoiled(path):
 
 def test_first_and_last_frames_of_videos_are_decoded(build, copied, monkeypatch):
     task = build("vsi_bench", copied("vsi_bench"))
-    asked = []
+    requested = []
     frame = type(next(iter(task.samples())).query.media[0]).frame
 
     def counted(self, index):
-        asked.append(index)
+        requested.append(index)
         return frame(self, index)
 
     monkeypatch.setattr("harness.video.media.VideoFile.frame", counted)
     videos = {one.group: len(one.query.media[0]) for one in task.samples()}
     assert list(undecodable(task)) == []
-    assert sorted(asked) == sorted(
+    assert sorted(requested) == sorted(
         [0, *(length - 1 for length in videos.values())] + [0] * (len(videos) - 1)
     )
-    asked.clear()
-    assert list(undecodable(task, every=True)) == [] and len(asked) == sum(videos.values())
+    requested.clear()
+    assert list(undecodable(task, every=True)) == [] and len(requested) == sum(videos.values())
 
 
 def test_a_video_that_cannot_be_decoded_is_a_problem(capsys, copied):
@@ -60,8 +60,8 @@ def test_a_video_that_cannot_be_decoded_is_a_problem(capsys, copied):
     assert main([*command, "--decode", "none"]) in (0, 1)
     capsys.readouterr()
     assert main(command) == 1
-    said = capsys.readouterr().out
-    assert "1 problem(s)" in said and "mp4" in said
+    output = capsys.readouterr().out
+    assert "1 problem(s)" in output and "mp4" in output
 
 
 def test_a_problem_names_its_file_once(capsys, copied):
@@ -144,16 +144,18 @@ def test_numbers_that_nobody_has_published_are_unknown(capsys, shapes):
 def test_a_missing_root_or_folder_says_how_the_data_is_had(capsys, tmp_path, command):
     for root, code in ((tmp_path / "none", 2), (tmp_path, 3)):
         assert main([*command, "sti_bench", "--data", str(root)]) == code
-        said = capsys.readouterr().err
-        assert said.count("How it is had: MINT-SJTU/STI-Bench") == 1, said
+        output = capsys.readouterr().err
+        assert output.count("How it is had: MINT-SJTU/STI-Bench") == 1, output
 
 
 def test_verify_takes_all_tasks_that_are_there_and_names_the_others(capsys, copied):
     root = copied("counting")
     assert main(["verify", "--tasks", "all", "--data", str(root), "--model", "none", "--json"]) == 0
-    said = capsys.readouterr()
-    assert [one["name"] for one in json.loads(said.out)["verdicts"]] == ["counting"]
-    assert "no data below" in said.err and "video_mme" in said.err and "reason_seg" in said.err
+    output = capsys.readouterr()
+    assert [one["name"] for one in json.loads(output.out)["verdicts"]] == ["counting"]
+    assert (
+        "no data below" in output.err and "video_mme" in output.err and "reason_seg" in output.err
+    )
     empty = root / "empty"
     empty.mkdir()
     assert main(["verify", "--tasks", "all", "--data", str(empty)]) == 2
@@ -179,6 +181,6 @@ def test_a_subset_that_is_larger_than_the_set_says_so(capsys, copied, tmp_path):
     ) in (0, 1)
     assert "3 samples of the 200 that first200 asks for" in "".join(capsys.readouterr())
     (manifest,) = out.rglob("manifest.json")
-    told = json.loads(manifest.read_text())["subset_short"]
-    assert told == shortage("first200", 3)
+    info = json.loads(manifest.read_text())["subset_short"]
+    assert info == shortage("first200", 3)
     assert shortage("first3", 3) is shortage("ids-0a", 1) is shortage("seed1-2", 2) is None

@@ -12,7 +12,7 @@ from harness.interchange import answer_to_json
 from harness.masks import Rle
 from harness.media import pixels
 from harness.model import ObjectPrompt
-from harness.models.ground_truth import objects_in, parts
+from harness.models.response_writer import objects_in, parts
 from harness.run.verify import Oracle
 from harness.spec import parse
 from harness.types import Answer, Target
@@ -131,13 +131,13 @@ EMPTY = Rle.empty(8, 12)
 def test_annotations_of_mevis_are_its_instances(build, tmp_path, film):
     root = tmp_path / "mevis" / "valid_u"
     names = film(root / "JPEGImages" / "v")
-    said = {
+    output = {
         "0": {"exp": "both", "obj_id": [0, 1], "anno_id": [7, 8]},
         "1": {"exp": "right", "obj_id": [1], "anno_id": [8]},
     }
     saved(
         root / "meta_expressions.json",
-        {"videos": {"v": {"vid_id": 1, "frames": names, "expressions": said}}},
+        {"videos": {"v": {"vid_id": 1, "frames": names, "expressions": output}}},
     )
     saved(root / "mask_dict.json", TRACKS)
     both, right = (one.target.answer for one in build("mevis", tmp_path).samples())
@@ -148,11 +148,11 @@ def test_annotations_of_mevis_are_its_instances(build, tmp_path, film):
 def test_annotations_of_revos_are_its_instances(build, tmp_path, film):
     root = tmp_path / "revos"
     names = film(root / "JPEGImages" / "v")
-    said = {
+    output = {
         "0": {"exp": "both", "obj_id": [0, 1], "anno_id": [8, 7], "type_id": 0},
         "1": {"exp": "neither", "obj_id": [], "anno_id": [], "type_id": 2},
     }
-    video = {"height": 8, "width": 12, "frames": names, "expressions": said}
+    video = {"height": 8, "width": 12, "frames": names, "expressions": output}
     saved(root / "meta_expressions_valid_.json", {"videos": {"v": video}})
     saved(root / "mask_dict.json", TRACKS)
     both, neither = (one.target for one in build("revos", tmp_path).samples())

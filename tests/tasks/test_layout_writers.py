@@ -96,7 +96,7 @@ def test_both_layouts_hold_the_same_samples(build, world, other, spec):
 def test_perfect_answers_reach_the_ceiling_in_the_other_layout(build, other, spec):
     reader = plugins.build("models", parse("qwen_vl(backend=stored)"))
     verdicts = list(verify(build(spec, other), reader))
-    assert verdicts and all(one.passed for one in verdicts), verdicts
+    assert verdicts and all(one.is_passed for one in verdicts), verdicts
 
 
 def test_video_mme_finds_videos_by_their_number_where_the_file_has_no_other_name(

@@ -11,8 +11,8 @@ import pytest
 from harness import plugins
 from harness.masks import Rle
 from harness.model import Propagator, Segmenter
-from harness.models.compose import PromptedModel
 from harness.models.grammar import Item, ParseResult
+from harness.models.pipeline import PromptedModel
 from harness.run.verify import verify
 from harness.scores import Scores
 from harness.spec import parse
@@ -194,8 +194,8 @@ PLANTED = list(chain.from_iterable(((bug, name) for name in BUGS[bug][1]) for bu
 @pytest.mark.parametrize(("bug", "name"), PLANTED)
 def test_a_reader_with_a_planted_bug_does_not_reach_the_ceiling(build, shapes, reader, bug, name):
     answers, responses = verify(build(name, shapes), BUGS[bug][0](reader))
-    assert answers.passed, "the answers themselves are right"
-    assert not responses.passed and responses.value < 0.9
+    assert answers.is_passed, "the answers themselves are right"
+    assert not responses.is_passed and responses.value < 0.9
     lowest = [float(re.search(r"\((\d\.\d+)", unit)[1]) for unit in responses.worst]
     assert len(lowest) == 5 and lowest == sorted(lowest) and lowest[0] < 0.5
 
@@ -217,7 +217,7 @@ def test_a_scorer_with_a_planted_bug_does_not_reach_the_ceiling(build, shapes, n
 
     spoiled = replace(task, protocol=replace(task.protocol, score=mirrored))
     (answers,) = verify(spoiled, None)
-    assert not answers.passed and answers.value is not None and answers.value < 0.5
+    assert not answers.is_passed and answers.value is not None and answers.value < 0.5
 
 
 @pytest.mark.parametrize(
@@ -231,4 +231,4 @@ def test_a_scorer_with_a_planted_bug_does_not_reach_the_ceiling(build, shapes, n
 )
 def test_the_wrappers_of_planted_bugs_are_right_by_themselves(build, shapes, reader, make):
     for name in (STILL, MOVING, COUNT):
-        assert all(one.passed for one in verify(build(name, shapes), make(reader)))
+        assert all(one.is_passed for one in verify(build(name, shapes), make(reader)))

@@ -251,9 +251,9 @@ BOX, POINT = Box(0, 0, 2, 2), Point(1, 1)
 @pytest.fixture(scope="module")
 def counted(query):
     def made(ground_truth, number=0):
-        asked = query(number, AnswerForm.COUNT, size=SIZE)
+        requested = query(number, AnswerForm.COUNT, size=SIZE)
         return Sample(
-            id=f"c{number}", query=asked, target=Target(answer=Answer(count=ground_truth))
+            id=f"c{number}", query=requested, target=Target(answer=Answer(count=ground_truth))
         )
 
     return made
@@ -294,10 +294,10 @@ def test_accuracy_mae_and_rmse_of_four_questions(counted, numbers):
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=9))
 def test_the_rmse_lies_between_the_mae_and_the_largest_error(counted, numbers, counts):
     pairs = [
-        (counted(ground_truth, place), Answer(count=said))
-        for place, (ground_truth, said) in enumerate(counts)
+        (counted(ground_truth, place), Answer(count=output))
+        for place, (ground_truth, output) in enumerate(counts)
     ]
     found = numbers(COUNT, pairs)
-    largest = max(abs(ground_truth - said) for ground_truth, said in counts)
+    largest = max(abs(ground_truth - output) for ground_truth, output in counts)
     assert found["MAE"] - 1e-9 <= found["RMSE"] <= largest + 1e-9
     assert (found["accuracy"] == 1.0) == (largest == 0) == (found["MAE"] == 0)

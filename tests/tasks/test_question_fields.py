@@ -16,7 +16,7 @@ from harness.record import values
 from harness.run.scoring import score_unit
 from harness.tasks.qa.letters import Subtasks, letter_protocols
 from harness.tasks.qa.questions import Fields
-from harness.tasks.qa.task import Asked, Videos, question_task
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 from harness.tasks.qa.videos import Clip
 from harness.types import Answer, Prediction
 from harness.world.mp4 import write_mp4
@@ -29,7 +29,7 @@ FIELDS = Fields(
     form="option",
     clip=("start", "end"),
     categories={"subtask": "_file"},
-    known={"_file": SUBTASKS},
+    allowed_values={"_file": SUBTASKS},
 )
 PROTOCOLS = letter_protocols(
     "clips",
@@ -54,13 +54,13 @@ def written(root, **files):
 
 def task_of(root, paths, *, frames=None, protocol="clips/official", **videos):
     shown = Videos((root,), frames, **videos)
-    asked = Asked(
+    requested = QuestionFormat(
         files=paths,
         read=partial(FIELDS.questions, paths),
         open=shown.open,
         problems=shown.problems,
     )
-    return question_task(asked, "clips", protocol=PROTOCOLS[protocol], arguments={})
+    return question_task(requested, "clips", protocol=PROTOCOLS[protocol], arguments={})
 
 
 def test_records_without_ids_are_named_by_file_and_number(tmp_path):
@@ -87,9 +87,9 @@ def test_records_without_ids_are_named_by_file_and_number(tmp_path):
 )
 def test_a_wrong_record_is_named_in_the_check_and_in_a_run(tmp_path, changes, named):
     task = task_of(tmp_path, written(tmp_path, order=[record(), record(**changes)]))
-    with pytest.raises(DataError) as told:
+    with pytest.raises(DataError) as info:
         list(task.samples())
-    assert "order/1" in str(told.value) and named in str(told.value)
+    assert "order/1" in str(info.value) and named in str(info.value)
     (problem,) = task.check()
     assert named in problem.message
 

@@ -34,8 +34,8 @@ def test_rows_without_an_image_are_left_out_and_recorded(build, table, image, tm
     shown = {"bytes": image(1), "path": "1.png"}
     table(tmp_path, COPY, [row(0, shown), row(1, lost), row(2, shown), row(3, lost)])
     task = build("counting", tmp_path)
-    asked = [(sample.id, sample.query.text) for sample in task.samples()]
-    assert asked == [("id0", "How many?"), ("id2", "How many?")]
+    requested = [(sample.id, sample.query.text) for sample in task.samples()]
+    assert requested == [("id0", "How many?"), ("id2", "How many?")]
     assert not list(task.check())
     run = evaluate(task, Three(), tmp_path / "run", Options())
     assert run.manifest["task"]["arguments"]["without_image"] == 2

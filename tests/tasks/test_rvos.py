@@ -21,8 +21,15 @@ from harness.media import pixels
 from harness.tasks.rvos.labels import label_tracks, read_labels, sized_labels
 from harness.tasks.rvos.png_tree import label_tree, png_tree
 from harness.tasks.rvos.submission import write_submission
-from harness.tasks.rvos.tracks import TrackFile, object_track, united
-from harness.tasks.rvos.videos import film, first_size, frame_names, frame_paths, missing, uneven
+from harness.tasks.rvos.tracks import TrackFile, object_track, union_of_tracks
+from harness.tasks.rvos.videos import (
+    film,
+    first_size,
+    frame_names,
+    frame_paths,
+    missing_files,
+    uneven,
+)
 from harness.tasks.rvos.writing import palette, palette_png
 from harness.types import Answer, FailureKind, Prediction, Query, Sample, Target
 
@@ -104,7 +111,7 @@ def test_one_entry_is_held_at_a_time(tmp_path, monkeypatch):
     path.write_text(json.dumps({str(number): "o" * 500 for number in range(400)}))
     monkeypatch.setattr(json_scanner, "CHUNK", 1000)
     longest = 0
-    more = json_scanner.Scanner._more
+    more = json_scanner.Scanner._read_more
 
     def watched(self, wanted=0):
         nonlocal longest
@@ -112,7 +119,7 @@ def test_one_entry_is_held_at_a_time(tmp_path, monkeypatch):
         longest = max(longest, len(self._text))
         return found
 
-    monkeypatch.setattr(json_scanner.Scanner, "_more", watched)
+    monkeypatch.setattr(json_scanner.Scanner, "_read_more", watched)
     assert len(TrackFile(path)) == 400 and longest < 5000 < path.stat().st_size
 
 
@@ -120,9 +127,9 @@ def test_objects_are_united_frame_by_frame():
     masks = {"3": [Rle.from_array(np.eye(3, dtype=bool)).to_json(), None]}
     track = object_track(masks, 3, size=(3, 3), frames=2, where="x")
     other = [None, Rle.full(3, 3)]
-    both = united([track, other], size=(3, 3), frames=2)
+    both = union_of_tracks([track, other], size=(3, 3), frames=2)
     assert [mask.area for mask in both] == [3, 9]
-    assert [mask.area for mask in united([], size=(4, 2), frames=3)] == [0, 0, 0]
+    assert [mask.area for mask in union_of_tracks([], size=(4, 2), frames=3)] == [0, 0, 0]
     for number, frames, message in ((4, 2, "'4'"), (3, 3, "2 masks")):
         with pytest.raises(DataError, match=message):
             object_track(masks, number, size=(3, 3), frames=frames, where="x")
@@ -194,9 +201,9 @@ def test_a_missing_frame_makes_a_video_that_says_so_when_it_is_decoded(tmp_path)
     media = film(paths, size=lambda: (1, 1))
     assert media.size == (9, 6) and len(media) == 2 and "b.jpg" in media.fault
     assert film(frame_paths(tmp_path, ["x"]), size=lambda: (5, 4)).size == (5, 4)
-    assert [problem.path for problem in missing(paths)] == [str(paths[1])]
+    assert [problem.path for problem in missing_files(paths)] == [str(paths[1])]
     saved(paths[1], np.zeros((6, 8, 3)))
-    assert not list(missing(paths)) and "2 different sizes" in uneven(paths).message
+    assert not list(missing_files(paths)) and "2 different sizes" in uneven(paths).message
     assert first_size(paths) == (9, 6) and first_size([]) is None
 
 
@@ -214,11 +221,15 @@ def sample(query):
     def made(name: str, number: int, category: str = "") -> Sample:
         from harness.types import AnswerForm
 
-        asked: Query = query(number, AnswerForm.MASK_TRACK, size=(4, 6), frames=2)
+        requested: Query = query(number, AnswerForm.MASK_TRACK, size=(4, 6), frames=2)
         target = Target(answer=Answer(masks=(Rle.empty(4, 6),) * 2))
         categories = {"annotator": category} if category else {}
         return Sample(
-            id=name, query=asked, target=target, categories=categories, frames=("00000", "00005")
+            id=name,
+            query=requested,
+            target=target,
+            categories=categories,
+            frames=("00000", "00005"),
         )
 
     return made
@@ -298,66 +309,66 @@ def test_grey_of_several_values_is_refused_and_a_palette_of_several_objects_is_n
 
 def test_images_are_frames_by_their_names(tmp_path, sample):
     names = tuple(map(str, range(12)))  # of which "10" comes before "2" as text
-    asked = sample("v/0", 0)
+    requested = sample("v/0", 0)
     media = pixels([np.zeros((4, 6, 3), np.uint8)] * 12, times=range(12), is_video=True, id="v")
-    asked = replace(asked, query=replace(asked.query, media=(media,)), frames=names)
+    requested = replace(requested, query=replace(requested.query, media=(media,)), frames=names)
     for number in range(12):
         labels = np.zeros((4, 6), np.uint8)
         labels.flat[:number] = 1
         saved(tmp_path / f"v/0/{number}.png", labels)
-    (said,) = png_tree(tmp_path, [asked])
-    assert [mask.area for mask in said.answer.masks] == list(range(12))
-    padded = replace(asked, frames=tuple(f"{number:05}" for number in range(12)))
+    (output,) = png_tree(tmp_path, [requested])
+    assert [mask.area for mask in output.answer.masks] == list(range(12))
+    padded = replace(requested, frames=tuple(f"{number:05}" for number in range(12)))
     with pytest.raises(DataError, match=r"00000\.png.*too many: 0\.png.*missing: 00000\.png"):
         list(png_tree(tmp_path, [padded]))
 
 
 @pytest.mark.parametrize("read", [png_tree, label_tree])
 def test_a_frame_lost_and_another_too_much_are_named(tmp_path, sample, read):
-    asked = sample("v/0", 0, "1, first frame")
+    requested = sample("v/0", 0, "1, first frame")
     folder = "v/0" if read is png_tree else "anno_0/v"
     for name in ("00005", "00006"):
         saved(tmp_path / folder / f"{name}.png", square(1))
     with pytest.raises(DataError, match=r"too many: 00006\.png; missing: 00000\.png"):
-        list(read(tmp_path, [asked]))
+        list(read(tmp_path, [requested]))
     saved(tmp_path / folder / "00000.png", square(1))
     with pytest.raises(DataError, match=r"too many: 00006\.png; missing: none"):
-        list(read(tmp_path, [asked]))
-    (said,) = read(tmp_path, [asked], allow_extra=True)
-    assert [mask.area for mask in said.answer.masks] == [6, 6]
+        list(read(tmp_path, [requested]))
+    (output,) = read(tmp_path, [requested], allow_extra=True)
+    assert [mask.area for mask in output.answer.masks] == [6, 6]
 
 
 def test_a_tree_of_numbers_gives_each_expression_its_own(tmp_path, sample):
-    asked = [
+    requested = [
         sample("v/0", 0, "1, first frame"),
         sample("v/4", 1, "1, first frame"),
         sample("v/1", 2, "1, full video"),
     ]
     for frame, value in (("00000", 1), ("00005", 2)):
         saved(tmp_path / f"anno_0/v/{frame}.png", square(value))
-    one, two, lacking = label_tree(tmp_path, asked)
+    one, two, lacking = label_tree(tmp_path, requested)
     assert [mask.area for mask in one.answer.masks] == [6, 0]
     assert [mask.area for mask in two.answer.masks] == [0, 6]
     assert "anno_1/v" in lacking.failure.message
     saved(tmp_path / "anno_0/v/00005.png", square(3))
     with pytest.raises(DataError, match="numbers from 0 to 2, one an expression, found 3"):
-        list(label_tree(tmp_path, asked))
+        list(label_tree(tmp_path, requested))
     shutil.rmtree(tmp_path / "anno_0")
     with pytest.raises(DataError, match="anno_<annotator>"):
-        list(label_tree(tmp_path, asked))
+        list(label_tree(tmp_path, requested))
 
 
 def test_a_submission_read_as_a_tree_is_what_was_predicted(tmp_path, samples):
     masks = (Rle.from_array(square(1) > 0), Rle.empty(4, 6))
-    said = [Prediction(query_id=one.query.id, answer=Answer(masks=masks)) for one in samples]
+    output = [Prediction(query_id=one.query.id, answer=Answer(masks=masks)) for one in samples]
     videos = {name: {"frames": ["00000", "00005"]} for name in ("OVIS/a", "b")}
     path = write_submission(
-        videos, zip(samples, said, strict=True), tmp_path, prefix="Annotations/"
+        videos, zip(samples, output, strict=True), tmp_path, prefix="Annotations/"
     )
     with zipfile.ZipFile(path) as archive:
         assert archive.namelist()[0] == "Annotations/OVIS/a/0/00000.png"
         image = Image.open(io.BytesIO(archive.read("Annotations/b/0/00000.png")))
         assert (image.mode, sorted(set(np.asarray(image).ravel()))) == ("L", [0, 255])
         archive.extractall(tmp_path / "tree")
-    assert list(png_tree(tmp_path / "tree", samples)) == said
+    assert list(png_tree(tmp_path / "tree", samples)) == output
     assert cv2.imread(str(tmp_path / "tree/Annotations/b/0/00005.png")).max() == 0

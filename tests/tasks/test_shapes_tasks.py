@@ -19,7 +19,7 @@ from harness.tasks.shapes_qa.task import PROTOCOLS as QA
 from harness.tasks.shapes_qa.task import is_within, said_number
 from harness.tasks.shapes_qa.writer import shares
 from harness.tasks.shapes_referring.scoring import PROTOCOLS as REFERRING
-from harness.tasks.shapes_referring.scoring import found, piece_boxes
+from harness.tasks.shapes_referring.scoring import count_found, piece_boxes
 from harness.types import Answer, AnswerForm, Box, Prediction, Sample, Target, query_id
 from harness.world.qa import ask_qa
 from harness.world.shapes import make_world
@@ -75,7 +75,7 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, data, spec):
     reader = plugins.build("models", parse("qwen_vl(backend=stored)"))
     verdicts = list(verify(build(spec, data), reader))
     assert [one.way for one in verdicts] == ["answers", "responses"]
-    assert all(one.passed and one.n >= 8 and not one.worst for one in verdicts)
+    assert all(one.is_passed and one.n >= 8 and not one.worst for one in verdicts)
     assert verdicts[0].value == pytest.approx(1.0, abs=2.1e-5)
 
 
@@ -122,7 +122,9 @@ def test_questions_are_those_of_the_world(build, data):
     world, expected = make_world(seed=0, size=8), {}
     for family, number in shares(32).items():
         quizzes = [
-            (example.scene, one) for example in world.of(family, "train") for one in example.quizzes
+            (example.scene, one)
+            for example in world.examples_of(family, "train")
+            for one in example.quizzes
         ][:number]
         for scene, qa in quizzes:
             place = ask_qa(scene, number=4).index(qa)
@@ -138,8 +140,8 @@ def test_questions_are_those_of_the_world(build, data):
         assert media.size == (scene.width, scene.height)
         form = AnswerForm.NUMBER if qa.is_number else AnswerForm.CHOICE
         assert sample.query.forms == (form,)
-        said = sample.target.answer
-        assert (said.number if qa.is_number else said.choice) == (
+        output = sample.target.answer
+        assert (output.number if qa.is_number else output.choice) == (
             qa.answer if qa.is_number else qa.letter
         )
         assert sample.categories == {"kind": qa.kind, "level": scene.level, "family": scene.family}
@@ -162,8 +164,8 @@ def test_parts_divide_the_questions(build, data):
 
 def test_masks_and_boxes_belong_together(build, data):
     samples = list(build("shapes_referring(split=train)", data).samples())
-    asked = Counter(one.categories["asks"] for one in samples)
-    assert set(asked) == {"single", "several", "reasoning"} and min(asked.values()) >= 10
+    requested = Counter(one.categories["asks"] for one in samples)
+    assert set(requested) == {"single", "several", "reasoning"} and min(requested.values()) >= 10
     for sample in samples:
         (mask,), boxes = sample.target.answer.masks, sample.target.answer.boxes
         assert mask.size == sample.query.media[0].size
@@ -193,7 +195,7 @@ def test_the_example_is_what_the_writer_makes_of_the_world(build, example, name,
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
-    card = Card.read(plugins.folder(plugins.installed("tasks")[name]) / "card.toml")
+    card = Card.read(plugins.folder(plugins.installed_plugins("tasks")[name]) / "card.toml")
     folder = tmp_path / name / "val"
     (folder / "images").mkdir(parents=True)
     record = json.loads(card.example)
@@ -344,7 +346,7 @@ def asked(query):
 
 
 def test_choices_are_right_by_their_letter(asked, numbers):
-    pairs = [(asked(choice="B"), Answer(choice=said)) for said in ("B", " b", "A", "BC")]
+    pairs = [(asked(choice="B"), Answer(choice=output)) for output in ("B", " b", "A", "BC")]
     pairs += [(asked(choice="B"), None), (asked(choice="B"), Answer(text="B"))]
     scored = numbers(EXACT, pairs)
     assert scored["accuracy"] == scored["choice_accuracy"] == 2 / 6
@@ -453,9 +455,9 @@ def test_no_answer_and_no_target_are_an_empty_mask_and_no_box(meant, numbers, an
 
 def test_boxes_are_matched_one_to_one_for_as_many_as_possible():
     wide, narrow = Box(0, 0, 10, 10), Box(0, 0, 10, 6)
-    assert found([wide, narrow], [narrow, Box(0, 0, 10, 5)]) == 2, "greedily it would be one"
-    assert found([], []) == found([wide], []) == found([], [wide]) == 0
-    assert found([wide] * 3, [wide] * 2) == 2
+    assert count_found([wide, narrow], [narrow, Box(0, 0, 10, 5)]) == 2, "greedily it would be one"
+    assert count_found([], []) == count_found([wide], []) == count_found([], [wide]) == 0
+    assert count_found([wide] * 3, [wide] * 2) == 2
 
 
 def test_pieces_of_a_mask_join_by_corners():
@@ -466,6 +468,6 @@ def test_pieces_of_a_mask_join_by_corners():
 
 def test_a_perfect_answer_from_the_journal_keeps_its_boxes(build, data):
     for sample in build("shapes_referring", data).samples():
-        said = Prediction(query_id=sample.query.id, answer=sample.target.answer)
-        scores = SCORING.score([sample], [prediction_from_json(prediction_to_json(said))])
+        output = Prediction(query_id=sample.query.id, answer=sample.target.answer)
+        scores = SCORING.score([sample], [prediction_from_json(prediction_to_json(output))])
         assert scores["box_f1@0.5"].value == 1.0

@@ -22,14 +22,14 @@ from harness.judging import rubric as find_rubric
 from harness.metrics.spar import TASKS
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
 from harness.model import ResponseReader
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.plugins import build as build_plugin
 from harness.run.judging import with_judge
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.scores import Totals
 from harness.spec import parse
-from harness.tasks.qa.said import said
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.spar_bench import records as spar_records
 from harness.tasks.spar_bench import task as spar
 from harness.tasks.sti_bench import records as sti_records
@@ -122,17 +122,17 @@ def rows(root):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cards_say_what_the_tasks_do(name):
-    told, module = card(name), MODULES[name]
+    info, module = card(name), MODULES[name]
     function = getattr(module, name)
     for field in fields(Card):
-        assert getattr(told, field.name) or field.name in ("hub", "videos", "counts")
+        assert getattr(info, field.name) or field.name in ("hub", "videos", "counts")
     hints = typing.get_type_hints(function)
     defaults = inspect.signature(function).parameters
-    assert set(told.splits) == set(typing.get_args(hints["split"]))
-    assert defaults["split"].default == told.default_split
-    assert defaults["protocol"].default == told.protocol
-    assert list(told.protocols) == list(module.PROTOCOLS)
-    assert module.PROTOCOLS[told.protocol].headline == told.headline
+    assert set(info.splits) == set(typing.get_args(hints["split"]))
+    assert defaults["split"].default == info.default_split
+    assert defaults["protocol"].default == info.protocol
+    assert list(info.protocols) == list(module.PROTOCOLS)
+    assert module.PROTOCOLS[info.protocol].headline == info.headline
     for key, protocol in module.PROTOCOLS.items():
         assert protocol.name == key and protocol.about
         assert all(metric.about for metric in protocol.metrics)
@@ -238,10 +238,10 @@ def test_frames_are_chosen_as_they_are_asked_for(build, shapes):
         "vsi_bench(frames=seconds(every=2))": (4, "seconds(every=2)"),
         "vsi_bench(frames=lmms_eval)": (8, "linspace(n=32)"),
     }
-    for spec, (length, told) in wanted.items():
+    for spec, (length, info) in wanted.items():
         task = build(spec, shapes)
         assert {len(one.query.media[0]) for one in task.samples()} == {length}
-        assert task.arguments["frames"] == told
+        assert task.arguments["frames"] == info
     part, whole = (
         next(iter(build(spec, shapes).samples())).query.media[0]
         for spec in ("sti_bench(frames=3)", "sti_bench")
@@ -491,7 +491,7 @@ def test_what_was_said_is_the_answer_in_the_last_response():
             if answer
             else {"failure": Failure(FailureKind.PARSE, "unreadable")}
         )
-        return said(Prediction(query_id="q", responses=responses, **given))
+        return answer_text(Prediction(query_id="q", responses=responses, **given))
 
     assert of("<think>A?</think> B") == "B" and of("<think>A</think><answer>C</answer>") == "C"
     assert of(" A ") == " A " and of("") == "" and of() is None
@@ -506,14 +506,16 @@ def test_what_was_said_is_the_answer_in_the_last_response():
 def test_perfect_answers_reach_the_ceiling_both_ways(build, shapes, spec):
     verdicts = list(verify(build(spec, shapes), readers()))
     assert [one.way for one in verdicts] == ["answers", "responses"]
-    assert all(one.passed and one.value == 1.0 and one.n >= 3 for one in verdicts)
+    assert all(one.is_passed and one.value == 1.0 and one.n >= 3 for one in verdicts)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_committed_example_is_whole_and_small(build, example, name):
     task = build(name, example(name))
     assert not list(task.check())
-    assert all(one.passed for one in verify(task, readers("qwen_vl(backend=stored,prompt=locate)")))
+    assert all(
+        one.is_passed for one in verify(task, readers("qwen_vl(backend=stored,prompt=locate)"))
+    )
     assert sum(path.stat().st_size for path in example(name).rglob("*") if path.is_file()) < 60_000
     for split in set(card(name).splits) - {task.split}:
         with pytest.raises(DataError, match="harness list tasks"):

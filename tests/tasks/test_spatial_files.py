@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from harness.errors import DataError
-from harness.run.plan import select, survey
+from harness.run.batching import select, survey
 from harness.run.verify import verify
 from harness.types import AnswerForm
 
@@ -222,7 +222,7 @@ def test_videos_may_be_folders_of_frames(build, copy, name):
     task = build(name, root)
     assert not list(task.check())
     assert [(one.id, len(one.query.media[0])) for one in task.samples()] == before
-    assert all(one.passed for one in verify(task, None))
+    assert all(one.is_passed for one in verify(task, None))
 
 
 def test_the_older_layout_of_vsi_bench_is_read_too(build, shapes, tmp_path):
@@ -314,6 +314,6 @@ def test_boxes_beyond_the_video_lower_the_ceiling(build, copy):
     share = 1 - 1 / len(plain[0]["bboxes"])
     path.write_text(json.dumps(plain))
     for one in verify(build("v_star", root), None):
-        assert one.passed and one.ceiling == pytest.approx((2 + (share + 2) / 3) / 3)
+        assert one.is_passed and one.ceiling == pytest.approx((2 + (share + 2) / 3) / 3)
     for one in verify(build("v_star(where=text)", root), None):
-        assert one.passed and one.ceiling == 1.0
+        assert one.is_passed and one.ceiling == 1.0

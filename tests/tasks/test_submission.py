@@ -21,7 +21,7 @@ from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.tasks.mevis.submission import write_submission
-from harness.types import Answer, FailureKind, Prediction, failed
+from harness.types import Answer, FailureKind, Prediction, failed_prediction
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Rectangles(Model):
     def one(self, query):
         digest = hashlib.blake2b(query.id.encode(), digest_size=8).digest()
         if digest[0] % 5 == 0:
-            return failed(query, FailureKind.PARSE, "unreadable")
+            return failed_prediction(query, FailureKind.PARSE, "unreadable")
         if digest[0] % 5 == 1:
             return Prediction(query_id=query.id, answer=Answer(no_target=True))
         rng = np.random.default_rng(list(digest))
@@ -214,8 +214,8 @@ def test_the_images_score_as_the_same_predictions_do_here(build, shapes, tmp_pat
     pairs.append((samples[0], prediction := SimpleNamespace(answer=near_ground_truth(samples[0]))))
     assert len({sample.id for sample, _ in pairs}) >= 4 and prediction.answer is not None
     scores: dict[str, list[float]] = {"J": [], "F": []}
-    for sample, said in pairs:
-        answer = Prediction(query_id=sample.query.id, answer=said.answer)
+    for sample, output in pairs:
+        answer = Prediction(query_id=sample.query.id, answer=output.answer)
         images = members(write_submission(videos, [(sample, answer)], tmp_path))
         ground_truth = [mask.to_array() for mask in sample.target.answer.masks]
         shown = [np.asarray(image) > 0 for image in images.values()]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import build_parser, main
-from harness.plugins import installed
+from harness.plugins import installed_plugins
 from harness.spec import parse_list
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -91,7 +91,7 @@ def test_the_examples_of_a_page_run_and_show_what_comes_out(page, scratch, capsy
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_is_not_run_is_at_least_a_command_with_tasks_that_exist(page):
-    known = installed("tasks")
+    known = installed_plugins("tasks")
     every = [one for kind, text in blocks(page) if kind == "sh" for one in commands(text)]
     for command in every:
         given = build_parser().parse_args(shlex.split(command)[1:])
@@ -105,8 +105,8 @@ def test_what_is_not_run_is_at_least_a_command_with_tasks_that_exist(page):
 def test_every_benchmark_has_a_page_with_its_name():
     from harness.card import Card
 
-    told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    info = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     shapes = (REPOSITORY / "docs" / "shapes.md").read_text(encoding="utf-8")
     for path in REPOSITORY.glob("tasks/*/card.toml"):
         name = Card.read(path).name
-        assert f"`{name}`" in told or f"`{name}`" in shapes, name
+        assert f"`{name}`" in info or f"`{name}`" in shapes, name

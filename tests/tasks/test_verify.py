@@ -12,8 +12,8 @@ from harness.cli.main import main
 from harness.errors import DataError
 from harness.model import ResponseReader
 from harness.models.canvas import Canvas
-from harness.models.compose import PromptedModel
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, split_frame
+from harness.models.pipeline import PromptedModel
 from harness.run.verify import verify
 from harness.spec import parse
 from harness.tasks.segmentation.protocols import PROTOCOLS
@@ -68,7 +68,7 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, shapes, reader, spec
     verdicts = list(verify(build(spec, shapes), reader))
     assert [one.way for one in verdicts] == ["answers", "responses"]
     for one in verdicts:
-        assert one.passed and one.n == count and not one.worst
+        assert one.is_passed and one.n == count and not one.worst
         assert one.value == pytest.approx(1.0, abs=one.tolerance) and one.ceiling == 1.0
 
 
@@ -83,7 +83,7 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, shapes, reader, spec
 )
 def test_perfect_answers_reach_the_ceiling_on_the_committed_examples(build, example, reader, spec):
     verdicts = list(verify(build(spec, example(parse(spec).name)), reader))
-    assert len(verdicts) == 2 and all(one.passed and one.n == 3 for one in verdicts)
+    assert len(verdicts) == 2 and all(one.is_passed and one.n == 3 for one in verdicts)
 
 
 @pytest.mark.parametrize("text", READERS[1:])
@@ -91,7 +91,7 @@ def test_perfect_answers_reach_the_ceiling_on_the_committed_examples(build, exam
 def test_every_grammar_and_every_kind_of_coordinates_can_say_the_ground_truth(
     build, shapes, text, name
 ):
-    assert all(one.passed for one in verify(build(name, shapes), reader_of(text)))
+    assert all(one.is_passed for one in verify(build(name, shapes), reader_of(text)))
 
 
 @dataclass(frozen=True)
@@ -118,19 +118,19 @@ class Phrases:
 @pytest.mark.parametrize("name", [STILL, f"{STILL}(split=train)", MOVING])
 def test_phrases_alone_reach_the_ceiling(build, shapes, reader, name):
     phrases = replace(reader, prompt=Phrases())
-    assert all(one.passed for one in verify(build(name, shapes), phrases))
+    assert all(one.is_passed for one in verify(build(name, shapes), phrases))
     wrong = replace(reader, prompt=Phrases(says=lambda phrase: phrase[1:]))
-    assert [one.passed for one in verify(build(name, shapes), wrong)] == [True, False]
+    assert [one.is_passed for one in verify(build(name, shapes), wrong)] == [True, False]
 
 
 def test_a_phrase_alone_counts_nothing(build, shapes, reader):
     verdicts = list(verify(build(COUNT, shapes), replace(reader, prompt=Phrases())))
-    assert [one.passed for one in verdicts] == [True, False]
+    assert [one.is_passed for one in verdicts] == [True, False]
 
 
 @pytest.mark.parametrize("name", [STILL, MOVING])
 def test_perfect_answers_reach_the_ceiling_on_photographs(build, real, reader, name):
-    assert all(one.passed for one in verify(build(name, real), reader))
+    assert all(one.is_passed for one in verify(build(name, real), reader))
 
 
 def test_the_ceiling_of_the_copies_is_the_share_of_samples_with_a_target(
@@ -145,7 +145,7 @@ def test_the_ceiling_of_the_copies_is_the_share_of_samples_with_a_target(
     for protocol, ceiling in (("seg/lisa", 1.0), ("seg/visionreasoner", 6 / 8)):
         verdicts = list(verify(build(f"reason_seg(protocol={protocol})", tmp_path), reader))
         assert [one.ceiling for one in verdicts] == [ceiling] * 2
-        assert all(one.passed and one.why for one in verdicts)
+        assert all(one.is_passed and one.why for one in verdicts)
         assert verdicts[0].value == pytest.approx(ceiling, abs=2.1e-5)
 
 
@@ -154,7 +154,7 @@ def test_an_empty_folder_cannot_be_verified(build, reader, tmp_path, protocol):
     (tmp_path / "reason_seg" / "ReasonSeg" / "val").mkdir(parents=True)
     with pytest.raises(DataError, match="found none"):
         list(verify(build(f"reason_seg(protocol={protocol})", tmp_path), reader))
-    assert PROTOCOLS[protocol].ceiling.over(list) in (0.0, 1.0)
+    assert PROTOCOLS[protocol].ceiling.value_over(list) in (0.0, 1.0)
 
 
 def test_hidden_ground_truth_cannot_be_verified(build, shapes, reader):

@@ -23,7 +23,14 @@ from harness.tasks.qa.options import texts
 from harness.tasks.tempcompass import task as compass
 from harness.tasks.tempcompass.scoring import tells_only
 from harness.tasks.video_mme import task as mme
-from harness.tasks.video_qa.subtitles import Line, at_frames, interleaved, listed, spoken, srt
+from harness.tasks.video_qa.subtitles import (
+    Line,
+    at_frames,
+    interleave,
+    line_text,
+    read_subtitles,
+    srt,
+)
 from harness.types import Answer, AnswerForm, Failure, FailureKind, Prediction
 from harness.video import video_file
 
@@ -77,7 +84,7 @@ def test_perfect_answers_and_responses_reach_the_ceiling(build, example, spec):
     task = build(spec, example(name_of(spec)))
     reader = build_plugin("models", "qwen_vl", backend=build_plugin("backends", "stored"))
     verdicts = list(verify(task, reader))
-    assert len(verdicts) == 2 and all(one.passed for one in verdicts), verdicts
+    assert len(verdicts) == 2 and all(one.is_passed for one in verdicts), verdicts
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -129,7 +136,7 @@ def test_subtitles_are_those_that_lmms_eval_shows(example, golden):
         lines = at_frames(
             srt(place / "subtitle" / f"{video}.srt"), [whole[k] for k in step], frame_rate(whole)
         )
-        assert "\n".join(map(spoken, lines)) == text
+        assert "\n".join(map(line_text, lines)) == text
 
 
 def test_the_official_text_is_the_readmes(example, golden):
@@ -347,12 +354,12 @@ def test_frames_and_subtitles_alternate_as_officially(example, golden):
         )
         sample = next(one for one in task.samples() if one.id == name)
         assert list(sample.query.media[0].times()) == [float(number) for number in numbers]
-        lines = listed(
+        lines = read_subtitles(
             place / "subtitles" / row["subtitle_path"],
             start=row["starting_timestamp_for_subtitles"],
             duration=row["duration"],
         )
-        assert list(interleaved(sample.query.media[0].times(), lines)) == mixed
+        assert list(interleave(sample.query.media[0].times(), lines)) == mixed
         end = dict(golden("long_video_bench")["questions"])[name]
         assert sample.query.text == "\n".join([*mixed, end])
 
@@ -373,7 +380,7 @@ def test_a_line_that_ends_with_the_clip_and_a_short_one(tmp_path):
             ]
         )
     )
-    assert listed(path, start=4, duration=30) == [
+    assert read_subtitles(path, start=4, duration=30) == [
         Line(6.0, 26, "to the end"),
         Line(56.5, 57.0, "short"),
     ]
@@ -531,8 +538,8 @@ def test_order_is_a_finer_aspect_of_its_own_in_tempcompass(build, example, tmp_p
     for path in root.rglob("multi-choice.json"):
         questions = json.loads(path.read_text(encoding="utf-8"))
         moved = {
-            video: {"order": [one for each in asked.values() for one in each]}
-            for video, asked in questions.items()
+            video: {"order": [one for each in requested.values() for one in each]}
+            for video, requested in questions.items()
         }
         path.write_text(json.dumps(moved), encoding="utf-8")
     samples = list(build("tempcompass(split=multi-choice)", root).samples())

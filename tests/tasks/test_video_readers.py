@@ -55,8 +55,8 @@ def track(masks: Any) -> list[Any]:
 
 
 def answered(sample, masks) -> Prediction:
-    said = tuple(Rle.from_array(mask) for mask in masks)
-    return Prediction(query_id=sample.query.id, answer=Answer(masks=said))
+    output = tuple(Rle.from_array(mask) for mask in masks)
+    return Prediction(query_id=sample.query.id, answer=Answer(masks=output))
 
 
 def wrong_tree(root: Path, samples, rows, maker, numbers=None) -> None:
@@ -102,8 +102,8 @@ def test_revos_agrees_with_the_data_set_and_the_scorer_of_visa(
             assert sample.categories["type"] == types[row["type"]]
         wrong_tree(tmp_path / split, samples, rows, maker)
         units = [
-            score_unit(task, [sample], [said])
-            for sample, said in zip(samples, png_tree(tmp_path / split, samples), strict=True)
+            score_unit(task, [sample], [output])
+            for sample, output in zip(samples, png_tree(tmp_path / split, samples), strict=True)
         ]
         for unit, row in zip(units, rows, strict=True):
             scores = [statistic.value for statistic in unit.scores.values()]
@@ -175,20 +175,20 @@ def test_ref_davis17_agrees_with_referformer_and_with_visa(
             task = build(f"ref_davis17(split={split},protocol=rvos/{protocol})", root)
             samples = list(task.samples())
             assert sorted(order) == sorted(sample.id for sample in samples), AGAIN
-            said = {}
+            output = {}
             for sample in samples:
                 row = rows[order[sample.id]]
                 images = root / "ref_davis17" / split / "JPEGImages" / sample.group
                 same_sample(sample, row, images)
                 masks = maker["predicted"](stacked(sample.target.answer.masks), order[sample.id])
-                said[sample.id] = answered(sample, masks)
+                output[sample.id] = answered(sample, masks)
             if protocol == "visa_davis":
-                alone = [score_unit(task, [sample], [said[sample.id]]) for sample in samples]
+                alone = [score_unit(task, [sample], [output[sample.id]]) for sample in samples]
                 for unit in alone:
                     scores = [unit.scores[name].value for name in ("J", "F")]
                     assert scores == pytest.approx(rows[order[unit.unit]]["visa"][1:], abs=1e-12)
             else:
-                together(task, samples, said, found["annotators"])
+                together(task, samples, output, found["annotators"])
 
 
 def together(task, samples, said, annotators) -> None:
@@ -242,9 +242,9 @@ def test_images_of_numbers_score_as_the_masks_that_they_were_made_of(
         place.mkdir(parents=True)
         for frame, image in zip(unit[0].frames, labels, strict=True):
             cv2.imwrite(str(place / f"{frame}.png"), image)
-    said = {one.query_id: one for one in label_tree(tmp_path, samples)}
+    output = {one.query_id: one for one in label_tree(tmp_path, samples)}
     scored = [
-        score_unit(task, unit, [said[one.query.id] for one in unit]) for unit in members.values()
+        score_unit(task, unit, [output[one.query.id] for one in unit]) for unit in members.values()
     ]
     found = values(task, scored)
     official = golden("ref_davis17")["world"]["valid"]["annotators"]

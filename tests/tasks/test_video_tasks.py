@@ -26,7 +26,7 @@ from harness.run.options import Options
 from harness.run.scoring import score_unit
 from harness.run.verify import verify
 from harness.spec import parse
-from harness.tasks.ref_youtube_vos.splits import VALID, chosen, held_out
+from harness.tasks.ref_youtube_vos.splits import VALID, choose_videos, held_out
 from harness.tasks.rvos.png_tree import png_tree
 from harness.tasks.rvos.writing import palette_png
 from harness.types import Answer, Failure, FailureKind, Prediction, query_id
@@ -97,13 +97,13 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, films, spec, count):
     verdicts = list(verify(build(spec, films), reader))
     assert [one.way for one in verdicts] == ["answers", "responses"]
     for one in verdicts:
-        assert one.passed and one.value == one.ceiling == 1.0 and one.n == count
+        assert one.is_passed and one.value == one.ceiling == 1.0 and one.n == count
 
 
 @pytest.mark.parametrize("name", ["revos", "ref_davis17", "rvtbench_grounding"])
 def test_responses_that_name_their_frame_reach_it_as_well(build, films, name):
     reader = plugins.build("models", parse(READERS[1]))
-    assert all(one.passed for one in verify(build(name, films), reader))
+    assert all(one.is_passed for one in verify(build(name, films), reader))
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -155,7 +155,7 @@ def test_cards_are_filled_and_say_what_the_task_does(name):
         if not value and field.name in ("hub", "videos", "counts"):
             continue  # for those that have a download, videos, or several ways to count
         assert value and not (isinstance(value, str) and "TODO" in value), field.name
-    assert shown.name == name == plugins.installed("tasks")[name].name
+    assert shown.name == name == plugins.installed_plugins("tasks")[name].name
     assert "arXiv" in shown.paper and "ROOT/" in shown.data
     hints = typing.get_type_hints(getattr(module(name), name))
     assert set(shown.splits) == set(typing.get_args(hints["split"]))
@@ -298,8 +298,8 @@ def test_an_empty_answer_to_what_is_not_there_is_right_and_no_answer_is_wrong(bu
     task = build("revos(protocol=revos/binary)", films)
     sample = next(one for one in task.samples() if one.categories["type"] == "hallucination")
     assert not any(mask.area for mask in sample.target.answer.masks)
-    for said in (answer(sample, no_target=True), answer(sample, sample.target.answer.masks)):
-        unit = score_unit(task, [sample], [said])
+    for output in (answer(sample, no_target=True), answer(sample, sample.target.answer.masks)):
+        unit = score_unit(task, [sample], [output])
         assert {one.value for one in unit.scores.values()} == {1.0}
     assert {one.value for one in score_unit(task, [sample], [lost(sample)]).scores.values()} == {
         0.0
@@ -429,10 +429,10 @@ def test_the_rule_of_the_split_depends_on_names_alone_and_takes_one_in_ten():
     share = np.mean([held_out(name) for name in names])
     assert 0.09 < share < 0.115
     videos = dict.fromkeys(names[:500])
-    fit, dev = (chosen(split, videos, {}, "x") for split in ("train_fit", "train_dev"))
+    fit, dev = (choose_videos(split, videos, {}, "x") for split in ("train_fit", "train_dev"))
     assert not set(fit) & set(dev) and set(fit) | set(dev) == set(videos)
     assert list(fit) == [name for name in videos if name in fit], "in the order of the file"
-    assert chosen("train", videos, {}, "x") == videos
+    assert choose_videos("train", videos, {}, "x") == videos
 
 
 @pytest.mark.parametrize(
@@ -452,11 +452,11 @@ def test_valid_of_the_organisers_has_202_videos_or_is_refused(listed, tested, ri
     names = [f"v{number}" for number in range(listed)]
     videos, test = dict.fromkeys(names), dict.fromkeys(names[:tested])
     if right:
-        assert len(chosen("valid", videos, test, "x")) == listed - tested
+        assert len(choose_videos("valid", videos, test, "x")) == listed - tested
     else:
         with pytest.raises(DataError, match="202 videos beside those of test"):
-            chosen("valid", videos, test, "x")
-        kept = chosen("valid", videos, test, "x", generated=True)
+            choose_videos("valid", videos, test, "x")
+        kept = choose_videos("valid", videos, test, "x", generated=True)
         assert len(kept) == listed - tested, "a generated world has as many as were asked for"
 
 
@@ -484,8 +484,8 @@ def test_the_zip_of_valid_is_in_the_layout_of_the_server(build, films, tmp_path)
         str(path.relative_to(tmp_path / "said")) for path in (tmp_path / "said").rglob("*.png")
     }
     assert files == expected
-    for said in png_tree(tmp_path / "said", task.samples()):
-        assert all(mask.area == mask.width * mask.height for mask in said.answer.masks)
+    for output in png_tree(tmp_path / "said", task.samples()):
+        assert all(mask.area == mask.width * mask.height for mask in output.answer.masks)
 
 
 YTVOS = "meta_expressions/train/meta_expressions.json"
@@ -499,11 +499,11 @@ def dev_video(root: Path) -> str:
 def dev_expression(**changes):
     def edit(plain):
         entry = next(video for name, video in plain["videos"].items() if held_out(name))
-        said = entry["expressions"]["0"]
-        said.update(changes)
+        output = entry["expressions"]["0"]
+        output.update(changes)
         for key, value in changes.items():
             if value is None:
-                del said[key]
+                del output[key]
 
     return edit
 
@@ -611,7 +611,8 @@ def test_objects_compete_for_pixels_and_names_do_not_matter(build, films):
     alone = build("ref_davis17(protocol=rvos/visa_davis)", films)
     by_id = {one.id: one for one in alone.samples()}
     wrong = [
-        score_unit(alone, [by_id[one.id]], [said]) for one, said in zip(unit, swapped, strict=True)
+        score_unit(alone, [by_id[one.id]], [output])
+        for one, output in zip(unit, swapped, strict=True)
     ]
     assert values(alone, wrong)["J"] < 0.5, "there each expression has its own object"
 
@@ -630,10 +631,10 @@ def test_confidences_decide_where_masks_overlap(build, films):
             answer=Answer(soft_masks=tuple(SoftMask.from_array(level) for level in levels)),
         )
 
-    said = [soft(sample, 0.6 + 0.1 * place) for place, sample in enumerate(unit)]
-    assert score_unit(task, unit, said).scores["J"].value == 1.0
+    output = [soft(sample, 0.6 + 0.1 * place) for place, sample in enumerate(unit)]
+    assert score_unit(task, unit, output).scores["J"].value == 1.0
     everything = answer(unit[0], (Rle.full(height, width),) * len(unit[0].query.media[0]))
-    first = score_unit(task, unit, [everything, *said[1:]]).scores["J"].value
+    first = score_unit(task, unit, [everything, *output[1:]]).scores["J"].value
     assert first < 0.5, "of equal or larger confidence, the first object has the pixel"
 
 
@@ -649,18 +650,18 @@ def test_void_pixels_do_not_count_by_davis_and_do_by_visa(build, films):
         mask.union(void)
         for mask, void in zip(first.target.answer.masks, first.target.ignore, strict=True)
     )
-    said = [answer(first, spilled), *(answer(one, one.target.answer.masks) for one in unit[1:])]
-    assert score_unit(task, unit, said).scores["J"].value == 1.0
+    output = [answer(first, spilled), *(answer(one, one.target.answer.masks) for one in unit[1:])]
+    assert score_unit(task, unit, output).scores["J"].value == 1.0
     alone = build("ref_davis17(protocol=rvos/visa_davis)", films)
     sample = next(one for one in alone.samples() if one.id == first.id)
-    assert score_unit(alone, [sample], [said[0]]).scores["J"].value < 1.0
+    assert score_unit(alone, [sample], [output[0]]).scores["J"].value < 1.0
 
 
 def test_an_expression_without_an_answer_leaves_its_object_without_a_proposal(build, films):
     task = build("ref_davis17", films)
     unit = unit_of(task)
-    said = [lost(unit[0]), *(answer(one, one.target.answer.masks) for one in unit[1:])]
-    done = score_unit(task, unit, said)
+    output = [lost(unit[0]), *(answer(one, one.target.answer.masks) for one in unit[1:])]
+    done = score_unit(task, unit, output)
     assert done.failed == 1
     empty = [not mask.area for mask in unit[0].target.answer.masks]
     assert done.scores["J"].value == pytest.approx((2 + np.mean(empty)) / 3)
@@ -753,8 +754,8 @@ def test_j_and_f_of_nothing_and_nothing_are_1_and_a_failure_scores_0(build, film
     frames = len(sample.query.media[0])
     empty = Answer(masks=(Rle.empty(height, width),) * frames)
     nothing = replace(sample, target=replace(sample.target, answer=empty))
-    for said in (answer(nothing, empty.masks), answer(nothing, no_target=True)):
-        assert {one.value for one in score_unit(task, [nothing], [said]).scores.values()} == {1.0}
+    for output in (answer(nothing, empty.masks), answer(nothing, no_target=True)):
+        assert {one.value for one in score_unit(task, [nothing], [output]).scores.values()} == {1.0}
     assert {one.value for one in score_unit(task, [nothing], [lost(nothing)]).scores.values()} == {
         0
     }

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import plugins
-from harness.cli.checkpoints import check_parts, evaluated_by, filled, with_checkpoint
+from harness.cli.checkpoints import check_parts, evaluated_by, fill_checkpoint, with_checkpoint
 from harness.cli.main import build_parser
 from harness.cli.train import LISTS, OURS, configured, method_of
 from harness.cli.train import train as command_of_train
@@ -84,7 +84,7 @@ def checked(kind, spec):
 
 
 def test_there_are_configurations_of_every_method():
-    assert {path.parts[-3] for path in SHIPPED} == set(plugins.installed("trainers"))
+    assert {path.parts[-3] for path in SHIPPED} == set(plugins.installed_plugins("trainers"))
 
 
 @named(SHIPPED)
@@ -136,7 +136,10 @@ LOOKING = [path for path in PAPERS if model_of(path).name == "videoseg_r1"]
 @named([*LOOKING, *(path for path in PAPERS if path.parts[-3] in QUESTIONS)])
 def test_what_a_paper_evaluates_otherwise_than_it_trains_is_evaluated_so(path, tmp_path):
     plain = read(path)
-    trained, made = parse(plain["model"]), filled(evaluated_by(plain["eval_model"]), str(tmp_path))
+    trained, made = (
+        parse(plain["model"]),
+        fill_checkpoint(evaluated_by(plain["eval_model"]), str(tmp_path)),
+    )
     assert (made.name, made.arguments["checkpoint"]) == (trained.name, str(tmp_path))
     other = {
         key
@@ -383,7 +386,7 @@ def spread(monkeypatch, deepspeed):
 
     def by_accelerate(settings, processes):
         """As `Accelerator.prepare` completes it, which reads the package's version first."""
-        count = settings.accumulated(processes)
+        count = settings.accumulation_steps(processes)
         plugin = deepspeed_plugin(settings, count)
         own = settings.per_device_train_batch_size
         assert not plugin.is_auto("train_micro_batch_size_per_gpu")
@@ -442,7 +445,7 @@ def test_an_adapters_settings_are_those_of_one_device(path):
     trainer = built(path)
     if isinstance(trainer, GrpoTrainer):
         chosen = trainer.settings
-        own, count = chosen.per_device_train_batch_size, chosen.accumulated(1)
+        own, count = chosen.per_device_train_batch_size, chosen.accumulation_steps(1)
         assert own == read(path)["per_device_train_batch_size"]
         assert own * count == chosen.generation_batch_size
         assert chosen.peak_learning_rate == 2e-5 and chosen.deepspeed is None

@@ -19,13 +19,13 @@ from harness.models.grammar import Item
 from harness.trainers.dr2seg.masks import Masks, joint_iou, true_masks
 from harness.trainers.dr2seg.rewards import (
     DR2SegReward,
-    Places,
+    LocationAccuracy,
     box_format,
     format_terms,
-    gated,
+    gate_lengths,
     length_reward,
 )
-from harness.trainers.dr2seg.second import DUMMY, AskAgain, described
+from harness.trainers.dr2seg.second_pass import DUMMY, SecondPassPrompt, description_of
 from harness.trainers.dr2seg.trainer import dr2seg, with_prompt
 from harness.trainers.grpo.rewards import numbers_of
 from harness.trainers.grpo.types import Group, Rollout
@@ -98,10 +98,10 @@ def totals(reward, firsts, seconds=()):
 )
 def test_the_length_reward_is_the_closed_form(first, second, worth):
     assert length_reward(first, second) == pytest.approx(worth, abs=1e-12)
-    asked = [said(first)], [said(0 if second is None else second)]
+    requested = [said(first)], [said(0 if second is None else second)]
     reward = DR2SegReward()
     about = {} if second is not None else {"about": ""}
-    (terms,) = reward(group([said(first, **about)], asked[1]))
+    (terms,) = reward(group([said(first, **about)], requested[1]))
     assert terms["length"] == pytest.approx(worth, abs=1e-12)
 
 
@@ -125,12 +125,12 @@ def test_a_shorter_second_pass_never_earns_less(first, second):
 def test_the_gate_is_open_or_shut_for_a_whole_group(pairs):
     lengths, accuracies = zip(*pairs, strict=True)
     expected = list(lengths) if any(accuracies) else [1.0] * len(pairs)
-    assert gated(lengths, accuracies) == expected
+    assert gate_lengths(lengths, accuracies) == expected
 
 
 def test_the_gate_compares_strictly_with_its_threshold():
-    assert gated([0.25], [0.5], threshold=0.5) == [1.0]
-    assert gated([0.25], [0.51], threshold=0.5) == [0.25]
+    assert gate_lengths([0.25], [0.5], threshold=0.5) == [1.0]
+    assert gate_lengths([0.25], [0.51], threshold=0.5) == [0.25]
 
 
 def test_a_perfect_rollout_is_worth_10():
@@ -202,9 +202,9 @@ def test_a_floor_is_for_wrong_responses_of_a_solved_group_too():
 
 
 def test_a_second_reasoning_that_was_not_asked_for_has_no_length():
-    asked, not_asked = DR2SegReward()(group([said(20), said(20, about="")], [said(10)] * 2))
-    assert asked["tokens_second"] == 10 and "tokens_second" not in not_asked
-    numbers = numbers_of([group([said(20)] * 2)], [[asked, not_asked]])
+    requested, not_asked = DR2SegReward()(group([said(20), said(20, about="")], [said(10)] * 2))
+    assert requested["tokens_second"] == 10 and "tokens_second" not in not_asked
+    numbers = numbers_of([group([said(20)] * 2)], [[requested, not_asked]])
     assert numbers["rewards/tokens_second"] == [10.0]
 
 
@@ -284,7 +284,7 @@ PIECES = (
 @pytest.mark.parametrize("form", ["sam2", "sam3"])
 def test_ten_thousand_malformed_responses_never_raise(huge, form):
     draw = random.Random(0)
-    accuracy = Masks(reader("sam3")) if form == "sam3" else Places()
+    accuracy = Masks(reader("sam3")) if form == "sam3" else LocationAccuracy()
     reward = DR2SegReward(form=form, accuracy=accuracy)
     pieces = (
         *PIECES,
@@ -332,7 +332,7 @@ def reader(form):
 
 
 def again(form="sam2"):
-    return AskAgain(model=reader(form), form=form, max_new_tokens=77)
+    return SecondPassPrompt(model=reader(form), form=form, max_new_tokens=77)
 
 
 def rollout(text):
@@ -340,35 +340,39 @@ def rollout(text):
 
 
 def test_the_second_request_is_the_first_with_the_description_as_its_question():
-    asked = again()(SAMPLE, rollout(said(about="The Red Cup.")))
+    requested = again()(SAMPLE, rollout(said(about="The Red Cup.")))
     (first,) = reader("sam2").requests(QUERY)
-    assert asked.text == first.text.replace("what is warm", "the red cup")
-    assert (asked.media, asked.resize, asked.system) == (first.media, first.resize, first.system)
-    assert asked.max_new_tokens == 77
+    assert requested.text == first.text.replace("what is warm", "the red cup")
+    assert (requested.media, requested.resize, requested.system) == (
+        first.media,
+        first.resize,
+        first.system,
+    )
+    assert requested.max_new_tokens == 77
 
 
 @pytest.mark.parametrize("about", ["", " ", words(65)])
 def test_a_malformed_rollout_leads_to_a_dummy_request(about):
-    asked = again()(SAMPLE, rollout(said(about=about)))
-    assert f'"{DUMMY}"' in asked.text
+    requested = again()(SAMPLE, rollout(said(about=about)))
+    assert f'"{DUMMY}"' in requested.text
 
 
 def test_the_second_request_holds_neither_question_nor_answer_of_the_sample():
-    asked = again()(SAMPLE, rollout(said(about="the cup")))
-    assert "warm" not in asked.text
-    assert "w3" not in asked.text  # nor the first pass's reasoning
+    requested = again()(SAMPLE, rollout(said(about="the cup")))
+    assert "warm" not in requested.text
+    assert "w3" not in requested.text  # nor the first pass's reasoning
 
 
 def test_each_form_has_its_own_tag():
     text = said(about="the cup", form="sam3")
-    assert described(text, count, form="sam3") == "the cup"
-    assert described(text, count, form="sam2") == ""
+    assert description_of(text, count, form="sam3") == "the cup"
+    assert description_of(text, count, form="sam2") == ""
     assert '"the cup"' in again("sam3")(SAMPLE, rollout(text)).text
 
 
 def test_a_description_of_64_tokens_is_one_and_of_65_is_none():
-    assert described(said(about=words(64)), count, form="sam2")
-    assert not described(said(about=words(65)), count, form="sam2")
+    assert description_of(said(about=words(64)), count, form="sam2")
+    assert not description_of(said(about=words(65)), count, form="sam2")
 
 
 # -- the SAM 3 form -------------------------------------------------------------------------------
@@ -423,7 +427,7 @@ def test_samples_without_masks_are_named():
 
 
 def test_the_defaults_are_the_papers():
-    said = plugins.build("trainers", "dr2seg").describe()
+    output = plugins.build("trainers", "dr2seg").describe()
     paper = {
         "n0": 45,
         "gamma": 0.05,
@@ -438,7 +442,7 @@ def test_the_defaults_are_the_papers():
         "learning_rate": 1e-6,
         "weight_decay": 0.01,
     }
-    assert {name: said[name] for name in paper} == paper
+    assert {name: output[name] for name in paper} == paper
 
 
 @pytest.mark.parametrize(
@@ -480,9 +484,9 @@ def test_every_configuration_is_one_of_the_trainer():
         from harness.spec import Spec
 
         built = plugins.build("trainers", Spec("dr2seg", settings))
-        assert built.settings.accumulated(1) >= 1, path.name
+        assert built.settings.accumulation_steps(1) >= 1, path.name
 
 
 def test_places_are_visionreasoners_accuracy():
-    found = Places()(group([]), [said(3), said(3, ELSEWHERE), "nothing"])
+    found = LocationAccuracy()(group([]), [said(3), said(3, ELSEWHERE), "nothing"])
     assert [one["accuracy"] for one in found] == [3.0, 0.0, 0.0]

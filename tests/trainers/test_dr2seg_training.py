@@ -9,7 +9,7 @@ import pytest
 from harness import plugins
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
-from harness.trainer import Curve, Silent
+from harness.trainer import Curve, NullProgress
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -43,7 +43,7 @@ def begin(tiny_qwen, examples, tmp_path_factory):
             [plugins.build("tasks", parse("reason_seg"), examples)],
             parse(f"{model}(checkpoint={tiny_qwen},segmenter=box)"),
             tmp_path_factory.mktemp("training") / "out",
-            TrainingOptions(seed=3, progress=progress or Silent()),
+            TrainingOptions(seed=3, progress=progress or NullProgress()),
         )
 
     return begun

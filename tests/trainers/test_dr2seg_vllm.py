@@ -101,7 +101,7 @@ class Llm:
             output_logits=True,
             return_dict_in_generate=True,
         )
-        said = self.network.generate(
+        output = self.network.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             **media,
@@ -109,10 +109,10 @@ class Llm:
             generation_config=configuration,
             logits_processor=[choice],
         )
-        tokens = said.sequences[0, length:].tolist()
+        tokens = output.sequences[0, length:].tolist()
         logps = [
             logits[0].float().log_softmax(0)[token].item()
-            for logits, token in zip(said.logits, tokens, strict=True)
+            for logits, token in zip(output.logits, tokens, strict=True)
         ]
         chosen = [
             {token: SimpleNamespace(rank=1, logprob=logp)}

@@ -281,10 +281,10 @@ def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
 
 
 def test_a_second_pass_is_made_for_every_rollout_and_carries_no_gradient(begin, whole):
-    asked = []
+    requested = []
 
     def second(sample, rollout):
-        asked.append((sample.id, rollout.text))
+        requested.append((sample.id, rollout.text))
         return ChatRequest(
             key="any",
             text=f"again: {len(rollout.text)}",
@@ -295,7 +295,7 @@ def test_a_second_pass_is_made_for_every_rollout_and_carries_no_gradient(begin, 
 
     reward = Letters()
     training = begin("second", reward, second=second)
-    assert len(asked) == 4 * 8
+    assert len(requested) == 4 * 8
     for group in reward.groups:
         assert len(group.seconds) == 4
         assert all(1 <= one.tokens <= 3 for one in group.seconds)
@@ -330,11 +330,11 @@ def test_samples_that_cannot_be_learned_from_are_named(begin, told):
 
 
 def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qwen, examples, told):
-    from harness.trainers.grpo.examples import encoded
+    from harness.trainers.grpo.examples import encode_prompt
 
     model = plugins.build("models", parse(f"qwen_vl(checkpoint={tiny_qwen})"))
     lengths = {
-        sample.id: encoded(model.chat.processor, request)["input_ids"].shape[1]
+        sample.id: encode_prompt(model.chat.processor, request)["input_ids"].shape[1]
         for sample in plugins.build("tasks", parse("reason_seg"), examples).samples()
         for request in model.requests(sample.query)
     }
@@ -362,9 +362,9 @@ def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qw
 def test_what_a_round_cannot_be_shared_in_is_refused(begin):
     with pytest.raises(UsageError, match="a divisor of the 8 rollouts"):
         begin("odd", per_device_train_batch_size=3)
-    assert Settings(generation_batch_size=24, num_generations=4).accumulated(3) == 2
+    assert Settings(generation_batch_size=24, num_generations=4).accumulation_steps(3) == 2
     with pytest.raises(UsageError, match=r"multiple of 32\b.*num_generations=8.* 4 processes"):
-        Settings(generation_batch_size=48).accumulated(4)
+        Settings(generation_batch_size=48).accumulation_steps(4)
 
 
 @pytest.mark.parametrize(
@@ -446,5 +446,5 @@ def test_a_method_trains_and_its_checkpoint_evaluates(method, tiny_qwen, example
     model = plugins.build("models", parse(f"{method}(checkpoint={training.folder},canvas=112)"))
     assert model.describe()["chat"]["trained"]["method"] == method
     task = plugins.build("tasks", parse("reason_seg"), examples)
-    (said,) = replace(model, max_new_tokens=4).predict([next(iter(task.samples())).query])
-    assert said.responses
+    (output,) = replace(model, max_new_tokens=4).predict([next(iter(task.samples())).query])
+    assert output.responses

@@ -21,7 +21,7 @@ from harness.models.backends.inputs import joined_inputs, processor_inputs  # no
 from harness.models.backends.sampling import Sampling  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
-from harness.models.conversing import converse  # noqa: E402
+from harness.models.multi_turn import converse  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
@@ -40,12 +40,12 @@ ensure_torchvision()
 from harness.trainers.grpo import loop, vllm  # noqa: E402
 from harness.trainers.grpo.examples import (  # noqa: E402
     Example,
-    encoded,
+    encode_prompt,
     example_of,
-    prepared,
+    prepare_examples,
 )
 from harness.trainers.grpo.loss import advantages, grpo_loss  # noqa: E402
-from harness.trainers.grpo.method import asked  # noqa: E402
+from harness.trainers.grpo.method import request_of  # noqa: E402
 from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import UNCLIPPED, LossType, Settings, with_settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
@@ -86,7 +86,7 @@ def requests(model, samples):
 def test_prompts_that_are_put_together_equal_those_encoded_together(model, requests):
     processor = model.chat.processor
     whole = processor_inputs(processor, requests)
-    ours = joined_inputs(processor, [encoded(processor, one) for one in requests])
+    ours = joined_inputs(processor, [encode_prompt(processor, one) for one in requests])
     assert set(ours) == set(whole)
     for name, tensor in whole.items():
         assert torch.equal(ours[name], torch.as_tensor(tensor)), name
@@ -95,13 +95,13 @@ def test_prompts_that_are_put_together_equal_those_encoded_together(model, reque
 def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
     processor = model.chat.processor
     for sample in samples:
-        example = example_of(model, "t", sample, ask=asked, max_completion_length=77)
+        example = example_of(model, "t", sample, ask=request_of, max_completion_length=77)
         (request,) = model.requests(sample.query)
         assert example.request == replace(request, max_new_tokens=77)
         assert example.canvas == model.chat.canvas(request)
         theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
-        assert encoded(processor, example.request)["input_ids"][0].tolist() == theirs
-    assert example_of(model, "t", samples[1], ask=asked, max_completion_length=7).frames == (
+        assert encode_prompt(processor, example.request)["input_ids"][0].tolist() == theirs
+    assert example_of(model, "t", samples[1], ask=request_of, max_completion_length=7).frames == (
         (0, 1, 3, 4),
     )
 
@@ -117,7 +117,8 @@ def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
 
 def examples_of(model, samples, limit=9):
     return [
-        example_of(model, "t", sample, ask=asked, max_completion_length=limit) for sample in samples
+        example_of(model, "t", sample, ask=request_of, max_completion_length=limit)
+        for sample in samples
     ]
 
 
@@ -240,7 +241,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     _, apart = written(build(model, samples, generation_micro_batch_size=2), examples)
     assert [one.tokens for one in together] == [one.tokens for one in apart]
     assert len({tuple(one.tokens) for one in together}) == len(together)
-    chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4, roll=False)
+    chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4, continuous_batching=False)
     # An evaluation may write a medium's token, for which an untrained network has as much mass.
     chat = replace(chat, suppress_tokens=build(model, samples).writer.suppressed)
     again = [replace(one.example.request, key=one.key) for one in together]
@@ -259,9 +260,9 @@ def test_tokens_that_are_suppressed_are_not_chosen_even_if_they_are_the_likelies
     choice = Sampling(temperature=1.0, keyed=keyed, suppress_tokens=(1, 3))
     scores = torch.tensor([[0.0, 90.0, 1.0, 80.0]]).repeat(8, 1)
     numbers = choice.numbers([str(row) for row in range(8)], [0] * 8, device=scores.device)
-    assert set(choice.chosen(scores, scores, numbers).argmax(dim=1).tolist()) == {0, 2}
+    assert set(choice.choose(scores, scores, numbers).argmax(dim=1).tolist()) == {0, 2}
     greedy = Sampling(suppress_tokens=(1, 3))
-    assert greedy.chosen(scores, scores, None).argmax(dim=1).tolist() == [2] * 8
+    assert greedy.choose(scores, scores, None).argmax(dim=1).tolist() == [2] * 8
 
 
 class Again:
@@ -272,7 +273,7 @@ class Again:
 
     def __call__(self, sample, rollout):
         query = replace(sample.query, text=f"{len(rollout.text)} {sample.id}")
-        request = asked(self.model, replace(sample, query=query))
+        request = request_of(self.model, replace(sample, query=query))
         return replace(request, max_new_tokens=2 + len(rollout.text) % 5)
 
 
@@ -320,7 +321,9 @@ def test_a_prompt_is_read_once_and_no_more_rows_are_written_than_are_asked_for(m
         )
         examples = examples_of(model, samples)
         drafts = [
-            Draft(one, encoded(model.chat.processor, one.request), f"{one.request.key}#{place}")
+            Draft(
+                one, encode_prompt(model.chat.processor, one.request), f"{one.request.key}#{place}"
+            )
             for one in examples
             for place in range(GROUP)
         ]
@@ -478,7 +481,7 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samp
             own = next(places).mask
             assert row[: len(own)].tolist() == own and not row[len(own) :].any()
     tokens = sum(sum(draft.mask) for draft in drafts)
-    counted = sum(told for _, told in losses)
+    counted = sum(info for _, info in losses)
     assert counted[3] == tokens == round_.tokens < sum(len(draft.tokens) for draft in drafts)
     assert round_.numbers["completions/mean_length"] == tokens / len(drafts)
     entropies = torch.cat([entropy.detach()[mask == 1] for _, entropy, mask in found])
@@ -581,7 +584,7 @@ def test_a_few_updates_on_one_sample_change_its_answers_and_are_taken_back(
     before = {name: one.clone() for name, one in trained_tensors(learner.network).items()}
 
     def answered(example):
-        with learner.adapted(example, 3) as chat:
+        with learner.adapt_to(example, 3) as chat:
             moved = trained_tensors(learner.network)
             assert any(not torch.equal(one, before[name]) for name, one in moved.items())
             network = {name: one.clone() for name, one in moved.items()}
@@ -594,7 +597,7 @@ def test_a_few_updates_on_one_sample_change_its_answers_and_are_taken_back(
     again, same = answered(first)
     assert again == alone, "it does not depend on what was adapted to before"
     assert all(torch.equal(one, weights[name]) for name, one in same.items())
-    with pytest.raises(KeyError), learner.adapted(first, 1):
+    with pytest.raises(KeyError), learner.adapt_to(first, 1):
         raise KeyError("an adapter that fails")
     assert all(
         torch.equal(one, before[name]) for name, one in trained_tensors(learner.network).items()
@@ -615,7 +618,7 @@ def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples,
         run = TrainingRun(out=tmp_path, tasks=(Shown(some),))
         settings = Settings(max_completion_length=9, vllm_mode=vllm_mode)
         method = GrpoTrainer(name="m", settings=settings, reward=lambda group: [])
-        return prepared(method, model, model.chat.processor, run)
+        return prepare_examples(method, model, model.chat.processor, run)
 
     still, clip, wide = samples
     with pytest.raises(UsageError, match=r"clip of t.*4 frames.*Leave vllm_mode out"):
@@ -638,8 +641,8 @@ def test_limits_that_vllm_would_not_have_are_refused(
             way(run)
     replace(method, settings=replace(chosen, vllm_mode=None)).check(run)
     model = plugins.build("models", spec)
-    request = asked(model, samples[0])
-    (seen,) = encoded(model.chat.processor, replace(request, resize=None))["image_grid_thw"]
+    request = request_of(model, samples[0])
+    (seen,) = encode_prompt(model.chat.processor, replace(request, resize=None))["image_grid_thw"]
     whole = backend(checkpoint=str(tiny_qwen)).processor.image_processor
     images = vllm.images_of(replace(request, resize=None))
     (without,) = whole(images=images, return_tensors="pt")["image_grid_thw"]
@@ -663,7 +666,9 @@ def test_the_answers_tokens_are_those_between_its_tags(before, answer, after):
 
 @given(st.integers(0, 9), st.integers(1, 9), st.integers(1, 12), st.integers(0, 20))
 def test_every_sample_comes_once_an_epoch(seed, samples, prompts, rounds):
-    stream = [row for number in range(rounds) for row in loop.drawn(seed, samples, prompts, number)]
+    stream = [
+        row for number in range(rounds) for row in loop.draw_samples(seed, samples, prompts, number)
+    ]
     for start in range(0, len(stream) - samples + 1, samples):
         assert sorted(stream[start : start + samples]) == list(range(samples))
 

@@ -19,7 +19,7 @@ from harness.trainers.grpo.loss import (  # noqa: E402
     STD_EPSILON,
     WHOLE_STEP,
     advantages,
-    averaged,
+    average_loss,
     divergence,
     grpo_loss,
 )
@@ -231,15 +231,15 @@ def test_a_rollout_that_is_masked_as_a_whole_is_as_in_trl(kind):
 def test_every_loss_of_trl_is_offered():
     from trl import GRPOConfig
 
-    told = GRPOConfig.__dataclass_fields__["loss_type"].metadata["help"]
-    listed = told.partition("Supported values are ")[2].partition(".")[0]
+    info = GRPOConfig.__dataclass_fields__["loss_type"].metadata["help"]
+    listed = info.partition("Supported values are ")[2].partition(".")[0]
     named = {part.strip(" '") for part in listed.replace("and ", "").split(",")}
     assert named == set(typing.get_args(LossType)) == set(KINDS)
     one = rollouts(0)
     with pytest.raises(UsageError, match="loss_type=gspo"):
         grpo_loss(one.logp, None, None, one.advantage, one.mask, loss_type="gspo")
     with pytest.raises(UsageError, match="loss_type=ppo"):
-        averaged(one.logp, one.mask, loss_type="ppo")
+        average_loss(one.logp, one.mask, loss_type="ppo")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -397,8 +397,8 @@ def test_scaling_or_shifting_all_rewards_of_a_group_leaves_its_advantages(reward
     spread = plain.std(dim=1, keepdim=True)
     drift = by * (spread + STD_EPSILON) / (by * spread + STD_EPSILON)
     assert torch.allclose(again, found * drift, rtol=0, atol=1e-6)
-    least = torch.minimum(spread, by * spread)
-    assert ((again - found).abs() * least <= found.abs() * STD_EPSILON + 1e-6).all()
+    minimum = torch.minimum(spread, by * spread)
+    assert ((again - found).abs() * minimum <= found.abs() * STD_EPSILON + 1e-6).all()
     centred = advantages(plain.view(-1), 4, scale_rewards=None).view(2, 4)
     scaled = advantages(changed.view(-1), 4, scale_rewards=None).view(2, 4)
     assert torch.allclose(scaled, centred * by, rtol=0, atol=1e-6), "nothing divides it out"

@@ -248,24 +248,24 @@ def stub(monkeypatch, name, **content):
 def test_a_resumed_training_is_the_same_run_to_its_logger_and_another_is_another(
     name, tmp_path, monkeypatch
 ):
-    begun, told = [], []
+    started, info = [], []
     stub(
         monkeypatch,
         name,
-        init=lambda **given: begun.append(given),
-        log=lambda numbers, step: told.append((step, numbers)),
+        init=lambda **given: started.append(given),
+        log=lambda numbers, step: info.append((step, numbers)),
     )
     for out, resume in (("a", False), ("a", True), ("a", False), ("a", True), ("b", True)):
         (tmp_path / out).mkdir(exist_ok=True)
         (log,) = loggers(name, TrainingRun(out=tmp_path / out, resume=resume), {"beta": 1})
         log(3, {"loss": 0.5})
-    assert told == [(3, {"loss": 0.5})] * 5
-    known = [(one["name"], one.get("id")) for one in begun]
+    assert info == [(3, {"loss": 0.5})] * 5
+    known = [(one["name"], one.get("id")) for one in started]
     assert known[0] == known[1] != known[2] == known[3]
     assert len(set(known)) == 3
-    assert all(one["resume"] == "allow" and one["config"] == {"beta": 1} for one in begun)
+    assert all(one["resume"] == "allow" and one["config"] == {"beta": 1} for one in started)
     assert all(
-        one["name"].startswith("b" if index == 4 else "a") for index, one in enumerate(begun)
+        one["name"].startswith("b" if index == 4 else "a") for index, one in enumerate(started)
     )
 
 

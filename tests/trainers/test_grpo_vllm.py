@@ -371,9 +371,9 @@ class Counting(Client):
     """A server that says to each prompt what its words say."""
 
     def generate(self, prompts, *, features, n, **others):
-        said = super().generate(prompts, features=features, n=n, **others)
+        output = super().generate(prompts, features=features, n=n, **others)
         ids = [prompt for prompt in prompts for _ in range(n)]
-        return {**said, "completion_ids": [list(prompt[-8:]) for prompt in ids]}
+        return {**output, "completion_ids": [list(prompt[-8:]) for prompt in ids]}
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
@@ -389,7 +389,7 @@ def test_processes_ask_equally_often_and_with_the_longest_limit_of_all(
     ]
     monkeypatch.setattr(module, "gather_object", both.gather)
     monkeypatch.setattr(module, "broadcast_object_list", both.broadcast)
-    monkeypatch.setattr("harness.trainers.grpo.vllm.gathered", both.gather)
+    monkeypatch.setattr("harness.trainers.grpo.vllm.gather", both.gather)
     # The first process asks a server, also where only the other has a second turn.
     more = [(), (lambda request, number: replace(again(request, number), temperature=None),)]
     found = both.run(lambda rank: chats[rank].converse(groups([REQUESTS[rank]], *more[rank])))

@@ -17,16 +17,16 @@ from harness.cli import figure
 from harness.cli.data import writers
 from harness.errors import DataError, ParseError, UsageError
 from harness.models.dr2seg.grammar import description
-from harness.models.grammar import between, reasoning
+from harness.models.grammar import reasoning, tag_text
 from harness.models.video_str.grammar import graph, well_formed
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.spec import parse
-from harness.trainers.pocket.told import TIMES, shapes_told
-from harness.trainers.sft.examples import Dropped, examples_of
-from harness.trainers.sft.telling import described, told_by
+from harness.trainers.pocket.captions import TIMES, shapes_captions
+from harness.trainers.sft.descriptions import fill_description, with_descriptions
+from harness.trainers.sft.examples import SkippedSample, examples_of
 from harness.trainers.sft.trainer import sft
 from harness.trainers.video_str.extra import extra_of
-from harness.trainers.video_str.graphs import categories, extended, graphs_of
+from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.trainers.video_str.nodes import node_reward
 from harness.trainers.video_str_sft.graphs import middle, with_graph
 from harness.trainers.video_str_sft.trainer import GraphSft, video_str_sft
@@ -58,7 +58,7 @@ def task(data, spec):
 
 def responses(model, task, **options):
     made = list(examples_of(plugins.build("models", parse(model)), [task], **options))
-    assert not [one for one in made if isinstance(one, Dropped)]
+    assert not [one for one in made if isinstance(one, SkippedSample)]
     return made
 
 
@@ -67,57 +67,57 @@ def responses(model, task, **options):
 
 def test_reasoning_of_generated_data_names_what_is_meant_twice_or_over_and_over(data):
     several = list(samples_of(task(data, REASONED)))
-    told = [shapes_told(task(data, REASONED), sample)["rationale"] for sample in several]
-    for sample, one in zip(several, told, strict=True):
-        (meant,) = set(one.split(": "))
-        assert len(meant.split(", ")) == len(sample.target.answer.boxes)
-    assert {len(one.split(": ")) for one in told} == set(TIMES), "some could be shorter"
+    info = [shapes_captions(task(data, REASONED), sample)["rationale"] for sample in several]
+    for sample, one in zip(several, info, strict=True):
+        (target,) = set(one.split(": "))
+        assert len(target.split(", ")) == len(sample.target.answer.boxes)
+    assert {len(one.split(": ")) for one in info} == set(TIMES), "some could be shorter"
 
 
 def test_a_description_names_what_a_question_only_implies(data):
     for sample in samples_of(task(data, REASONED)):
-        said = shapes_told(task(data, REASONED), sample)["description"]
-        assert said != sample.query.text and not said.startswith("Which")
+        output = shapes_captions(task(data, REASONED), sample)["description"]
+        assert output != sample.query.text and not output.startswith("Which")
     explicit = task(data, "shapes_referring(split=train,asks=single)")
     for sample in samples_of(explicit):
-        assert shapes_told(explicit, sample)["description"] == sample.query.text
+        assert shapes_captions(explicit, sample)["description"] == sample.query.text
 
 
 def test_questions_in_words_are_reasoned_about_as_pocket_was_taught(data):
-    asked = task(data, "shapes_qa(split=train)")
-    told = {sample.id: shapes_told(asked, sample) for sample in samples_of(asked)}
-    assert told and all(one["rationale"] for one in told.values())
-    for sample in samples_of(asked):
+    requested = task(data, "shapes_qa(split=train)")
+    info = {sample.id: shapes_captions(requested, sample) for sample in samples_of(requested)}
+    assert info and all(one["rationale"] for one in info.values())
+    for sample in samples_of(requested):
         if sample.categories["kind"] == "relation":
             right = sample.query.options["ABCD".index(sample.target.answer.choice)]
-            assert told[sample.id]["rationale"].endswith(f": {right}")
+            assert info[sample.id]["rationale"].endswith(f": {right}")
 
 
 def test_nothing_is_told_of_a_benchmark_without_scenes(data, examples):
     other = task(examples, "reason_seg")
-    assert all(not shapes_told(other, sample) for sample in samples_of(other))
+    assert all(not shapes_captions(other, sample) for sample in samples_of(other))
 
 
 def test_data_that_is_no_generated_world_cannot_be_told_of(data, tmp_path):
     (tmp_path / "shapes_referring").symlink_to(data / "shapes_referring")
     apart = task(tmp_path, REASONED)
     with pytest.raises(DataError, match="generated world"):
-        shapes_told(apart, next(samples_of(apart)))
+        shapes_captions(apart, next(samples_of(apart)))
 
 
 def test_supervised_responses_hold_reasoning_description_and_answer(data):
-    told = told_by("shapes", task(data, REASONED))
-    made = responses(DR2SEG, told, reasoning="short", complete=described)
+    info = with_descriptions("shapes", task(data, REASONED))
+    made = responses(DR2SEG, info, reasoning="short", complete=fill_description)
     assert made
-    for one, sample in zip(made, samples_of(told), strict=True):
+    for one, sample in zip(made, samples_of(info), strict=True):
         assert reasoning(one.response) == sample.target.extra["rationale"]
         assert description(one.response) == sample.target.extra["description"]
-        assert between(one.response, "answer").startswith('[{"bbox_2d"')
+        assert tag_text(one.response, "answer").startswith('[{"bbox_2d"')
 
 
 def test_without_a_description_of_its_own_a_sample_is_described_by_its_question(data):
     plain = task(data, REASONED)
-    made = responses(DR2SEG, plain, complete=described)
+    made = responses(DR2SEG, plain, complete=fill_description)
     assert [description(one.response) for one in made] == [
         sample.query.text for sample in samples_of(plain)
     ]
@@ -125,29 +125,29 @@ def test_without_a_description_of_its_own_a_sample_is_described_by_its_question(
 
 def test_a_grammar_without_descriptions_learns_none(data):
     model = plugins.build("models", parse("visionreasoner(backend=stored,segmenter=box)"))
-    made = list(examples_of(model, [task(data, REASONED)], complete=described))
+    made = list(examples_of(model, [task(data, REASONED)], complete=fill_description))
     assert {one.why for one in made} == {"no response says its answer"}
     with pytest.raises(ParseError):
-        described(next(samples_of(task(data, REASONED))), None, "<think></think><answer>")
+        fill_description(next(samples_of(task(data, REASONED))), None, "<think></think><answer>")
 
 
 def test_a_description_cannot_bring_a_tag_with_it(data):
     sample = next(samples_of(task(data, REASONED)))
     target = replace(sample.target, extra={"description": "a</description>"})
     with pytest.raises(ParseError):
-        described(replace(sample, target=target), None, "<description></description>")
+        fill_description(replace(sample, target=target), None, "<description></description>")
 
 
 @pytest.mark.parametrize("in_reasoning", [False, True])
 def test_supervised_graphs_are_the_true_ones(data, in_reasoning):
-    asked = extended(
+    requested = extend_task(
         task(data, "shapes_qa(split=train)"),
         extra_of("shapes"),
         listed=lambda sample: categories(graphs_of(sample)),
     )
-    made = responses(VIDEO_STR, asked, complete=partial(with_graph, in_reasoning=in_reasoning))
+    made = responses(VIDEO_STR, requested, complete=partial(with_graph, in_reasoning=in_reasoning))
     drawn = 0
-    for one, sample in zip(made, samples_of(asked), strict=True):
+    for one, sample in zip(made, samples_of(requested), strict=True):
         ground_truth = middle(graphs_of(sample), one.request.frames[0])
         if "<graph>" not in one.response:
             assert ground_truth is None
@@ -160,16 +160,18 @@ def test_supervised_graphs_are_the_true_ones(data, in_reasoning):
 
 
 def test_no_graph_is_drawn_where_none_is_asked_for(data):
-    asked = extended(task(data, "shapes_qa(split=train)"), extra_of("shapes"), listed=lambda _: ())
+    requested = extend_task(
+        task(data, "shapes_qa(split=train)"), extra_of("shapes"), listed=lambda _: ()
+    )
     plain = VIDEO_STR.replace("prompt=short", "prompt=short,graph=off")
     assert not any(
-        "<graph>" in one.response for one in responses(plain, asked, complete=with_graph)
+        "<graph>" in one.response for one in responses(plain, requested, complete=with_graph)
     )
 
 
 def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
     assert not isinstance(video_str_sft(), GraphSft)
-    taught = video_str_sft(graphs="shapes", reasoning="short", told="shapes")
+    taught = video_str_sft(graphs="shapes", reasoning="short", text_source="shapes")
     assert taught.describe()["graphs"] == "shapes"
     assert taught.complete.keywords == {"in_reasoning": False}
     first = video_str_sft(graphs="shapes", graph_in_reasoning=True)
@@ -183,8 +185,8 @@ def test_the_supervised_baseline_draws_graphs_only_when_it_is_told_to():
 
 def test_what_completes_a_response_is_a_setting_or_none():
     assert sft().describe()["descriptions"] is False
-    assert sft(descriptions=True).complete is described
-    json.dumps(dict(sft(descriptions=True, told="shapes").describe()))
+    assert sft(descriptions=True).complete is fill_description
+    json.dumps(dict(sft(descriptions=True, text_source="shapes").describe()))
 
 
 # Gains
@@ -253,7 +255,7 @@ def test_every_warm_up_can_be_built_from_its_configuration(name):
     found = built(
         ["train", "--method", warm.trainer, "--config", "pocket_cpu", *learning._set(warm.settings)]
     ).describe()
-    assert found["told"] == "shapes" and found["reasoning"] == "short"
+    assert found["text_source"] == "shapes" and found["reasoning"] == "short"
 
 
 def built(command):
@@ -293,7 +295,7 @@ def test_a_figure_is_an_image_with_every_recipe_in_its_key():
 
 @given(st.dictionaries(st.integers(0, 50), st.floats(-9, 9), min_size=1), st.integers(1, 9))
 def test_smoothing_stays_between_the_lowest_and_the_highest(points, count):
-    found = figure.smoothed(points, count)
+    found = figure.moving_average(points, count)
     assert found.keys() == points.keys()
     assert min(points.values()) - 1e-9 <= min(found.values())
     assert max(found.values()) <= max(points.values()) + 1e-9

@@ -9,7 +9,7 @@ import pytest
 from harness import plugins
 from harness.cli.data import writers
 from harness.model import ChatResponse
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.types import AnswerForm
 from harness.world.shapes import make
@@ -39,7 +39,7 @@ def cells(*rollouts, letters=None):
 
 
 def test_a_response_that_cannot_be_read_counts_as_wrong_in_its_group():
-    said = cells(
+    output = cells(
         rollout(f"<think>{MAP}</think><answer>B</answer>", 1.5),
         rollout("<think></think><answer>B</answer>", 1.0),
         rollout("and so on", 0.0),
@@ -47,19 +47,19 @@ def test_a_response_that_cannot_be_read_counts_as_wrong_in_its_group():
         rollout("<answer>C</answer>", 1.0, sample="b"),
         rollout("<answer>C</answer>", 1.0, step=2),
     )
-    assert said["rollouts"] == "6" and said["with a map"] == "0.167"
-    assert said["right"] == "0.500", "the last one is the letter of another question"
-    assert (said["groups"], said["all right"]) == ("3", "0.333")
+    assert output["rollouts"] == "6" and output["with a map"] == "0.167"
+    assert output["right"] == "0.500", "the last one is the letter of another question"
+    assert (output["groups"], output["all right"]) == ("3", "0.333")
 
 
 def test_a_right_answer_whose_map_is_worth_nothing_is_right_and_counts_in_the_mean():
-    said = cells(
+    output = cells(
         rollout(f"{MAP}<answer>B</answer>", 1.8),
         rollout(f"{MAP}<answer>B</answer>", 0.0),
         rollout(f"{MAP}<answer>A</answer>", 0.0),
         rollout("<map><answer>B</answer>", 1.0),
     )
-    assert (said["right"], said["map's score where right"]) == ("0.750", "0.400")
+    assert (output["right"], output["map's score where right"]) == ("0.750", "0.400")
 
 
 def test_where_nothing_is_right_or_kept_there_is_no_number():
@@ -110,7 +110,7 @@ def test_what_is_right_is_the_part_of_letters_that_are_true(data):
     lettered = [one for one in every if one.query.form is AnswerForm.CHOICE][:4]
     true = [one.target.answer.choice for one in lettered]
     other = "A" if true[3] != "A" else "B"
-    said = [
+    output = [
         ChatResponse(text=f"<think></think><answer>{one}</answer>") for one in (*true[:3], other)
     ]
-    assert graphs_read.right(lettered, said) == 0.75
+    assert graphs_read.right(lettered, output) == 0.75

@@ -14,17 +14,17 @@ from harness import plugins
 from harness.cli.data import writers
 from harness.cli.main import build_parser
 from harness.cli.train import configured, method_of
-from harness.models.spacer.grammar import drawn
-from harness.run.plan import samples_of
+from harness.models.spacer.grammar import has_map
+from harness.run.batching import samples_of
 from harness.spec import parse
-from harness.trainers.grpo.method import asked
+from harness.trainers.grpo.method import request_of
 from harness.trainers.grpo.types import TOTAL, Group, Rollout
-from harness.trainers.sft.examples import Dropped, examples_of
-from harness.trainers.sft.telling import told_by
+from harness.trainers.sft.descriptions import with_descriptions
+from harness.trainers.sft.examples import SkippedSample, examples_of
 from harness.trainers.spacer.maps import maps_extra
 from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_str.extra import extra_of
-from harness.trainers.video_str.graphs import categories, extended, graphs_of
+from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.world.qa import KINDS_OF_QA
 from harness.world.shapes import make
 
@@ -71,12 +71,16 @@ def test_a_study_builds_from_what_ships_in_the_words_that_its_rewards_read(name,
         if own.get("with_maps") in (False, "false"):
             continue  # that arm is trained without maps
         task = task_of(study.tasks, data)
-        if hasattr(trainer, "listed"):  # a map or graph is asked of samples alone that have one
-            task = extended(task, trainer.extra, listed=trainer.listed)
-        texts = [(one, asked(trainer.fitted(model), one).text) for one in samples_of(task)]
+        if hasattr(
+            trainer, "listed_objects"
+        ):  # a map or graph is asked of samples alone that have one
+            task = extend_task(task, trainer.extra, listed=trainer.listed_objects)
+        texts = [
+            (one, request_of(trainer.with_prompt(model), one).text) for one in samples_of(task)
+        ]
         sample, _ = max(texts, key=lambda one: with_objects(one[1]))
         assert trainer.settings.max_completion_length <= model.max_new_tokens
-        assert asked(trainer.fitted(model), sample).text == asked(model, sample).text
+        assert request_of(trainer.with_prompt(model), sample).text == request_of(model, sample).text
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -109,8 +113,8 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
         "models",
         replace(spec, arguments={"backend": parse("stored"), "frames": 8, "pixels": 28224}),
     )
-    taught = extended(
-        told_by("shapes", task_of(warm.tasks, data)),
+    taught = extend_task(
+        with_descriptions("shapes", task_of(warm.tasks, data)),
         extra_of(sft.graphs),
         listed=lambda one: categories(graphs_of(one)),
     )
@@ -118,22 +122,22 @@ def test_the_warm_up_of_spacer_teaches_what_earns_all_of_its_reward(data):
     trainer = trainer_of(study.method, study.settings)
     known = {
         one.id: one
-        for one in samples_of(extended(taught, maps_extra("shapes"), listed=categories_of_map))
+        for one in samples_of(extend_task(taught, maps_extra("shapes"), listed=categories_of_map))
     }
     mapped = 0
     for one in made:
-        assert not isinstance(one, Dropped)
+        assert not isinstance(one, SkippedSample)
         rollouts = (Rollout(text=one.response, tokens=100),) * 2
         group = Group(
             sample=known[one.sample], rollouts=rollouts, canvas=(168, 168), count_tokens=len
         )
         terms = trainer.reward(group)[0]
         assert terms["format"] == 1
-        assert drawn(one.response) == ("<map>" in one.request.text)
-        assert terms["accuracy"] == pytest.approx(2.0 if drawn(one.response) else 1.0)
-        assert terms.get("map") == (pytest.approx(1) if drawn(one.response) else None)
+        assert has_map(one.response) == ("<map>" in one.request.text)
+        assert terms["accuracy"] == pytest.approx(2.0 if has_map(one.response) else 1.0)
+        assert terms.get("map") == (pytest.approx(1) if has_map(one.response) else None)
         assert terms[TOTAL] > terms["accuracy"] + terms["format"], "its length is paid for"
-        mapped += drawn(one.response)
+        mapped += has_map(one.response)
     assert mapped > len(made) / 2
 
 
@@ -191,8 +195,8 @@ def test_the_page_names_every_setting_that_is_not_the_papers(name):
         for key in {*before, *after} - HARDWARE
         if before.get(key) != after.get(key)
     }
-    told = re.findall(r"`(\w+)=([^`]+)`", cells(name, "Settings that are not the paper's")[1])
-    assert {key: parse(f"x(a={value})").arguments["a"] for key, value in told} == differing
+    info = re.findall(r"`(\w+)=([^`]+)`", cells(name, "Settings that are not the paper's")[1])
+    assert {key: parse(f"x(a={value})").arguments["a"] for key, value in info} == differing
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -202,8 +206,8 @@ def test_the_page_says_which_commit_each_seed_is_of_and_marks_studies_that_mix_t
         for several in saved(name)["training"].values()
     }
     (each,) = commits  # those of a seed's arms are the same
-    head, *told = cells(name, "What code trained them")
-    assert tuple(cell for cell in told if cell != "–") == each
+    head, *info = cells(name, "What code trained them")
+    assert tuple(cell for cell in info if cell != "–") == each
     assert ("‡" in head) == (len(set(each)) > 1)
     section = PAGE.partition(f"benchmarks/learning.py --methods {name} ")[2].partition("\n### ")[0]
     assert ("‡" in section) == ("‡" in head)
@@ -321,8 +325,8 @@ def test_a_saved_study_says_what_its_trainings_were_like_and_what_made_them(tmp_
     }
     assert saved["training"][studies.METHOD][1]["first"]["reward"] == 2.0
     image = ElementTree.parse(tmp_path / "IMAGES" / "learning_some.svg").getroot()
-    said = {one.text for one in image.iter("{http://www.w3.org/2000/svg}text")}
-    assert {studies.METHOD, studies.CONTROL, "reward of the method"} <= said
+    output = {one.text for one in image.iter("{http://www.w3.org/2000/svg}text")}
+    assert {studies.METHOD, studies.CONTROL, "reward of the method"} <= output
 
 
 # Learning itself

@@ -24,15 +24,19 @@ from harness.models.visionreasoner import grammar
 from harness.spec import Spec
 from harness.trainer import TrainingRun
 from harness.trainers import pocket as pocket_trainer
-from harness.trainers.pocket import course as courses
+from harness.trainers.pocket import training_loop as courses
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Collator
-from harness.trainers.pocket.course import Course
+from harness.trainers.pocket.data_mixture import (
+    DrawnScene,
+    MixtureShares,
+    draw_exam,
+    draw_videos,
+    named_frame,
+)
+from harness.trainers.pocket.ddp import SingleProcess
 from harness.trainers.pocket.drawing import Drawing
-from harness.trainers.pocket.examine import _both_moments, _prompt
-from harness.trainers.pocket.forward import Forward, States, patches
-from harness.trainers.pocket.lessons import located
-from harness.trainers.pocket.lessons import name as words_for
+from harness.trainers.pocket.forward import Forward, HiddenStates, patches
 from harness.trainers.pocket.losses import (
     Heads,
     Targets,
@@ -40,11 +44,13 @@ from harness.trainers.pocket.losses import (
     number_tokens,
     word_losses,
 )
-from harness.trainers.pocket.mixture import Drawn, Shares, draw_exam, draw_videos, named_frame
 from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
-from harness.trainers.pocket.reasons import in_words
-from harness.trainers.pocket.together import Alone
+from harness.trainers.pocket.reasoning_templates import in_words
 from harness.trainers.pocket.trainer import pocket
+from harness.trainers.pocket.training_examples import locate_example
+from harness.trainers.pocket.training_examples import name as words_for
+from harness.trainers.pocket.training_loop import TrainingLoop
+from harness.trainers.pocket.validate import _both_moments, _prompt
 from harness.trainers.pocket.views import View
 from harness.types import AnswerForm, Query
 from harness.world.families import draw_scene
@@ -130,13 +136,13 @@ def cases():
             yield view, in_words(view, question), question.text, form, question.options
         elif scene.frames > 1:
             question = next(iter(attributes(scene)))
-            lesson = located(
+            lesson = locate_example(
                 view, question, frame=named_frame(view, question), numbered=view.frames
             )
             yield view, lesson, question.text, AnswerForm.MASK_TRACK, ()
         else:
             question = next(iter(attributes(scene)))
-            yield view, located(view, question), question.text, AnswerForm.MASK, ()
+            yield view, locate_example(view, question), question.text, AnswerForm.MASK, ()
 
 
 def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint, tokenizer):
@@ -149,7 +155,7 @@ def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint, tokenizer)
         media = pixels(frames, times=range(len(frames)), is_video=len(frames) > 1, id="scene")
         query = Query(id="q", text=text, media=(media,), forms=(form,), options=options)
         inputs = processor_inputs(model.chat.processor, model.requests(query))
-        batch = collator.batch([Drawn(view, (lesson,))], intervals=[2])
+        batch = collator.batch([DrawnScene(view, (lesson,))], intervals=[2])
         assert _prompt(batch, 0) == inputs["input_ids"][0].tolist()
         name = "pixel_values_videos" if len(frames) > 1 else "pixel_values"
         ours = _both_moments(patches(torch.from_numpy(batch.images))[0])
@@ -163,7 +169,7 @@ def test_responses_about_places_are_read_as_the_boxes_of_what_is_meant():
         scene = draw_scene(2, family="still", split="train", index=index)
         view = View(scene, (0,))
         for question in list(attributes(scene))[:6]:
-            lesson = located(view, question)
+            lesson = locate_example(view, question)
             read = grammar.parse(lesson.response, strict=True)
             assert read.error is None
             boxes = sorted(tuple(map(int, item.box)) for item in read.items)
@@ -180,26 +186,26 @@ def test_a_swapped_lesson_answers_what_its_reasoning_says():
     view = View(scene, (0,))
     question = next(one for one in attributes(scene) if len(one.referents) == 1)
     other = next(i for i in range(len(scene.things)) if i not in question.referents)
-    lesson = located(view, question, named=other)
-    told, thing = grammar.parse(lesson.response), scene.things[other]
-    assert thing.colour in told.think and thing.shape in told.think
-    assert tuple(map(int, told.items[0].box)) == tuple(map(int, view.boxes[0][other]))
+    lesson = locate_example(view, question, named=other)
+    info, thing = grammar.parse(lesson.response), scene.things[other]
+    assert thing.colour in info.think and thing.shape in info.think
+    assert tuple(map(int, info.items[0].box)) == tuple(map(int, view.boxes[0][other]))
     assert lesson.response[lesson.learned_from :].startswith("</think>"), "the name itself is given"
 
 
 @pytest.mark.parametrize("family", ["qa", "qa_video", "arrivals"])
 def test_every_kind_of_question_in_words_has_a_lesson_with_its_answer(family):
-    told = set()
+    info = set()
     for index in range(40):
         scene = draw_scene(5, family=family, split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
         for qa in ask_qa(scene, number=6):
             lesson = in_words(view, qa)
-            said = str(round(float(qa.answer))) if qa.is_number else qa.letter
-            assert lesson.response.endswith(f"</think><answer>{said}</answer>")
+            output = str(round(float(qa.answer))) if qa.is_number else qa.letter
+            assert lesson.response.endswith(f"</think><answer>{output}</answer>")
             assert qa.text in lesson.prompt
-            told.add(qa.kind)
-    assert len(told) >= len(KINDS_OF_QA[family]) - 2, "nearly every kind occurs"
+            info.add(qa.kind)
+    assert len(info) >= len(KINDS_OF_QA[family]) - 2, "nearly every kind occurs"
 
 
 def copies():
@@ -213,24 +219,28 @@ def copies():
                     frame = named_frame(view, question)
                     if frame is not None:
                         numbered = tuple(30 * place + 7 for place in view.frames)
-                        yield view, None, located(view, question, frame=frame, numbered=numbered)
+                        yield (
+                            view,
+                            None,
+                            locate_example(view, question, frame=frame, numbered=numbered),
+                        )
 
 
 def test_what_a_response_says_again_is_looked_for_where_it_was_said():
     found = set()
     for _, qa, lesson in copies():
         for copy in lesson.copies:
-            said = lesson.response[copy.start : copy.end]
-            told = (lesson.prompt if copy.in_prompt else lesson.response)[slice(*copy.source)]
+            output = lesson.response[copy.start : copy.end]
+            info = (lesson.prompt if copy.in_prompt else lesson.response)[slice(*copy.source)]
             if copy.in_prompt and qa is not None:
-                assert said == qa.letter and told == qa.answer
+                assert output == qa.letter and info == qa.answer
                 found.add("letter")
             elif copy.in_prompt:
-                assert said == told and lesson.response.startswith(f"<frame>{said}</frame>")
+                assert output == info and lesson.response.startswith(f"<frame>{output}</frame>")
                 found.add("frame")
             else:
                 assert copy.source[1] <= copy.start
-                found.add(follows(qa and qa.kind, said, told))
+                found.add(follows(qa and qa.kind, output, info))
     expected = {
         "letter",
         "frame",
@@ -274,7 +284,7 @@ def follows(kind, said, told):
 
 
 def test_what_comes_into_the_image_is_told_in_its_order():
-    asked = 0
+    requested = 0
     for index in range(30):
         scene = draw_scene(7, family="arrivals", split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
@@ -288,22 +298,22 @@ def test_what_comes_into_the_image_is_told_in_its_order():
             )
             assert [int(frame) for _, frame in rows] == sorted(first.values())
             assert int(number) == len(rows) == qa.answer
-            asked += 1
-    assert asked > 10
+            requested += 1
+    assert requested > 10
 
 
 def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
     drawn = [
         one
         for step in range(40)
-        for one in draw_videos(Shares(videos=4, swapped=0.0), seed=3, step=step)
+        for one in draw_videos(MixtureShares(videos=4, swapped=0.0), seed=3, step=step)
     ]
     coming = re.compile("into|leave|leaving|out of")
     whole, part = (
         {
             bool(coming.search(lesson.prompt))
             for one in drawn
-            for lesson in one.lessons
+            for lesson in one.examples
             if (len(one.view.frames) == one.view.scene.frames) == is_whole
             and lesson.kind in ("motion", "list")
         }
@@ -318,7 +328,7 @@ LESS_IS_ASKED_FOR = re.compile("to the left|to the top|small|first|nearest to th
 @pytest.mark.parametrize("kind", ["extreme", "largest", "size", "nearest", "speed", "order"])
 def test_each_of_several_is_held_against_the_best_so_far(kind):
     family = {"speed": "qa_video", "order": "arrivals"}.get(kind, "qa")
-    asked, words = 0, set()
+    requested, words = 0, set()
     for index in range(30):
         scene = draw_scene(7, family=family, split="train", index=index)
         view = View(scene, tuple(range(scene.frames)))
@@ -328,18 +338,18 @@ def test_each_of_several_is_held_against_the_best_so_far(kind):
             rows = listed.split(", ")[kind == "nearest" :]  # the first is what they are near to
             assert len(rows) == len(qa.options)
             sign = -1 if LESS_IS_ASKED_FOR.search(qa.text.partition(",")[0]) else 1
-            best, most = told_last(rows[0])
+            best, limit = told_last(rows[0])
             for row in rows[1:]:
-                told, _, word = row.rpartition(" ")
-                name, number = told_last(told)
-                if abs(number - most) > 1:  # else it is too near to tell by what is rounded
-                    assert word == ("best" if (number - most) * sign > 0 else "not"), think
+                info, _, word = row.rpartition(" ")
+                name, number = told_last(info)
+                if abs(number - limit) > 1:  # else it is too near to tell by what is rounded
+                    assert word == ("best" if (number - limit) * sign > 0 else "not"), think
                 if word == "best":
-                    best, most = name, number
+                    best, limit = name, number
                 words.add(word)
             assert best == outcome == qa.answer
-            asked += 1
-    assert asked > 10 and words == {"best", "not"}
+            requested += 1
+    assert requested > 10 and words == {"best", "not"}
 
 
 def told_last(row):
@@ -350,7 +360,7 @@ def told_last(row):
 
 @pytest.mark.parametrize("kind", ["largest", "size"])
 def test_of_sizes_all_are_told_and_then_the_outcome(kind):
-    asked = 0
+    requested = 0
     for index in range(30):
         scene = draw_scene(7, family="qa", split="train", index=index)
         view = View(scene, (0,))
@@ -361,12 +371,12 @@ def test_of_sizes_all_are_told_and_then_the_outcome(kind):
             pick = min if "small" in qa.text.partition(",")[0] else max
             assert outcome == qa.answer and set(sides) == set(qa.options)
             assert abs(sides[outcome] - pick(sides.values())) <= 1
-            asked += 1
-    assert asked > 10
+            requested += 1
+    assert requested > 10
 
 
 def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
-    told = re.compile(
+    info = re.compile(
         r"(\S+ \S+ \S+) (\d+) (\d+) (left|still|right) (\d+) (\d+) (up|still|down)"
         r"( in)?( out)? (yes|not)"
     )
@@ -379,13 +389,13 @@ def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
             if frame is None:
                 continue
             assert set(question.referents) < set(question.among)
-            lesson = located(view, question, frame=frame, numbered=view.frames)
-            assert lesson.meant == question.among
-            listed, _, meant = grammar.parse(lesson.response, strict=True).think.rpartition(": ")
+            lesson = locate_example(view, question, frame=frame, numbered=view.frames)
+            assert lesson.targets == question.among
+            listed, _, target = grammar.parse(lesson.response, strict=True).think.rpartition(": ")
             things = view.in_order(question.among, frame)
             answers = view.in_order(question.referents, frame)
-            assert meant == ", ".join(words_for(scene.things[one]) for one in answers)
-            rows = [told.fullmatch(one) for one in listed.split(", ")]
+            assert target == ", ".join(words_for(scene.things[one]) for one in answers)
+            rows = [info.fullmatch(one) for one in listed.split(", ")]
             assert len(rows) == len(things)
             for row, thing in zip(rows, things, strict=True):
                 one = scene.things[thing]
@@ -417,12 +427,12 @@ def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer, text_f
     collator = Collator(tokenizer, text_first=text_first)
     seen = 0
     for view, qa, lesson in copies():
-        batch = collator.batch([Drawn(view, (lesson,))], intervals=[1])
+        batch = collator.batch([DrawnScene(view, (lesson,))], intervals=[1])
         written = "".join(
             tokenizer.decode([batch.tokens[row][place + 1]]) for row, place in batch.copies
         )
-        said = "".join(lesson.response[one.start : one.end] for one in lesson.copies)
-        assert written.replace(" ", "") == said.replace(" ", ""), "a word's token has its blank"
+        output = "".join(lesson.response[one.start : one.end] for one in lesson.copies)
+        assert written.replace(" ", "") == output.replace(" ", ""), "a word's token has its blank"
         for (row, place), source in zip(batch.copies, batch.sources, strict=True):
             assert source.any() and not source[place + 1 :].any(), "it was said before"
             assert row == 0
@@ -440,7 +450,7 @@ def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, fami
     """Cell by cell they are the mask of the token's thing, and on average its part of the token."""
     scene = draw_scene(3, family=family, split="train", index=5)
     view = View(scene, tuple(range(scene.frames)))
-    drawn = [Drawn(view, (located(view, next(iter(attributes(scene)))),))]
+    drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
     batch = Collator(tokenizer, outlines=True).batch(drawn, intervals=[1])
     assert Collator(tokenizer).batch(drawn, intervals=[1]).outlines.shape[-1] == 0
     grids = (scene.frames + 1) // 2
@@ -475,14 +485,14 @@ def test_a_head_that_is_not_asked_for_changes_no_other():
 @pytest.mark.slow
 def test_outlines_teach_the_vision_tower(tmp_path):
     """What is told of outlines is learned, and no weight of it is asked for otherwise."""
-    told = {}
+    info = {}
     for weight in (0.0, 4.0):
         settings = small(steps=25, learning_rate=3e-3, warm_up=2, outlines_weight=weight)
         run = TrainingRun(out=tmp_path / str(weight))
-        course = Course(settings, run)
-        told[weight] = [one["stills/outlines"] for _, one in course.steps(Alone())]
-    assert not any(told[0.0])
-    assert np.mean(told[4.0][-5:]) < 0.8 * told[4.0][0] and told[4.0][0] > 0.5
+        course = TrainingLoop(settings, run)
+        info[weight] = [one["stills/outlines"] for _, one in course.steps(SingleProcess())]
+    assert not any(info[0.0])
+    assert np.mean(info[4.0][-5:]) < 0.8 * info[4.0][0] and info[4.0][0] > 0.5
 
 
 def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
@@ -493,10 +503,10 @@ def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
         query = torch.zeros(1, 2, tokens, tokens)
         query[0, head, 4] = 50.0 * directions[0, 0, looked_at]
         nothing = torch.zeros(1, tokens, width)
-        states = States(*[nothing] * 4, query, directions)
+        states = HiddenStates(*[nothing] * 4, query, directions)
         source = torch.tensor([[False, True, True, False, False, False]])
-        told = dict.fromkeys(Targets._fields, torch.zeros(0))
-        targets = Targets(**(told | {"copies": torch.tensor([[0, 4]]), "sources": source}))
+        info = dict.fromkeys(Targets._fields, torch.zeros(0))
+        targets = Targets(**(info | {"copies": torch.tensor([[0, 4]]), "sources": source}))
         return float(_copy_loss(states, targets))
 
     assert cost(1, head=1) == pytest.approx(0.0, abs=1e-4)
@@ -588,9 +598,9 @@ def undisturbed(tmp_path_factory):
 
 def test_a_resumed_training_ends_in_the_same_weights(undisturbed, tmp_path):
     expected, curve = undisturbed
-    asked = iter([False, False, True])
+    requested = iter([False, False, True])
     with pytest.raises(KeyboardInterrupt):
-        train(tmp_path / "cut", small(), stopping=lambda: next(asked))
+        train(tmp_path / "cut", small(), stopping=lambda: next(requested))
     found = train(tmp_path / "cut", small(), resume=True)
     assert {name for name in expected if not torch.equal(expected[name], found[name])} == set()
     assert TrainingRun(out=tmp_path / "cut").curve.read() == curve
@@ -677,12 +687,12 @@ def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
 @pytest.mark.slow
 def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
     """The losses point where they should: a few lessons, again and again, are soon known."""
-    course = Course(small(steps=60, learning_rate=3e-3, warm_up=5), TrainingRun(out=tmp_path))
+    course = TrainingLoop(small(steps=60, learning_rate=3e-3, warm_up=5), TrainingRun(out=tmp_path))
     part = Drawing(replace(FEW, easy_until=1.0), seed=0).part(0, 0)
     monkeypatch.setattr(courses, "batches", lambda *_, **__: iter([[part]] * 60))
-    told = [numbers for _, numbers in course.steps(Alone())]
-    assert told[-1]["stills/text"] < 0.25 * told[0]["stills/text"]
-    assert told[-1]["stills/looks"] < 0.8 * told[0]["stills/looks"]
+    info = [numbers for _, numbers in course.steps(SingleProcess())]
+    assert info[-1]["stills/text"] < 0.25 * info[0]["stills/text"]
+    assert info[-1]["stills/looks"] < 0.8 * info[0]["stills/looks"]
 
 
 def test_unseen_questions_come_from_the_validation_split():
@@ -698,8 +708,8 @@ def settings_of(record):
         for name in signature(pocket).parameters
         if name in record["settings"]
     }
-    told = {**record["settings"]["shares"], **record["settings"]["architecture"]}
-    given |= {name: told[name] for name in signature(pocket).parameters if name in told}
+    info = {**record["settings"]["shares"], **record["settings"]["architecture"]}
+    given |= {name: info[name] for name in signature(pocket).parameters if name in info}
     given |= {"processes": record["processes"]}
     settings = pocket(**given)
     assert json.loads(json.dumps(settings.describe())) == record["settings"]
@@ -733,7 +743,7 @@ def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
     assert ours.steps == record["steps"] == theirs.base_at < theirs.steps
 
     def course(settings):
-        made = Course(settings, TrainingRun(out=tmp_path))
+        made = TrainingLoop(settings, TrainingRun(out=tmp_path))
         drawing = Drawing(settings, seed=0)
         for step in range(ours.steps):
             early = step < settings.see_until * settings.steps

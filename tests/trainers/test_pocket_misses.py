@@ -58,11 +58,11 @@ def test_every_question_is_counted_once_in_each_part_of_the_table(run):
     for column, row, score in pocket_misses.told(run):
         right[row].append(score)
         assert column in pocket_misses.MEETS
-    asked, boxes = run.results["n_total"], run.results["metrics"][pocket_misses.METRIC]
+    requested, boxes = run.results["n_total"], run.results["metrics"][pocket_misses.METRIC]
     assert sum(right["all"]) / len(right["all"]) == pytest.approx(boxes) and boxes > 0.5
     sizes = sum(len(right[size]) for size in ("small", "medium", "large"))
     grounds = sum(len(scores) for row, scores in right.items() if row.startswith("on "))
-    assert asked == len(right["all"]) == sizes == grounds
+    assert requested == len(right["all"]) == sizes == grounds
     assert set(right) <= set(pocket_misses.ROWS)
 
 

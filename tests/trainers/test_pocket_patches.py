@@ -9,14 +9,14 @@ import torch
 from harness.trainer import TrainingRun
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Collator
-from harness.trainers.pocket.course import Course
-from harness.trainers.pocket.forward import Forward, States, patches
-from harness.trainers.pocket.lessons import located
+from harness.trainers.pocket.data_mixture import DrawnScene
+from harness.trainers.pocket.ddp import SingleProcess
+from harness.trainers.pocket.forward import Forward, HiddenStates, patches
 from harness.trainers.pocket.losses import Heads, Targets
-from harness.trainers.pocket.mixture import Drawn
 from harness.trainers.pocket.network import Architecture, make_network
-from harness.trainers.pocket.together import Alone
 from harness.trainers.pocket.trainer import pocket
+from harness.trainers.pocket.training_examples import locate_example
+from harness.trainers.pocket.training_loop import TrainingLoop
 from harness.trainers.pocket.views import View
 from harness.world.families import draw_scene
 from harness.world.referring import attributes
@@ -70,7 +70,7 @@ def covered(mask):
 def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
     scene = draw_scene(3, family=family, split="train", index=5)
     view = View(scene, tuple(range(scene.frames)))
-    drawn = [Drawn(view, (located(view, next(iter(attributes(scene)))),))]
+    drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
     batch = Collator(tokenizer, patches=True).batch(drawn, intervals=[1])
     grids = (scene.frames + 1) // 2
     assert batch.patch_kinds.shape == (1, grids * 144, 3)
@@ -79,14 +79,14 @@ def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
     for grid in range(grids):
         parts = np.stack([covered(mask) for mask in view.masks[2 * grid]])
         for patch in range(144):
-            most, next_most = np.sort(parts[:, patch])[::-1][:2]
-            told = batch.patch_kinds[0, grid * 144 + patch]
-            if most < 0.09:
-                assert not told.any()
-            elif most > 0.11 and most - next_most > 0.02:
+            limit, next_most = np.sort(parts[:, patch])[::-1][:2]
+            info = batch.patch_kinds[0, grid * 144 + patch]
+            if limit < 0.09:
+                assert not info.any()
+            elif limit > 0.11 and limit - next_most > 0.02:
                 thing = int(parts[:, patch].argmax())
                 one = scene.things[thing]
-                assert tuple(told) == (
+                assert tuple(info) == (
                     SHAPES.index(one.shape) + 1,
                     [*COLOURS].index(one.colour),
                     SIZES.index(one.size),
@@ -99,7 +99,7 @@ def test_each_patch_tells_the_thing_that_covers_most_of_it(tokenizer, family):
 
 def test_patches_are_drawn_only_where_they_are_asked_for(tokenizer):
     view = View(draw_scene(3, family="referring", split="train", index=5), (0,))
-    drawn = [Drawn(view, (located(view, next(iter(attributes(view.scene)))),))]
+    drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(view.scene)))),))]
     batch = Collator(tokenizer).batch(drawn, intervals=[1])
     assert batch.patch_kinds.shape == (1, 0, 3) and batch.patch_boxes.shape == (1, 0, 4)
 
@@ -121,7 +121,7 @@ def meetings():
 def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it(tokenizer):
     met = 0
     for view, question, tokens in meetings():
-        drawn = [Drawn(view, (located(view, question),))]
+        drawn = [DrawnScene(view, (locate_example(view, question),))]
         plain = Collator(tokenizer).batch(drawn, intervals=[1])
         assert np.array_equal(plain.asked_boxes, plain.boxes[plain.owner])
         batch = Collator(tokenizer, places_of_asked=True).batch(drawn, intervals=[1])
@@ -138,7 +138,7 @@ def test_what_image_tokens_are_merged_from_is_told(tokenizer):
     network = make_network(tokenizer, Architecture(vision_layers=2), seed=0)
     forward = Forward(network, tap=3, grid=12)
     pixels = patches(torch.randint(0, 255, (2, 2, 168, 168, 3), dtype=torch.uint8))
-    image, seen = forward._see(pixels)
+    image, seen = forward._encode_image(pixels)
     assert seen.shape == (2, 144, 128)
     again = network.model.visual.merger.mlp(seen.view(2, 36, 512))
     assert torch.allclose(again, image, atol=1e-6)
@@ -147,7 +147,7 @@ def test_what_image_tokens_are_merged_from_is_told(tokenizer):
 def told_rightly(batch):
     """Logits and boxes that say just what a batch's patches show."""
     kinds = torch.from_numpy(batch.patch_kinds)
-    said = [
+    output = [
         torch.nn.functional.one_hot(kinds[..., which], number) * 60.0
         for which, number in enumerate((len(SHAPES) + 1, len(COLOURS), len(SIZES)))
     ]
@@ -158,12 +158,12 @@ def told_rightly(batch):
         y = token // 6 * 28 + within // 2 * 14 + 7
         middles.append((x, y, x, y))
     relative = (torch.from_numpy(batch.patch_boxes) - torch.tensor(middles)) / 28
-    return torch.cat([*said, relative], dim=-1)
+    return torch.cat([*output, relative], dim=-1)
 
 
 def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
     view = View(draw_scene(3, family="referring", split="train", index=5), (0,))
-    drawn = [Drawn(view, (located(view, next(iter(attributes(view.scene)))),))]
+    drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(view.scene)))),))]
     batch = Collator(tokenizer, patches=True).batch(drawn, intervals=[1])
     right = told_rightly(batch)
     outputs = right.shape[-1]
@@ -174,10 +174,10 @@ def test_what_patches_say_costs_nothing_where_it_is_right(tokenizer):
     nothing = torch.zeros(1)
 
     def cost(before, after):
-        states = States(after.view(1, 36, -1), before, *[nothing] * 4)
+        states = HiddenStates(after.view(1, 36, -1), before, *[nothing] * 4)
         targets = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
-        told = Targets(*(targets[one] for one in Targets._fields))
-        return heads._patches(states, told).item()
+        info = Targets(*(targets[one] for one in Targets._fields))
+        return heads._patches(states, info).item()
 
     shown = int(np.flatnonzero(batch.patch_kinds[0, :, 0])[0])
     assert cost(right, right) < 1e-5
@@ -204,19 +204,19 @@ def test_heads_on_patches_change_no_other():
 
 @pytest.mark.slow
 def test_what_is_told_of_patches_is_learned(tmp_path):
-    told = {}
+    info = {}
     for weight in (0.0, 1.0):
         settings = replace(SMALL, patches_weight=weight)
-        course = Course(settings, TrainingRun(out=tmp_path / str(weight)))
-        told[weight] = [one["stills/patches"] for _, one in course.steps(Alone())]
-    assert not any(told[0.0])
-    assert np.mean(told[1.0][-5:]) < 0.8 * told[1.0][0]
+        course = TrainingLoop(settings, TrainingRun(out=tmp_path / str(weight)))
+        info[weight] = [one["stills/patches"] for _, one in course.steps(SingleProcess())]
+    assert not any(info[0.0])
+    assert np.mean(info[1.0][-5:]) < 0.8 * info[1.0][0]
 
 
 def test_places_of_what_is_asked_about_change_what_is_learned(tmp_path):
-    told = []
-    for asked in (False, True):
-        settings = replace(SMALL, steps=2, easy_until=0.0, see_until=0.0, places_of_asked=asked)
-        course = Course(settings, TrainingRun(out=tmp_path / str(asked)))
-        told.append([one["stills/things"] for _, one in course.steps(Alone())])
-    assert told[0] != told[1]
+    info = []
+    for requested in (False, True):
+        settings = replace(SMALL, steps=2, easy_until=0.0, see_until=0.0, places_of_asked=requested)
+        course = TrainingLoop(settings, TrainingRun(out=tmp_path / str(requested)))
+        info.append([one["stills/things"] for _, one in course.steps(SingleProcess())])
+    assert info[0] != info[1]

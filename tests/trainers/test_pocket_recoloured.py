@@ -9,20 +9,20 @@ import torch
 from harness.trainer import TrainingRun
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Collator, squashed
-from harness.trainers.pocket.course import Course
+from harness.trainers.pocket.data_mixture import DrawnScene, MixtureShares, draw_images, draw_stills
+from harness.trainers.pocket.ddp import SingleProcess
 from harness.trainers.pocket.drawing import Drawing
-from harness.trainers.pocket.lessons import located
 from harness.trainers.pocket.losses import _kind_loss
-from harness.trainers.pocket.mixture import Drawn, Shares, draw_images, draw_stills
-from harness.trainers.pocket.together import Alone
 from harness.trainers.pocket.trainer import pocket
+from harness.trainers.pocket.training_examples import locate_example
+from harness.trainers.pocket.training_loop import TrainingLoop
 from harness.trainers.pocket.views import View
 from harness.world.families import draw_scene
 from harness.world.raster import render
 from harness.world.referring import attributes
 from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
 
-SHARES = Shares(images=40, recoloured=0.7)
+SHARES = MixtureShares(images=40, recoloured=0.7)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_images_are_the_same_scenes_without_them(images):
     plain = [one for step in range(4) for one in draw_images(named, seed=3, step=step)]
     assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
-    stills = draw_stills(Shares(stills=3, recoloured=0.7), seed=3, step=0, most_things=8)
+    stills = draw_stills(MixtureShares(stills=3, recoloured=0.7), seed=3, step=0, most_things=8)
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
 
 
@@ -80,7 +80,7 @@ def test_the_network_sees_the_other_colour():
     areas = View(scene, (0,)).masks[0].sum((1, 2))
     thing = int(areas.argmax())
     seen, plain = (squashed(View(scene, (0,), fills))[0] for fills in ({thing: fill}, {}))
-    x, y = map(int, View(scene, (0,)).inside(thing, 0))
+    x, y = map(int, View(scene, (0,)).pixel_inside(thing, 0))
     assert tuple(seen[y, x]) == fill and tuple(plain[y, x]) == COLOURS[scene.things[thing].colour]
     changed = (seen != plain).any(-1).mean()
     assert changed == pytest.approx(areas[thing] / (scene.width * scene.height), abs=0.02)
@@ -88,39 +88,42 @@ def test_the_network_sees_the_other_colour():
 
 def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tokenizer):
     scene = draw_scene(3, family="referring", split="train", index=5)
-    lesson = located(View(scene, (0,)), next(iter(attributes(scene))))
+    lesson = locate_example(View(scene, (0,)), next(iter(attributes(scene))))
     fills = {0: (0, 255, 255)}
-    unasked, asked = Drawn(View(scene, (0,), fills), ()), Drawn(View(scene, (0,)), (lesson,))
-    batch = Collator(tokenizer, recoloured=True, patches=True).batch(
-        [asked, unasked], intervals=[1, 1]
+    unasked, requested = (
+        DrawnScene(View(scene, (0,), fills), ()),
+        DrawnScene(View(scene, (0,)), (lesson,)),
     )
-    plain = Collator(tokenizer, patches=True).batch([asked, unasked], intervals=[1, 1])
+    batch = Collator(tokenizer, recoloured=True, patches=True).batch(
+        [requested, unasked], intervals=[1, 1]
+    )
+    plain = Collator(tokenizer, patches=True).batch([requested, unasked], intervals=[1, 1])
     for name in ("kinds", "patch_kinds"):
-        told, whole = getattr(batch, name), getattr(plain, name)
+        info, whole = getattr(batch, name), getattr(plain, name)
         shown = whole[0, :, 0] > 0
-        assert (told[0, shown][:, [0, 2]] == -100).all()
-        assert np.array_equal(told[0, :, 1], whole[0, :, 1])
-        assert np.array_equal(told[0, ~shown], whole[0, ~shown])
-        assert np.array_equal(told[1], whole[1])
-        nameless = told[1, :, 1] == -100
-        assert nameless.any() and (told[1, nameless, 0] > 0).all()
-        assert np.array_equal(told[1, ~nameless], whole[0, ~nameless])
+        assert (info[0, shown][:, [0, 2]] == -100).all()
+        assert np.array_equal(info[0, :, 1], whole[0, :, 1])
+        assert np.array_equal(info[0, ~shown], whole[0, ~shown])
+        assert np.array_equal(info[1], whole[1])
+        nameless = info[1, :, 1] == -100
+        assert nameless.any() and (info[1, nameless, 0] > 0).all()
+        assert np.array_equal(info[1, ~nameless], whole[0, ~nameless])
     assert np.array_equal(batch.boxes, plain.boxes)
 
 
 def test_what_is_not_asked_for_costs_nothing():
-    said = [torch.randn(1, 5, width) for width in (len(SHAPES) + 1, len(COLOURS), len(SIZES))]
+    output = [torch.randn(1, 5, width) for width in (len(SHAPES) + 1, len(COLOURS), len(SIZES))]
     kinds = torch.tensor([[[0, 0, 0], [3, 2, 1], [4, -100, 0], [-100, 5, -100], [1, 1, 1]]])
-    whole = _kind_loss(said, kinds)
+    whole = _kind_loss(output, kinds)
     expected = 0
     for which, places in ((0, [1, 2, 4]), (1, [1, 3, 4]), (2, [1, 2, 4])):
-        shares = torch.log_softmax(said[which][0], -1)
+        shares = torch.log_softmax(output[which][0], -1)
         expected -= sum(shares[at, kinds[0, at, which]] for at in places) / len(places)
-    expected -= torch.log_softmax(said[0][0, 0], -1)[0]
+    expected -= torch.log_softmax(output[0][0, 0], -1)[0]
     assert float(whole) == pytest.approx(float(expected), rel=1e-5)
     kinds[0, 1:, :] = -100
-    none = _kind_loss(said, kinds)
-    assert float(none) == pytest.approx(float(-torch.log_softmax(said[0][0, 0], -1)[0]), rel=1e-5)
+    none = _kind_loss(output, kinds)
+    assert float(none) == pytest.approx(float(-torch.log_softmax(output[0][0, 0], -1)[0]), rel=1e-5)
 
 
 @pytest.mark.slow
@@ -145,7 +148,7 @@ def test_a_training_learns_from_them(tmp_path):
     assert settings.describe()["shares"]["recoloured"] == 0.7
     part = Drawing(settings, seed=0).part(0, 0)
     assert (part["stills"].kinds[..., 1] == -100).any()
-    course = Course(settings, TrainingRun(out=tmp_path))
-    told = [one for _, one in course.steps(Alone())]
-    assert np.isfinite([one["loss"] for one in told]).all()
-    assert np.mean([one["stills/things"] for one in told[-5:]]) < 0.8 * told[0]["stills/things"]
+    course = TrainingLoop(settings, TrainingRun(out=tmp_path))
+    info = [one for _, one in course.steps(SingleProcess())]
+    assert np.isfinite([one["loss"] for one in info]).all()
+    assert np.mean([one["stills/things"] for one in info[-5:]]) < 0.8 * info[0]["stills/things"]

@@ -12,7 +12,7 @@ from harness.masks import BoolArray
 from harness.models import pocket_sam as shipped
 from harness.spec import parse
 from harness.trainer import TrainingRun
-from harness.trainers.pocket_sam.batches import Asked, Clip, clips, stills
+from harness.trainers.pocket_sam.batches import Clip, PromptedImage, clips, stills
 from harness.trainers.pocket_sam.prompts import KINDS, Kind, points_of
 from harness.trainers.pocket_sam.trainer import pocket_sam
 from harness.world.families import draw_scene
@@ -23,15 +23,15 @@ pytest.importorskip("transformers")
 
 from harness.trainers.pocket_sam import forward  # noqa: E402
 from harness.trainers.pocket_sam import network as networks  # noqa: E402
-from harness.trainers.pocket_sam.course import Course, one_thread  # noqa: E402
 from harness.trainers.pocket_sam.losses import mask_losses, reached_ious  # noqa: E402
 from harness.trainers.pocket_sam.steps import (  # noqa: E402
     clip_cost,
     pixels,
-    scaled,
+    scale_points,
     shares,
     still_cost,
 )
+from harness.trainers.pocket_sam.training_loop import TrainingLoop, one_thread  # noqa: E402
 
 SMALL = {
     "side": 64,
@@ -96,7 +96,7 @@ def test_settings_out_of_range_are_refused(wrong):
 
 
 def test_configurations_hold_settings_of_the_method():
-    entry = plugins.installed("trainers")["pocket_sam"]
+    entry = plugins.installed_plugins("trainers")["pocket_sam"]
     found = sorted((plugins.folder(entry) / "configs").glob("*.toml"))
     assert "minutes" in [path.stem for path in found]
     for path in found:
@@ -118,7 +118,7 @@ def test_prompts_say_where_their_object_is(kind):
     masks = np.concatenate([visible_masks(scene)] * 5)
     points, labels = points_of(masks, kind, draw)
     assert points.shape == (*labels.shape, 2)
-    for mask, places, said in zip(masks, points, labels, strict=True):
+    for mask, places, output in zip(masks, points, labels, strict=True):
         under = [bool(mask[int(y), int(x)]) for x, y in places[: kind.inside + kind.beside]]
         assert under == [True] * kind.inside + [False] * kind.beside
         if kind.box:
@@ -129,7 +129,7 @@ def test_prompts_say_where_their_object_is(kind):
             assert np.abs(extent - [left, top, right, bottom]).max() <= slack + 1e-3
             assert left < right
             assert top < bottom
-            assert list(said[-2:]) == [2, 3]
+            assert list(output[-2:]) == [2, 3]
 
 
 def test_clips_go_both_ways_and_start_with_what_is_asked_for():
@@ -171,20 +171,20 @@ def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_pat
     network, processor = parts
     networks.save(network, processor, tmp_path)
     plain = Sam2Model.from_pretrained(tmp_path).eval()
-    asked = stills(0, 4, images=2, objects=3)
-    points = torch.from_numpy(np.stack([scaled(one, 64) for one in asked]))
-    labels = torch.from_numpy(np.stack([one.labels for one in asked]))
-    shown = pixels(processor, [one.image for one in asked])
+    requested = stills(0, 4, images=2, objects=3)
+    points = torch.from_numpy(np.stack([scale_points(one, 64) for one in requested]))
+    labels = torch.from_numpy(np.stack([one.labels for one in requested]))
+    shown = pixels(processor, [one.image for one in requested])
     with torch.no_grad():
-        seen = forward.encoded(network, shown)
-        said = forward.prompted(network, seen, points, labels, several=several)
+        seen = forward.encode_images(network, shown)
+        output = forward.predict_masks(network, seen, points, labels, multimask=several)
         official = plain(
             pixel_values=shown, input_points=points, input_labels=labels, multimask_output=several
         )
-    torch.testing.assert_close(said.masks, official.pred_masks, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(said.ious, official.iou_scores, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(said.presence, official.object_score_logits, rtol=1e-4, atol=1e-5)
-    assert said.masks.std() > 0.01
+    torch.testing.assert_close(output.masks, official.pred_masks, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(output.ious, official.iou_scores, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(output.presence, official.object_score_logits, rtol=1e-4, atol=1e-5)
+    assert output.masks.std() > 0.01
 
 
 @pytest.mark.parametrize("bias", [3.0, 0.0])
@@ -198,10 +198,10 @@ def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(bias)
     networks.save(network, processor, tmp_path)
     with torch.no_grad():
-        seen = forward.encoded(network, pixels(processor, clip.frames))
+        seen = forward.encode_images(network, pixels(processor, clip.frames))
         start = (shares(clip.masks[0], 64) >= 0.5).float()
         order = torch.arange(7)[:, None].expand(-1, 3)
-        said = forward.tracked(network, seen, start, order)
+        output = forward.track_objects(network, seen, start, order)
         network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
     plain = Sam2VideoModel.from_pretrained(tmp_path).eval()
     session = processor.init_video_session(video=list(clip.frames), dtype=torch.float32)
@@ -209,7 +209,7 @@ def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path
         session, frame_idx=0, obj_ids=[1, 2, 3], input_masks=list(clip.masks[0])
     )
     steps = list(plain.propagate_in_video_iterator(session, start_frame_idx=0))
-    for one, official in zip(said, steps[1:], strict=True):
+    for one, official in zip(output, steps[1:], strict=True):
         presence = one.presence[:, 0]
         torch.testing.assert_close(presence, official.object_score_logits, rtol=1e-3, atol=1e-4)
         best = one.masks[torch.arange(3), 0, one.ious[:, 0].argmax(dim=-1)]
@@ -232,9 +232,9 @@ def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
     network, processor = parts
     network.zero_grad()
     network.train()
-    asked = stills(0, 1, images=2, objects=3)
+    requested = stills(0, 1, images=2, objects=3)
     for several in (True, False):
-        still_cost(network, processor, asked, several=several, background=1.0).loss.backward()
+        still_cost(network, processor, requested, multimask=several, background=1.0).loss.backward()
     drawn = clips(0, 2, videos=1, objects=3, frames=4)
     clip_cost(network, processor, drawn, background=1.0).loss.backward()
     left = {
@@ -288,10 +288,10 @@ def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
 
 def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):
     whole = weights(trained(tmp_path / "whole")[0])
-    asked = iter([False, False, True])
+    requested = iter([False, False, True])
     folder = tmp_path / "stopped"
     with pytest.raises(KeyboardInterrupt):
-        trained(folder, stopping=lambda: next(asked))
+        trained(folder, stopping=lambda: next(requested))
     run, _ = trained(folder, resume=True)
     again = weights(run)
     assert all(torch.equal(whole[name], again[name]) for name in whole)
@@ -299,9 +299,9 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):
 
 
 def test_a_damaged_state_is_refused(tmp_path):
-    asked = iter([False, True])
+    requested = iter([False, True])
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "a", stopping=lambda: next(asked))
+        trained(tmp_path / "a", stopping=lambda: next(requested))
     (state,) = (tmp_path / "a" / "state").glob("step-*")
     (state / "training.safetensors").write_bytes(b"cut off")
     with pytest.raises(StoreError, match="step-2"):
@@ -310,7 +310,7 @@ def test_a_damaged_state_is_refused(tmp_path):
 
 def test_the_learning_rate_rises_stays_and_falls_with_clips():
     settings = pocket_sam(still_steps=100, clip_steps=100, warm_up=10)
-    course = Course.__new__(Course)
+    course = TrainingLoop.__new__(TrainingLoop)
     course._set = settings
     rates = [course.rate(step) for step in range(200)]
     assert rates[0] == pytest.approx(1e-4)
@@ -327,7 +327,7 @@ def test_the_shipped_weights_can_be_made_again():
     given["side"] = given.pop("architecture")["side"]
     settings = pocket_sam(**given)
     assert json.loads(json.dumps(settings.describe())) == record["settings"]
-    course = Course(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
+    course = TrainingLoop(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
     losses = [course.step(step)["loss"] for step in range(6)]
     assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
 
@@ -335,7 +335,7 @@ def test_the_shipped_weights_can_be_made_again():
 def test_an_image_without_anything_to_ask_for_is_never_shown():
     for step in range(4):
         for one in stills(3, step, images=4, objects=2):
-            assert isinstance(one, Asked) and one.masks.any(axis=(1, 2)).all()
+            assert isinstance(one, PromptedImage) and one.masks.any(axis=(1, 2)).all()
         for clip in clips(3, step, videos=2, objects=2, frames=8):
             assert isinstance(clip, Clip) and clip.masks[0].any(axis=(1, 2)).all()
 

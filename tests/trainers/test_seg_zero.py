@@ -16,11 +16,11 @@ from harness.masks import Rle
 from harness.spec import parse
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.seg_zero import rewards
-from harness.trainers.seg_zero.rewards import Meant, SegZeroReward, circles, ground_truth
+from harness.trainers.seg_zero.rewards import SegZeroReward, TargetObject, circles, ground_truth
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
-MEANT = Meant(Box(100, 100, 300, 300), (Point(150, 150), Point(250, 250)))
+MEANT = TargetObject(Box(100, 100, 300, 300), (Point(150, 150), Point(250, 250)))
 GOOD = {"bbox": [100, 100, 300, 300], "points_1": [150, 150], "points_2": [250, 250]}
 
 
@@ -50,9 +50,9 @@ def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
     stored = json.loads((GOLDEN / "scores.json").read_text())
     for place, (_, _, response, (box, *points)) in enumerate(responses().cases()):
         row = stored["rows"][stored["index"][place]]
-        meant = Meant(Box(*box), (Point(*points[0]), Point(*points[1])))
-        assert bits(response, meant, "soft") == row[3:8], (place, response)
-        assert bits(response, meant, "strict") == row[8:13], (place, response)
+        target = TargetObject(Box(*box), (Point(*points[0]), Point(*points[1])))
+        assert bits(response, target, "soft") == row[3:8], (place, response)
+        assert bits(response, target, "strict") == row[8:13], (place, response)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,11 @@ def test_keys_and_values_are_taken_as_each_form_does(value, soft, strict):
 
 def test_points_are_right_below_a_hundred_pixels_on_average():
     for moved, right in ((99, 1), (100, 0)):
-        meant = Meant(Box(0, 0, 800, 800), (Point(200 + moved, 200), Point(200, 400 + moved)))
+        target = TargetObject(
+            Box(0, 0, 800, 800), (Point(200 + moved, 200), Point(200, 400 + moved))
+        )
         value = {"bbox": [0, 0, 800, 800], "points_1": [200, 200], "points_2": [200, 400]}
-        assert rewards.points_l1(said(value), meant) == right
+        assert rewards.points_l1(said(value), target) == right
 
 
 def test_ten_thousand_malformed_responses_never_raise(huge):

@@ -14,9 +14,9 @@ import pytest
 from harness import plugins
 from harness.errors import DataError, ParseError, ResumeMismatch, UsageError
 from harness.models.grammar import Item
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
+from harness.run.contamination import Training, measure_contamination, trained_on
 from harness.run.train import TrainingOptions, train
-from harness.run.trained import Training, overlap, trained_on
 from harness.spec import parse
 from harness.types import AnswerForm, Box, Target
 
@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainers.sft.examples import Dropped, Example, examples_of  # noqa: E402
+from harness.trainers.sft.examples import Example, SkippedSample, examples_of  # noqa: E402
 from harness.trainers.sft.network import freeze_vision, load, trainable  # noqa: E402
 from harness.trainers.sft.reasoning import about_objects, with_thought  # noqa: E402
 from harness.trainers.sft.trainer import sft  # noqa: E402
@@ -154,10 +154,10 @@ from pathlib import Path
 from harness import plugins
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
-from harness.trainer import Silent
+from harness.trainer import NullProgress
 import torch
 
-class Killed(Silent):
+class Killed(NullProgress):
     def step(self, done, numbers):
         if "loss" in numbers and done == 5:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -287,12 +287,12 @@ def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):
         0
     ]
     samples = list(samples_of(plugins.build("tasks", "reason_seg", examples)))
-    said = trained.predict([sample.query for sample in samples])
-    for sample, one in zip(samples, said, strict=True):
+    output = trained.predict([sample.query for sample in samples])
+    for sample, one in zip(samples, output, strict=True):
         assert one.responses == trained.write(sample.query, sample.target.answer)
         assert not [note for note in one.notes if "cut off" in note]
-    told = trained.describe()["chat"]["trained"]
-    assert told["method"] == "sft" and told["tasks"][0]["spec"] == "reason_seg"
+    info = trained.describe()["chat"]["trained"]
+    assert info["method"] == "sft" and info["tasks"][0]["spec"] == "reason_seg"
 
 
 def test_a_frozen_vision_tower_stays_and_the_rest_moves(start, tiny_qwen):
@@ -388,7 +388,7 @@ def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
     assert json.loads((training.checkpoint / "harness.json").read_text()) == manifest
     assert [row.id for row in training.samples()] == ["val_00000", "val_00001", "val_00002"]
     assert trained_on(training.checkpoint) == trained_on(training.folder) == training.samples()
-    found = overlap(training.samples(), task)
+    found = measure_contamination(training.samples(), task)
     assert (found.samples, found.images, found.n_total) == (3, 3, 3)
     assert "3 of 3" in str(found)
 
@@ -396,10 +396,10 @@ def test_the_manifest_tells_what_is_needed_to_repeat_it(whole, task, tiny_qwen):
 def test_a_question_about_the_same_image_is_an_overlap_of_images_alone(whole, task):
     rows = whole(FEW).samples()
     others = [replace(row, id=f"{row.id}b", question="0") for row in rows[:2]]
-    found = overlap(others, task)
+    found = measure_contamination(others, task)
     assert (found.samples, found.images) == (0, 2)
     elsewhere = [replace(row, task="mevis", question="0") for row in rows]
-    assert overlap(elsewhere, task).images == 0
+    assert measure_contamination(elsewhere, task).images == 0
 
 
 def test_no_pickle_is_left_behind(whole):
@@ -520,13 +520,13 @@ TASKS = ("reason_seg", "counting", "mevis")
 
 def test_the_prompt_is_the_one_of_evaluation_and_the_loss_sees_the_response(model, examples):
     from harness.models.backends.inputs import processor_inputs
-    from harness.trainers.sft.batches import IGNORED, encoded
+    from harness.trainers.sft.batches import IGNORED, encode_examples
 
     tasks = [plugins.build("tasks", name, examples) for name in TASKS]
     made = [one for one in examples_of(model, tasks) if isinstance(one, Example)]
     assert {one.task for one in made} == set(TASKS) and len(made) == 9
     processor = model.chat.processor
-    batch = encoded(processor, made)
+    batch = encode_examples(processor, made)
     for row, example in enumerate(made):
         alone = processor_inputs(processor, [example.request])
         prompt = alone["input_ids"][0]
@@ -544,14 +544,14 @@ def test_the_prompt_is_the_one_of_evaluation_and_the_loss_sees_the_response(mode
 
 
 def test_a_padded_batch_is_computed_as_its_rows_are_alone(model, examples):
-    from harness.trainers.sft.batches import encoded
+    from harness.trainers.sft.batches import encode_examples
 
     tasks = [plugins.build("tasks", name, examples) for name in TASKS]
     made = [one for one in examples_of(model, tasks) if isinstance(one, Example)][::3]
     network, processor = model.chat.network, model.chat.processor
 
     def logits(chosen):
-        batch = encoded(processor, chosen)
+        batch = encode_examples(processor, chosen)
         labels = batch.pop("labels")
         with torch.inference_mode():
             return [
@@ -585,14 +585,14 @@ def test_a_short_reasoning_says_how_many_and_where(model, examples):
 
 def test_a_rationale_of_the_benchmark_comes_first(model, task):
     good = next(iter(samples_of(task)))
-    told = replace(good.target, extra={"rationale": " It is the red one. "})
+    info = replace(good.target, extra={"rationale": " It is the red one. "})
     tagged = replace(good.target, extra={"rationale": "</think>"})
     made = replace(
-        task, samples=lambda: [replace(good, target=told), replace(good, id="x", target=tagged)]
+        task, samples=lambda: [replace(good, target=info), replace(good, id="x", target=tagged)]
     )
     first, second = examples_of(model, [made], reasoning="short")
     assert model.prompt.parse(first.response).think == "It is the red one."
-    assert isinstance(second, Dropped) and second.sample == "x"
+    assert isinstance(second, SkippedSample) and second.sample == "x"
 
 
 def test_places_are_named_by_thirds_of_the_canvas():

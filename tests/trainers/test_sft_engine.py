@@ -112,7 +112,7 @@ def test_trl_by_itself_goes_on_from_the_first_weights(build):
 def test_the_mended_one_loads_every_tensor(build, tmp_path):
     first = build()
     first.attach(followed(TrainingRun(out=tmp_path)))
-    first.go()
+    first.train_to_end()
     state = newest_state(tmp_path / "state")
     assert state.name == "step-4" and states(tmp_path / "state") == [state]
     again = build()
@@ -134,11 +134,11 @@ def test_the_mended_one_loads_every_tensor(build, tmp_path):
 def test_from_the_last_state_no_further_step_is_taken(build, tmp_path):
     first = build(max_steps=3, save_steps=3)
     first.attach(followed(TrainingRun(out=tmp_path)))
-    first.go()
+    first.train_to_end()
     again = build(max_steps=3, save_steps=3)
     run = TrainingRun(out=tmp_path, resume=True)
     again.attach(followed(run))
-    again.go()
+    again.train_to_end()
     assert again.state.global_step == 3 and equal(weights(again), weights(first))
     assert [row["step"] for row in run.curve.read()] == [1, 2, 3]
 
@@ -167,7 +167,7 @@ def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state
     trainer = Spread(TrainingRun(out=tmp_path, resume=True))
     with pytest.raises(ModelError, match="a training that has begun"):
         whole_weights(trainer)
-    trainer.go()
+    trainer.train_to_end()
     assert trainer.resumed == ["step-4"]
     assert whole_weights(trainer) == {"weight": "engine"}
     trainer.is_deepspeed_enabled = False
@@ -314,23 +314,23 @@ def test_no_trainer_reports_to_a_server(build, monkeypatch):
 
 
 def test_a_stopped_training_saves_and_says_so(build, tmp_path):
-    asked = []
+    requested = []
 
     def stopping():
-        asked.append(1)
-        return len(asked) == 3
+        requested.append(1)
+        return len(requested) == 3
 
     trainer = build()
     trainer.attach(followed(TrainingRun(out=tmp_path, stopping=stopping)))
     with pytest.raises(KeyboardInterrupt):
-        trainer.go()
+        trainer.train_to_end()
     assert newest_state(tmp_path / "state").name == "step-3"
     whole = build(folder="whole")
     whole.attach(followed(TrainingRun(out=tmp_path / "whole")))
-    whole.go()
+    whole.train_to_end()
     again = build()
     again.attach(followed(TrainingRun(out=tmp_path, resume=True)))
-    again.go()
+    again.train_to_end()
     assert equal(weights(again), weights(whole))
     assert again.session.run.curve.read() == whole.session.run.curve.read()
 
@@ -389,7 +389,7 @@ def test_generators_go_on_where_they_were(tmp_path):
 
     import numpy as np
 
-    from harness.trainers.state import load_random, save_random, undisturbed
+    from harness.trainers.state import keep_generators, load_random, save_random
 
     def draw():
         return random.random(), float(np.random.rand()), float(torch.rand(1)), random.gauss(0, 1)
@@ -399,7 +399,7 @@ def test_generators_go_on_where_they_were(tmp_path):
     save_random(path)
     first = draw(), draw()
     load_random(path)
-    with undisturbed():
+    with keep_generators():
         draw()
     assert (draw(), draw()) == first
     path.write_bytes(b"{}")

@@ -12,17 +12,17 @@ import pytest
 from harness import plugins
 from harness.errors import DataError, Locked, ModelError, ResumeMismatch, StoreError, UsageError
 from harness.run import train as engine
-from harness.run.likeness import image_hash, media_hash
-from harness.run.train import TrainingOptions, interrupts, train
-from harness.run.trained import (
-    Trained,
+from harness.run.contamination import (
+    TrainedSample,
     Training,
-    overlap,
+    measure_contamination,
     read_samples,
     trained_on,
     with_images,
     write_samples,
 )
+from harness.run.perceptual_hash import image_hash, media_hash
+from harness.run.train import TrainingOptions, interrupts, train
 from harness.spec import parse
 from harness.store.lease import lease
 from harness.trainer import Curve, TrainingRun
@@ -51,7 +51,7 @@ def task(examples):
 
 def test_the_trainer_of_the_page_trains(mine, task, tmp_path):
     training = train(mine(steps=4), [task], None, tmp_path / "out", TrainingOptions(seed=2))
-    assert training.finished and training.manifest["result"] == {"steps": 4}
+    assert training.is_finished and training.manifest["result"] == {"steps": 4}
     assert [row["step"] for row in training.curve.read()] == [1, 2, 3, 4]
     assert (training.checkpoint / "weights.json").read_text() == "4"
     assert training.manifest["seed"] == 2 and training.manifest["model"] is None
@@ -69,10 +69,10 @@ def test_a_stopped_training_goes_on(mine, task, tmp_path, told):
     told.dies_at = 2
     with pytest.raises(BaseException) as caught:
         train(mine(), [task], None, tmp_path, TrainingOptions(progress=told))
-    assert type(caught.value).__name__ == "Died" and not Training.open(tmp_path).finished
+    assert type(caught.value).__name__ == "Died" and not Training.open(tmp_path).is_finished
     told.dies_at = None
     training = train(mine(), [task], None, tmp_path, TrainingOptions(resume=True, progress=told))
-    assert told.steps == [1, 2, 2, 3] and training.finished
+    assert told.steps == [1, 2, 2, 3] and training.is_finished
     assert [row["step"] for row in training.curve.read()] == [1, 2, 3]
     with pytest.raises(ResumeMismatch, match=r"method\.settings\.steps: 3 → 4"):
         train(mine(steps=4), [task], None, tmp_path, TrainingOptions(resume=True))
@@ -97,7 +97,7 @@ def test_a_folder_in_use_or_with_files_is_refused(mine, tmp_path):
     with lease(out), pytest.raises(Locked):
         train(mine(), [], None, out, TrainingOptions(resume=True))
     assert not (out / "manifest.json").exists()
-    assert train(mine(), [], None, out, TrainingOptions()).finished
+    assert train(mine(), [], None, out, TrainingOptions()).is_finished
 
 
 def test_only_the_first_process_writes(page, mine, tmp_path, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_trainer_without_a_checkpoint_has_not_finished(page, tmp_path):
 
     with pytest.raises(ModelError, match="a checkpoint in"):
         train(Idle(3), [], None, tmp_path / "out", TrainingOptions())
-    assert not Training.open(tmp_path / "out").finished
+    assert not Training.open(tmp_path / "out").is_finished
 
 
 def test_a_sample_that_comes_twice_is_a_fault_of_the_data(mine, task, tmp_path):
@@ -178,24 +178,27 @@ def test_a_folder_that_is_no_training_is_refused(tmp_path):
 
 def test_other_questions_and_other_benchmarks_do_not_overlap(mine, task, tmp_path):
     rows = train(mine(), [task], None, tmp_path / "out", TrainingOptions()).samples()
-    assert overlap(rows, task).samples == 3
-    assert overlap([replace(row, split="train") for row in rows], task).samples == 3
-    assert overlap([replace(row, question="") for row in rows], task).samples == 0
+    assert measure_contamination(rows, task).samples == 3
+    assert measure_contamination([replace(row, split="train") for row in rows], task).samples == 3
+    assert measure_contamination([replace(row, question="") for row in rows], task).samples == 0
     others = [replace(row, task="mevis", question="") for row in rows]
-    elsewhere = overlap(others, task)
-    assert (elsewhere.images, elsewhere.alike, elsewhere.found) == (0, 3, True)
+    elsewhere = measure_contamination(others, task)
+    assert (elsewhere.images, elsewhere.alike, elsewhere.is_any) == (0, 3, True)
     unknown = [replace(row, task="mevis", images=()) for row in rows]
-    assert not overlap(unknown, task).found and not overlap([], task).found
-    assert overlap([], task).n_total == 3
+    assert (
+        not measure_contamination(unknown, task).is_any
+        and not measure_contamination([], task).is_any
+    )
+    assert measure_contamination([], task).n_total == 3
 
 
 def test_a_sample_is_known_again_under_the_name_of_a_training_set(mine, task, tmp_path):
     rows = train(mine(), [task], None, tmp_path / "out", TrainingOptions()).samples()
     renamed = [replace(row, task="a_training_set", id=f"part/{row.id}") for row in rows]
-    found = overlap(renamed, task)
+    found = measure_contamination(renamed, task)
     assert (found.samples, found.images, found.alike) == (3, 3, 0)
     first, *others = renamed
-    mixed = overlap([first, *(replace(row, question="") for row in others)], task)
+    mixed = measure_contamination([first, *(replace(row, question="") for row in others)], task)
     assert (mixed.samples, mixed.images, mixed.alike) == (1, 1, 2)
     assert mixed.examples == (rows[0].id,)
 
@@ -213,7 +216,9 @@ def test_rows_that_were_written_before_images_were_kept_are_read(mine, task, tmp
 
 
 def rows_of(task):
-    return list(with_images([Trained.of(task, sample) for sample in task.samples()], task))
+    return list(
+        with_images([TrainedSample.of_sample(task, sample) for sample in task.samples()], task)
+    )
 
 
 @pytest.fixture
@@ -232,7 +237,7 @@ def asked():
 def test_how_many_frames_a_task_shows_hides_no_sample(asked):
     few, all_of_them = asked("activitynet_qa(frames=4)"), asked("activitynet_qa")
     for one, other in ((few, all_of_them), (all_of_them, few)):
-        found = overlap([replace(row, images=()) for row in rows_of(one)], other)
+        found = measure_contamination([replace(row, images=()) for row in rows_of(one)], other)
         assert 0 < found.n_total == found.samples == found.images
 
 
@@ -242,9 +247,9 @@ def test_a_record_that_was_written_before_frames_were_left_out_is_compared(asked
     rows = [replace(row, size=(*row.size[:2], 99), images=()) for row in rows_of(task)]
     write_samples(path, rows)
     assert read_samples(path) == rows
-    assert overlap(read_samples(path), task).samples == len(rows)
+    assert measure_contamination(read_samples(path), task).samples == len(rows)
     other = [replace(row, size=(row.size[0] + 2, *row.size[1:])) for row in rows]
-    assert overlap(other, task).images == 0, "another size is another video"
+    assert measure_contamination(other, task).images == 0, "another size is another video"
 
 
 def test_a_video_is_found_under_the_name_of_another_benchmark(asked):
@@ -255,23 +260,25 @@ def test_a_video_is_found_under_the_name_of_another_benchmark(asked):
     (middle,) = {image_hash(video.frame(len(video) // 2))}
     for known in (rows, [replace(row, images=(middle,)) for row in rows]):
         for spec in ("activitynet_qa", "activitynet_qa(frames=3)"):
-            found = overlap(known, asked(spec))
+            found = measure_contamination(known, asked(spec))
             assert (found.images, found.alike, found.scans) == (0, found.n_total, 0)
-    assert not overlap(rows, asked("v_star")).found
+    assert not measure_contamination(rows, asked("v_star")).is_any
 
 
 def test_a_scan_is_found_by_its_name_and_other_names_say_nothing(asked):
     task = asked("sti_bench")
     (row, *_) = (replace(one, task="other", images=()) for one in rows_of(task))
     for group in ("scannet/scene0000_00", "scene0000_00.mp4", "SR/videos/scene0000_00.mp4"):
-        found = overlap([replace(row, group=group)], task)
-        assert (found.alike, found.scans) == (0, found.n_total) and found.found
+        found = measure_contamination([replace(row, group=group)], task)
+        assert (found.alike, found.scans) == (0, found.n_total) and found.is_any
         assert found.examples[0] == next(iter(task.samples())).id
         assert f"{found.n_total} more show scans of ScanNet" in str(found)
     for group in ("scannet/scene0000_01", "scene0000_00/1.jpg", "myscene0000_00", "scene0000_000"):
-        assert not overlap([replace(row, group=group)], task).found
+        assert not measure_contamination([replace(row, group=group)], task).is_any
     (film, *_) = (replace(one, task="other", images=()) for one in rows_of(asked("tempcompass")))
-    assert not overlap([film], asked("video_mme")).found, "both call a video qa_video_00000"
+    assert not measure_contamination([film], asked("video_mme")).is_any, (
+        "both call a video qa_video_00000"
+    )
 
 
 def test_what_would_be_trained_on_may_be_refused_before_anything_is_made(mine, task, tmp_path):

@@ -21,8 +21,8 @@ from harness.models.backends.sampling import Sampling
 from harness.models.grammar import Item
 from harness.models.qwen_vl.model import qwen_vl
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.models.visionreasoner.grammar import ask as official
-from harness.run.plan import samples_of
+from harness.models.visionreasoner.grammar import build_prompt as official
+from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
 from harness.task import Task
@@ -35,7 +35,7 @@ from harness.trainers.seg_zero import rewards as seg_zero
 from harness.trainers.videoseg_r1 import trainer as videoseg_trainer
 from harness.trainers.videoseg_r1.difficulty import ChatRater
 from harness.trainers.videoseg_r1.rewards import answer_format
-from harness.trainers.visionreasoner.objects import Meant
+from harness.trainers.visionreasoner.objects import TargetObjects
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
 GENERAL = (
@@ -95,7 +95,7 @@ def begun(method, model, task, monkeypatch, tmp_path, told, **run):
         kept.append((self, run, model))
         raise Begun
 
-    monkeypatch.setattr(GrpoTrainer, "_trained", begins)
+    monkeypatch.setattr(GrpoTrainer, "_train", begins)
     given = TrainingRun(out=tmp_path, tasks=(task,), model=parse(model), progress=told, **run)
     with pytest.raises(Begun):
         plugins.build("trainers", parse(method)).train(given)
@@ -116,8 +116,8 @@ def test_a_map_or_graph_is_asked_of_samples_alone_that_have_one(
     known = question("How many are there?", extra=extra, name="known")
     task = task_of(known, question(SPATIAL), *map(question, GENERAL))
     model = f"{method}(checkpoint={tiny_qwen},frames=2,pixels=3136)"
-    trainer, asked, samples = begun(method, model, task, monkeypatch, tmp_path, told)
-    texts = [trainer.ask(asked, one).text for one in samples]
+    trainer, requested, samples = begun(method, model, task, monkeypatch, tmp_path, told)
+    texts = [trainer.ask(requested, one).text for one in samples]
     assert [f"<{tag}>" in text for text in texts] == [True, False, False, False, False]
     assert "['sofa'" in texts[0]
     assert not any("is trained with the prompt of" in note for note in told.notes)
@@ -127,8 +127,8 @@ def test_no_map_is_asked_where_none_is_scored(tiny_qwen, tmp_path, told, monkeyp
     listed = question("How many?", extra={"map": CELLS}, objects=("sofa", "lamp"))
     model = f"spacer(checkpoint={tiny_qwen})"
     method = "spacer(with_maps=false)"
-    trainer, asked, (one,) = begun(method, model, task_of(listed), monkeypatch, tmp_path, told)
-    assert "<map>" not in trainer.ask(asked, one).text
+    trainer, requested, (one,) = begun(method, model, task_of(listed), monkeypatch, tmp_path, told)
+    assert "<map>" not in trainer.ask(requested, one).text
 
 
 def test_evaluation_asks_for_a_map_where_the_official_one_does():
@@ -194,7 +194,7 @@ def test_images_and_frames_are_as_large_as_the_official_code_makes_them(width, h
     rule, size = frame_policy("video_str_train"), (width, height)
     official = smart_resize(size, least=128 * 28**2, most=int(128 * 28**2 * 1.05))
     assert rule.size(size) == official
-    assert rule.size(size, still=True) == smart_resize(size, least=4 * 28**2, most=256 * 28**2)
+    assert rule.size(size, is_image=True) == smart_resize(size, least=4 * 28**2, most=256 * 28**2)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_draws_are_those_of_transformers_nucleus(top_p):
     sampling = Sampling(temperature=1.0, top_p=top_p)
     count = 4000
     numbers = torch.linspace(0, 1, count + 1, dtype=torch.float64)[:-1, None]
-    drawn = sampling.chosen(logits.repeat(count, 1), torch.zeros(count, 1), numbers).argmax(-1)
+    drawn = sampling.choose(logits.repeat(count, 1), torch.zeros(count, 1), numbers).argmax(-1)
     shares = torch.bincount(drawn, minlength=40) / count
     assert set(drawn.tolist()) == set(kept.nonzero()[:, 0].tolist())
     assert torch.allclose(shares.float(), kept, atol=2 / count)
@@ -350,8 +350,8 @@ def test_training_prompts_begin_as_in_the_official_training(
 ):
     spec = f"{model}{',' if '(' in model else '('}checkpoint={tiny_qwen})"
     task = task_of(masked(square(10, 20, 60, 90)), name="masks")
-    trainer, asked, (one,) = begun(method, spec, task, monkeypatch, tmp_path, told)
-    request = trainer.ask(asked, one)
+    trainer, requested, (one,) = begun(method, spec, task, monkeypatch, tmp_path, told)
+    request = trainer.ask(requested, one)
     (evaluated,) = plugins.build("models", parse(spec)).requests(one.query)
     assert request.text == "\n" * newline + request.text.lstrip("\n")
     assert not evaluated.text.startswith("\n"), "evaluation has none"
@@ -360,7 +360,7 @@ def test_training_prompts_begin_as_in_the_official_training(
         assert not any("is trained with the prompt of" in note for note in told.notes)
     if method.startswith("dr2seg"):
         tag = "target_desc" if "sam3" in method else "description"
-        again = trainer.bound(asked).second(
+        again = trainer.bound(requested).second(
             one,
             Rollout(text=f"<think>a</think><{tag}>the cup</{tag}><answer>[]</answer>", tokens=9),
         )
@@ -385,16 +385,16 @@ def test_a_box_around_a_mask_ends_on_its_last_pixel(edges):
     last = np.array([columns.min(), rows.min(), columns.max(), rows.max()])
     expected = tuple(int(edge * side + 0.5) for edge, side in zip(last, (2, 4, 2, 4), strict=True))
     one = masked(mask)
-    (item,) = Meant(one)[0]  # of VisionReasoner, DR2Seg and VideoSeg-R1
+    (item,) = TargetObjects(one)[0]  # of VisionReasoner, DR2Seg and VideoSeg-R1
     assert isinstance(item, Item) and item.box == expected
     assert seg_zero.ground_truth(one).box == expected
-    assert Meant(masked(mask, mask))[1][0].box == expected  # of a video
+    assert TargetObjects(masked(mask, mask))[1][0].box == expected  # of a video
 
 
 def test_a_box_that_the_benchmark_gives_is_kept():
     one = masked(square(10, 20, 60, 90))
     answer = replace(one.target.answer, boxes=(Box(10, 20, 60, 90),))
-    (item,) = Meant(replace(one, target=Target(answer=answer)))[0]
+    (item,) = TargetObjects(replace(one, target=Target(answer=answer)))[0]
     assert item.box == (20, 80, 120, 360)
 
 

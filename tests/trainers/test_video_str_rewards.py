@@ -65,8 +65,8 @@ def scenes(draw, least=1):
     ground_truth = [
         Node(category=name, centre=draw(PLACE), count=draw(st.integers(1, 4))) for name in names
     ]
-    said = {name: draw(PLACE) for name in names if draw(st.booleans())}
-    return ground_truth, said
+    output = {name: draw(PLACE) for name in names if draw(st.booleans())}
+    return ground_truth, output
 
 
 def perfect(ground_truth):
@@ -98,43 +98,43 @@ def test_a_perfect_graph_is_worth_one_by_nodes_and_by_edges(scene):
 @FEW
 @given(scenes(), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_changes_nothing(scene, draws):
-    ground_truth, said = scene
+    ground_truth, output = scene
     other = draws.sample(ground_truth, len(ground_truth))
-    items = draws.sample(list(said.items()), len(said))
+    items = draws.sample(list(output.items()), len(output))
     assert node_reward(dict(items), other) == pytest.approx(
-        node_reward(said, ground_truth), abs=1e-12
+        node_reward(output, ground_truth), abs=1e-12
     )
     assert edge_reward(dict(items), other) == pytest.approx(
-        edge_reward(said, ground_truth), abs=1e-12
+        edge_reward(output, ground_truth), abs=1e-12
     )
 
 
 @FEW
 @given(scenes(), PLACE)
 def test_moving_the_whole_prediction_leaves_edges_as_they_were(scene, shift):
-    ground_truth, said = scene
-    shifted = {name: tuple(np.add(place, shift)) for name, place in said.items()}
-    for place, other in zip(said.values(), list(said.values())[1:], strict=False):
+    ground_truth, output = scene
+    shifted = {name: tuple(np.add(place, shift)) for name, place in output.items()}
+    for place, other in zip(output.values(), list(output.values())[1:], strict=False):
         assume(math.dist(place, other) > 1e-3)
-    assume(len({tuple(np.round(place, 2)) for place in said.values()}) == len(said))
+    assume(len({tuple(np.round(place, 2)) for place in output.values()}) == len(output))
     assert edge_reward(shifted, ground_truth) == pytest.approx(
-        edge_reward(said, ground_truth), abs=1e-9
+        edge_reward(output, ground_truth), abs=1e-9
     )
 
 
 @FEW
 @given(scenes(), st.integers(0, 10**6))
 def test_turning_both_graphs_together_changes_nothing(scene, seed):
-    ground_truth, said = scene
-    places = [*said.values(), *(node.centre for node in ground_truth)]
+    ground_truth, output = scene
+    places = [*output.values(), *(node.centre for node in ground_truth)]
     assume(len({tuple(np.round(place, 2)) for place in places}) == len(places))
     rotation = Rotation.random(rng=seed)
     both = moved(ground_truth, rotation.apply)
-    assert edge_reward(turned(said, rotation), both) == pytest.approx(
-        edge_reward(said, ground_truth), abs=1e-9
+    assert edge_reward(turned(output, rotation), both) == pytest.approx(
+        edge_reward(output, ground_truth), abs=1e-9
     )
-    assert node_reward(turned(said, rotation), both) == pytest.approx(
-        node_reward(said, ground_truth), abs=1e-9
+    assert node_reward(turned(output, rotation), both) == pytest.approx(
+        node_reward(output, ground_truth), abs=1e-9
     )
 
 
@@ -143,15 +143,15 @@ def test_turning_both_graphs_together_changes_nothing(scene, seed):
 def test_after_the_best_rotation_a_turned_prediction_is_perfect(scene, seed):
     ground_truth, _ = scene
     assume(len({tuple(np.round(node.centre, 1)) for node in ground_truth}) == len(ground_truth))
-    said = turned(perfect(ground_truth), Rotation.random(rng=seed))
-    assert edge_reward(said, ground_truth, angle="kabsch") == pytest.approx(1, abs=1e-6)
+    output = turned(perfect(ground_truth), Rotation.random(rng=seed))
+    assert edge_reward(output, ground_truth, angle="kabsch") == pytest.approx(1, abs=1e-6)
 
 
 def test_the_best_rotation_never_mirrors():
     corners = {"a": (0.0, 0, 0), "b": (1.0, 0, 0), "c": (0.0, 2, 0), "d": (0.0, 0, 3)}
     ground_truth = [Node(category=name, centre=place) for name, place in corners.items()]
-    said = {node.category: (-node.centre[0], *node.centre[1:]) for node in ground_truth}
-    assert edge_reward(said, ground_truth, angle="kabsch") < 0.95
+    output = {node.category: (-node.centre[0], *node.centre[1:]) for node in ground_truth}
+    assert edge_reward(output, ground_truth, angle="kabsch") < 0.95
 
 
 @given(st.floats(0, math.pi))
@@ -160,8 +160,8 @@ def test_turning_a_pair_in_its_plane_costs_the_angle(phi):
         Node(category="a", centre=(0.0, 0.0, 0.0)),
         Node(category="b", centre=(3.0, 0.0, 0.0)),
     ]
-    said = turned(perfect(ground_truth), Rotation.from_euler("z", phi))
-    assert 2 * edge_reward(said, ground_truth) - 1 == pytest.approx(math.exp(-phi), abs=1e-9)
+    output = turned(perfect(ground_truth), Rotation.from_euler("z", phi))
+    assert 2 * edge_reward(output, ground_truth) - 1 == pytest.approx(math.exp(-phi), abs=1e-9)
 
 
 @given(st.floats(0, 5), st.floats(0.5, 5))
@@ -170,8 +170,8 @@ def test_a_wrong_distance_costs_its_error(delta, sigma):
         Node(category="a", centre=(0.0, 0.0, 0.0)),
         Node(category="b", centre=(3.0, 0.0, 0.0)),
     ]
-    said = {"a": (0.0, 0.0, 0.0), "b": (3.0 + delta, 0.0, 0.0)}
-    assert edge_reward(said, ground_truth, sigma=sigma) == pytest.approx(
+    output = {"a": (0.0, 0.0, 0.0), "b": (3.0 + delta, 0.0, 0.0)}
+    assert edge_reward(output, ground_truth, sigma=sigma) == pytest.approx(
         (math.exp(-delta / sigma) + 1) / 2
     )
 
@@ -212,10 +212,10 @@ def test_directions_without_length_agree_with_each_other_alone():
 @FEW
 @given(scenes(), st.sampled_from(["joint", "kabsch"]))
 def test_graph_rewards_stay_between_their_bounds(scene, angle):
-    ground_truth, said = scene
-    assert 0 <= node_reward(said, ground_truth) <= 1 + 1e-12
-    assert 0 <= edge_reward(said, ground_truth, angle=angle) <= 1 + 1e-9
-    literal = edge_reward(said, ground_truth, angle=angle, literal=True)
+    ground_truth, output = scene
+    assert 0 <= node_reward(output, ground_truth) <= 1 + 1e-12
+    assert 0 <= edge_reward(output, ground_truth, angle=angle) <= 1 + 1e-9
+    literal = edge_reward(output, ground_truth, angle=angle, literal=True)
     assert 0 <= literal <= len(ground_truth) ** 2 + 1e-9
 
 
@@ -467,11 +467,16 @@ def test_graphs_are_compared_with_k_of_the_frames_that_were_shown():
     reward = VideoStrReward(frames=2)
     lone = {"frame": 4, "nodes": [{"category": "star", "centre": [0, 0, 1]}]}
     made = group(said("B"), extra={"graphs": [*graphs(0, 1, 2)["graphs"], lone]})
-    assert [frame.frame for frame in reward.compared(made)] == [0, 2]
+    assert [frame.frame for frame in reward.frames_compared(made)] == [0, 2]
     only = group(said("B"), extra={"graphs": [lone]})
-    assert [frame.frame for frame in reward.compared(only)] == [4]
+    assert [frame.frame for frame in reward.frames_compared(only)] == [4]
     many = group(said("B"), extra=graphs(*range(20)), frames=20)
-    assert [frame.frame for frame in VideoStrReward(frames=4).compared(many)] == [0, 6, 12, 18]
+    assert [frame.frame for frame in VideoStrReward(frames=4).frames_compared(many)] == [
+        0,
+        6,
+        12,
+        18,
+    ]
 
 
 def test_the_reward_of_a_video_is_the_mean_over_frames():
@@ -617,8 +622,8 @@ def test_a_question_that_names_a_resolution_of_nothing_means_the_canvas():
     made = group(
         said("[1, 1, 3, 3]"), form=AnswerForm.BOXES, answer=Answer(boxes=(Box(1, 1, 3, 3),))
     )
-    asked = replace(made.sample.query, text="where? 00x00 resolution")
-    named = replace(made, sample=replace(made.sample, query=asked))
+    requested = replace(made.sample.query, text="where? 00x00 resolution")
+    named = replace(made, sample=replace(made.sample, query=requested))
     assert answer_reward(named, said("[1, 1, 3, 3]")) == answer_reward(made, said("[1, 1, 3, 3]"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness import plugins
 from harness.cli.train import OURS
 from harness.models.visionreasoner.grammar import VisionReasoner
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.run.verify import perfect
 from harness.spec import parse
@@ -19,9 +19,9 @@ from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import categories as mapped
 from harness.trainers.spacer.rewards import map_of
-from harness.trainers.video_r1.shuffled import Shuffled, shuffled
+from harness.trainers.video_r1.shuffled import ShuffledFrames, shuffle_frames
 from harness.trainers.video_str.extra import extra_of
-from harness.trainers.video_str.graphs import categories, extended, graphs_of
+from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.trainers.video_str.nodes import edge_reward, node_reward
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.trainers.video_str.shapes import scene_graphs, shapes_extra
@@ -47,7 +47,7 @@ def task(world):
 
 @pytest.fixture(scope="module")
 def known(task):
-    return extended(task, shapes_extra, listed=lambda sample: categories(graphs_of(sample)))
+    return extend_task(task, shapes_extra, listed=lambda sample: categories(graphs_of(sample)))
 
 
 # -- ground truth of the generated world
@@ -79,10 +79,10 @@ def test_a_perfect_response_with_its_graph_has_the_whole_reward(known):
     reward = VideoStrReward(shortest=1)
     for sample in samples_of(known):
         ground_truth = graphs_of(sample)[0]
-        said = {node.category: list(node.centre) for node in ground_truth.nodes}
+        output = {node.category: list(node.centre) for node in ground_truth.nodes}
         answer = perfect(sample).answer
         letter = answer.choice if answer.choice is not None else answer.number
-        text = f"<think>t</think><graph>{json.dumps(said)}</graph><answer>{letter}</answer>"
+        text = f"<think>t</think><graph>{json.dumps(output)}</graph><answer>{letter}</answer>"
         group = Group(
             sample=sample,
             rollouts=(Rollout(text=text, tokens=9),),
@@ -107,7 +107,7 @@ def test_a_target_that_carries_graphs_keeps_them(task):
             target = replace(sample.target, extra={"graphs": own})
             yield replace(sample, target=target)
 
-    made = extended(
+    made = extend_task(
         replace(task, samples=samples),
         shapes_extra,
         listed=lambda sample: categories(graphs_of(sample)),
@@ -126,7 +126,7 @@ def test_other_tasks_gain_nothing_from_the_shapes_world(task):
 
 def test_shuffled_frames_are_the_same_frames_in_one_other_order(task, tiny_qwen):
     model = plugins.build("models", parse(f"video_r1(checkpoint={tiny_qwen},frames=4,pixels=3136)"))
-    ask = Shuffled(model, 0, 7)
+    ask = ShuffledFrames(model, 0, 7)
     lengths = set()
     for sample in samples_of(task):
         (plain,) = model.requests(sample.query)
@@ -143,7 +143,7 @@ def test_shuffled_frames_are_the_same_frames_in_one_other_order(task, tiny_qwen)
 
 def test_orders_differ_by_seed_and_sample():
     frames = tuple(range(16))
-    orders = {shuffled(frames, seed, name) for seed in range(3) for name in "ab"}
+    orders = {shuffle_frames(frames, seed, name) for seed in range(3) for name in "ab"}
     assert len(orders) == 6
     assert frames not in orders
 
@@ -172,16 +172,16 @@ def test_orders_differ_by_seed_and_sample():
 def test_a_model_is_trained_in_the_words_that_its_rewards_read(
     method, model, own, known, tiny_qwen, tmp_path, told, monkeypatch
 ):
-    asked = []
+    requested = []
 
     class Begun(Exception):
         pass
 
     def begun(self, run, model, chat):
-        asked.append(model)
+        requested.append(model)
         raise Begun
 
-    monkeypatch.setattr(GrpoTrainer, "_trained", begun)
+    monkeypatch.setattr(GrpoTrainer, "_train", begun)
     inner = f"{model}," if "(" in model else f"{model}("
     spec = parse(f"{inner}checkpoint={tiny_qwen})")
     run = TrainingRun(out=tmp_path, tasks=(known,), model=spec, progress=told)
@@ -192,13 +192,13 @@ def test_a_model_is_trained_in_the_words_that_its_rewards_read(
     assert all("--eval-model" in note for note in noted)
     sample = next(one for one in samples_of(known) if one.query.form is AnswerForm.CHOICE)
     if method in METHODS:
-        (request,) = asked[0].requests(sample.query)
+        (request,) = requested[0].requests(sample.query)
         (like,) = plugins.build("models", parse(f"{method}(backend=stored)")).requests(sample.query)
         assert request.text == like.text and "<answer>" in request.text
         assert ("<graph>" in request.text) == (method == "video_str")
     elif method == "visionreasoner":
-        assert asked[0].prompt.resize in ((840, 840), (168, 168))
-        assert asked[0].prompt.ask("the star").lstrip() == VisionReasoner().ask("the star")
+        assert requested[0].prompt.resize in ((840, 840), (168, 168))
+        assert requested[0].prompt.ask("the star").lstrip() == VisionReasoner().ask("the star")
 
 
 # -- trainers
@@ -316,4 +316,4 @@ def test_a_model_that_asks_in_few_words_is_trained_in_them(trained):
         (f"{method}(backend=stored)", "paper"),
         ("pocket(backend=stored)", "paper"),
     ):
-        assert trainer.fitted(plugins.build("models", parse(spec))).prompt.wording == wording
+        assert trainer.with_prompt(plugins.build("models", parse(spec))).prompt.wording == wording

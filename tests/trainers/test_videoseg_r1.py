@@ -16,13 +16,13 @@ from harness.errors import DataError, ParseError, StoreError, UsageError
 from harness.masks import Rle
 from harness.model import Chat, ChatRequest, ChatResponse
 from harness.models.videoseg_r1.drawing import Drawing, visible
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers import session
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import Group, Rollout
-from harness.trainers.sft.examples import Dropped, examples_of
+from harness.trainers.sft.examples import SkippedSample, examples_of
 from harness.trainers.videoseg_r1 import difficulty, rewards
 from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.descriptions import (
@@ -32,13 +32,13 @@ from harness.trainers.videoseg_r1.descriptions import (
 )
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
-    Measured,
+    GeometricRater,
     await_ratings,
-    measured,
-    rated,
+    geometric_rating,
+    rate_samples,
 )
 from harness.trainers.videoseg_r1.ratings import read_rating, read_ratings
-from harness.trainers.videoseg_r1.samples import TrainingRequests, key_of, of_set, usable
+from harness.trainers.videoseg_r1.samples import TrainingRequests, check_sample, key_of, of_set
 from harness.trainers.videoseg_r1.trainer import as_videoseg, rater_of, videoseg_r1
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target
 
@@ -133,8 +133,8 @@ def test_as_many_objects_are_meant_as_a_frame_shows_instances_of():
 
     def accuracy(*objects, instances, frame=0):
         answer = replace(of.target.answer, instances=instances)
-        asked = replace(of, target=Target(answer=answer))
-        return terms(said(*objects), of=asked, frames=((frame,),))["accuracy"]
+        requested = replace(of, target=Target(answer=answer))
+        return terms(said(*objects), of=requested, frames=((frame,),))["accuracy"]
 
     one = ((parted, here),)
     assert accuracy(around, instances=one) == 3
@@ -307,9 +307,9 @@ def test_each_sample_has_the_budget_of_its_difficulty():
 
 
 def test_leaving_the_tags_out_does_not_make_reasoning_shorter():
-    assert rewards.thought("one two three <answer>[]</answer>") == "one two three"
-    assert rewards.thought("<think>one two <answer>[]</answer>") == "<think>one two"
-    assert rewards.thought("<think> one </think> two <answer>[]</answer>") == "one"
+    assert rewards.reasoning_text("one two three <answer>[]</answer>") == "one two three"
+    assert rewards.reasoning_text("<think>one two <answer>[]</answer>") == "<think>one two"
+    assert rewards.reasoning_text("<think> one </think> two <answer>[]</answer>") == "one"
 
 
 def test_the_histogram_is_the_papers_table():
@@ -431,7 +431,7 @@ def track(frames: int, *, seen: Sequence[int], side: int = 42) -> Sample:
 
 
 def drawn(of: Sample, *, seed: int) -> Any:
-    return Drawing(seed=seed).drawn(of.query, of.target.answer)
+    return Drawing(seed=seed).draw(of.query, of.target.answer)
 
 
 @given(st.integers(2, 60), st.integers(0, 5), st.data())
@@ -466,12 +466,12 @@ def test_every_frame_with_the_object_can_be_the_target():
 
 def test_a_sample_without_a_visible_object_cannot_be_used():
     with pytest.raises(DataError):
-        usable(track(4, seen=()))
+        check_sample(track(4, seen=()))
     with pytest.raises(ParseError):
         drawn(track(4, seen=()), seed=0)
     with pytest.raises(ParseError):
-        usable(replace(ONE, target=Target(answer=Answer(text="x"))))
-    usable(track(4, seen=(3,)))
+        check_sample(replace(ONE, target=Target(answer=Answer(text="x"))))
+    check_sample(track(4, seen=(3,)))
 
 
 def test_what_nothing_is_meant_by_may_be_looked_at_anywhere():
@@ -482,7 +482,7 @@ def test_what_nothing_is_meant_by_may_be_looked_at_anywhere():
 
 def test_references_out_of_order_are_refused():
     with pytest.raises(UsageError):
-        Drawing(seed=0, fewest=9, most=8)
+        Drawing(seed=0, fewest=9, max_references=8)
 
 
 def test_a_model_of_another_kind_is_asked_in_this_methods_way():
@@ -553,7 +553,7 @@ def test_supervised_questions_about_images_and_in_words_are_evaluations_own(mevi
 def test_a_video_in_which_nothing_shows_is_not_taught(mevis):
     task = replace(mevis, samples=lambda: [track(4, seen=())])
     (left_out,) = supervised(task, 0)[1]
-    assert isinstance(left_out, Dropped) and "a frame with what is meant" in left_out.detail
+    assert isinstance(left_out, SkippedSample) and "a frame with what is meant" in left_out.detail
 
 
 # difficulty
@@ -582,9 +582,9 @@ class Rates(Chat):
     def generate(self, requests):
         if self.stops_after is not None and len(self.asked) >= self.stops_after:
             raise KeyboardInterrupt
-        said = [ChatResponse(text=self.says[len(self.asked) + i]) for i in range(len(requests))]
+        output = [ChatResponse(text=self.says[len(self.asked) + i]) for i in range(len(requests))]
         self.asked.extend(requests)
-        return said
+        return output
 
 
 GOOD = '{"scene": 4, "segmentation": 6, "temporal": 5, "motion": 3, "language": 7}'
@@ -621,28 +621,28 @@ def test_a_killed_rating_goes_on_where_it_was(tmp_path):
     file = tmp_path / "ratings.jsonl"
     killed = Rates([GOOD] * 5, stops_after=2)
     with pytest.raises(KeyboardInterrupt):
-        rated(SAMPLES, ChatRater(chat=killed), file, first)
+        rate_samples(SAMPLES, ChatRater(chat=killed), file, first)
     with file.open("a") as out:
         out.write('{"sample": "cut off')
     second = Rates([GOOD.replace("4", "9")] * 5)
-    told = []
-    scores = rated(
-        SAMPLES, ChatRater(chat=second), file, first, tell=lambda *numbers: told.append(numbers)
+    info = []
+    scores = rate_samples(
+        SAMPLES, ChatRater(chat=second), file, first, tell=lambda *numbers: info.append(numbers)
     )
     assert [scores[key_of(one)] for one in SAMPLES] == [5, 5, 6, 6, 6]
     assert [request.key for request in second.asked] == [
         f"{key_of(one)}:difficulty" for one in SAMPLES[2:]
     ]
-    assert told == [(4, 5), (5, 5)]
-    assert rated(SAMPLES, ChatRater(chat=Rates([])), file, first) == scores
-    assert rated(SAMPLES[:2], None, file, first) == {key_of(one): 5 for one in SAMPLES[:2]}
+    assert info == [(4, 5), (5, 5)]
+    assert rate_samples(SAMPLES, ChatRater(chat=Rates([])), file, first) == scores
+    assert rate_samples(SAMPLES[:2], None, file, first) == {key_of(one): 5 for one in SAMPLES[:2]}
 
 
 def test_a_response_that_is_none_makes_a_sample_medium_and_is_not_asked_for_again(tmp_path):
     file = tmp_path / "ratings.jsonl"
-    scores = rated(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file, first)
+    scores = rate_samples(SAMPLES[:1], ChatRater(chat=Rates(["I cannot \ud800"])), file, first)
     assert [Budgets().budget(score) for score in scores.values()] == [176]
-    assert rated(SAMPLES[:1], ChatRater(chat=Rates([])), file, first) == scores
+    assert rate_samples(SAMPLES[:1], ChatRater(chat=Rates([])), file, first) == scores
 
 
 def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monkeypatch):
@@ -654,7 +654,7 @@ def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monk
     file = tmp_path / "difficulty.jsonl"
 
     def slept(seconds):
-        rated(next(looks), Measured(), file, first)
+        rate_samples(next(looks), GeometricRater(), file, first)
 
     monkeypatch.setattr(difficulty, "sleep", slept)
     made = videoseg_r1(scorer=parse("measured"))
@@ -680,11 +680,11 @@ def test_an_expression_is_rated_once_wherever_it_comes_from(mevis, tmp_path):
     mixture = [of_mixture("mevis", "a/0"), of_mixture("mevis", "a/0#2"), of_mixture("mevis", "a/1")]
     network = Rates([GOOD] * 3)
     file = tmp_path / "difficulty.jsonl"
-    scores = rated(mixture, ChatRater(chat=network), file, first)
+    scores = rate_samples(mixture, ChatRater(chat=network), file, first)
     assert len(network.asked) == len(scores) == 2
     alone = of_set(replace(mevis, samples=lambda: [sample(square(), name="a/1")]))
     (one,) = alone.samples()
-    assert rated([one], None, file, first) == {key_of(mixture[2]): 5}
+    assert rate_samples([one], None, file, first) == {key_of(mixture[2]): 5}
 
 
 def test_what_may_be_another_expression_has_another_key():
@@ -706,13 +706,13 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
         of_mixture("ref_davis17", "b/0"),
         of_mixture("ref_davis17", "b/0#2"),
     ]
-    asked = {}
+    requested = {}
 
     def trains(trainer, run):
         budgets = trainer.reward.budgets
         for one in (one for task in run.tasks for one in samples_of(task)):
             frame = trainer.ask.frame(one)
-            asked[one.id] = budgets.budget(trainer.reward.scores[key_of(one, frame)])
+            requested[one.id] = budgets.budget(trainer.reward.scores[key_of(one, frame)])
         return {}
 
     monkeypatch.setattr(GrpoTrainer, "train", trains)
@@ -724,14 +724,16 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
     own = len(list(samples_of(mevis)))
     assert rows == {"mevis": 1 + own, "ref_davis17": 2, "all": 3 + own}
     assert facts["rated"] == 2 + own
-    assert {"mevis/a/0", "ref_davis17/b/0#2"} < set(asked)
+    assert {"mevis/a/0", "ref_davis17/b/0#2"} < set(requested)
 
 
 def test_ratings_of_another_network_do_not_count(tmp_path):
     file = tmp_path / "ratings.jsonl"
-    rated(SAMPLES[:1], ChatRater(chat=Rates([GOOD]), name="a"), file, first)
+    rate_samples(SAMPLES[:1], ChatRater(chat=Rates([GOOD]), name="a"), file, first)
     other = Rates([GOOD.replace("4", "9")])
-    assert list(rated(SAMPLES[:1], ChatRater(chat=other, name="b"), file, first).values()) == [6]
+    assert list(
+        rate_samples(SAMPLES[:1], ChatRater(chat=other, name="b"), file, first).values()
+    ) == [6]
     assert list(read_ratings(file, "a").values()) == [5]
 
 
@@ -781,15 +783,17 @@ def test_descriptions_say_what_masks_and_words_are():
 
 
 def test_what_is_small_seldom_seen_and_long_described_is_measured_as_harder():
-    easy = measured(sample(*[square(0, 0, 30, 30, (42, 42))] * 8, size=(42, 42), text="it"), 4)
-    hard = measured(track(40, seen=(7, 20)), 7)
-    hard_text = measured(
+    easy = geometric_rating(
+        sample(*[square(0, 0, 30, 30, (42, 42))] * 8, size=(42, 42), text="it"), 4
+    )
+    hard = geometric_rating(track(40, seen=(7, 20)), 7)
+    hard_text = geometric_rating(
         sample(square(), text="the left one of the two that stand behind the last"), 0
     )
     assert easy.score <= 3 < hard.score
     assert hard_text.language > easy.language
-    assert Measured()(SAMPLES, [0] * 5)[0].score == measured(SAMPLES[0], 0).score
-    assert rater_of(Spec("measured")) == Measured()
+    assert GeometricRater()(SAMPLES, [0] * 5)[0].score == geometric_rating(SAMPLES[0], 0).score
+    assert rater_of(Spec("measured")) == GeometricRater()
     network = rater_of(Spec("stored(coordinates=pixels)"))  # as a configuration gives it
     assert network.name == "stored(coordinates=pixels)"
 
@@ -822,7 +826,7 @@ def test_its_defaults_are_the_papers():
         {"length_beta": -1.0},
         {"negative_distance": -1.0},
         {"budgets": "1"},
-        {"fewest_references": 13},
+        {"min_references": 13},
     ],
 )
 def test_wrong_settings_are_refused(wrong):

@@ -9,7 +9,7 @@ import pytest
 from harness import plugins
 from harness.cli.train import OURS
 from harness.errors import MissingDependency, UsageError
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.trainer import Curve, TrainingRun
@@ -35,8 +35,8 @@ FEW = {
     "beta": 0.0,
     "report_to": "none",
     "keep_rollouts": 2,
-    "fewest_references": 1,
-    "most_references": 2,
+    "min_references": 1,
+    "max_references": 2,
     "scorer": Spec("measured"),
 }
 SMALL = "canvas=56,context=56,reference_frames=2,key_frames=2,segmenter=box,propagator=still"
@@ -122,8 +122,8 @@ def test_its_checkpoint_is_a_model(training, examples):
         "models", parse(f"videoseg_r1(checkpoint={training.folder},{SMALL},votes=1,percentages=1)")
     )
     sample = next(samples_of(plugins.build("tasks", parse("mevis"), examples)))
-    (said,) = model.predict([sample.query])
-    assert said.responses[-1].startswith("<frame>")
+    (output,) = model.predict([sample.query])
+    assert output.responses[-1].startswith("<frame>")
 
 
 def test_a_supervised_training_takes_clips_beside_the_target(tiny_qwen, examples, tmp_path):
@@ -147,6 +147,6 @@ def test_every_configuration_is_one_of_this_method(path):
     made = plugins.build("trainers", Spec("videoseg_r1", {"ratings": "a.jsonl", **given}))
     assert made.name == "videoseg_r1"
     if "model" in plain:
-        assert parse(plain["model"]).name in plugins.installed("models")
+        assert parse(plain["model"]).name in plugins.installed_plugins("models")
     for task in plain.get("train_tasks", []):
-        assert parse(task).name in plugins.installed("tasks") or "15k" in task
+        assert parse(task).name in plugins.installed_plugins("tasks") or "15k" in task

@@ -17,13 +17,13 @@ from harness import media, plugins
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
-from harness.models.ground_truth import without_specks
+from harness.models.response_writer import without_specks
 from harness.models.visionreasoner import grammar
 from harness.spec import parse
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.sft.examples import examples_of
 from harness.trainers.visionreasoner import rewards
-from harness.trainers.visionreasoner.objects import Meant, check, ground_truth, objects
+from harness.trainers.visionreasoner.objects import TargetObjects, check, ground_truth, objects
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "visionreasoner_reward"
@@ -60,11 +60,11 @@ def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
     responses = golden("responses")
     assert (stored["seed"], stored["count"]) == (responses.SEED, responses.COUNT)
     assert responses.COUNT >= 10_000
-    for place, (response, meant, *_) in enumerate(responses.cases()):
+    for place, (response, target, *_) in enumerate(responses.cases()):
         formats, right, fresh = stored["rows"][stored["index"][place]][:3]
         ours = (
             rewards.thinking_format(response) + rewards.answer_format(response),
-            rewards.accuracy(response, items(meant)).total,
+            rewards.accuracy(response, items(target)).total,
             rewards.non_repeat(response),
         )
         assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, response)
@@ -128,9 +128,9 @@ def test_the_order_of_objects_changes_nothing(found, meant, random):
 @given(several, several)
 def test_accuracy_is_a_mean_of_bits(found, meant):
     right = rewards.accuracy(said(found), items(meant))
-    most = max(len(found), len(meant))
+    limit = max(len(found), len(meant))
     assert all(0 <= part <= 1 for part in right)
-    assert right.total * most == pytest.approx(round(right.total * most))
+    assert right.total * limit == pytest.approx(round(right.total * limit))
     paper = rewards.accuracy(said(found), items(meant), semantics="paper")
     assert all(0 <= part <= 1 for part in paper)
 
@@ -387,15 +387,15 @@ def test_a_video_is_judged_in_the_frame_that_is_named_or_shown():
 
 
 def test_what_is_meant_is_found_once_a_frame(monkeypatch):
-    asked = []
+    requested = []
     one = sample(Answer(boxes=(Box(0, 0, 9, 9),)), form=AnswerForm.BOXES)
     monkeypatch.setattr(
         "harness.trainers.visionreasoner.objects.ground_truth",
-        lambda sample, frame: asked.append(frame) or [],
+        lambda sample, frame: requested.append(frame) or [],
     )
-    meant = Meant(one)
-    assert meant[0] is meant[0]
-    assert asked == [0]
+    target = TargetObjects(one)
+    assert target[0] is target[0]
+    assert requested == [0]
 
 
 @given(several, several)

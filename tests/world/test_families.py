@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.world.families import IMAGE_SIZES, draw_scene, is_clear
 from harness.world.qa_video import visible_frames
-from harness.world.questions import ask, asks
+from harness.world.questions import ask_kind, ask_questions
 from harness.world.raster import has_holes, is_inside, is_outside, visible_masks, whole_areas
 from harness.world.referring import names
 from harness.world.scene import (
@@ -170,7 +170,7 @@ def test_some_things_leave_some_enter_some_stand_still_and_some_are_covered() ->
         for thing in scene.things:
             found["leaves"] += is_outside(scene, thing, 7)
             found["enters"] += is_outside(scene, thing, 0)
-            found["rests"] += not thing.moves
+            found["rests"] += not thing.is_moving
             found["aslant"] += bool(thing.dx and thing.dy)
         still = draw_scene(6, family="still", split="train", index=index)
         found["covered"] += visible_masks(still).sum() < whole_areas(still).sum()
@@ -259,7 +259,7 @@ def test_some_arrivals_find_something_there() -> None:
 
 def test_a_third_of_referring_scenes_is_asked_for_one_for_several_and_to_reason() -> None:
     scenes = [draw_scene(4, family="referring", split="val", index=index) for index in range(60)]
-    found = Counter(asks(ask(scene)[0]) for scene in scenes)
+    found = Counter(ask_kind(ask_questions(scene)[0]) for scene in scenes)
     assert found == {"single": 20, "several": 20, "reasoning": 20}
     for scene in scenes[:9]:
-        assert len({question.text for question in ask(scene, number=4)}) == 4
+        assert len({question.text for question in ask_questions(scene, number=4)}) == 4

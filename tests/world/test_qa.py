@@ -342,8 +342,8 @@ def check(scene: Scene) -> None:
         else:
             assert 2 <= len(qa.options) <= 4 and len(set(qa.options)) == len(qa.options)
             assert qa.options["ABCD".index(qa.letter)] == qa.answer
-        said = f"{qa.text} {' '.join(qa.options)}"
-        places = [said.find(words) for _, words in qa.named]
+        output = f"{qa.text} {' '.join(qa.options)}"
+        places = [output.find(words) for _, words in qa.named]
         assert len({index for index, _ in qa.named}) == len(qa.named)
         if qa.kind not in ("count", "count_choice", "exists", "enter_count"):
             assert all(fitting(scene, words) == {index} for index, words in qa.named)
@@ -617,15 +617,15 @@ def test_a_question_without_its_answer_among_the_options_cannot_be_made() -> Non
 def test_worlds_have_quizzes_where_they_have_no_questions(small: World) -> None:
     for family in ("qa", "qa_video", "arrivals"):
         for split in ("train", "val", "test"):
-            examples = small.of(family, split)
+            examples = small.examples_of(family, split)
             assert sum(len(one.quizzes) for one in examples) == (36 if split == "train" else 9)
             assert not any(one.questions for one in examples)
             assert all(
                 one.quizzes == ask_qa(one.scene, number=4)[: len(one.quizzes)] for one in examples
             )
     for family in ("still", "video", "count", "referring"):
-        assert not any(one.quizzes for one in small.of(family, "val"))
-        assert all(one.questions for one in small.of(family, "val"))
+        assert not any(one.quizzes for one in small.examples_of(family, "val"))
+        assert all(one.questions for one in small.examples_of(family, "val"))
 
 
 def test_a_world_draws_only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -638,8 +638,8 @@ def test_a_world_draws_only_what_is_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("harness.world.shapes.draw_scene", noted)
     world = make_world(seed=1, size=2)
     assert drawn == []
-    first = world.of("qa", "val")
+    first = world.examples_of("qa", "val")
     assert set(drawn) == {"qa"}
-    assert world.of("qa", "val") is first
+    assert world.examples_of("qa", "val") is first
     with pytest.raises(KeyError):
-        world.of("countbench", "val")
+        world.examples_of("countbench", "val")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.world.families import draw_scene
 from harness.world.language import Noun
-from harness.world.questions import KINDS, ask, every_question, worded
+from harness.world.questions import KINDS, ask_questions, every_question, wordings_of
 from harness.world.raster import visible_masks
 from harness.world.scene import Background, Scene, Thing
 from harness.world.shapes import World
@@ -288,25 +288,25 @@ def test_questions_about_videos_mean_what_another_reader_takes_them_to_mean(seed
 def test_counts_mean_what_another_reader_counts(seed: int, family: str, index: int) -> None:
     scene = draw_scene(seed, family=family, split="test", index=index)
     check(scene)
-    (question,) = ask(scene)
+    (question,) = ask_questions(scene)
     assert 2 <= question.count <= 10
     assert question.label and question.text == f"How many {question.label} are there in this image?"
 
 
 def test_every_kind_of_question_occurs_in_the_world(world: World) -> None:
-    asked = Counter(
+    requested = Counter(
         question.kind
         for examples in world.examples.values()
         for example in examples
         for question in example.questions
     )
     expected = {"attributes", "relation", "superlative", "riddle", "likeness", "odd_one"}
-    assert set(asked) == expected | {"extreme", "motion", "speed", "count"}
-    assert len({kind for kinds in KINDS.values() for kind in kinds}) == len(asked)
+    assert set(requested) == expected | {"extreme", "motion", "speed", "count"}
+    assert len({kind for kinds in KINDS.values() for kind in kinds}) == len(requested)
 
 
 def test_stills_are_asked_about_in_phrases_and_in_sentences(world: World) -> None:
-    examples = world.of("still", "train")
+    examples = world.examples_of("still", "train")
     sentences = sum(example.questions[0].is_sentence for example in examples)
     assert 0.3 * len(examples) < sentences < 0.7 * len(examples)
     several = sum(example.questions[0].count > 1 for example in examples)
@@ -314,22 +314,22 @@ def test_stills_are_asked_about_in_phrases_and_in_sentences(world: World) -> Non
 
 
 def test_counts_are_spread_evenly_from_two_to_ten(world: World) -> None:
-    counts = Counter(example.questions[0].count for example in world.of("count", "train"))
+    counts = Counter(example.questions[0].count for example in world.examples_of("count", "train"))
     assert set(counts) == set(range(2, 11))
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
 def test_one_scene_is_asked_no_text_twice(world: World) -> None:
-    for example in world.of("video", "train"):
+    for example in world.examples_of("video", "train"):
         texts = [question.text for question in example.questions]
         assert len(set(texts)) == len(texts)
 
 
 def test_wordings_begin_with_the_text_and_are_one_to_three(world: World) -> None:
     numbers = Counter()
-    for example in world.of("still", "train"):
+    for example in world.examples_of("still", "train"):
         question = example.questions[0]
-        texts = worded(question, example.scene)
+        texts = wordings_of(question, example.scene)
         assert texts[0] == question.text and set(texts) <= set(question.texts)
         assert len(set(texts)) == len(texts)
         numbers[len(texts)] += 1

@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.world.fingerprint import fingerprint
 from harness.world.qa import KINDS_OF_QA
 from harness.world.shapes import World, Writer, make, make_world
-from harness.world.sheet import contact_sheet, tinted
+from harness.world.sheet import contact_sheet, tint_referents
 
 PINNED = {
     "mevis/train/mask_dict.json": "c80c700116582cad639c4f46c064c91d",
@@ -90,13 +90,13 @@ def test_rows_are_hashed_and_not_the_file_of_a_table(tmp_path: Path) -> None:
 
 def test_a_world_has_so_many_questions_a_family_and_split(small: World) -> None:
     for (family, split), examples in small.examples.items():
-        asked = sum(len(example.questions) + len(example.quizzes) for example in examples)
-        assert asked == (36 if split == "train" else 9), (family, split)
+        requested = sum(len(example.questions) + len(example.quizzes) for example in examples)
+        assert requested == (36 if split == "train" else 9), (family, split)
     old, new = {"still", "video", "count", "countbench"}, {"qa", "referring", "qa_video"}
     assert {family for family, _ in small.examples} == old | new | {"arrivals"}
     assert len(small.examples) == len(list(small.examples)) == 3 * 7 + 1
     assert ("countbench", "val") not in small.examples
-    assert 2 <= len(small.of("video", "val")) <= 4
+    assert 2 <= len(small.examples_of("video", "val")) <= 4
 
 
 def test_a_world_is_frozen(small: World) -> None:
@@ -145,15 +145,15 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_step_by_step(tmp_path: Path) -> None:
-    told: list[tuple[int, int, str]] = []
+    info: list[tuple[int, int, str]] = []
     make(
         tmp_path / "data",
         seed=1,
         size=1,
         writers={"b": lambda world, root: None, "a": lambda world, root: None},
-        progress=lambda done, total, what: told.append((done, total, what)),
+        progress=lambda done, total, what: info.append((done, total, what)),
     )
-    assert told == [
+    assert info == [
         (0, 4, "scenes"),
         (1, 4, "a"),
         (2, 4, "b"),
@@ -180,8 +180,8 @@ def test_a_contact_sheet_shows_a_row_a_family_and_a_cell_a_kind(world: World) ->
 
 
 def test_tinting_keeps_what_is_meant_and_fades_the_rest(small: World) -> None:
-    scene = small.of("still", "val")[0].scene
-    image = tinted(scene, 0, (0,))
+    scene = small.examples_of("still", "val")[0].scene
+    image = tint_referents(scene, 0, (0,))
     thing = scene.things[0]
     from harness.world.raster import owners, render
 

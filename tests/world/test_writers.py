@@ -22,7 +22,7 @@ from harness.tasks.mevis.writer import SPLIT_NAMES, frame_name, mask_tracks, vid
 from harness.tasks.reason_seg.writer import annotation
 from harness.world.families import draw_scene
 from harness.world.outlines import outlines
-from harness.world.questions import ask
+from harness.world.questions import ask_questions
 from harness.world.raster import render, visible_masks
 from harness.world.scene import Split
 from harness.world.shapes import Example, World
@@ -61,7 +61,9 @@ def test_reason_seg_lies_in_pairs_with_the_official_fields(
 ) -> None:
     folder = root / "reason_seg" / "ReasonSeg" / split
     stems = {suffix: {p.stem for p in folder.glob(f"*{suffix}")} for suffix in (".jpg", ".json")}
-    assert stems[".jpg"] == stems[".json"] and len(stems[".jpg"]) == len(small.of("still", split))
+    assert stems[".jpg"] == stems[".json"] and len(stems[".jpg"]) == len(
+        small.examples_of("still", split)
+    )
     assert len(list(folder.iterdir())) == 2 * len(stems[".jpg"])
     for path in folder.glob("*.json"):
         plain = read_json(path)
@@ -80,13 +82,15 @@ def test_reason_seg_files_rasterise_to_the_masks_of_their_scenes(
     root: Path, small: World, split: Split
 ) -> None:
     folder = root / "reason_seg" / "ReasonSeg" / split
-    for path, example in zip(sorted(folder.glob("*.json")), small.of("still", split), strict=True):
+    for path, example in zip(
+        sorted(folder.glob("*.json")), small.examples_of("still", split), strict=True
+    ):
         plain, image = read_json(path), decode_image(path.with_suffix(".jpg"), path.stem)
         assert plain["text"][0] == example.questions[0].text
         assert abs(image.astype(int) - render(example.scene)).mean() < 4
         mask = lisa_mask(plain["shapes"], *image.shape[:2])
-        meant = visible_masks(example.scene)[list(example.questions[0].referents)].any(0)
-        assert np.array_equal(mask == 1, meant)
+        target = visible_masks(example.scene)[list(example.questions[0].referents)].any(0)
+        assert np.array_equal(mask == 1, target)
 
 
 @settings(max_examples=60, deadline=None)
@@ -102,20 +106,20 @@ def test_polygons_give_back_every_mask_under_the_rule_of_lisa(seed: int) -> None
 @given(SEEDS)
 def test_an_ignored_region_is_the_mask_of_one_thing_that_is_not_meant(seed: int) -> None:
     scene = draw_scene(seed, family="still", split="val", index=0)
-    example = Example(scene, ask(scene))
+    example = Example(scene, ask_questions(scene))
     plain, masks = annotation(example, "val"), visible_masks(scene)
     painted = lisa_mask(plain["shapes"], scene.height, scene.width)
-    meant = set(example.questions[0].referents)
-    assert np.array_equal(painted == 1, masks[list(meant)].any(0))
+    target = set(example.questions[0].referents)
+    assert np.array_equal(painted == 1, masks[list(target)].any(0))
     ignored = [i for i in range(len(masks)) if np.array_equal(painted == 255, masks[i])]
     if any(shape["label"] == "ignore" for shape in plain["shapes"]):
-        assert len(ignored) == 1 and ignored[0] not in meant
+        assert len(ignored) == 1 and ignored[0] not in target
     else:
         assert not (painted == 255).any()
 
 
 def test_some_files_ignore_some_carry_a_flag_and_some_have_several_polygons(world: World) -> None:
-    found = [annotation(example, "train") for example in world.of("still", "train")]
+    found = [annotation(example, "train") for example in world.examples_of("still", "train")]
     labels = [[shape["label"] for shape in plain["shapes"]] for plain in found]
     assert 0.1 < np.mean(["ignore" in each for each in labels]) < 0.35
     assert 0.08 < np.mean(["flag" in each for each in labels]) < 0.3
@@ -165,8 +169,8 @@ def test_mevis_has_the_official_files_and_keys(root: Path, small: World, name: s
         assert list(video["expressions"]) == [str(i) for i in range(len(video["expressions"]))]
         keys = ["exp"] if hidden else ["exp", "obj_id", "anno_id"]
         assert all(list(each) == keys for each in video["expressions"].values())
-    asked = sum(len(video["expressions"]) for video in videos.values())
-    assert asked == small.size * (4 if name == "train" else 1)
+    requested = sum(len(video["expressions"]) for video in videos.values())
+    assert requested == small.size * (4 if name == "train" else 1)
 
 
 @pytest.mark.parametrize("name", ["train", "valid_u"])
@@ -175,7 +179,7 @@ def test_mevis_run_lengths_are_the_masks_of_the_scenes(root: Path, small: World,
     masks = read_json(folder / "mask_dict.json")
     videos = read_json(folder / "meta_expressions.json")["videos"]
     assert list(masks) == [str(number) for number in range(len(masks))]
-    for example in small.of("video", SPLIT_NAMES[name]):
+    for example in small.examples_of("video", SPLIT_NAMES[name]):
         scene = example.scene
         vid = video_name(scene)
         ground_truth = [visible_masks(scene, frame) for frame in range(scene.frames)]
@@ -214,7 +218,7 @@ def test_mevis_annotations_belong_to_one_video_each(root: Path) -> None:
 
 
 def test_mevis_has_single_and_several_referents_and_frames_without_them(world: World) -> None:
-    examples = world.of("video", "train")
+    examples = world.examples_of("video", "train")
     numbers = {question.count for example in examples for question in example.questions}
     assert 1 in numbers and max(numbers) > 1
     tracks = [track for example in examples for track in mask_tracks(example.scene)]
@@ -295,7 +299,9 @@ def test_counting_tables_have_the_official_columns(root: Path, name: str) -> Non
 def test_rows_of_the_copies_are_the_scenes(
     root: Path, small: World, name: str, family: str, split: Split
 ) -> None:
-    for row, example in zip(table(root, name).to_pylist(), small.of(family, split), strict=True):
+    for row, example in zip(
+        table(root, name).to_pylist(), small.examples_of(family, split), strict=True
+    ):
         image, scene = decoded(row["image"]), example.scene
         assert np.array_equal(image, render(scene))
         assert (row["img_height"], row["img_width"]) == image.shape[:2]
@@ -307,17 +313,17 @@ def test_rows_of_the_copies_are_the_scenes(
 def test_countbench_says_its_number_in_words_and_has_lost_one_image(
     root: Path, small: World
 ) -> None:
-    bench = small.of("countbench", "test")
+    bench = small.examples_of("countbench", "test")
     rows, questions = (table(root, name).to_pylist() for name in ("countbench", "CountBenchQA"))
     assert len(rows) == len(bench) + 1 and len(questions) == len(bench)
     assert [row["image"] is None for row in rows] == [False] * len(bench) + [True]
     words = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-    for row, asked, example in zip(rows[:-1], questions, bench, strict=True):
+    for row, requested, example in zip(rows[:-1], questions, bench, strict=True):
         count, label = example.questions[0].count, example.questions[0].label
-        assert row["number"] == asked["number"] == count
-        assert row["text"] == asked["text"] == f"A picture with {words[count]} {label}."
-        assert asked["question"] == f"How many {label} are there in the image?"
-        assert row["image"] == asked["image"]
+        assert row["number"] == requested["number"] == count
+        assert row["text"] == requested["text"] == f"A picture with {words[count]} {label}."
+        assert requested["question"] == f"How many {label} are there in the image?"
+        assert row["image"] == requested["image"]
         assert np.array_equal(decoded(row["image"]), render(example.scene))
 
 
@@ -325,7 +331,7 @@ def test_training_images_are_named_by_their_sha256(root: Path, small: World) -> 
     rows = table(root, "pixmo-count").to_pylist()
     images = root / "counting" / "pixmo-count" / "images"
     assert {path.name for path in images.iterdir()} == {row["image_sha256"] for row in rows}
-    for row, example in zip(rows, small.of("count", "train"), strict=True):
+    for row, example in zip(rows, small.examples_of("count", "train"), strict=True):
         data = (images / row["image_sha256"]).read_bytes()
         assert hashlib.sha256(data).hexdigest() == row["image_sha256"]
         assert np.array_equal(decoded({"bytes": data}), render(example.scene))
@@ -337,7 +343,7 @@ def test_training_images_are_named_by_their_sha256(root: Path, small: World) -> 
 @given(SEEDS, st.integers(0, 20))
 def test_each_point_lies_on_the_visible_part_of_its_own_thing(seed: int, index: int) -> None:
     scene = draw_scene(seed, family="count", split="train", index=index)
-    example = Example(scene, ask(scene))
+    example = Example(scene, ask_questions(scene))
     masks = visible_masks(scene)
     for thing, point in zip(example.questions[0].referents, points(example), strict=True):
         assert masks[thing][int(point["y"]), int(point["x"])]

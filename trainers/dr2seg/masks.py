@@ -7,7 +7,7 @@ import numpy as np
 
 from harness.errors import ParseError
 from harness.masks import Rle
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.trainers.grpo.types import Group, RewardComponents
 from harness.types import Sample
 
@@ -36,10 +36,10 @@ class Masks:
         return joint_iou(answer.masks, true_masks(sample))
 
 
-def joint_iou(said: Sequence[Rle], true: Sequence[Rle]) -> float:
+def joint_iou(predicted: Sequence[Rle], true: Sequence[Rle]) -> float:
     """Return the IoU over all frames together; 1 if both are empty."""
     shared = union = 0
-    for one, other in zip(said, true, strict=True):
+    for one, other in zip(predicted, true, strict=True):
         first, second = one.to_array(), other.to_array()
         shared += int(np.count_nonzero(first & second))
         union += int(np.count_nonzero(first | second))

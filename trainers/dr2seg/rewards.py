@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from harness.models.dr2seg.grammar import Form, description, thought, well_formed
+from harness.models.dr2seg.grammar import Form, description, reasoning_text, well_formed
 from harness.models.grammar import split_frame
-from harness.trainers.dr2seg.second import LONGEST, described
+from harness.trainers.dr2seg.second_pass import LONGEST, description_of
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.visionreasoner.objects import Meant
+from harness.trainers.visionreasoner.objects import TargetObjects
 from harness.trainers.visionreasoner.rewards import (
     BOX,
     Semantics,
     answer_format,
     answer_value,
-    located,
+    location_accuracy,
     non_repeat,
 )
 
@@ -37,15 +37,17 @@ class Accuracy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class LocationAccuracy:
     """VisionReasoner's accuracy of boxes and points, from 0 to 3."""
 
     semantics: Semantics = "official"
 
     def __call__(self, group: Group, responses: Sequence[str]) -> list[RewardComponents]:
         """Three parts and their sum, one mapping a response."""
-        meant = Meant(group.sample)
-        found = [located(group, text, meant, semantics=self.semantics) for text in responses]
+        target = TargetObjects(group.sample)
+        found = [
+            location_accuracy(group, text, target, semantics=self.semantics) for text in responses
+        ]
         return [{**right._asdict(), "accuracy": right.total} for right in found]
 
 
@@ -96,14 +98,14 @@ def length_reward(
     return min(max(float(shorter) - gamma * max(0, first - anchor), 0.0), 1.0)
 
 
-def gated(
+def gate_lengths(
     lengths: Sequence[float], accuracies: Sequence[float], *, threshold: float = 0.0
 ) -> list[float]:
     """R̃_len (Eq. 8) of a group: R_len if some first response is right at all, else 1.
 
     `threshold` is what an accuracy must exceed for that. The paper's is 0.
 
-    >>> gated([0.5, 0.0], [0.0, 1.0]), gated([0.5, 0.0], [0.0, 0.0])
+    >>> gate_lengths([0.5, 0.0], [0.0, 1.0]), gate_lengths([0.5, 0.0], [0.0, 0.0])
     ([0.5, 0.0], [1.0, 1.0])
     """
     solved = any(accuracy > threshold for accuracy in accuracies)
@@ -115,7 +117,7 @@ class DR2SegReward:
     """The reward of a group; its settings are those of the plugin `dr2seg`."""
 
     form: Form = "sam2"
-    accuracy: Accuracy = field(default_factory=Places)
+    accuracy: Accuracy = field(default_factory=LocationAccuracy)
     describes: bool = True
     """True if R_desc is part of the reward."""
     shortens: bool = True
@@ -133,7 +135,7 @@ class DR2SegReward:
         firsts = [split_frame(rollout.text)[1] for rollout in group.rollouts]
         seconds = self._seconds(group)
         right = self.accuracy(group, [rollout.text for rollout in group.rollouts])
-        again = self._again(group, seconds)
+        again = self._second_pass_rewards(group, seconds)
         counts = [self._tokens(group, first) for first in firsts]
         counts_again = [
             None if one is None else self._tokens(group, split_frame(one.text)[1])
@@ -155,7 +157,7 @@ class DR2SegReward:
         if not self.shortens:
             return [1.0] * len(lengths)
         floored = [max(length, self.len_floor) for length in lengths]
-        return gated(floored, accuracies, threshold=self.gate_threshold)
+        return gate_lengths(floored, accuracies, threshold=self.gate_threshold)
 
     def _terms(
         self,
@@ -190,15 +192,15 @@ class DR2SegReward:
             return [None] * len(group.rollouts)
         return [
             after
-            if described(first.text, group.count_tokens, form=self.form, longest=self.longest)
+            if description_of(first.text, group.count_tokens, form=self.form, longest=self.longest)
             else None
             for first, after in zip(group.rollouts, group.seconds, strict=True)
         ]
 
-    def _again(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
+    def _second_pass_rewards(self, group: Group, seconds: Sequence[Rollout | None]) -> list[float]:
         """R_desc (Eq. 2): the accuracy of the second responses, 0 where there is none."""
         found = iter(self.accuracy(group, [one.text for one in seconds if one is not None]))
         return [0.0 if one is None else next(found)["accuracy"] for one in seconds]
 
     def _tokens(self, group: Group, response: str) -> int:
-        return group.count_tokens(thought(response, form=self.form))
+        return group.count_tokens(reasoning_text(response, form=self.form))

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import UsageError
-from harness.models.compose import PromptedModel
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
+from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
 from harness.trainers.dr2seg.masks import Masks, true_masks
-from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, Places
-from harness.trainers.dr2seg.second import LONGEST, AskAgain
+from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, LocationAccuracy
+from harness.trainers.dr2seg.second_pass import LONGEST, SecondPassPrompt
 from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
@@ -30,9 +30,9 @@ class DR2SegTrainer(GrpoTrainer):
         """Return the method with a second pass and a reward that use the model's prompt."""
         reward = self.reward
         if reward.form == "sam3":
-            asked = with_prompt(model, reward.form, strict=True)
-            reward = replace(reward, accuracy=Masks(asked))
-        again = AskAgain(
+            requested = with_prompt(model, reward.form, strict=True)
+            reward = replace(reward, accuracy=Masks(requested))
+        again = SecondPassPrompt(
             model=model,
             form=reward.form,
             max_new_tokens=self.settings.max_completion_length,
@@ -93,7 +93,7 @@ def dr2seg(
         refuse_unused("dr2seg", "form=sam3", semantics=(semantics, "official"))
     reward = DR2SegReward(
         form=form,
-        accuracy=Places(semantics),
+        accuracy=LocationAccuracy(semantics),
         describes=r_desc,
         shortens=r_len,
         anchor=n0,

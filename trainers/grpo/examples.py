@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness.errors import HarnessError, UsageError
 from harness.model import ChatRequest
-from harness.models.backends.inputs import processor_inputs, shown
-from harness.models.compose import LOCATED, PromptedModel
-from harness.run.plan import samples_of
+from harness.models.backends.inputs import frames_shown, processor_inputs
+from harness.models.pipeline import LOCATED, PromptedModel
+from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.method import Ask, GrpoMethod
-from harness.trainers.sft.examples import Dropped
-from harness.trainers.sft.prepare import checked, tell
+from harness.trainers.sft.examples import SkippedSample
+from harness.trainers.sft.prepare import check_examples, report_skipped
 from harness.types import Sample
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Example:
     @property
     def frames(self) -> tuple[tuple[int, ...], ...]:
         """The frames that are shown, one tuple a medium."""
-        return tuple(shown(self.request, place) for place in range(len(self.request.media)))
+        return tuple(frames_shown(self.request, place) for place in range(len(self.request.media)))
 
 
 def example_of(
@@ -59,7 +59,7 @@ def example_of(
     return Example(task, sample, request, canvas.extent)
 
 
-def encoded(processor: Any, request: ChatRequest) -> Prompt:
+def encode_prompt(processor: Any, request: ChatRequest) -> Prompt:
     """Return one prompt, encoded by the function that evaluation uses."""
     import torch
 
@@ -71,51 +71,57 @@ def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt
     """Return several prompts, in order; those that ask the same are one object, encoded once."""
     alike = {replace(request, key=""): request for request in requests}
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
-        known = dict(zip(alike, pool.map(partial(encoded, processor), alike.values()), strict=True))
+        known = dict(
+            zip(alike, pool.map(partial(encode_prompt, processor), alike.values()), strict=True)
+        )
     return [known[replace(request, key="")] for request in requests]
 
 
-def prepared(
+def prepare_examples(
     method: GrpoMethod, model: PromptedModel, processor: Any, run: TrainingRun
-) -> tuple[list[Example], list[Dropped]]:
+) -> tuple[list[Example], list[SkippedSample]]:
     """Return what is learned from, and what is left out. Every prompt was encoded once.
 
     Raises:
         DataError: nothing is left.
         UsageError: a prompt shows a clip, and vLLM is to see it.
     """
-    found = list(made(method, model, run))
+    found = list(make_examples(method, model, run))
     examples = [one for one in found if isinstance(one, Example)]
     refuse_clips(examples, method.settings.vllm_mode)
     longest = method.settings.max_prompt_length
-    verdicts = checked(examples, partial(verdict, processor, longest=longest), run)
+    verdicts = check_examples(examples, partial(verdict, processor, longest=longest), run)
     kept = [one for one, fault in zip(examples, verdicts, strict=True) if fault is None]
-    dropped = [one for one in (*found, *verdicts) if isinstance(one, Dropped)]
-    tell(run, dropped, kept)
+    dropped = [one for one in (*found, *verdicts) if isinstance(one, SkippedSample)]
+    report_skipped(run, dropped, kept)
     return kept, dropped
 
 
-def made(method: GrpoMethod, model: PromptedModel, run: TrainingRun) -> Iterator[Example | Dropped]:
+def make_examples(
+    method: GrpoMethod, model: PromptedModel, run: TrainingRun
+) -> Iterator[Example | SkippedSample]:
     """Yield the prompt of every sample, or why it has none; nothing is encoded."""
     for task in run.tasks:
         for sample in samples_of(task):
-            yield _made(method, model, task.name, sample)
+            yield _make_example(method, model, task.name, sample)
 
 
-def _made(method: GrpoMethod, model: PromptedModel, task: str, sample: Sample) -> Example | Dropped:
+def _make_example(
+    method: GrpoMethod, model: PromptedModel, task: str, sample: Sample
+) -> Example | SkippedSample:
     if sample.target is None:
-        return Dropped(task, sample.id, "no target")
+        return SkippedSample(task, sample.id, "no target")
     try:
         method.usable(sample)
     except HarnessError as error:
-        return Dropped(task, sample.id, "no ground truth for the reward", str(error))
+        return SkippedSample(task, sample.id, "no ground truth for the reward", str(error))
     try:
         limit = method.settings.max_completion_length
         return example_of(model, task, sample, ask=method.ask, max_completion_length=limit)
     except UsageError:
         raise
     except HarnessError as error:
-        return Dropped(task, sample.id, "cannot be asked", str(error))
+        return SkippedSample(task, sample.id, "cannot be asked", str(error))
 
 
 def refuse_clips(examples: Iterable[Example], vllm_mode: str | None) -> None:
@@ -132,13 +138,13 @@ def refuse_clips(examples: Iterable[Example], vllm_mode: str | None) -> None:
             )
 
 
-def verdict(processor: Any, example: Example, *, longest: int | None) -> Dropped | None:
+def verdict(processor: Any, example: Example, *, longest: int | None) -> SkippedSample | None:
     """Encode a prompt as training will: None, or why it cannot be learned from."""
     name = (example.task, example.sample.id)
     try:
-        length = int(encoded(processor, example.request)["input_ids"].shape[1])
+        length = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
     except (HarnessError, ValueError, OSError) as error:
-        return Dropped(*name, "unreadable", str(error))
+        return SkippedSample(*name, "unreadable", str(error))
     if longest is not None and length > longest:
-        return Dropped(*name, f"a prompt of more than {longest} tokens", f"{length} tokens")
+        return SkippedSample(*name, f"a prompt of more than {longest} tokens", f"{length} tokens")
     return None

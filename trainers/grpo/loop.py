@@ -1,7 +1,7 @@
 """GRPO from top to bottom: samples → rollouts → rewards of groups → `grpo_loss` → step → state.
 
 `train` is the whole loop. What it does in a round (`Learner.round`) and in a step
-(`Learner.update`) is also what a test-time method does on one sample (`Learner.adapted`).
+(`Learner.update`) is also what a test-time method does on one sample (`Learner.adapt_to`).
 """
 
 import math
@@ -28,14 +28,14 @@ from harness.trainers import state as states
 from harness.trainers.grpo.examples import Example, encoded_each
 from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
 from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.grpo.policy import Policy, decayed, loaded, reference_of, zero_stage
+from harness.trainers.grpo.policy import Policy, decayed, load_policy, reference_of, zero_stage
 from harness.trainers.grpo.rewards import Rewarder, numbers_of
 from harness.trainers.grpo.rollout_log import RolloutLog
 from harness.trainers.grpo.rollouts import Draft, Writer
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.grpo.vllm import sampler_ratio
-from harness.trainers.session import Session, gathered, resumed_from
+from harness.trainers.session import Session, gather, resumed_from
 from harness.trainers.sft import network as networks
 
 WEIGHTS, OPTIMIZER, COUNTERS = "trained.safetensors", "optimizer.pt", "counters.json"
@@ -66,14 +66,14 @@ def train(
         number = step // turns
         numbers: dict[str, float] = {}
         if batch is None or step % turns == 0:  # a round has `num_iterations` steps
-            rows = drawn(run.seed, len(examples), chosen.prompts_per_round, number)
+            rows = draw_samples(run.seed, len(examples), chosen.prompts_per_round, number)
             batch = learner.round([examples[row] for row in rows], number)
             numbers = batch.numbers
             if log is not None:
                 log.write(step + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
         numbers |= learner.update(batch, chosen.peak_learning_rate * schedule(chosen, step, total))
         numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
-        session.log(step + 1, numbers | session.evaluated(step + 1))
+        session.log(step + 1, numbers | session.evaluate(step + 1))
         stopping = session.stopping()
         if stopping or (step + 1) % chosen.save_steps == 0 or step + 1 == total:
             wait = learner.accelerator.wait_for_everyone
@@ -84,13 +84,13 @@ def train(
     run.progress.end()
 
 
-def drawn(seed: int, samples: int, prompts: int, number: int) -> list[int]:
+def draw_samples(seed: int, samples: int, prompts: int, number: int) -> list[int]:
     """Return the samples of round `number`: the next `prompts` of one permutation after another.
 
     A function of seed and round, so that a resumed training needs to know nothing but its step,
     and no sample is left out because it does not fill a round.
 
-    >>> sorted(drawn(0, 4, 2, 0) + drawn(0, 4, 2, 1))
+    >>> sorted(draw_samples(0, 4, 2, 0) + draw_samples(0, 4, 2, 1))
     [0, 1, 2, 3]
     """
     places = range(number * prompts, (number + 1) * prompts)
@@ -158,7 +158,7 @@ class Learner:
         self.method, self.chat, self.accelerator = method, chat, accelerator
         self.settings = chosen = method.settings
         set_seed(seed)  # an adapter begins with random numbers
-        self.network = loaded(chat, chosen)
+        self.network = load_policy(chat, chosen)
         set_seed(seed, device_specific=True)
         self.policy, self.optimizer = accelerator.prepare(
             Policy(self.network, chosen.temperature),
@@ -201,7 +201,7 @@ class Learner:
             self.rewarder(group, [one.key for one in some])
             for group, some in zip(groups, several, strict=True)
         ]
-        totals = gathered([one[TOTAL] for some in rewards for one in some])
+        totals = gather([one[TOTAL] for some in rewards for one in some])
         gains = advantages(torch.tensor(totals), size, scale_rewards=self.settings.scale_rewards)
         gains = gains[rank * len(drafts) : (rank + 1) * len(drafts)]
         batches, each = [], self.settings.per_device_train_batch_size
@@ -240,7 +240,7 @@ class Learner:
             "completions/clipped_ratio": [float(one.cut) for one in drafts],
         }
         merged: dict[str, list[float]] = {}
-        for several in gathered([{**own, **lengths}]):
+        for several in gather([{**own, **lengths}]):
             for name, values in several.items():
                 merged.setdefault(name, []).extend(values)
         prompts, written = merged.pop("prompts"), merged.pop("lengths")
@@ -316,14 +316,14 @@ class Learner:
         sums, norm = torch.zeros(7, device=accelerator.device), None
         for one in batch.batches:
             with accelerator.accumulate(self.policy):
-                loss, told = self._loss(one, tokens)
+                loss, info = self._loss(one, tokens)
                 accelerator.backward(loss)
                 if accelerator.sync_gradients:
-                    most = chosen.max_grad_norm or math.inf
-                    norm = accelerator.clip_grad_norm_(self.policy.parameters(), most)
+                    limit = chosen.max_grad_norm or math.inf
+                    norm = accelerator.clip_grad_norm_(self.policy.parameters(), limit)
                 self.optimizer.step()
                 self.optimizer.zero_grad()
-            sums += torch.cat([loss.detach()[None] / parts, told])
+            sums += torch.cat([loss.detach()[None] / parts, info])
         sums = accelerator.reduce(sums, reduction="sum")
         loss_sum, kl, entropy, clipped, count, answer_entropy, answer_count = sums.tolist()
         numbers = {
@@ -376,7 +376,7 @@ class Learner:
     # -- one sample at test time ------------------------------------------------------------------
 
     @contextmanager
-    def adapted(self, example: Example, updates: int) -> Iterator[TransformersChat]:
+    def adapt_to(self, example: Example, updates: int) -> Iterator[TransformersChat]:
         """Make updates on one sample; yields a backend that answers with the adapted network.
 
         The weights are restored when the block ends, and the optimiser begins anew. With

@@ -111,12 +111,12 @@ def grpo_loss(
         if ref_logp is None:
             raise ValueError("beta is not 0: log-probabilities of the reference are needed")
         loss = loss + beta * divergence(logp, ref_logp)
-    return averaged(
+    return average_loss(
         loss, mask, loss_type=loss_type, max_completion_length=max_completion_length, tokens=tokens
     )
 
 
-def averaged(
+def average_loss(
     loss: Tensor,
     mask: Tensor,
     *,

@@ -6,17 +6,17 @@ from typing import Any, ClassVar, TypeAlias
 
 from harness.errors import DataError
 from harness.model import ChatRequest
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.trainer import Trainer
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.types import Environment, Reward, SecondPass
 from harness.types import Sample
 
 Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
-"""Words a method's request; `asked` unless a method's training asks something else."""
+"""Words a method's request; `request_of` unless a method's training asks something else."""
 
 
-def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
+def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
     """Return the request that evaluation makes of a sample that has one form of answer.
 
     Raises:
@@ -30,7 +30,7 @@ def asked(model: PromptedModel, sample: Sample) -> ChatRequest:
     return requests[0]
 
 
-def unchanged(model: PromptedModel) -> PromptedModel:
+def keep_model(model: PromptedModel) -> PromptedModel:
     """Return the model as it was given."""
     return model
 
@@ -57,9 +57,9 @@ class GrpoMethod(Trainer):
     """Of its response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
-    fitted: Callable[[PromptedModel], PromptedModel] = unchanged
+    fitted: Callable[[PromptedModel], PromptedModel] = keep_model
     """Puts the method's prompt into the model that training starts from."""
-    ask: Ask = asked
+    ask: Ask = request_of
     """Words the request of a sample, if it is not evaluation's."""
     usable: Callable[[Sample], object] = any_target
     """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""

@@ -35,7 +35,7 @@ def accelerator_of(settings: Settings, device: str) -> Accelerator:
         UsageError: a round cannot be shared evenly among the processes.
         MissingDependency: DeepSpeed is not installed.
     """
-    accumulated = settings.accumulated(started())
+    accumulated = settings.accumulation_steps(started())
     plugin = deepspeed_plugin(settings, accumulated)
     # A training before in this process may have had another one.
     AcceleratorState._reset_state(reset_partial_state=True)
@@ -90,19 +90,21 @@ class Policy(nn.Module):
         rows = max(1, LOGITS_AT_ONCE // self.config.get_text_config().vocab_size)
         parts = zip(torch.split(before, rows), torch.split(targets, rows), strict=True)
         if len(before) <= rows or not torch.is_grad_enabled():
-            found = [self._scored(head, *part) for part in parts]
+            found = [self._score_targets(head, *part) for part in parts]
         else:
-            found = [checkpoint(self._scored, head, *part, use_reentrant=False) for part in parts]
+            found = [
+                checkpoint(self._score_targets, head, *part, use_reentrant=False) for part in parts
+            ]
         logps, entropies = (torch.cat(several) for several in zip(*found, strict=True))
         empty = logps.new_zeros(mask.shape)
         return empty.masked_scatter(counts, logps), empty.masked_scatter(counts, entropies)
 
-    def _scored(self, head: Any, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def _score_targets(self, head: Any, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logps = (head(hidden).float() / self.temperature).log_softmax(dim=-1)
         return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
 
-def loaded(chat: TransformersChat, settings: Settings) -> Any:
+def load_policy(chat: TransformersChat, settings: Settings) -> Any:
     """Return the network of a backend, with what is frozen and the adapter that settings want."""
     network = base_of(chat, settings)
     if settings.freeze_vision:

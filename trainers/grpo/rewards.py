@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import ModelError
 from harness.models.grammar import reasoning
-from harness.plugins import blamed
+from harness.plugins import plugin_errors
 from harness.trainers.grpo.types import TOTAL, Group, Reward, RewardComponents
 
 
@@ -29,7 +29,7 @@ class Rewarder:
             ModelError: the reward fails, or gives no number a rollout.
         """
         what = f"reward of {self.name}, sample {group.sample.id}"
-        with blamed(what, ModelError):
+        with plugin_errors(what, ModelError):
             found = [dict(one) for one in self.reward(group)]
         if len(found) != len(group.rollouts):
             raise ModelError(

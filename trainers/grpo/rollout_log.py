@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.errors import ParseError
 from harness.models.canvas import Canvas
-from harness.models.compose import LOCATED
 from harness.models.grammar import ParseResult
+from harness.models.pipeline import LOCATED
 from harness.responses import storable
 from harness.trainer import Curve
 from harness.trainers.grpo.examples import Example

@@ -10,10 +10,10 @@ from accelerate import Accelerator
 
 from harness.errors import ModelError
 from harness.model import ChatRequest, ChatResponse, Conversation
-from harness.models.backends.inputs import plain
+from harness.models.backends.inputs import without_special_tokens
 from harness.models.backends.networks import end_tokens
 from harness.models.backends.transformers import TransformersChat
-from harness.plugins import blamed
+from harness.plugins import plugin_errors
 from harness.trainers.grpo.examples import Example, Prompt
 from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.policy import zero_stage
@@ -129,7 +129,7 @@ class Writer:
             draft.cut = response.cut
             if method.environment is None:
                 break
-            with blamed(f"environment of {method.name}", ModelError):
+            with plugin_errors(f"environment of {method.name}", ModelError):
                 turn = method.environment(sample, draft.text, turns)
             draft.facts |= turn.facts
             turns, left = turns + 1, first.max_new_tokens - sum(draft.mask)
@@ -137,7 +137,9 @@ class Writer:
                 break
             # Tokens are put together, never text: what the policy wrote might be cut otherwise.
             processor = self._chat.processor
-            more = processor.tokenizer(plain(processor, turn.inject), add_special_tokens=False)
+            more = processor.tokenizer(
+                without_special_tokens(processor, turn.inject), add_special_tokens=False
+            )
             draft.add(more["input_ids"], turn.inject, policy=False)
             draft.logps += [0.0] * len(more["input_ids"])
             request = replace(
@@ -148,12 +150,12 @@ class Writer:
                 max_new_tokens=left,
             )
         if method.second is not None:
-            with blamed(f"second pass of {method.name}", ModelError):
-                asked = method.second(sample, draft.rollout)
+            with plugin_errors(f"second pass of {method.name}", ModelError):
+                requested = method.second(sample, draft.rollout)
             heat = method.second_temperature
-            asked = replace(asked, key=f"{draft.key}/second", temperature=heat)
-            (response,) = yield (asked,)
-            text = f"{asked.prefix}{self._text(response)}"
+            requested = replace(requested, key=f"{draft.key}/second", temperature=heat)
+            (response,) = yield (requested,)
+            text = f"{requested.prefix}{self._text(response)}"
             draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
 

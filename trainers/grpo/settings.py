@@ -144,14 +144,14 @@ class Settings:
     installed; None: none."""
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
+        for name, minimum in LEAST.items():
             value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise UsageError(f"{name}=…", expected=f"at least {least}", found=str(value))
-        for name, most in (("temperature", 100), ("top_p", 1)):
+            if value is not None and not value >= minimum:
+                raise UsageError(f"{name}=…", expected=f"at least {minimum}", found=str(value))
+        for name, limit in (("temperature", 100), ("top_p", 1)):
             value = getattr(self, name)
-            if not 0 < value <= most:
-                expected = f"more than 0, at most {most}"
+            if not 0 < value <= limit:
+                expected = f"more than 0, at most {limit}"
                 raise UsageError(f"{name}=…", expected=expected, found=str(value))
         if self.generation_batch_size < 1 or self.generation_batch_size % self.num_generations:
             raise UsageError(
@@ -202,7 +202,7 @@ class Settings:
         plain = {name: value for name, value in asdict(self).items() if name not in aside}
         return {**plain, "learning_rate": self.peak_learning_rate}
 
-    def accumulated(self, processes: int) -> int:
+    def accumulation_steps(self, processes: int) -> int:
         """Return the batches on each device that a round is made of.
 
         Raises:

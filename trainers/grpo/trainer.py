@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.trainer import Curve, TrainingRun
-from harness.trainers.grpo.examples import Example, made, prepared, refuse_clips
+from harness.trainers.grpo.examples import Example, make_examples, prepare_examples, refuse_clips
 from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.sft.network import counted, deepspeed_file, trainable
+from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
 
 if TYPE_CHECKING:
     from harness.trainers.grpo.loop import Learner
 
 
-def asks(model: PromptedModel) -> tuple[object, ...]:
+def request_key(model: PromptedModel) -> tuple[object, ...]:
     """Return what decides how a model asks: equal for two that ask in the same words.
 
     What a method's own training does otherwise than its evaluation is no other wording: a newline
@@ -50,7 +50,7 @@ class GrpoTrainer(GrpoMethod):
         """
         given, chat = trainable(self.name, run.model)
         model = self.fitted(given)
-        if run.main and asks(model) != asks(given):
+        if run.main and request_key(model) != request_key(given):
             run.progress.note(
                 f"{run.model} is trained with the prompt of {self.name}, and has another by "
                 f"itself. Give {self.name}(checkpoint=…) as the model, or "
@@ -61,7 +61,7 @@ class GrpoTrainer(GrpoMethod):
             raise UsageError(
                 f"trainer {self.name}", expected="tasks to train on (--train-tasks)", found="none"
             )
-        return self.bound(model)._trained(run, model, chat)
+        return self.bound(model)._train(run, model, chat)
 
     def check(self, run: TrainingRun) -> None:
         """Raise what `train` would of settings, packages and clips; no network is loaded.
@@ -71,7 +71,7 @@ class GrpoTrainer(GrpoMethod):
         given, chat = trainable(self.name, run.model)
         self._check(chat)
         if self.settings.vllm_mode is not None:
-            found = made(self, self.fitted(given), run)
+            found = make_examples(self, self.fitted(given), run)
             examples = (one for one in found if isinstance(one, Example))
             refuse_clips(examples, self.settings.vllm_mode)
 
@@ -86,7 +86,7 @@ class GrpoTrainer(GrpoMethod):
         self._check(chat)
         return Learner(self, chat, accelerator_of(self.settings, chat.device), seed=seed)
 
-    def _trained(
+    def _train(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
         from harness.trainers.grpo import loop
@@ -96,7 +96,7 @@ class GrpoTrainer(GrpoMethod):
 
         self._check(chat)
         accelerator = accelerator_of(self.settings, chat.device)
-        examples, dropped = prepared(self, model, chat.processor, run)
+        examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = loop.Learner(self, chat, accelerator, seed=run.seed)
         session = Session(
             run, learner.export, report_to=self.settings.report_to, settings=self.describe()
@@ -112,13 +112,13 @@ class GrpoTrainer(GrpoMethod):
             "steps": self.settings.steps(len(examples)),
             "epochs": rows[-1]["epoch"] if rows else None,
             "reward": finite(rewards[-1]) if rewards else None,
-            **counted(examples, dropped, learner.network),
+            **training_facts(examples, dropped, learner.network),
         }
 
     def _check(self, chat: TransformersChat) -> None:
         from harness.trainers.grpo import vllm
         from harness.trainers.session import started
 
-        self.settings.accumulated(started())
+        self.settings.accumulation_steps(started())
         deepspeed_file(self.settings.deepspeed)
         vllm.check(self.settings, chat)

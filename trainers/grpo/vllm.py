@@ -15,13 +15,13 @@ from torch import Tensor
 
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
-from harness.models.backends.inputs import shown, squashed
-from harness.models.backends.stops import tokens_to_stop
+from harness.models.backends.inputs import frames_shown, squashed
+from harness.models.backends.stop_strings import tokens_to_stop
 from harness.models.backends.transformers import TransformersChat
-from harness.models.conversing import Talks
+from harness.models.multi_turn import ConversationScheduler
 from harness.trainers.grpo.examples import encoded_each
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.session import gathered
+from harness.trainers.session import gather
 
 T = TypeVar("T")
 MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
@@ -67,7 +67,7 @@ def images_of(request: ChatRequest) -> list[Any]:
     """
     found = []
     for place, media in enumerate(request.media):
-        indices = shown(request, place)
+        indices = frames_shown(request, place)
         if len(indices) != 1:
             raise UsageError(
                 f"vllm with videos, request {request.key}",
@@ -122,26 +122,30 @@ class VllmChat:
         Every process asks equally often, with as many requests as it has conversations: where
         fewer are left, with requests again that were answered, and nobody looks at the answers.
         """
-        talks, group = Talks(conversations), self._settings.num_generations
-        fillers = [replace(one, max_new_tokens=1) for one in talks.requests]
-        while heats := gathered([self._heat(talks.requests[at]) for at in talks.unanswered()]):
+        scheduler, group = ConversationScheduler(conversations), self._settings.num_generations
+        fillers = [replace(one, max_new_tokens=1) for one in scheduler.requests]
+        while heats := gather(
+            [self._heat(scheduler.requests[at]) for at in scheduler.pending_places()]
+        ):
             # A server is asked by the first process alone, with its temperature and its limit.
             self.engine.temperature = max(heats)
-            asked = [
-                at for at in talks.unanswered() if self._heat(talks.requests[at]) == max(heats)
+            requested = [
+                at
+                for at in scheduler.pending_places()
+                if self._heat(scheduler.requests[at]) == max(heats)
             ]
-            requests = [talks.requests[at] for at in asked]
+            requests = [scheduler.requests[at] for at in requested]
             written = self._write([*requests, *fillers[len(requests) :]], group)
-            for at, (tokens, logps) in zip(asked, written, strict=False):
-                talks.tell(at, self._response(talks.requests[at], tokens, logps))
+            for at, (tokens, logps) in zip(requested, written, strict=False):
+                scheduler.receive(at, self._response(scheduler.requests[at], tokens, logps))
             group = 1  # the first time, a group's rollouts share their prompt
-        return talks.ends()
+        return scheduler.ends()
 
     def _heat(self, request: ChatRequest) -> float:
         return request.temperature_or(self._settings.temperature)
 
     def _write(self, requests: Sequence[ChatRequest], group: int) -> list[tuple[Any, Any]]:
-        limits = gathered([max(one.max_new_tokens for one in requests)])
+        limits = gather([max(one.max_new_tokens for one in requests)])
         self.engine.max_completion_length = max(limits)
         prompts = encoded_each(self._processor, requests)
         images = [images_of(one) or None for one in requests]

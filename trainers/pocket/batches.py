@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from harness.trainers.pocket import vocabulary
-from harness.trainers.pocket.lessons import Lesson, Span
-from harness.trainers.pocket.mixture import Drawn
+from harness.trainers.pocket.data_mixture import DrawnScene
+from harness.trainers.pocket.training_examples import Span, TrainingExample
 from harness.trainers.pocket.views import CELLS, FEWEST_PIXELS, FEWEST_PIXELS_OF_PATCH, View
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.world.raster import render
@@ -107,15 +107,15 @@ class Collator:
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def batch(self, drawn: Sequence[Drawn], *, intervals: Sequence[int]) -> Batch:
+    def batch(self, drawn: Sequence[DrawnScene], *, intervals: Sequence[int]) -> Batch:
         """The batch of images with equally many frames.
 
         `intervals` are the steps in time from one grid of a clip to the next, one an image.
         """
         rows = [
-            self._row(image, one.view, lesson, intervals[image])
+            self._row(image, one.view, example, intervals[image])
             for image, one in enumerate(drawn)
-            for lesson in one.lessons
+            for example in one.examples
         ]
         longest = max(len(row["tokens"]) for row in rows)
         length = -(-longest // STEP) * STEP
@@ -133,14 +133,17 @@ class Collator:
         ]
         return Batch(
             images=np.stack([squashed(one.view) for one in drawn]),
-            tokens=_padded([row["tokens"] for row in rows], length, self._pad),
-            labels=_padded([row["labels"] for row in rows], length, IGNORED),
-            soft=_padded([row["soft"] for row in rows], length, 0).astype(np.bool_),
+            tokens=_pad_rows([row["tokens"] for row in rows], length, self._pad),
+            labels=_pad_rows([row["labels"] for row in rows], length, IGNORED),
+            soft=_pad_rows([row["soft"] for row in rows], length, 0).astype(np.bool_),
             positions=np.stack(
-                [_padded([row["positions"][axis] for row in rows], length, 0) for axis in range(3)]
+                [
+                    _pad_rows([row["positions"][axis] for row in rows], length, 0)
+                    for axis in range(3)
+                ]
             ),
             owner=np.array([row["owner"] for row in rows], dtype=np.int64),
-            seen=_padded([row["seen"] for row in rows], length, 0).astype(np.bool_),
+            seen=_pad_rows([row["seen"] for row in rows], length, 0).astype(np.bool_),
             meant=np.stack([row["meant"] for row in rows]).astype(np.float32),
             looks=looks,
             looked_at=np.concatenate([row["looked_at"] for row in rows]).astype(np.float32),
@@ -159,17 +162,19 @@ class Collator:
             ).astype(np.float32),
         )
 
-    def _row(self, image: int, view: View, lesson: Lesson, interval: int) -> dict[str, Any]:
-        before, after, grids, asked = self._around(lesson, view)
+    def _row(
+        self, image: int, view: View, example: TrainingExample, interval: int
+    ) -> dict[str, Any]:
+        before, after, grids, requested = self._surrounding_tokens(example, view)
         pad = self._image if len(view.frames) == 1 else self._video
         encoded = self._tokenizer.backend_tokenizer.encode(
-            lesson.response, add_special_tokens=False
+            example.response, add_special_tokens=False
         )
         end = self._encode(vocabulary.END)
         prompt = [*before, *[pad] * (grids * TOKENS), *after]
         tokens = [*prompt, *encoded.ids, *end]
-        about = [_span_at(lesson.spans, *place) for place in encoded.offsets]
-        learned = [place[0] >= lesson.learned_from for place in encoded.offsets] + [True]
+        about = [_span_at(example.spans, *place) for place in encoded.offsets]
+        learned = [place[0] >= example.learned_from for place in encoded.offsets] + [True]
         written = [*encoded.ids, *end]
         first = len(prompt) - 1
         labels = np.full(len(tokens), IGNORED, dtype=np.int64)
@@ -183,20 +188,20 @@ class Collator:
             if span is not None and span.thing is not None and learned[place]:
                 looks.append((first + place,))
                 looked_at.append(_target(view, span))
-        said = Placed(len(prompt), encoded.offsets)
+        output = TokenPositions(len(prompt), encoded.offsets)
         copies = [
             pointer
-            for copy in lesson.copies
-            if copy.start >= lesson.learned_from
+            for copy in example.copies
+            if copy.start >= example.learned_from
             for pointer in _pointers(
-                said.places(copy.start, copy.end),
-                (asked if copy.in_prompt else said).places(*copy.source),
+                output.places(copy.start, copy.end),
+                (requested if copy.in_prompt else output).places(*copy.source),
             )
         ]
         options = [
             (place, number)
-            for number, stretch in enumerate(lesson.options)
-            for place in range(*asked.places(*stretch))
+            for number, stretch in enumerate(example.options)
+            for place in range(*requested.places(*stretch))
         ]
         return {
             "tokens": tokens,
@@ -205,41 +210,43 @@ class Collator:
             "positions": _positions(len(before), grids, interval, len(tokens)),
             "owner": image,
             "seen": seen,
-            "meant": _meant(view, lesson.meant),
-            "asked_boxes": self._asked_boxes(view, lesson.meant),
+            "meant": _target_boxes(view, example.targets),
+            "asked_boxes": self._asked_boxes(view, example.targets),
             "looks": looks,
             "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
             "copies": copies,
             "options": options,
         }
 
-    def _kinds(self, drawn: Drawn, owners: Ints) -> Ints:
-        return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.lessons))
+    def _kinds(self, drawn: DrawnScene, owners: Ints) -> Ints:
+        return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.examples))
 
-    def _asked_boxes(self, view: View, meant: Sequence[int]) -> Floats:
-        owners = _asked_owners(view, meant if self._places_of_asked else ())
+    def _asked_boxes(self, view: View, target: Sequence[int]) -> Floats:
+        owners = _asked_owners(view, target if self._places_of_asked else ())
         return _boxes(view, owners)
 
-    def _around(self, lesson: Lesson, view: View) -> "tuple[list[int], list[int], int, Placed]":
+    def _surrounding_tokens(
+        self, example: TrainingExample, view: View
+    ) -> "tuple[list[int], list[int], int, TokenPositions]":
         """Return the tokens before and after the image tokens, the number of grids of those, and
         the place of the prompt's tokens.
         """
         start = [*self._encode(f"{vocabulary.START}user\n")]
-        text = self._tokenizer.backend_tokenizer.encode(lesson.prompt, add_special_tokens=False)
+        text = self._tokenizer.backend_tokenizer.encode(example.prompt, add_special_tokens=False)
         opened = [*self._encode(vocabulary.VISION_START)]
         closed = [*self._encode(vocabulary.VISION_END)]
         turn = [*self._encode(f"{vocabulary.END}\n{vocabulary.START}assistant\n")]
         grids = -(-len(view.frames) // 2)
         if self._text_first:
-            asked = Placed(len(start), text.offsets)
-            return [*start, *text.ids, *opened], [*closed, *turn], grids, asked
+            requested = TokenPositions(len(start), text.offsets)
+            return [*start, *text.ids, *opened], [*closed, *turn], grids, requested
         before = [*start, *opened]
-        asked = Placed(len(before) + grids * TOKENS + len(closed), text.offsets)
-        return before, [*closed, *text.ids, *turn], grids, asked
+        requested = TokenPositions(len(before) + grids * TOKENS + len(closed), text.offsets)
+        return before, [*closed, *text.ids, *turn], grids, requested
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class TokenPositions:
     """Place of a text's tokens in a row."""
 
     start: int
@@ -253,13 +260,13 @@ class Placed:
         return self.start + inside[0], self.start + inside[-1] + 1
 
 
-def _pointers(written: tuple[int, int], told: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+def _pointers(written: tuple[int, int], info: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
     """Yield pointers from each place before a written one to its source: token by token if both
     have as many.
     """
-    one_by_one = written[1] - written[0] == told[1] - told[0]
+    one_by_one = written[1] - written[0] == info[1] - info[0]
     for number, place in enumerate(range(*written)):
-        source = (told[0] + number, told[0] + number + 1) if one_by_one else told
+        source = (info[0] + number, info[0] + number + 1) if one_by_one else info
         yield place - 1, *source
 
 
@@ -278,7 +285,7 @@ def squashed(view: View) -> NDArray[np.uint8]:
     return np.stack(frames)
 
 
-def _padded(rows: Sequence[Any], length: int, value: int) -> Ints:
+def _pad_rows(rows: Sequence[Any], length: int, value: int) -> Ints:
     whole = np.full((len(rows), length), value, dtype=np.int64)
     for row, values in zip(whole, rows, strict=True):
         row[: len(values)] = values
@@ -313,7 +320,7 @@ def _target(view: View, span: Span) -> Floats:
     return whole.reshape(-1)
 
 
-def _meant(view: View, things: Sequence[int]) -> Floats:
+def _target_boxes(view: View, things: Sequence[int]) -> Floats:
     if not things:
         return np.zeros(-(-len(view.frames) // 2) * TOKENS, dtype=np.float32)
     firsts = view.shares[::2]
@@ -331,8 +338,10 @@ def _asked_owners(view: View, things: Sequence[int]) -> Ints:
     """The same, but of tokens that show any of these things the one of them that covers most."""
     if not things:
         return _owners(view)
-    asked = view.shares[::2][:, list(things)]
-    return np.where(asked.max(1) >= FEWEST_PIXELS, np.array(things)[asked.argmax(1)], _owners(view))
+    requested = view.shares[::2][:, list(things)]
+    return np.where(
+        requested.max(1) >= FEWEST_PIXELS, np.array(things)[requested.argmax(1)], _owners(view)
+    )
 
 
 def _patch_owners(view: View) -> Ints:

@@ -9,7 +9,7 @@ import torch
 
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Batch, Collator
-from harness.trainers.pocket.mixture import draw_counts, draw_images, draw_stills, draw_videos
+from harness.trainers.pocket.data_mixture import draw_counts, draw_images, draw_stills, draw_videos
 from harness.trainers.pocket.settings import PocketSettings
 
 PARTS = 2  # of a step, whichever processes they are shared among
@@ -36,22 +36,22 @@ class Drawing:
 
     def part(self, step: int, part: int) -> dict[str, Batch]:
         """Return the batches of one of a step's `PARTS`, by their kind of view."""
-        settings, most = self._set, self._most_things(step)
+        settings, limit = self._set, self._most_things(step)
         shares = settings.shares
         if step < settings.see_until * settings.steps:
             shares = shares.at_first(settings.seen_first)
         given = {"seed": self._seed, "step": step * PARTS + part}
         drawn = {
             "stills": [
-                *draw_stills(shares, most_things=most, **given),
+                *draw_stills(shares, most_things=limit, **given),
                 *draw_images(shares, **given),
             ],
-            "counts": draw_counts(shares, most_things=most, **given),
+            "counts": draw_counts(shares, most_things=limit, **given),
             "clips": draw_videos(shares, **given),
         }
         batches = {}
         for name, kept in drawn.items():
-            if any(one.lessons for one in kept):
+            if any(one.examples for one in kept):
                 turns = [INTERVALS[(step + place) % len(INTERVALS)] for place in range(len(kept))]
                 batches[name] = self._collator.batch(kept, intervals=turns)
         return batches

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 
 @dataclass(frozen=True, slots=True)
-class States:
+class HiddenStates:
     """Hidden states that the losses read."""
 
     image: Tensor
@@ -46,7 +46,7 @@ class Forward:
 
     def __call__(
         self, pixels: Tensor, tokens: Tensor, positions: Tensor, owner: Tensor, seen: Tensor
-    ) -> States:
+    ) -> HiddenStates:
         """States of a batch.
 
         Args:
@@ -56,13 +56,13 @@ class Forward:
             owner: Rows: the image of each.
             seen: Rows × length: True at image tokens, equally many in each row.
         """
-        image, seen_patches = self._see(pixels)
+        image, seen_patches = self._encode_image(pixels)
         embedded = self._text.embed_tokens(tokens)
         own = image[owner].to(embedded.dtype)
         hidden = embedded.masked_scatter(seen[..., None], own)
-        return States(image, seen_patches, *self._read(hidden, positions))
+        return HiddenStates(image, seen_patches, *self._run_layers(hidden, positions))
 
-    def _see(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+    def _encode_image(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the states of image tokens, and of their patches."""
         images, times, patches = pixels.shape[:3]
         kernel = self._vision.patch_embed.proj.weight  # width × 3 × 2 × 14 × 14
@@ -76,23 +76,25 @@ class Forward:
             flat = first + second
         hidden = flat.view(images * times, patches, -1)
         for block in self._vision.blocks:
-            hidden = hidden + self._look(block.attn, _normed(hidden, block.norm1))
-            hidden = hidden + block.mlp(_normed(hidden, block.norm2))
+            hidden = hidden + self._attend_patches(block.attn, _apply_norm(hidden, block.norm1))
+            hidden = hidden + block.mlp(_apply_norm(hidden, block.norm2))
         merger = self._vision.merger
-        normed = _normed(hidden, merger.ln_q)
+        normed = _apply_norm(hidden, merger.ln_q)
         merged: Tensor = merger.mlp(normed.view(images, times * patches // 4, -1))
         return merged, normed.view(images, times * patches, -1)
 
-    def _look(self, attention: Any, hidden: Tensor) -> Tensor:
+    def _attend_patches(self, attention: Any, hidden: Tensor) -> Tensor:
         batch, length, _ = hidden.shape
         joint = attention.qkv(hidden).view(batch, length, 3, attention.num_heads, -1)
         query, key, value = joint.permute(2, 0, 3, 1, 4)
         cos, sin = self._cos.to(query.dtype), self._sin.to(query.dtype)
-        mixed = _attended(_turned(query, cos, sin), _turned(key, cos, sin), value, None)
+        mixed = _attention(_rotate(query, cos, sin), _rotate(key, cos, sin), value, None)
         seen: Tensor = attention.proj(mixed.transpose(1, 2).reshape(batch, length, -1))
         return seen
 
-    def _read(self, hidden: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _run_layers(
+        self, hidden: Tensor, positions: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The states of the middle, the last ones, and queries and keys of the layer between."""
         batch, length, _ = hidden.shape
         cos, sin = self._turns(positions)
@@ -100,21 +102,21 @@ class Forward:
         middle, looking = hidden, (hidden, hidden)
         for place, layer in enumerate(self._text.layers):
             attention = layer.self_attn
-            normed = _normed(hidden, layer.input_layernorm)
+            normed = _apply_norm(hidden, layer.input_layernorm)
             query, key, value = (
                 part(normed).view(batch, length, -1, attention.head_dim).transpose(1, 2)
                 for part in (attention.q_proj, attention.k_proj, attention.v_proj)
             )
             cos, sin = cos.to(query.dtype), sin.to(query.dtype)
-            query, key = _turned(query, cos, sin), _turned(key, cos, sin)
+            query, key = _rotate(query, cos, sin), _rotate(key, cos, sin)
             if place == self._tap + 1:
                 looking = query[:, :2] * query.shape[-1] ** -0.5, key[:, :2]
-            mixed = _attended(query, key, value, hole.to(query.dtype))
+            mixed = _attention(query, key, value, hole.to(query.dtype))
             hidden = hidden + attention.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
-            hidden = hidden + layer.mlp(_normed(hidden, layer.post_attention_layernorm))
+            hidden = hidden + layer.mlp(_apply_norm(hidden, layer.post_attention_layernorm))
             if place == self._tap:
                 middle = hidden
-        return middle, _normed(hidden, self._text.norm), *looking
+        return middle, _apply_norm(hidden, self._text.norm), *looking
 
     def _turns(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines, rows × 1 × length × head width."""
@@ -124,18 +126,18 @@ class Forward:
         return whole.cos(), whole.sin()
 
 
-def _normed(hidden: Tensor, norm: Any) -> Tensor:
+def _apply_norm(hidden: Tensor, norm: Any) -> Tensor:
     return functional.rms_norm(
         hidden.float(), (hidden.shape[-1],), norm.weight, norm.variance_epsilon
     )
 
 
-def _turned(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def _rotate(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     half = states.shape[-1] // 2
     return states * cos + torch.cat([-states[..., half:], states[..., :half]], dim=-1) * sin
 
 
-def _attended(query: Tensor, key: Tensor, value: Tensor, hole: Tensor | None) -> Tensor:
+def _attention(query: Tensor, key: Tensor, value: Tensor, hole: Tensor | None) -> Tensor:
     batch, heads, length, width = query.shape
     scaled = (query * width**-0.5).reshape(batch * heads, length, width)
     scores = torch.bmm(scaled, key.reshape(batch * heads, length, width).transpose(1, 2))

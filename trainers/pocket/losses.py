@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.trainers.pocket.batches import IGNORED, NOTHING, OUTLINE
-from harness.trainers.pocket.forward import States
+from harness.trainers.pocket.forward import HiddenStates
 from harness.trainers.pocket.views import CELLS
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.world.scene import COLOURS, SHAPES, SIZES
@@ -99,7 +99,7 @@ class Heads(nn.Module):
         self.patch = nn.Linear(patches, sum(PATCH_SPLITS)) if patches else None
         self.quarters = nn.Linear(width, 4 * sum(PATCH_SPLITS)) if patches else None
 
-    def forward(self, states: States, targets: Targets) -> HeadLosses:
+    def forward(self, states: HiddenStates, targets: Targets) -> HeadLosses:
         """The losses of a batch."""
         middle = states.middle.float()
         rows, width = targets.owner.shape[0], middle.shape[-1]
@@ -109,14 +109,14 @@ class Heads(nn.Module):
         scores = (places[:, None] * keys[targets.looks[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
         shares = functional.log_softmax(scores, dim=-1)
         hit = targets.looked_at.gather(1, scores.argmax(1, keepdim=True)) > 0
-        meant = functional.binary_cross_entropy_with_logits(
+        target = functional.binary_cross_entropy_with_logits(
             self.meant(image)[..., 0], targets.meant
         )
         return HeadLosses(
-            things=self._things(states.image.float(), image, targets),
+            things=self._object_logits(states.image.float(), image, targets),
             patches=self._patches(states, targets),
             outlines=self._outlines(states.image.float(), targets),
-            meant=meant,
+            meant=target,
             looks=-_mean((targets.looked_at * shares).sum(-1)),
             attends=_attention_loss(states, targets),
             copies=_copy_loss(states, targets),
@@ -132,7 +132,7 @@ class Heads(nn.Module):
             self.outline(image[shown]), targets.outlines[shown]
         )
 
-    def _patches(self, states: States, targets: Targets) -> Tensor:
+    def _patches(self, states: HiddenStates, targets: Targets) -> Tensor:
         if self.patch is None or self.quarters is None:
             return states.patches.new_zeros((), dtype=torch.float32)
         seen = self.patch(states.patches.float())
@@ -141,10 +141,10 @@ class Heads(nn.Module):
 
     def _options(self, middle: Tensor, options: Tensor) -> Tensor:
         row, place, number = options.unbind(1)
-        said = functional.log_softmax(self.option(middle[row, place]), dim=-1)
-        return -_mean(said.gather(1, number[:, None])[:, 0])
+        predicted = functional.log_softmax(self.option(middle[row, place]), dim=-1)
+        return -_mean(predicted.gather(1, number[:, None])[:, 0])
 
-    def _things(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
+    def _object_logits(self, image: Tensor, middle: Tensor, targets: Targets) -> Tensor:
         *kinds, box = self.things(image).split(SPLITS, dim=-1)
         shown = targets.kinds[..., 0] != NOTHING
         loss = _kind_loss(kinds, targets.kinds)
@@ -158,10 +158,10 @@ class Heads(nn.Module):
         return loss + 6 * place
 
 
-def _patch_loss(said: Tensor, targets: Targets) -> Tensor:
-    *kinds, box = torch.split(said, [*PATCH_SPLITS], dim=-1)
+def _patch_loss(predicted: Tensor, targets: Targets) -> Tensor:
+    *kinds, box = torch.split(predicted, [*PATCH_SPLITS], dim=-1)
     shown = targets.patch_kinds[..., 0] != NOTHING
-    relative = (targets.patch_boxes - _patch_centres(said.shape[1])) / CELL
+    relative = (targets.patch_boxes - _patch_centres(predicted.shape[1])) / CELL
     loss = _kind_loss(kinds, targets.patch_kinds)
     return loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
 
@@ -170,22 +170,23 @@ def _corners_and_motion(boxes: Tensor) -> tuple[Tensor, Tensor]:
     return boxes[..., :4], boxes[..., 4:] / FASTEST
 
 
-def _kind_loss(said: Sequence[Tensor], kinds: Tensor) -> Tensor:
+def _kind_loss(predicted: Sequence[Tensor], kinds: Tensor) -> Tensor:
     """Return the losses of shape, with things and without, and of colour and size."""
     shown = kinds[..., 0] != NOTHING
     shape, colour, size = (
         functional.cross_entropy(one[shown], kinds[..., which][shown], reduction="none")
-        for which, one in enumerate(said)
+        for which, one in enumerate(predicted)
     )
-    nothing = functional.cross_entropy(said[0][~shown], kinds[..., 0][~shown])
-    told = kinds[shown] != IGNORED
+    nothing = functional.cross_entropy(predicted[0][~shown], kinds[..., 0][~shown])
+    info = kinds[shown] != IGNORED
     shape, colour, size = (
-        _mean(one[asked]) for one, asked in zip((shape, colour, size), told.unbind(-1), strict=True)
+        _mean(one[requested])
+        for one, requested in zip((shape, colour, size), info.unbind(-1), strict=True)
     )
     return shape + nothing + colour + size
 
 
-def _attention_loss(states: States, targets: Targets) -> Tensor:
+def _attention_loss(states: HiddenStates, targets: Targets) -> Tensor:
     """The same for the attention of one head in the layer after the middle one.
 
     The hidden state knows where to look; here the network itself has to look there, and so gets
@@ -196,13 +197,13 @@ def _attention_loss(states: States, targets: Targets) -> Tensor:
     return -_mean((targets.looked_at * own).sum(-1))
 
 
-def _copy_loss(states: States, targets: Targets) -> Tensor:
+def _copy_loss(states: HiddenStates, targets: Targets) -> Tensor:
     """Return the loss of one head's attention from a repeated text to its source."""
     shares = _attention(states, 1, targets.copies)
     return -_mean(torch.logsumexp(shares.masked_fill(~targets.sources, -1e4), dim=-1))
 
 
-def _attention(states: States, head: int, places: Tensor) -> Tensor:
+def _attention(states: HiddenStates, head: int, places: Tensor) -> Tensor:
     """Logarithms of a head's attention from some places (n × (row, place)): n × tokens."""
     row, place = places[:, 0], places[:, 1]
     keys = states.key[:, head].float()[row]
@@ -278,13 +279,13 @@ def word_losses(
     text = plain[~soft].mean()
     if not soft.any():
         return WordLosses(text, logits.new_zeros(()), int((~soft).sum()), 0, 0.0)
-    said = log_shares[soft][:, numbers.ids]
+    predicted = log_shares[soft][:, numbers.ids]
     wanted = right[soft]
     distance = torch.arange(len(numbers.ids))[None] - wanted[:, None]
     if spread > 0:
         bell = torch.softmax(-(distance.float() ** 2) / (2 * spread**2), dim=1)
-        measured = -(bell * said).sum(-1).mean()
+        measured = -(bell * predicted).sum(-1).mean()
     else:
         measured = plain[soft].mean()
-    error = float((said.argmax(1) - wanted).abs().float().mean())
+    error = float((predicted.argmax(1) - wanted).abs().float().mean())
     return WordLosses(text, measured, int((~soft).sum()), int(soft.sum()), error)

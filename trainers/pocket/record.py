@@ -39,12 +39,12 @@ def record(
         "seconds": round(seconds),
         "cpu_seconds": round(cpu_seconds),
         "first_losses": [row["loss"] for row in rows if row["step"] <= FIRST],
-        "curve": [_short(row) for row in rows if row["step"] % 100 == 0],
+        "curve": [_short_row(row) for row in rows if row["step"] % 100 == 0],
         **({} if before is None else {"before": dict(before)}),
     }
 
 
-def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+def _short_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers that show the progress, with all results on unseen scenes."""
     return {
         name: value

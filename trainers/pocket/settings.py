@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.trainers.pocket.mixture import Shares
+from harness.trainers.pocket.data_mixture import MixtureShares
 from harness.trainers.pocket.network import Architecture
 
 
@@ -41,7 +41,7 @@ class PocketSettings:
     save_every: int
     log_every: int
     examine_every: int
-    shares: Shares
+    shares: MixtureShares
     architecture: Architecture
     start: str | None = None
     start_kept: float = 0.0

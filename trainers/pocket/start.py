@@ -28,22 +28,22 @@ def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
     )
     try:
         network.load_state_dict(earlier.state_dict())
-        told: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+        info: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"start={checkpoint}",
             expected="a checkpoint of `harness train --method pocket` of these sizes",
             found=" ".join(str(error).split())[:200],
         ) from error
-    return told | {"fingerprint": fingerprint(folder)}
+    return info | {"fingerprint": fingerprint(folder)}
 
 
-def averaged(
+def average_weights(
     trained: Mapping[str, torch.Tensor], start: Mapping[str, torch.Tensor], *, part: float
 ) -> dict[str, torch.Tensor]:
     """Average weights: `part` of the initial ones and the rest of the trained ones.
 
-    >>> averaged({"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}, part=0.25)
+    >>> average_weights({"w": torch.tensor([1.0])}, {"w": torch.tensor([3.0])}, part=0.25)
     {'w': tensor([1.5000])}
     """
     return {name: torch.lerp(weight, start[name], part) for name, weight in trained.items()}

@@ -18,7 +18,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainer import Trainer, TrainingRun
-from harness.trainers.pocket.mixture import Shares
+from harness.trainers.pocket.data_mixture import MixtureShares
 from harness.trainers.pocket.network import Architecture
 from harness.trainers.pocket.settings import PocketSettings
 
@@ -48,9 +48,9 @@ class PocketTrainer(PocketSettings, Trainer):
         # Compiled matrix products, one a shape; of the thousand that are kept otherwise some are
         # compiled again and again. Read when the first one is made, here and in other processes.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")
-        from harness.trainers.pocket.course import Course
+        from harness.trainers.pocket.training_loop import TrainingLoop
 
-        return Course(self, run).run()
+        return TrainingLoop(self, run).run()
 
 
 def pocket(
@@ -183,7 +183,7 @@ def pocket(
         save_every=save_every,
         log_every=log_every,
         examine_every=examine_every,
-        shares=Shares(
+        shares=MixtureShares(
             images=images,
             stills=stills,
             counts=counts,

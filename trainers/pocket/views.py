@@ -95,7 +95,7 @@ class View:
             ]
         )
 
-    def inside(self, thing: int, frame: int) -> Point:
+    def pixel_inside(self, thing: int, frame: int) -> Point:
         """A visible pixel of the thing, on the canvas: its middle one."""
         rows, columns = np.nonzero(self.masks[frame][thing])
         y, x = rows.mean(), columns.mean()

@@ -57,7 +57,7 @@ def numbers() -> list[str]:
 def phrases() -> tuple[str, ...]:
     """The parts of pocket's prompts that never change."""
     gap = "…"
-    fixed = [grammar.ask(gap), ask_for_frame((0,)).replace("0", gap, 1)]
+    fixed = [grammar.build_prompt(gap), ask_for_frame((0,)).replace("0", gap, 1)]
     fixed += [
         text.replace("{Question}", gap).replace("{Options}", gap)
         for text in templates(WORDS.package).values()

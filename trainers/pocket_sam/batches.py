@@ -25,7 +25,7 @@ STILLS = ("still", "still", "count", "video")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class PromptedImage:
     """An image, prompts of one kind for some of its objects, and the true masks of these."""
 
     image: Frame
@@ -46,11 +46,14 @@ class Clip:
     """Frames × objects × height × width. An object may leave the view later, and return."""
 
 
-def stills(seed: int, step: int, *, images: int, objects: int) -> list[Asked]:
+def stills(seed: int, step: int, *, images: int, objects: int) -> list[PromptedImage]:
     """A step's images; all prompts of a step are of one kind."""
     draw = np.random.default_rng((seed, 0, step))
     kind = KINDS[int(draw.integers(len(KINDS)))]
-    return [_asked(seed, step * images + place, kind, objects, draw) for place in range(images)]
+    return [
+        _make_prompted_image(seed, step * images + place, kind, objects, draw)
+        for place in range(images)
+    ]
 
 
 def clips(seed: int, step: int, *, videos: int, objects: int, frames: int) -> list[Clip]:
@@ -59,25 +62,29 @@ def clips(seed: int, step: int, *, videos: int, objects: int, frames: int) -> li
     return [_clip(seed, step * videos + place, objects, frames, draw) for place in range(videos)]
 
 
-def _asked(seed: int, index: int, kind: Kind, objects: int, draw: Generator) -> Asked:
-    def made(attempt: int) -> Asked | None:
+def _make_prompted_image(
+    seed: int, index: int, kind: Kind, objects: int, draw: Generator
+) -> PromptedImage:
+    def attempt_image(attempt: int) -> PromptedImage | None:
         scene = _scene(seed, STILLS[index % len(STILLS)], index, attempt)
         frame = int(draw.integers(scene.frames))
         masks = visible_masks(scene, frame)
-        chosen = _chosen(masks, objects, draw)
+        chosen = _choose_masks(masks, objects, draw)
         if chosen is None:
             return None
         points, labels = points_of(masks[chosen], kind, draw)
-        return Asked(image=render(scene, frame), points=points, labels=labels, masks=masks[chosen])
+        return PromptedImage(
+            image=render(scene, frame), points=points, labels=labels, masks=masks[chosen]
+        )
 
-    return _first(made)
+    return _first_valid(attempt_image)
 
 
 def _clip(seed: int, index: int, objects: int, frames: int, draw: Generator) -> Clip:
-    def made(attempt: int) -> Clip | None:
+    def attempt_clip(attempt: int) -> Clip | None:
         return _clip_of(_scene(seed, "video", index, attempt), objects, frames, draw)
 
-    return _first(made)
+    return _first_valid(attempt_clip)
 
 
 def _clip_of(scene: Scene, objects: int, frames: int, draw: Generator) -> Clip | None:
@@ -87,13 +94,13 @@ def _clip_of(scene: Scene, objects: int, frames: int, draw: Generator) -> Clip |
     if draw.random() < 0.5:
         order.reverse()
     masks = np.stack([visible_masks(scene, frame) for frame in order])
-    chosen = _chosen(masks[0], objects, draw)
+    chosen = _choose_masks(masks[0], objects, draw)
     if chosen is None:
         return None
     return Clip(frames=tuple(render(scene, frame) for frame in order), masks=masks[:, chosen])
 
 
-def _chosen(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.int64] | None:
+def _choose_masks(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.int64] | None:
     """Return indices of `number` masks that are large enough; they repeat if there are fewer."""
     seen = np.flatnonzero(masks.sum((1, 2)) >= FEWEST_PIXELS)
     return np.resize(draw.permutation(seen), number) if len(seen) else None
@@ -104,7 +111,7 @@ def _scene(seed: int, family: str, index: int, attempt: int) -> Scene:
     return draw_scene(seed, family=family, split="train", index=index + attempt * 1_000_000)
 
 
-def _first(made: Callable[[int], T | None]) -> T:
+def _first_valid(made: Callable[[int], T | None]) -> T:
     attempt = 0
     while (found := made(attempt)) is None:
         attempt += 1

@@ -2,7 +2,8 @@
 
 transformers runs SAM 2 on videos in inference mode, one object at a time. The two functions here
 compute the same numbers from the same modules for all objects at once, and gradients flow through
-them: `prompted` is one image with prompts, `tracked` a clip with the masks of its first frame.
+them: `predict_masks` is one image with prompts, `track_objects` a clip with the masks of its first
+frame.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ class Features:
     places: Any
     """1 × hidden × side/16 × side/16: the encoding of places that memory attention adds."""
 
-    def at(self, images: Any) -> "Features":
+    def select(self, images: Any) -> "Features":
         """Return the features of some images, in the order of their indices; any may repeat."""
         return Features(self.fine[images], self.middle[images], self.top[images], self.places)
 
@@ -46,7 +47,7 @@ class Decoded:
     """Images × objects × 1: the logit of the object being in view."""
 
 
-def encoded(network: Any, images: Any) -> Features:
+def encode_images(network: Any, images: Any) -> Features:
     """Run the image encoder on images × 3 × side × side, normalised by the processor."""
     seen = network.vision_encoder(images)
     fine, middle, top = seen.fpn_hidden_states
@@ -55,7 +56,9 @@ def encoded(network: Any, images: Any) -> Features:
     return Features(decoder.conv_s0(fine), decoder.conv_s1(middle), top, places)
 
 
-def prompted(network: Any, seen: Features, points: Any, labels: Any, *, several: bool) -> Decoded:
+def predict_masks(
+    network: Any, seen: Features, points: Any, labels: Any, *, multimask: bool
+) -> Decoded:
     """Masks of prompts in still images.
 
     Args:
@@ -69,10 +72,10 @@ def prompted(network: Any, seen: Features, points: Any, labels: Any, *, several:
     unremembered = network.no_memory_embedding.view(1, -1, 1, 1)
     sparse, dense = network.prompt_encoder(points, labels, None, None)
     lone = Features(seen.fine, seen.middle, seen.top + unremembered, seen.places)
-    return _decoded(network, lone, sparse, dense, several=several)
+    return _decode_masks(network, lone, sparse, dense, multimask=multimask)
 
 
-def tracked(network: Any, seen: Features, masks: Any, images: Any) -> list[Decoded]:
+def track_objects(network: Any, seen: Features, masks: Any, images: Any) -> list[Decoded]:
     """Follow objects from the masks of a first frame through later ones.
 
     Args:
@@ -85,15 +88,15 @@ def tracked(network: Any, seen: Features, masks: Any, images: Any) -> list[Decod
     Returns:
         For each frame after the first, with images = objects and objects = 1.
     """
-    memories = [_given_memory(network, seen.at(images[0]), masks[:, None])]
-    said = []
+    memories = [_given_memory(network, seen.select(images[0]), masks[:, None])]
+    output = []
     for now in images[1:]:
-        frame = seen.at(now)
-        recalled = _recalled(network, frame, memories, frames=len(images))
-        decoded = _decoded(network, recalled, *_no_prompt(network, len(masks)), several=True)
+        frame = seen.select(now)
+        recalled = _attend_memories(network, frame, memories, frames=len(images))
+        decoded = _decode_masks(network, recalled, *_no_prompt(network, len(masks)), multimask=True)
         memories.append(_new_memory(network, frame, decoded))
-        said.append(decoded)
-    return said
+        output.append(decoded)
+    return output
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,9 @@ def _no_prompt(network: Any, objects: int, masks: Any = None) -> tuple[Any, Any]
     return sparse, dense
 
 
-def _decoded(network: Any, seen: Features, sparse: Any, dense: Any, *, several: bool) -> Decoded:
+def _decode_masks(
+    network: Any, seen: Features, sparse: Any, dense: Any, *, multimask: bool
+) -> Decoded:
     places = network.get_image_wide_positional_embeddings().expand(len(seen.top), -1, -1, -1)
     return Decoded(
         *network.mask_decoder(
@@ -124,7 +129,7 @@ def _decoded(network: Any, seen: Features, sparse: Any, dense: Any, *, several: 
             image_positional_embeddings=places,
             sparse_prompt_embeddings=sparse,
             dense_prompt_embeddings=dense,
-            multimask_output=several,
+            multimask_output=multimask,
             high_resolution_features=[seen.fine, seen.middle],
         )
     )
@@ -135,7 +140,7 @@ def _given_memory(network: Any, seen: Features, masks: Any) -> _Memory:
     import torch
 
     prompt = _no_prompt(network, len(masks), network.mask_downsample(masks))
-    decoded = _decoded(network, seen, *prompt, several=True)
+    decoded = _decode_masks(network, seen, *prompt, multimask=True)
     appears = decoded.presence[:, 0] > 0
     present = masks.flatten(1).any(dim=1, keepdim=True)
     pointer = _pointer(network, decoded, appears)
@@ -178,7 +183,7 @@ def _memory(network: Any, seen: Features, masks: Any, appears: Any, pointer: Any
     return _Memory(_cells(kept), _cells(places.expand_as(kept)), pointer)
 
 
-def _recalled(
+def _attend_memories(
     network: Any, seen: Features, memories: Sequence[_Memory], *, frames: int
 ) -> Features:
     """Return the features of a frame, conditioned on each object's memories.
@@ -194,21 +199,21 @@ def _recalled(
     when = network.memory_temporal_positional_encoding
     keys = [memories[index].features for index in used]
     places = [memories[index].places + when[age - 1] for index, age in zip(used, ages, strict=True)]
-    most = min(frames, config.max_object_pointers_in_encoder)
-    pointed = [0, *range(max(1, now - most + 1), now)]
+    limit = min(frames, config.max_object_pointers_in_encoder)
+    pointed = [0, *range(max(1, now - limit + 1), now)]
     pointers = torch.stack([memories[index].pointer for index in pointed])
     cut = pointers.view(*pointers.shape[:2], -1, MEMORY_WIDTH)
     tokens = cut.permute(0, 2, 1, 3).flatten(0, 1)
-    age = torch.tensor([(now - index) / (most - 1) for index in pointed])
-    said = network.temporal_positional_encoding_projection_layer(
-        _waves(age, config.memory_attention_hidden_size)
+    age = torch.tensor([(now - index) / (limit - 1) for index in pointed])
+    output = network.temporal_positional_encoding_projection_layer(
+        _sinusoids(age, config.memory_attention_hidden_size)
     )
-    said = said.repeat_interleave(len(tokens) // len(pointed), dim=0)[:, None].expand_as(tokens)
+    output = output.repeat_interleave(len(tokens) // len(pointed), dim=0)[:, None].expand_as(tokens)
     mixed = network.memory_attention(
         current_vision_features=_cells(seen.top),
         current_vision_position_embeddings=_cells(seen.places),
         memory=torch.cat([*keys, tokens]),
-        memory_posision_embeddings=torch.cat([*places, said]),
+        memory_posision_embeddings=torch.cat([*places, output]),
         num_object_pointer_tokens=len(tokens),
     )
     top = mixed[0].transpose(1, 2).reshape(seen.top.shape)
@@ -220,7 +225,7 @@ def _cells(maps: Any) -> Any:
     return maps.flatten(2).permute(2, 0, 1)
 
 
-def _waves(ages: Any, width: int) -> Any:
+def _sinusoids(ages: Any, width: int) -> Any:
     """Sines and cosines of ages, as for words in a text."""
     import torch
 

@@ -29,7 +29,7 @@ def reached_ious(logits: Any, ground_truth: Any) -> Any:
     """Return the IoU of thresholded masks; 1 where both are empty."""
     import torch
 
-    said, real = logits > 0, ground_truth.expand_as(logits) > 0.5
-    union = (said | real).sum((-1, -2))
-    shared = (said & real).sum((-1, -2))
+    predicted, real = logits > 0, ground_truth.expand_as(logits) > 0.5
+    union = (predicted | real).sum((-1, -2))
+    shared = (predicted & real).sum((-1, -2))
     return torch.where(union > 0, shared / union.clamp(min=1), 1.0)

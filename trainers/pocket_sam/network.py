@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.models.backends.loading import no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.trainers.pocket_sam.beginning import begin
+from harness.trainers.pocket_sam.initial_weights import begin
 
 STRIDE = 16
 """Pixels of the network's image along one cell of its coarsest map."""

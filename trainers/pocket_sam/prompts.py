@@ -60,12 +60,12 @@ def points_of(
 def _points(mask: BoolArray, kind: Kind, draw: Generator) -> list[Place]:
     rows, columns = np.nonzero(mask)
     box = np.array([columns.min(), rows.min(), columns.max() + 1.0, rows.max() + 1.0])
-    points = [_inside(rows, columns, box, draw) for _ in range(kind.inside)]
-    points += [_beside(mask, box, draw) for _ in range(kind.beside)]
+    points = [_point_inside(rows, columns, box, draw) for _ in range(kind.inside)]
+    points += [_point_beside(mask, box, draw) for _ in range(kind.beside)]
     return points + (_corners(box, mask.shape, draw) if kind.box else [])
 
 
-def _inside(
+def _point_inside(
     rows: NDArray[np.int64], columns: NDArray[np.int64], box: Floats, draw: Generator
 ) -> Place:
     """A place in the object: often the one nearest to the middle of its box."""
@@ -78,7 +78,7 @@ def _inside(
     return float(columns[at] + x), float(rows[at] + y)
 
 
-def _beside(mask: BoolArray, box: Floats, draw: Generator) -> Place:
+def _point_beside(mask: BoolArray, box: Floats, draw: Generator) -> Place:
     """A place near the object that is not in it; a corner of the image if none is found."""
     height, width = mask.shape
     middle, reach = (box[:2] + box[2:]) / 2, box[2:] - box[:2] + 8
@@ -92,8 +92,8 @@ def _beside(mask: BoolArray, box: Floats, draw: Generator) -> Place:
 def _corners(box: Floats, shape: tuple[int, ...], draw: Generator) -> list[Place]:
     """The box's corners: exact, or each edge off by up to some pixels; at least a pixel apart."""
     share = SHARES[int(draw.integers(len(SHARES)))]
-    most = 0.0 if share is None else SLACK + share * float(max(box[2:] - box[:2]))
-    off = np.clip(draw.standard_normal(4) * most / 2, -most, most)
+    limit = 0.0 if share is None else SLACK + share * float(max(box[2:] - box[:2]))
+    off = np.clip(draw.standard_normal(4) * limit / 2, -limit, limit)
     height, width = shape
     left, top, right, bottom = np.clip(box + off, 0, [width, height, width, height])
     return [

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.masks import BoolArray
-from harness.trainers.pocket_sam.batches import Asked, Clip
-from harness.trainers.pocket_sam.forward import Decoded, encoded, prompted, tracked
+from harness.trainers.pocket_sam.batches import Clip, PromptedImage
+from harness.trainers.pocket_sam.forward import Decoded, encode_images, predict_masks, track_objects
 from harness.trainers.pocket_sam.losses import mask_losses, reached_ious
 
 OTHERS = 0.3
@@ -28,17 +28,22 @@ class Cost:
 
 
 def still_cost(
-    network: Any, processor: Any, asked: Sequence[Asked], *, several: bool, background: float
+    network: Any,
+    processor: Any,
+    requested: Sequence[PromptedImage],
+    *,
+    multimask: bool,
+    background: float,
 ) -> Cost:
-    """Masks of prompts: three of them each if `several`, else the single one."""
+    """Masks of prompts: three of them each if `multimask`, else the single one."""
     import torch
 
     side = network.config.image_size
-    seen = encoded(network, pixels(processor, [one.image for one in asked]))
-    points = torch.from_numpy(np.stack([scaled(one, side) for one in asked]))
-    labels = torch.from_numpy(np.stack([one.labels for one in asked]))
-    decoded = prompted(network, seen, points, labels, several=several)
-    ground_truth = torch.stack([shares(one.masks, side // 2) for one in asked])
+    seen = encode_images(network, pixels(processor, [one.image for one in requested]))
+    points = torch.from_numpy(np.stack([scale_points(one, side) for one in requested]))
+    labels = torch.from_numpy(np.stack([one.labels for one in requested]))
+    decoded = predict_masks(network, seen, points, labels, multimask=multimask)
+    ground_truth = torch.stack([shares(one.masks, side // 2) for one in requested])
     return _cost(decoded, ground_truth, torch.ones_like(decoded.presence), background)
 
 
@@ -49,16 +54,18 @@ def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background
     import torch
 
     side, length = network.config.image_size, len(shown[0].frames)
-    seen = encoded(network, pixels(processor, [frame for clip in shown for frame in clip.frames]))
+    seen = encode_images(
+        network, pixels(processor, [frame for clip in shown for frame in clip.frames])
+    )
     objects = [clip.masks.shape[1] for clip in shown]
     first = torch.tensor([place * length for place, n in enumerate(objects) for _ in range(n)])
     given = torch.cat([shares(clip.masks[0], side) for clip in shown]) >= 0.5
-    said = tracked(network, seen, given.float(), first + torch.arange(length)[:, None])
-    ground_truth = torch.cat([_later(clip, side // 2) for clip in shown], dim=1)
+    output = track_objects(network, seen, given.float(), first + torch.arange(length)[:, None])
+    ground_truth = torch.cat([_later_frames(clip, side // 2) for clip in shown], dim=1)
     in_view = torch.from_numpy(np.concatenate([_in_view(clip) for clip in shown], axis=1))
     joined = Decoded(
         *(
-            torch.cat([getattr(one, name) for one in said], dim=1)
+            torch.cat([getattr(one, name) for one in output], dim=1)
             for name in ("masks", "ious", "tokens", "presence")
         )
     )
@@ -81,13 +88,13 @@ def shares(masks: BoolArray, side: int) -> Any:
     return small.view(*masks.shape[:-2], side, side)
 
 
-def scaled(asked: Asked, side: int) -> NDArray[np.float32]:
+def scale_points(requested: PromptedImage, side: int) -> NDArray[np.float32]:
     """Points in pixels of the network's image."""
-    height, width = asked.image.shape[:2]
-    return asked.points * np.array([side / width, side / height], dtype=np.float32)
+    height, width = requested.image.shape[:2]
+    return requested.points * np.array([side / width, side / height], dtype=np.float32)
 
 
-def _later(clip: Clip, side: int) -> Any:
+def _later_frames(clip: Clip, side: int) -> Any:
     return shares(clip.masks[1:], side)
 
 

@@ -35,9 +35,9 @@ class PocketSamTrainer(PocketSamSettings, Trainer):
                 found="one of them",
             )
         ensure_torchvision()
-        from harness.trainers.pocket_sam.course import Course
+        from harness.trainers.pocket_sam.training_loop import TrainingLoop
 
-        return Course(self, run).run()
+        return TrainingLoop(self, run).run()
 
 
 def pocket_sam(
@@ -82,7 +82,7 @@ def pocket_sam(
     Raises:
         UsageError: a number is out of range.
     """
-    for name, value, least in (
+    for name, value, minimum in (
         ("still_steps", still_steps, 0),
         ("clip_steps", clip_steps, 0),
         ("images", images, 1),
@@ -93,9 +93,9 @@ def pocket_sam(
         ("longest", longest, shortest),
         ("save_every", save_every, 1),
     ):
-        if value < least:
+        if value < minimum:
             raise UsageError(
-                f"pocket_sam({name}=…)", expected=f"at least {least}", found=str(value)
+                f"pocket_sam({name}=…)", expected=f"at least {minimum}", found=str(value)
             )
     if longest > 8:
         raise UsageError(

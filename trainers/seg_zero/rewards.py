@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.errors import ParseError
 from harness.models.grammar import Item, split_frame
-from harness.models.seg_zero.grammar import KEYS, braced
+from harness.models.seg_zero.grammar import KEYS, first_braces
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import DIGITS
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
@@ -42,7 +42,7 @@ UNREADABLE = (TypeError, ValueError, KeyError, IndexError, OverflowError, ZeroDi
 """Exceptions from reading numbers out of any JSON; the reward is then 0."""
 
 
-class Meant(NamedTuple):
+class TargetObject(NamedTuple):
     """One object in the 840 × 840 frame: its box, and two points on it."""
 
     box: Box
@@ -51,7 +51,7 @@ class Meant(NamedTuple):
 
 def answer_value(response: str) -> Mapping[str, Any] | None:
     """The object that the first `{…}` is in JSON, or None."""
-    text = braced(response)
+    text = first_braces(response)
     if text is None or DIGITS.search(text):
         return None
     try:
@@ -109,39 +109,39 @@ def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pa
 
 
 def box_iou(
-    response: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
 ) -> float:
     """1 if the box overlaps the true one by more than half."""
 
     def right(value: Mapping[str, Any]) -> bool:
-        return inclusive_iou(scaled(_box_of(value, semantics), scale), meant.box) > IOU
+        return inclusive_iou(scale_box(_box_of(value, semantics), scale), target.box) > IOU
 
     return _bit(response, right)
 
 
 def box_l1(
-    response: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
 ) -> float:
     """1 if the box's edges are near the true ones, on average."""
 
     def right(value: Mapping[str, Any]) -> bool:
-        box = scaled(_box_of(value, semantics), scale)
-        apart = [abs(edge - true) for edge, true in zip(box, meant.box, strict=True)]
+        box = scale_box(_box_of(value, semantics), scale)
+        apart = [abs(edge - true) for edge, true in zip(box, target.box, strict=True)]
         return bool((apart[0] + apart[1] + apart[2] + apart[3]) / 4 < BOX_DISTANCE)
 
     return _bit(response, right)
 
 
 def points_l1(
-    response: str, meant: Meant, *, semantics: Semantics = "soft", scale: Pair = SAME
+    response: str, target: TargetObject, *, semantics: Semantics = "soft", scale: Pair = SAME
 ) -> float:
     """1 if both points are in the predicted box and near the true two."""
 
     def right(value: Mapping[str, Any]) -> bool:
-        box = scaled(_box_of(value, semantics), scale)
+        box = scale_box(_box_of(value, semantics), scale)
         found = tuple((x * scale[0], y * scale[1]) for x, y in _points_of(value, semantics))
         inside = all(box[0] <= x <= box[2] and box[1] <= y <= box[3] for x, y in found)
-        return inside and points_apart(found, meant.points) < POINT_DISTANCE
+        return inside and points_apart(found, target.points) < POINT_DISTANCE
 
     return _bit(response, right)
 
@@ -156,7 +156,7 @@ def _bit(response: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
         return 0.0
 
 
-def scaled(box: Any, scale: Pair) -> Any:
+def scale_box(box: Any, scale: Pair) -> Any:
     """Return a box of the response in the 840 × 840 frame; unchanged if its canvas is that one."""
     if scale == SAME:
         return box
@@ -175,13 +175,13 @@ def inclusive_iou(box: Any, other: Sequence[float]) -> float:
 def points_apart(points: Sequence[Pair], others: Sequence[Pair]) -> float:
     """The mean distance of two points from two others, in the better of both orders."""
 
-    def together(order: tuple[int, int]) -> float:
+    def total_distance(order: tuple[int, int]) -> float:
         return sum(
             math.sqrt((x - others[place][0]) ** 2 + (y - others[place][1]) ** 2)
             for (x, y), place in zip(points, order, strict=True)
         )
 
-    return min(together((0, 1)), together((1, 0))) / 2
+    return min(total_distance((0, 1)), total_distance((1, 0))) / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +192,10 @@ class SegZeroReward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total`, from 0 to 5, is their sum."""
-        meant = ground_truth(group.sample)
-        return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
+        target = ground_truth(group.sample)
+        return [self.terms(group, rollout.text, target) for rollout in group.rollouts]
 
-    def terms(self, group: Group, text: str, meant: Meant) -> dict[str, float]:
+    def terms(self, group: Group, text: str, target: TargetObject) -> dict[str, float]:
         """The terms of one response."""
         response = split_frame(text)[1]
         width, height = group.canvas
@@ -203,14 +203,14 @@ class SegZeroReward:
         terms = {
             "thinking_format": thinking_format(response),
             "answer_format": answer_format(response, semantics=self.semantics),
-            "bbox_iou": box_iou(response, meant, semantics=self.semantics, scale=scale),
-            "bbox_l1": box_l1(response, meant, semantics=self.semantics, scale=scale),
-            "points_l1": points_l1(response, meant, semantics=self.semantics, scale=scale),
+            "bbox_iou": box_iou(response, target, semantics=self.semantics, scale=scale),
+            "bbox_l1": box_l1(response, target, semantics=self.semantics, scale=scale),
+            "points_l1": points_l1(response, target, semantics=self.semantics, scale=scale),
         }
         return {**terms, TOTAL: sum(terms.values())}
 
 
-def ground_truth(sample: Sample) -> Meant:
+def ground_truth(sample: Sample) -> TargetObject:
     """Return the box around the targets, and the centres of its two largest inscribed circles.
 
     The answer's own two points where it has one box and two points. The second circle lies
@@ -235,7 +235,7 @@ def ground_truth(sample: Sample) -> Meant:
     else:
         points = (items[0].place, items[0].place)
     first, second = in_frame([Item(box, point) for point in points], sample.query.size)
-    return Meant(first.bounds, (first.place, second.place))
+    return TargetObject(first.bounds, (first.place, second.place))
 
 
 def circles(mask: Any) -> tuple[Point, Point]:

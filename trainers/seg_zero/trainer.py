@@ -7,7 +7,7 @@ harness train --method seg_zero --model "seg_zero(checkpoint=FOLDER)"
 from dataclasses import replace
 from typing import Any
 
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
 from harness.models.seg_zero.grammar import SegZero
 from harness.trainers.grpo.settings import Settings, with_settings
@@ -32,12 +32,12 @@ def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer
         settings=Settings(**settings),
         reward=SegZeroReward(semantics),
         own={"semantics": semantics},
-        fitted=fitted,
+        fitted=with_prompt,
         usable=ground_truth,
     )
 
 
-def fitted(model: PromptedModel) -> PromptedModel:
+def with_prompt(model: PromptedModel) -> PromptedModel:
     """The model with Seg-Zero's prompt on its own canvas."""
     prompt = SegZero(resize=model.prompt.resize, wording=wording_of(model.prompt))
     return replace(model, prompt=prompt)

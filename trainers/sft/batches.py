@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.models.backends.inputs import plain, processor_inputs
-from harness.trainers.sft.examples import Dropped, Example
+from harness.models.backends.inputs import processor_inputs, without_special_tokens
+from harness.trainers.sft.examples import Example, SkippedSample
 
 IGNORED = -100
 """The label of a token that is not learned, as PyTorch's cross-entropy has it."""
@@ -26,10 +26,10 @@ class Collator:
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Encode a batch; rows are padded on the right to the longest."""
-        return encoded(self.processor, [self.examples[row["row"]] for row in rows])
+        return encode_examples(self.processor, [self.examples[row["row"]] for row in rows])
 
 
-def encoded(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
+def encode_examples(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
     """Tokens, masks, labels and pixels of a batch."""
     import torch
 
@@ -60,18 +60,20 @@ def encoded(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
 def response_tokens(processor: Any, response: str) -> list[int]:
     """The tokens of a response and the one that ends it; no text in it is a special token."""
     words = processor.tokenizer
-    tokens = words(plain(processor, response), add_special_tokens=False)["input_ids"]
+    tokens = words(without_special_tokens(processor, response), add_special_tokens=False)[
+        "input_ids"
+    ]
     return [*tokens, words.eos_token_id]
 
 
-def verdict(processor: Any, example: Example, *, max_length: int | None) -> Dropped | None:
+def verdict(processor: Any, example: Example, *, max_length: int | None) -> SkippedSample | None:
     """Encode an example as training will: None, or why it cannot be learned from."""
     try:
-        length = int(encoded(processor, [example])["input_ids"].shape[1])
+        length = int(encode_examples(processor, [example])["input_ids"].shape[1])
     except (HarnessError, ValueError, OSError) as error:
-        return Dropped(example.task, example.sample, "unreadable", str(error))
+        return SkippedSample(example.task, example.sample, "unreadable", str(error))
     if max_length is not None and length > max_length:
-        return Dropped(
+        return SkippedSample(
             example.task, example.sample, f"longer than {max_length} tokens", f"{length} tokens"
         )
     return None

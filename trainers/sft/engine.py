@@ -111,7 +111,7 @@ class TrainerPatches:
         if self.loss_is_scaled_for_ga is None:
             self.model_accepts_loss_kwargs = True
 
-    def go(self) -> None:
+    def train_to_end(self) -> None:
         """Train to the end from the newest state, or from the beginning.
 
         Raises:
@@ -183,7 +183,7 @@ def _follower(trainer: TrainerPatches) -> Any:
                 raise Complete
 
         def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-            trainer.evaluated = trainer.session.evaluated(state.global_step)
+            trainer.evaluated = trainer.session.evaluate(state.global_step)
             if trainer.session.stopping():
                 control.should_save = control.should_training_stop = True
 

@@ -11,12 +11,12 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from harness.errors import HarnessError, ParseError, UsageError
 from harness.model import ChatRequest
-from harness.models.compose import LOCATED, PromptedModel
-from harness.models.ground_truth import taught
-from harness.run.plan import samples_of
+from harness.models.pipeline import LOCATED, PromptedModel
+from harness.models.response_writer import training_answer
+from harness.run.batching import samples_of
 from harness.task import Task
+from harness.trainers.sft.descriptions import Complete, as_written
 from harness.trainers.sft.reasoning import about_objects, with_thought
-from harness.trainers.sft.telling import Complete, as_written
 from harness.types import Answer, AnswerForm, Query, Sample, Target
 
 Reasoning: TypeAlias = Literal["none", "short"]
@@ -34,7 +34,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class SkippedSample:
     """A sample that cannot be learned from."""
 
     task: str
@@ -68,7 +68,7 @@ def examples_of(
     reasoning: Reasoning = "none",
     seed: int = 0,
     complete: Complete = as_written,
-) -> Iterator[Example | Dropped]:
+) -> Iterator[Example | SkippedSample]:
     """One example a form of answer of every sample, in the tasks' order.
 
     Args:
@@ -93,10 +93,10 @@ def _examples(
     reasoning: Reasoning,
     seed: int,
     complete: Complete,
-) -> Iterator[Example | Dropped]:
+) -> Iterator[Example | SkippedSample]:
     target, query = sample.target, sample.query
     if target is None:
-        yield Dropped(task, sample.id, "no target")
+        yield SkippedSample(task, sample.id, "no target")
         return
     try:
         requests, responses = _asked_and_said(model, query, target.answer, seed)
@@ -113,10 +113,10 @@ def _examples(
         raise
     except HarnessError as error:
         why = "no response says its answer" if isinstance(error, ParseError) else "unreadable"
-        yield Dropped(task, sample.id, why, str(error))
+        yield SkippedSample(task, sample.id, why, str(error))
         return
     if not all(response.strip() for _, response in pairs):
-        yield Dropped(task, sample.id, "an empty answer")
+        yield SkippedSample(task, sample.id, "an empty answer")
         return
     for request, response in pairs:
         yield Example(task, sample.id, request, response)
@@ -128,16 +128,20 @@ def _asked_and_said(
     """Return the requests of a query, and the responses for `answer` without its specks."""
     if isinstance(model, AsksInTraining):
         requests = model.training_requests(query, answer, seed=seed)
-        return requests, model.training_responses(query, _taught(answer, requests), requests)
+        return requests, model.training_responses(
+            query, _training_answer(answer, requests), requests
+        )
     requests = model.requests(query)
-    return requests, model.write(query, _taught(answer, requests))
+    return requests, model.write(query, _training_answer(answer, requests))
 
 
-def _taught(answer: Answer, requests: Sequence[ChatRequest]) -> Answer:
-    return taught(answer, {frame for request in requests for frame in _first(request)})
+def _training_answer(answer: Answer, requests: Sequence[ChatRequest]) -> Answer:
+    return training_answer(
+        answer, {frame for request in requests for frame in _first_frames(request)}
+    )
 
 
-def _first(request: ChatRequest) -> Sequence[int]:
+def _first_frames(request: ChatRequest) -> Sequence[int]:
     """The frames of the first image or video that a request shows, which answers are about."""
     if request.frames:
         return request.frames[0]

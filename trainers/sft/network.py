@@ -14,9 +14,9 @@ from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends.loading import check_report, loading, memory, no_bars
 from harness.models.backends.networks import loader
 from harness.models.backends.transformers import TransformersChat
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
-from harness.trainers.sft.examples import Dropped
+from harness.trainers.sft.examples import SkippedSample
 from harness.trainers.state import replaced_folder
 
 LAYERS = {
@@ -96,7 +96,9 @@ def deepspeed_file(name: str | None) -> str | None:
     return str(path)
 
 
-def counted(examples: Sequence[object], dropped: Sequence[Dropped], network: Any) -> dict[str, Any]:
+def training_facts(
+    examples: Sequence[object], dropped: Sequence[SkippedSample], network: Any
+) -> dict[str, Any]:
     """Return facts for the manifest: how many samples were learned from, how many weights."""
     sizes = [(one.numel(), one.requires_grad) for one in network.parameters()]
     return {
@@ -184,7 +186,7 @@ def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any]
         folder: Where to write; replaced as a whole.
         tensors: All weights by name, where the network does not hold them itself (ZeRO-3).
     """
-    with replaced_folder(folder) as partial, no_bars(), merged(network) as (plain, weights):
+    with replaced_folder(folder) as partial, no_bars(), merged_weights(network) as (plain, weights):
         plain.save_pretrained(partial, state_dict=dict(tensors or weights))
         for name in COPIED:
             if (base / name).is_file():
@@ -192,7 +194,7 @@ def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any]
 
 
 @contextmanager
-def merged(network: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+def merged_weights(network: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
     """The network without its adapter's layers, and its weights with the adapter merged in."""
     if not hasattr(network, "merge_adapter"):
         yield network, network.state_dict()

@@ -8,17 +8,17 @@ from os import cpu_count
 from typing import Any, TypeVar
 
 from harness.errors import DataError
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.trainer import TrainingRun
 from harness.trainers.sft.batches import verdict
-from harness.trainers.sft.examples import Dropped, Example, Reasoning, examples_of
-from harness.trainers.sft.telling import Complete, as_written
+from harness.trainers.sft.descriptions import Complete, as_written
+from harness.trainers.sft.examples import Example, Reasoning, SkippedSample, examples_of
 
 T = TypeVar("T")
 NAMED = 3  # samples that a note names
 
 
-def prepared(
+def prepare_examples(
     model: PromptedModel,
     processor: Any,
     run: TrainingRun,
@@ -26,7 +26,7 @@ def prepared(
     reasoning: Reasoning,
     max_length: int | None,
     complete: Complete = as_written,
-) -> tuple[list[Example], list[Dropped]]:
+) -> tuple[list[Example], list[SkippedSample]]:
     """Return the examples to learn, and the dropped samples. Every example was encoded once.
 
     Several processes share the work, and come to the same result.
@@ -37,27 +37,27 @@ def prepared(
     found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
     made = list(found)
     examples = [one for one in made if isinstance(one, Example)]
-    verdicts = checked(examples, partial(verdict, processor, max_length=max_length), run)
+    verdicts = check_examples(examples, partial(verdict, processor, max_length=max_length), run)
     bad = [one for one in verdicts if one is not None]
     unfit = {(one.task, one.sample) for one in bad}
     kept = [one for one in examples if (one.task, one.sample) not in unfit]
-    dropped = _once([*(one for one in made if isinstance(one, Dropped)), *bad])
-    tell(run, dropped, kept)
+    dropped = _one_per_sample([*(one for one in made if isinstance(one, SkippedSample)), *bad])
+    report_skipped(run, dropped, kept)
     return kept, dropped
 
 
-def checked(
-    examples: Sequence[T], check: Callable[[T], Dropped | None], run: TrainingRun
-) -> list[Dropped | None]:
+def check_examples(
+    examples: Sequence[T], check: Callable[[T], SkippedSample | None], run: TrainingRun
+) -> list[SkippedSample | None]:
     """Return what `check` says of every example: None, or why it is left out.
 
     Several processes share the work, in threads, and come to the same result.
     """
-    from harness.trainers.session import gathered, place
+    from harness.trainers.session import gather, place
 
     rank, ranks = place()
     own = range(rank, len(examples), ranks)
-    found: list[tuple[int, Dropped | None]] = []
+    found: list[tuple[int, SkippedSample | None]] = []
     run.progress.start("checking samples", len(examples), 0)
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
         verdicts = pool.map(check, [examples[index] for index in own])
@@ -65,15 +65,17 @@ def checked(
             found.append(pair)
             run.progress.step(min(done * ranks, len(examples)), {})
     run.progress.end()
-    return [verdict for _, verdict in sorted(gathered(found), key=lambda pair: pair[0])]
+    return [verdict for _, verdict in sorted(gather(found), key=lambda pair: pair[0])]
 
 
-def _once(dropped: Sequence[Dropped]) -> list[Dropped]:
+def _one_per_sample(dropped: Sequence[SkippedSample]) -> list[SkippedSample]:
     """One entry a sample, which may have several examples."""
     return list({(one.task, one.sample): one for one in reversed(dropped)}.values())[::-1]
 
 
-def tell(run: TrainingRun, dropped: Sequence[Dropped], kept: Sequence[object]) -> None:
+def report_skipped(
+    run: TrainingRun, dropped: Sequence[SkippedSample], kept: Sequence[object]
+) -> None:
     """Note what is left out, by reason.
 
     Raises:

@@ -54,11 +54,11 @@ def with_thought(response: str, thought: str) -> str:
         return response
     if any(tag in thought for tag in TAGS):
         raise ParseError("reasoning to write", expected="no tag of the grammar", found=thought[:60])
-    told = f"<think>{thought}</think>"
+    info = f"<think>{thought}</think>"
     if NO_THOUGHT in response:
-        return response.replace(NO_THOUGHT, told, 1)
+        return response.replace(NO_THOUGHT, info, 1)
     frame, rest = split_frame(response)
-    return f"{frame_tag(frame)}{told}{rest}"
+    return f"{frame_tag(frame)}{info}{rest}"
 
 
 def _place(item: Item, canvas: tuple[int, int]) -> str:

@@ -13,10 +13,16 @@ from typing import Any, ClassVar, Literal
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.trainer import Trainer, TrainingRun
-from harness.trainers.sft.examples import Dropped, Example, Reasoning
-from harness.trainers.sft.network import counted, deepspeed_file, trainable
-from harness.trainers.sft.prepare import prepared
-from harness.trainers.sft.telling import Complete, Told, as_written, described, told_by
+from harness.trainers.sft.descriptions import (
+    Complete,
+    TextSource,
+    as_written,
+    fill_description,
+    with_descriptions,
+)
+from harness.trainers.sft.examples import Example, Reasoning, SkippedSample
+from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
+from harness.trainers.sft.prepare import prepare_examples
 
 LEARNING_RATES = {"full": 1e-5, "lora": 1e-4}
 """Default learning rates; an adapter wants about ten times more."""
@@ -52,7 +58,7 @@ class Sft(Trainer):
     save_steps: int
     dataloader_num_workers: int
     deepspeed: str | None
-    told: Told = "dataset"
+    text_source: TextSource = "dataset"
     descriptions: bool = False
     report_to: str | None = "auto"
     complete: Complete = as_written
@@ -78,17 +84,19 @@ class Sft(Trainer):
             )
         # Before anything is loaded: it says whether there are several processes or devices.
         arguments = self._arguments(run, chat)
-        told = replace(run, tasks=tuple(told_by(self.told, task) for task in run.tasks))
-        examples, dropped = prepared(
+        info = replace(
+            run, tasks=tuple(with_descriptions(self.text_source, task) for task in run.tasks)
+        )
+        examples, dropped = prepare_examples(
             model,
             chat.processor,
-            told,
+            info,
             reasoning=self.reasoning,
             max_length=self.max_length,
             complete=self.complete,
         )
         trainer = self._trainer(chat, examples, arguments, run)
-        trainer.go()
+        trainer.train_to_end()
         self._export(chat, trainer, run.checkpoint)
         if run.main and self.finetune == "lora":
             trainer.model.save_pretrained(run.out / "adapter", save_embedding_layers=False)
@@ -173,7 +181,7 @@ class Sft(Trainer):
         trainer.accelerator.wait_for_everyone()
 
     def _facts(
-        self, trainer: Any, examples: Sequence[Example], dropped: Sequence[Dropped]
+        self, trainer: Any, examples: Sequence[Example], dropped: Sequence[SkippedSample]
     ) -> dict[str, Any]:
         from harness.trainers.session import finite
 
@@ -183,7 +191,7 @@ class Sft(Trainer):
             "steps": int(trainer.state.global_step),
             "epochs": finite(trainer.state.epoch or 0),
             "loss": finite(last[0]["loss"]) if last else None,
-            **counted(examples, dropped, trainer.model),
+            **training_facts(examples, dropped, trainer.model),
         }
 
 
@@ -212,7 +220,7 @@ def sft(
     save_steps: int = 100,
     dataloader_num_workers: int = 0,
     deepspeed: str | None = None,
-    told: Told = "dataset",
+    text_source: TextSource = "dataset",
     descriptions: bool = False,
     report_to: str | None = "auto",
 ) -> Sft:
@@ -304,14 +312,14 @@ def sft(
         save_steps=save_steps,
         dataloader_num_workers=dataloader_num_workers,
         deepspeed=deepspeed,
-        told=told,
+        text_source=text_source,
         descriptions=descriptions,
         report_to=report_to,
-        complete=described if descriptions else as_written,
+        complete=fill_description if descriptions else as_written,
     )
 
 
-def _at_least(least: int, **numbers: float | None) -> None:
+def _at_least(minimum: int, **numbers: float | None) -> None:
     for name, number in numbers.items():
-        if number is not None and not number >= least:
-            raise UsageError(f"sft({name}=…)", expected=f"at least {least}", found=str(number))
+        if number is not None and not number >= minimum:
+            raise UsageError(f"sft({name}=…)", expected=f"at least {minimum}", found=str(number))

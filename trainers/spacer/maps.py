@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import DataError, UsageError
 from harness.task import Task
 from harness.trainers.spacer.rewards import KEY, map_of
-from harness.trainers.video_str.extra import nothing
+from harness.trainers.video_str.extra import no_extra
 from harness.trainers.video_str.graphs import Extra, json_lines
 from harness.types import Sample
 
@@ -65,7 +65,7 @@ def maps_extra(setting: str | None) -> Extra:
         UsageError: there is no such file.
     """
     if setting is None:
-        return nothing
+        return no_extra
     if setting == "shapes":
         from harness.trainers.video_str.shapes import shapes_extra
 

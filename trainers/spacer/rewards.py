@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import mean_relative_accuracy
-from harness.models.spacer.grammar import GRID, GridMap, drawn, grid_map
+from harness.models.spacer.grammar import GRID, GridMap, grid_map, has_map
 from harness.trainers.grpo.types import Group, RewardComponents, Rollout
 from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
 from harness.trainers.video_str.answers import answer, ground_truth_of
@@ -58,13 +58,13 @@ WORDS: Mapping[str, str] = {
 }
 
 
-def spoken_number(said: str) -> float | None:
+def spoken_number(predicted: str) -> float | None:
     """The number of an answer: the first number word *of this order* in it, else its first digits.
 
     >>> spoken_number("about -3.5 m"), spoken_number("two or one"), spoken_number("a lot")
     (3.5, 1.0, 1.0)
     """
-    text = said.strip().lower()
+    text = predicted.strip().lower()
     for word, digits in WORDS.items():
         if re.search(rf"\b{word}\b", text):
             return float(digits)
@@ -73,7 +73,7 @@ def spoken_number(said: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def map_score(said: GridMap, ground_truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
+def map_score(predicted: GridMap, ground_truth: Mapping[str, Sequence[Sequence[float]]]) -> float:
     """Return the agreement of a map's cells with the true ones, from 0 to 1.
 
     Of each category cells are paired greedily, the nearest first; a pair is worth 1 minus its
@@ -83,19 +83,21 @@ def map_score(said: GridMap, ground_truth: Mapping[str, Sequence[Sequence[float]
     """
     total = sum(map(len, ground_truth.values()))
     if not total:
-        return float(not said)
+        return float(not predicted)
     worth = [
-        len(cells) * _category(said.get(name, ()), cells)
+        len(cells) * _category(predicted.get(name, ()), cells)
         for name, cells in ground_truth.items()
         if cells
     ]
     return math.fsum(worth) / total
 
 
-def _category(said: Sequence[Sequence[float]], ground_truth: Sequence[Sequence[float]]) -> float:
+def _category(
+    predicted: Sequence[Sequence[float]], ground_truth: Sequence[Sequence[float]]
+) -> float:
     apart = sorted(
         (math.dist(one, other), place, true)
-        for place, one in enumerate(said)
+        for place, one in enumerate(predicted)
         for true, other in enumerate(ground_truth)
     )
     worth: list[float] = []
@@ -105,7 +107,7 @@ def _category(said: Sequence[Sequence[float]], ground_truth: Sequence[Sequence[f
             used[0].add(place)
             used[1].add(true)
             worth.append(max(0.0, 1.0 - distance / DIAGONAL))
-    return math.fsum(worth) / max(len(said), len(ground_truth))
+    return math.fsum(worth) / max(len(predicted), len(ground_truth))
 
 
 def score_drawn(
@@ -114,7 +116,7 @@ def score_drawn(
     """The score of a response's map: 0 for one that cannot be read, None for a response without
     one.
     """
-    if not drawn(response):
+    if not has_map(response):
         return None
     try:
         return map_score(grid_map(response, tuple(ground_truth)), ground_truth)
@@ -150,7 +152,7 @@ class SpacerAccuracy:
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
         """The accuracy, and the score of the map if the answer is right."""
-        own = self._own(group, rollout)
+        own = self._answer_accuracy(group, rollout)
         if own is None:
             return self.other(group, rollout)
         accuracy, ground_truth = own
@@ -158,12 +160,12 @@ class SpacerAccuracy:
 
     def map_counted(self, group: Group, rollout: Rollout) -> float | None:
         """Return the score of the map, from 0 to 1; None where the accuracy does not use it."""
-        own = self._own(group, rollout)
+        own = self._answer_accuracy(group, rollout)
         if own is None or own[1] is None:
             return None
         return score_drawn(rollout.text, own[1])
 
-    def _own(
+    def _answer_accuracy(
         self, group: Group, rollout: Rollout
     ) -> tuple[float, Mapping[str, Sequence[Sequence[float]]] | None] | None:
         """Return the accuracy of the answer alone, and the true map if a map counts beside it.
@@ -171,12 +173,12 @@ class SpacerAccuracy:
         None for forms that SpaceR scores as Video-R1 does.
         """
         target, form = ground_truth_of(group.sample), group.sample.query.form
-        said = answer(rollout.text)
+        predicted = answer(rollout.text)
         if form is AnswerForm.CHOICE:
-            accuracy, right = float(said == target.answer.choice), 0.0
+            accuracy, right = float(predicted == target.answer.choice), 0.0
         elif form is AnswerForm.NUMBER and target.extra.get("problem_type") != "regression":
             ground_truth = float(target.answer.number or 0.0)
-            accuracy, right = mean_relative_accuracy(spoken_number(said), ground_truth), RIGHT
+            accuracy, right = mean_relative_accuracy(spoken_number(predicted), ground_truth), RIGHT
         else:
             return None
         ground_truth_map = map_of(group.sample)

@@ -10,8 +10,8 @@ from typing import Any
 from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
 from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
-from harness.trainers.video_r1.rewards import TemporalReward, usable
-from harness.trainers.video_r1.shuffled import Shuffled
+from harness.trainers.video_r1.rewards import TemporalReward, check_sample
+from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
@@ -75,7 +75,7 @@ def spacer(
         name="spacer",
         settings=chosen,
         reward=SpacerReward(accuracy=accuracy, temporal=reward),
-        usable=usable,
+        usable=check_sample,
         own={
             **own,
             "maps": maps,
@@ -85,8 +85,8 @@ def spacer(
         },
         fitted=in_words_of("spacer"),
         extra=maps_extra(maps if with_maps else None),
-        listed=categories if with_maps else lambda sample: (),
-        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_completion_length))
+        listed_objects=categories if with_maps else lambda sample: (),
+        contrast=(lambda model: ShuffledFrames(model, order_seed, chosen.max_completion_length))
         if temporal
         else None,
     )

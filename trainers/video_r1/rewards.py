@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from harness.models.video_str.answer_prompts import digits
 from harness.models.video_str.grammar import well_formed
-from harness.models.video_str.words import digits
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import answer, answer_reward, ground_truth_of
 from harness.types import AnswerForm, Sample
@@ -121,44 +121,46 @@ class VideoR1Accuracy:
 
     def __call__(self, group: Group, rollout: Rollout) -> float:
         """Return the accuracy from 0 to 1."""
-        target, said = ground_truth_of(group.sample), answer(rollout.text)
+        target, predicted = ground_truth_of(group.sample), answer(rollout.text)
         form, kind = group.sample.query.form, target.extra.get("problem_type")
         if form is AnswerForm.CHOICE:
-            return float(said == target.answer.choice)
+            return float(predicted == target.answer.choice)
         if form is AnswerForm.NUMBER:
             ground_truth = str(
                 target.extra.get("solution", digits(float(target.answer.number or 0.0)))
             )
             exact = (kind or self.numbers) == "numerical"
-            return numerical(said, ground_truth) if exact else regression(said, ground_truth)
+            return (
+                numerical(predicted, ground_truth) if exact else regression(predicted, ground_truth)
+            )
         return answer_reward(group, rollout.text)
 
 
-def usable(sample: Sample) -> None:
+def check_sample(sample: Sample) -> None:
     """Raise a HarnessError for a sample whose form of answer has no accuracy."""
     ground_truth_of(sample)
 
 
-def numerical(said: str, ground_truth: str) -> float:
+def numerical(predicted: str, ground_truth: str) -> float:
     """Return 1 if both numbers agree to two decimals, and both or neither have a decimal.
 
     >>> numerical("3.14", "3.141"), numerical("3", "3.0")
     (1.0, 0.0)
     """
-    if any(mark in said for mark in ".,") != any(mark in ground_truth for mark in ".,"):
+    if any(mark in predicted for mark in ".,") != any(mark in ground_truth for mark in ".,"):
         return 0.0
-    one, other = plain_number(said), plain_number(ground_truth)
+    one, other = plain_number(predicted), plain_number(ground_truth)
     if one is None or other is None or not (math.isfinite(one) and math.isfinite(other)):
         return 0.0
     return float(round(one, 2) == round(other, 2))
 
 
-def regression(said: str, ground_truth: str) -> float:
+def regression(predicted: str, ground_truth: str) -> float:
     """1 minus the relative error, at least 0; 1e-9 is added to both parts of the quotient.
 
     No number scores 0, `nan` included, which the official code always holds right.
     """
-    one, other = plain_number(said), plain_number(ground_truth)
+    one, other = plain_number(predicted), plain_number(ground_truth)
     if one is None or other is None or not math.isfinite(one):
         return 0.0
     error = (abs(one - other) + 1e-9) / (abs(other) + 1e-9)

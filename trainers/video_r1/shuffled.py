@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.model import ChatRequest
-from harness.models.backends.inputs import shown
-from harness.models.compose import PromptedModel
-from harness.trainers.grpo.method import asked
+from harness.models.backends.inputs import frames_shown
+from harness.models.pipeline import PromptedModel
+from harness.trainers.grpo.method import request_of
 from harness.trainers.grpo.types import Rollout
 from harness.types import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled:
+class ShuffledFrames:
     """Second pass with shuffled frames: one request for each rollout, in one order for a group.
 
     The order depends on the seed and the sample alone. The official code draws half as many
@@ -30,19 +30,19 @@ class Shuffled:
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest:
         """Return the second request; it does not depend on the rollout's text."""
         del rollout
-        request = asked(self.model, sample)
+        request = request_of(self.model, sample)
         frames = tuple(
-            shuffled(shown(request, place), self.seed, sample.id)
+            shuffle_frames(frames_shown(request, place), self.seed, sample.id)
             for place in range(len(request.media))
         )
         moving = any(len(indices) > 1 for indices in frames)
         return replace(request, frames=frames, max_new_tokens=self.max_new_tokens if moving else 1)
 
 
-def shuffled(frames: tuple[int, ...], seed: int, sample: str) -> tuple[int, ...]:
+def shuffle_frames(frames: tuple[int, ...], seed: int, sample: str) -> tuple[int, ...]:
     """A permutation that depends on seed and sample; never the order itself, if there is another.
 
-    >>> sorted(shuffled((0, 3, 6), 0, "a")), shuffled((4, 7), 0, "a"), shuffled((5,), 0, "a")
+    >>> sorted(shuffle_frames((0, 3, 6), 0, "a")), shuffle_frames((4, 7), 0, "a"), shuffle_frames((5,), 0, "a")
     ([0, 3, 6], (7, 4), (5,))
     """
     digest = hashlib.blake2b(f"{seed}\x00{sample}".encode(), digest_size=16).digest()

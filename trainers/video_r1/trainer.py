@@ -12,9 +12,9 @@ from harness.trainers.video_r1.rewards import (
     Numbers,
     TemporalReward,
     VideoR1Accuracy,
-    usable,
+    check_sample,
 )
-from harness.trainers.video_r1.shuffled import Shuffled
+from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
@@ -80,11 +80,11 @@ def video_r1(
         name="video_r1",
         settings=chosen,
         reward=reward,
-        usable=usable,
+        usable=check_sample,
         own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
         fitted=in_words_of("video_r1", aid="off"),
-        listed=lambda sample: (),
-        contrast=(lambda model: Shuffled(model, order_seed, chosen.max_completion_length))
+        listed_objects=lambda sample: (),
+        contrast=(lambda model: ShuffledFrames(model, order_seed, chosen.max_completion_length))
         if temporal
         else None,
     )

@@ -19,10 +19,10 @@ from harness.metrics.boxes import box_iou
 from harness.metrics.boxes3d import box_iou_3d
 from harness.metrics.intervals import temporal_iou
 from harness.metrics.numeric import relative_accuracy
-from harness.models.grammar import between
+from harness.models.grammar import tag_text
+from harness.models.video_str.answer_prompts import boxes_3d, interval
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.grammar import well_formed
-from harness.models.video_str.words import boxes_3d, interval
 from harness.trainers.grpo.types import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 
@@ -43,7 +43,7 @@ def format_reward(response: str) -> float:
 
 def answer(response: str) -> str:
     """Return the text of the first `<answer>`; empty where there is none."""
-    return between(response, "answer") or ""
+    return tag_text(response, "answer") or ""
 
 
 def choice_reward(response: str, ground_truth: str) -> float:
@@ -65,13 +65,13 @@ def number_reward(response: str, ground_truth: float) -> float:
     return relative_accuracy(number(answer(response)), ground_truth)
 
 
-def number(said: str) -> float | None:
+def number(predicted: str) -> float | None:
     """Return the number in a text, without its unit; None where it is something else.
 
     >>> number("3.5 m^2"), number("about 3"), number("-2")
     (3.5, None, -2.0)
     """
-    match = NUMBER.fullmatch(said[:400].replace(",", ""))
+    match = NUMBER.fullmatch(predicted[:400].replace(",", ""))
     value = float(match[1]) if match else math.nan
     return value if math.isfinite(value) else None
 
@@ -83,15 +83,15 @@ def boxes_reward(
 
     Of several, the best assignment's IoUs over the larger of both numbers; 1 for none and none.
     """
-    said = parse(response, aid="graph", strict=True)
-    if said.error is not None or "<answer>" not in response:
+    predicted = parse(response, aid="graph", strict=True)
+    if predicted.error is not None or "<answer>" not in response:
         return 0.0
-    if not ground_truth or not said.items:
-        return float(not ground_truth and not said.items)
+    if not ground_truth or not predicted.items:
+        return float(not ground_truth and not predicted.items)
     across, down = image[0] / canvas[0], image[1] / canvas[1]
     rows = [
         (box.left * across, box.top * down, box.right * across, box.bottom * down)
-        for box in (item.bounds for item in said.items)
+        for box in (item.bounds for item in predicted.items)
     ]
     ious = box_iou(ground_truth, rows)
     shared = float(ious[linear_sum_assignment(-ious)].sum())
@@ -100,11 +100,11 @@ def boxes_reward(
 
 def interval_reward(response: str, ground_truth: Interval) -> float:
     """R_IoU of a stretch of time."""
-    said = answer(response)
-    if NO_TIME.search(said):  # `s to e` is searched for in cubic time of the longest word
+    predicted = answer(response)
+    if NO_TIME.search(predicted):  # `s to e` is searched for in cubic time of the longest word
         return 0.0
     try:
-        return temporal_iou(ground_truth, interval(said))
+        return temporal_iou(ground_truth, interval(predicted))
     except (ParseError, DataError):
         return 0.0
 
@@ -115,12 +115,12 @@ def boxes_3d_reward(response: str, ground_truth: Sequence[Box3D]) -> float:
     The question asks for one box: the first of each counts.
     """
     try:
-        said = boxes_3d(answer(response))
+        predicted = boxes_3d(answer(response))
     except ParseError:
         return 0.0
-    if not said or not ground_truth:
+    if not predicted or not ground_truth:
         return 0.0
-    one, other = ground_truth[0], said[0]
+    one, other = ground_truth[0], predicted[0]
     if all(np.array(one[3:]) > 0) and any(np.array(other[3:]) != 0):
         return float(box_iou_3d([one], [other])[0, 0])
     return math.exp(-math.dist(one[:3], other[:3]))
@@ -137,24 +137,24 @@ def text_reward(response: str, ground_truths: Sequence[str]) -> float:
     )
 
 
-def rouge(ground_truth: str, said: str) -> float:
+def rouge(ground_truth: str, predicted: str) -> float:
     """Mean F-measure of ROUGE-1, -2 and -L (Lin 2004), in lower case, words not stemmed.
 
     >>> round(rouge("the red car", "a red car"), 3)
     0.611
     """
-    one, other = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (ground_truth, said))
-    shared = [_shared(one, other, n) for n in (1, 2)]
+    one, other = (TOKEN.findall(text.lower())[:LONGEST_TEXT] for text in (ground_truth, predicted))
+    shared = [_shared_ngrams(one, other, n) for n in (1, 2)]
     return math.fsum((*shared, _f(_common(one, other), len(other), len(one)))) / 3
 
 
-def _shared(one: Sequence[str], other: Sequence[str], n: int) -> float:
+def _shared_ngrams(one: Sequence[str], other: Sequence[str], n: int) -> float:
     grams = [Counter(zip(*(words[k:] for k in range(n)), strict=False)) for words in (one, other)]
     return _f((grams[0] & grams[1]).total(), grams[1].total(), grams[0].total())
 
 
-def _f(hits: int, said: int, true: int) -> float:
-    return 2 * hits / (said + true) if hits else 0.0
+def _f(hits: int, predicted: int, true: int) -> float:
+    return 2 * hits / (predicted + true) if hits else 0.0
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -168,13 +168,13 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return row[-1]
 
 
-def transcription(said: str, ground_truth: str) -> float:
+def transcription(predicted: str, ground_truth: str) -> float:
     """1 minus the word error rate, at least 0.
 
     >>> transcription("the red car", "the red bus")
     0.6666666666666667
     """
-    wanted, found = ground_truth.split()[:LONGEST_TEXT], said.split()[:LONGEST_TEXT]
+    wanted, found = ground_truth.split()[:LONGEST_TEXT], predicted.split()[:LONGEST_TEXT]
     row = list(range(len(found) + 1))
     for number, word in enumerate(wanted, start=1):
         before, row[0] = row[0], number

@@ -11,7 +11,7 @@ from harness.trainers.video_str.graphs import Extra, Sidecar, read_graphs
 from harness.types import Sample
 
 
-def nothing(task: Task, sample: Sample) -> Mapping[str, Any]:
+def no_extra(task: Task, sample: Sample) -> Mapping[str, Any]:
     """The source for targets that carry their graphs or maps themselves."""
     del task, sample
     return {}
@@ -24,7 +24,7 @@ def extra_of(setting: str | None) -> Extra:
         UsageError: there is no such file.
     """
     if setting is None:
-        return nothing
+        return no_extra
     if setting in ("shapes", "shapes_canvas"):
         from harness.trainers.video_str.shapes import shapes_extra
 

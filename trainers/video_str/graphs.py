@@ -150,7 +150,7 @@ class Sidecar:
         return {}
 
 
-def extended(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]) -> Task:
+def extend_task(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, ...]]) -> Task:
     """Return the task with additional data in its targets, and with objects for prompts to list.
 
     Args:
@@ -161,12 +161,12 @@ def extended(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[str, 
 
     def samples() -> Iterator[Sample]:
         for sample in task.samples():
-            yield _extended(sample, extra(task, sample), listed)
+            yield _extend_sample(sample, extra(task, sample), listed)
 
     return replace(task, samples=samples)
 
 
-def _extended(
+def _extend_sample(
     sample: Sample, more: Mapping[str, Any], listed: Callable[[Sample], tuple[str, ...]]
 ) -> Sample:
     target = sample.target

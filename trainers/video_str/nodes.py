@@ -87,11 +87,11 @@ def edge_reward(
     """
     known = [node for node in ground_truth if node.category in predicted]
     true = np.array([node.centre for node in known]).reshape(-1, 3)
-    said = np.array([predicted[node.category] for node in known]).reshape(-1, 3)
+    output = np.array([predicted[node.category] for node in known]).reshape(-1, 3)
     if angle == "kabsch" and len(known) > 1:
-        said = aligned(said, true)
+        output = aligned(output, true)
     worth = math.fsum(
-        _pair(true[i] - true[j], said[i] - said[j], sigma)
+        _pair(true[i] - true[j], output[i] - output[j], sigma)
         for i, j in combinations(range(len(known)), 2)
     )
     if literal:
@@ -100,12 +100,12 @@ def edge_reward(
     return worth / pairs if pairs else 0.0
 
 
-def _pair(true: NDArray[np.float64], said: NDArray[np.float64], sigma: float) -> float:
-    lengths = float(np.linalg.norm(true)), float(np.linalg.norm(said))
+def _pair(true: NDArray[np.float64], predicted: NDArray[np.float64], sigma: float) -> float:
+    lengths = float(np.linalg.norm(true)), float(np.linalg.norm(predicted))
     near = math.exp(-abs(lengths[0] - lengths[1]) / sigma)
     if 0.0 in lengths:
         return (near + float(lengths[0] == lengths[1])) / 2
-    return (near + math.exp(-_angle(true / lengths[0], said / lengths[1]))) / 2
+    return (near + math.exp(-_angle(true / lengths[0], predicted / lengths[1]))) / 2
 
 
 def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
@@ -113,14 +113,16 @@ def _angle(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return 2 * math.atan2(float(np.linalg.norm(one - other)), float(np.linalg.norm(one + other)))
 
 
-def aligned(said: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.float64]:
+def aligned(predicted: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.float64]:
     """The predicted places, turned about their centre to fit the true ones best (Kabsch 1976)."""
-    centred = said - said.mean(axis=0)
+    centred = predicted - predicted.mean(axis=0)
     # Far-off places must not drown the numbers of near ones in rounding.
-    left, _, right = np.linalg.svd(_scaled(centred).T @ _scaled(true - true.mean(axis=0)))
+    left, _, right = np.linalg.svd(
+        _scale_places(centred).T @ _scale_places(true - true.mean(axis=0))
+    )
     flip = np.diag([1.0, 1.0, float(np.sign(np.linalg.det(left @ right)))])
     return np.asarray(centred @ left @ flip @ right)
 
 
-def _scaled(places: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scale_places(places: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(places / max(float(np.abs(places).max()), 1e-300))

@@ -45,10 +45,10 @@ class VideoStrReward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """One set of terms a rollout."""
-        ground_truth = self.compared(group)
+        ground_truth = self.frames_compared(group)
         return [self._terms(group, rollout, ground_truth) for rollout in group.rollouts]
 
-    def compared(self, group: Group) -> tuple[FrameGraph, ...]:
+    def frames_compared(self, group: Group) -> tuple[FrameGraph, ...]:
         """The true frames that count: k of those that were shown, evenly spread.
 
         Frames with at least two objects if there are any, else all that have one.
@@ -83,12 +83,14 @@ class VideoStrReward:
 
     def graph_terms(self, response: str, ground_truth: Sequence[FrameGraph]) -> tuple[float, float]:
         """R_n and R_e, each the mean over the frames; no graph, or one that is none, is 0."""
-        said = graph_or_none(response) if ground_truth else None
-        if said is None:
+        predicted = graph_or_none(response) if ground_truth else None
+        if predicted is None:
             return 0.0, 0.0
-        nodes = [node_reward(said, frame.nodes, sigma=self.sigma) for frame in ground_truth]
+        nodes = [node_reward(predicted, frame.nodes, sigma=self.sigma) for frame in ground_truth]
         edges = [
-            edge_reward(said, frame.nodes, literal=self.literal, angle=self.angle, sigma=self.sigma)
+            edge_reward(
+                predicted, frame.nodes, literal=self.literal, angle=self.angle, sigma=self.sigma
+            )
             for frame in ground_truth
         ]
         return math.fsum(nodes) / len(ground_truth), math.fsum(edges) / len(ground_truth)

@@ -80,7 +80,7 @@ def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping
             f"shapes_qa: sample {sample.id!r}", expected="family_index_question", found=sample.id
         )
     seed = _seed(task.annotations[0].parents[2] / MANIFEST)
-    scene = draw_scene(seed, family=family, split=_split(task), index=int(rest))
+    scene = draw_scene(seed, family=family, split=_split_of(task), index=int(rest))
     return {KEY: to_plain(scene_graphs(scene, canvas=canvas)), "map": scene_map(scene)}
 
 
@@ -109,7 +109,7 @@ def _cell(place: int, side: int) -> int:
     return min(max(GRID * place // side, 0), GRID - 1)
 
 
-def _split(task: Task) -> Split:
+def _split_of(task: Task) -> Split:
     for split in SPLITS:
         if task.split == split:
             return split

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
+from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
 from harness.models.video_str.boxes import SpokenBoxes
 from harness.models.video_str.composed import SpokenModel
-from harness.models.video_str.words import Aid, Spoken
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import SecondPass
 from harness.trainers.video_str.answers import ground_truth_of
-from harness.trainers.video_str.extra import extra_of, nothing
-from harness.trainers.video_str.graphs import Extra, extended, named_or_drawn
+from harness.trainers.video_str.extra import extra_of, no_extra
+from harness.trainers.video_str.graphs import Extra, extend_task, named_or_drawn
 from harness.trainers.video_str.nodes import Angle
 from harness.trainers.video_str.rewards import VideoStrReward
 from harness.types import Sample
@@ -28,16 +28,18 @@ from harness.types import Sample
 class SpokenTrainer(GrpoTrainer):
     """A method that adds graphs or maps to its samples, whose objects the prompts list."""
 
-    extra: Extra = nothing
+    extra: Extra = no_extra
     """Function that returns data about a sample beside its task's target."""
-    listed: Callable[[Sample], tuple[str, ...]]
+    listed_objects: Callable[[Sample], tuple[str, ...]]
     """The objects that a sample's prompt lists; none: it asks for no graph or map."""
     contrast: Callable[[PromptedModel], SecondPass] | None = None
     """Makes the second request of each rollout from the model that is trained."""
 
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Train as `GrpoTrainer.train`, on the extended samples."""
-        tasks = tuple(extended(task, self.extra, listed=self.listed) for task in run.tasks)
+        tasks = tuple(
+            extend_task(task, self.extra, listed=self.listed_objects) for task in run.tasks
+        )
         return GrpoTrainer.train(self, replace(run, tasks=tasks))
 
     def bound(self, model: PromptedModel) -> "SpokenTrainer":
@@ -58,16 +60,16 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
     """
     package = f"harness.models.{method}"
 
-    def fitted(model: PromptedModel) -> PromptedModel:
+    def with_prompt(model: PromptedModel) -> PromptedModel:
         if isinstance(model, SpokenModel) and model.words.package == package:
             if model.words.aid == "off":
                 return model
             return replace(model, words=replace(model.words, aid=aid))
         given = {one.name: getattr(model, one.name) for one in fields(PromptedModel)}
-        words = {"prompt": SpokenBoxes(package), "words": Spoken(package, aid=aid)}
+        words = {"prompt": SpokenBoxes(package), "words": AnswerPrompts(package, aid=aid)}
         return SpokenModel(**{**given, "name": method, **words})
 
-    return fitted
+    return with_prompt
 
 
 @with_settings(
@@ -138,5 +140,5 @@ def video_str(
         fitted=in_words_of("video_str"),
         usable=ground_truth_of,
         extra=extra_of(graphs),
-        listed=named_or_drawn,
+        listed_objects=named_or_drawn,
     )

@@ -31,31 +31,31 @@ def with_graph(
     if ASKED not in request.text or graph is None:
         return response
     tag = THINK if in_reasoning else END
-    return response.replace(tag, f"{tag}<graph>{written(graph)}</graph>", 1)
+    return response.replace(tag, f"{tag}<graph>{graph_text(graph)}</graph>", 1)
 
 
 def middle(graphs: Sequence[FrameGraph], shown: Sequence[int]) -> FrameGraph | None:
     """The middle one of the shown graphs with most objects."""
     seen = [graph for graph in graphs if graph.frame in shown and graph.nodes]
-    most = max((len(graph.nodes) for graph in seen), default=0)
-    full = [graph for graph in seen if len(graph.nodes) == most]
+    limit = max((len(graph.nodes) for graph in seen), default=0)
+    full = [graph for graph in seen if len(graph.nodes) == limit]
     return full[len(full) // 2] if full else None
 
 
-def written(graph: FrameGraph) -> str:
+def graph_text(graph: FrameGraph) -> str:
     """A graph as responses have it, in its own unit; whole numbers without a point.
 
     >>> from harness.trainers.video_str.nodes import Node
-    >>> written(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))
+    >>> graph_text(FrameGraph(frame=0, nodes=(Node(category="star", centre=(-0.84, 0.0, 1.5)),)))
     '{"star": [-0.8, 0, 1.5]}'
     """
     return json.dumps(
         {
-            node.category: [_plain(round(number, PLACES)) for number in node.centre]
+            node.category: [_plain_number(round(number, PLACES)) for number in node.centre]
             for node in graph.nodes
         }
     )
 
 
-def _plain(number: float) -> float:
+def _plain_number(number: float) -> float:
     return int(number) if number == int(number) else number

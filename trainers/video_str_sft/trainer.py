@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from harness.errors import UsageError
 from harness.trainer import TrainingRun
+from harness.trainers.sft.descriptions import TextSource
 from harness.trainers.sft.examples import Reasoning
-from harness.trainers.sft.telling import Told
 from harness.trainers.sft.trainer import Sft, sft
 from harness.trainers.video_str.extra import extra_of
-from harness.trainers.video_str.graphs import extended, named_or_drawn
+from harness.trainers.video_str.graphs import extend_task, named_or_drawn
 from harness.trainers.video_str_sft.graphs import with_graph
 
 
@@ -33,7 +33,7 @@ class GraphSft(Sft):
     def train(self, run: TrainingRun) -> Mapping[str, Any]:
         """Train as `Sft.train`, on samples with their graphs."""
         extra = extra_of(self.graphs)
-        tasks = tuple(extended(task, extra, listed=named_or_drawn) for task in run.tasks)
+        tasks = tuple(extend_task(task, extra, listed=named_or_drawn) for task in run.tasks)
         return Sft.train(self, replace(run, tasks=tasks))
 
 
@@ -63,7 +63,7 @@ def video_str_sft(
     graphs: str | None = None,
     graph_in_reasoning: bool = False,
     reasoning: Reasoning = "none",
-    told: Told = "dataset",
+    text_source: TextSource = "dataset",
     report_to: str | None = "auto",
 ) -> Sft:
     """Supervised fine-tuning on right answers without reasoning, Video-STR's baseline.
@@ -123,7 +123,7 @@ def video_str_sft(
         save_steps=save_steps,
         dataloader_num_workers=dataloader_num_workers,
         deepspeed=deepspeed,
-        told=told,
+        text_source=text_source,
         report_to=report_to,
     )
     trainer = replace(trainer, name="video_str_sft")

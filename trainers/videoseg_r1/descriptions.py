@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from harness.models.ground_truth import objects_in, taught
+from harness.models.response_writer import objects_in, training_answer
 from harness.models.videoseg_r1.drawing import visible
 from harness.types import Sample
 
@@ -40,7 +40,7 @@ class Looks:
     """Mean step of its middle from one frame to the next, as a part of the diagonal."""
 
 
-def looks(sample: Sample, frame: int) -> Looks | None:
+def appearance_of(sample: Sample, frame: int) -> Looks | None:
     """Return the look of a sample's masks; None if it has none, or an empty one in this frame."""
     assert sample.target is not None, "samples without targets are left out"
     answer = sample.target.answer
@@ -55,7 +55,7 @@ def looks(sample: Sample, frame: int) -> Looks | None:
         for a, b in pairwise(seen)
     ]
     width, height = sample.query.size
-    pieces = len(objects_in(taught(answer, [frame]), frame))
+    pieces = len(objects_in(training_answer(answer, [frame]), frame))
     return Looks(
         share=masks[frame].area / (width * height),
         x=x,
@@ -69,7 +69,7 @@ def looks(sample: Sample, frame: int) -> Looks | None:
 
 def visual_description(sample: Sample, frame: int) -> str:
     """A sentence or two about the mask in the target frame, and about its track."""
-    found = looks(sample, frame)
+    found = appearance_of(sample, frame)
     if found is None:
         return "Visual description: there is no mask of the target."
     column = ("left", "middle", "right")[min(int(found.x * 3), 2)]

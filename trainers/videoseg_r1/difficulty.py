@@ -22,7 +22,7 @@ from harness.model import Chat, ChatRequest
 from harness.responses import storable
 from harness.trainers.videoseg_r1.budgets import UNKNOWN
 from harness.trainers.videoseg_r1.descriptions import (
-    looks,
+    appearance_of,
     textual_description,
     visual_description,
     words_of,
@@ -30,7 +30,7 @@ from harness.trainers.videoseg_r1.descriptions import (
 from harness.trainers.videoseg_r1.ratings import (
     HIGHEST,
     LOWEST,
-    Rated,
+    RatedSample,
     Rating,
     append,
     read_rating,
@@ -58,7 +58,7 @@ class Rater(Protocol):
     def batch_size(self) -> int:
         """Preferred number of samples in a batch."""
 
-    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
+    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """One result a sample, in order; each sample with its target frame."""
 
 
@@ -81,14 +81,14 @@ class ChatRater:
         """The network's."""
         return self.chat.batch_size
 
-    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
+    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """Ask about each sample once."""
-        asked = list(zip(samples, frames, strict=True))
-        responses = self.chat.generate([self.request(*one) for one in asked])
+        requested = list(zip(samples, frames, strict=True))
+        responses = self.chat.generate([self.request(*one) for one in requested])
         texts = [storable(response.text) for response in responses]
         return [
-            Rated(key_of(*one), read_rating(text), text)
-            for one, text in zip(asked, texts, strict=True)
+            RatedSample(key_of(*one), read_rating(text), text)
+            for one, text in zip(requested, texts, strict=True)
         ]
 
     def request(self, sample: Sample, frame: int) -> ChatRequest:
@@ -109,7 +109,7 @@ class ChatRater:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class GeometricRater:
     """Rates by measures of the ground truth, without a VLM: a stand-in, and not the paper's.
 
     Small, scattered objects are hard to segment and come with many others; what is seen in a few
@@ -120,31 +120,31 @@ class Measured:
     name: str = "measured/3"  # what it rates by has changed: earlier ratings do not count
     batch_size: int = 64
 
-    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[Rated]:
+    def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """Rate each sample."""
-        asked = zip(samples, frames, strict=True)
-        return [Rated(key_of(*one), measured(*one)) for one in asked]
+        requested = zip(samples, frames, strict=True)
+        return [RatedSample(key_of(*one), geometric_rating(*one)) for one in requested]
 
 
-def measured(sample: Sample, frame: int) -> Rating:
-    """The ratings that `Measured` gives, of a sample that is marked in this frame."""
-    found = looks(sample, frame)
+def geometric_rating(sample: Sample, frame: int) -> Rating:
+    """The ratings that `GeometricRater` gives, of a sample that is marked in this frame."""
+    found = appearance_of(sample, frame)
     words, spatial = words_of(sample.query.text)
-    language = _clipped(1 + 0.4 * words + spatial)
+    language = _clip_unit(1 + 0.4 * words + spatial)
     if found is None:
         return Rating(
             scene=UNKNOWN, segmentation=UNKNOWN, temporal=UNKNOWN, motion=UNKNOWN, language=language
         )
     return Rating(
-        scene=_clipped(1 + 2 * (found.pieces - 1) + spatial),
-        segmentation=_clipped(10 - 30 * found.share),
-        temporal=_clipped(10 - 9 * found.seen),
-        motion=_clipped(1 + 150 * found.speed + 2 * found.gaps),
+        scene=_clip_unit(1 + 2 * (found.pieces - 1) + spatial),
+        segmentation=_clip_unit(10 - 30 * found.share),
+        temporal=_clip_unit(10 - 9 * found.seen),
+        motion=_clip_unit(1 + 150 * found.speed + 2 * found.gaps),
         language=language,
     )
 
 
-def rated(
+def rate_samples(
     samples: Sequence[Sample],
     rater: Rater | None,
     file: Path,
@@ -205,7 +205,7 @@ def await_ratings(keys: Collection[str], rater: str, file: Path) -> None:
         sleep(LOOK)
 
 
-def _clipped(value: float) -> float:
+def _clip_unit(value: float) -> float:
     return float(min(max(value, LOWEST), HIGHEST))
 
 

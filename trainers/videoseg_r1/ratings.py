@@ -33,7 +33,7 @@ class Rating:
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RatedSample:
     """Result of rating one sample."""
 
     sample: str
@@ -97,7 +97,7 @@ def read_ratings(file: Path, rater: str | None = None) -> dict[str, float]:
             rating = None if plain is None else _rating(json.dumps(plain))
             if plain is not None and rating is None:
                 raise DataError(where, expected="five ratings from 1 to 10", found=str(plain)[:60])
-            found[row["sample"]] = Rated(row["sample"], rating).score
+            found[row["sample"]] = RatedSample(row["sample"], rating).score
     return found
 
 
@@ -118,7 +118,7 @@ def _rows(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, row
 
 
-def append(file: Path, rater: str, batch: Sequence[Rated]) -> None:
+def append(file: Path, rater: str, batch: Sequence[RatedSample]) -> None:
     """Append a rater's results to a file.
 
     Raises:

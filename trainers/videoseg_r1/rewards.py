@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.errors import ParseError
 from harness.masks import BoolArray
-from harness.models.grammar import MAX_OBJECTS, between, split_frame
+from harness.models.grammar import MAX_OBJECTS, split_frame, tag_text
 from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
 from harness.models.videoseg_r1.negatives import boxes_filled
 from harness.models.visionreasoner.grammar import CANVAS
@@ -25,13 +25,13 @@ from harness.responses import finite_numbers
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
-from harness.trainers.visionreasoner.objects import Meant
+from harness.trainers.visionreasoner.objects import TargetObjects
 from harness.trainers.visionreasoner.rewards import (
     BOX,
     Accuracy,
     answer_value,
-    compared,
-    matched,
+    match_flags,
+    matching_credit,
     non_repeat,
     thinking_format,
 )
@@ -48,7 +48,7 @@ Distances: TypeAlias = NDArray[np.float32]
 """840 × 840: the taxicab distance of every pixel to the nearest target pixel, 0 on it."""
 
 
-class Placed(NamedTuple):
+class ParsedObjects(NamedTuple):
     """Readable content of a response: numbers in the response's own frame."""
 
     objects: tuple[NDArray[np.float64], NDArray[np.float64]] | None
@@ -74,7 +74,7 @@ def answer_format(response: str, *, negative: bool = True) -> float:
     return credit * FORMATS / (3 if negative else 2)
 
 
-def placed(response: str) -> Placed:
+def parse_objects(response: str) -> ParsedObjects:
     """Boxes and points of a response; at most 120 objects are read.
 
     One wrong box or positive point makes all objects worthless, as in VisionReasoner's reward; a
@@ -83,30 +83,30 @@ def placed(response: str) -> Placed:
     nothing = np.zeros((0, 2))
     value = answer_value(response)
     if not isinstance(value, list) or not value:
-        return Placed(None, nothing, 0)
+        return ParsedObjects(None, nothing, 0)
     entries = [entry for entry in value[:MAX_OBJECTS] if isinstance(entry, Mapping)]
-    said = [entry[NEGATIVE] for entry in entries if NEGATIVE in entry]
-    read = [point for one in said if (point := _readable(one, 3)) is not None]
+    predicted = [entry[NEGATIVE] for entry in entries if NEGATIVE in entry]
+    read = [point for one in predicted if (point := _read_numbers(one, 3)) is not None]
     negatives = np.array([point[:2] for point in read]) if read else nothing
-    boxes = [_readable(entry.get(BOX), 4) for entry in entries]
-    points = [_readable(entry.get(POSITIVE), 3) for entry in entries]
+    boxes = [_read_numbers(entry.get(BOX), 4) for entry in entries]
+    points = [_read_numbers(entry.get(POSITIVE), 3) for entry in entries]
     whole = len(entries) == min(len(value), MAX_OBJECTS)
     if not whole or None in boxes or None in points:
-        return Placed(None, negatives, len(said))
+        return ParsedObjects(None, negatives, len(predicted))
     located = np.array(boxes, dtype=np.float64), np.array(points, dtype=np.float64)[:, :2]
-    return Placed(located, negatives, len(said))
+    return ParsedObjects(located, negatives, len(predicted))
 
 
-def distances(meant: BoolArray) -> Distances | None:
+def distances(target: BoolArray) -> Distances | None:
     """Taxicab distances to a mask (height × width of the image), in the 840 × 840 frame.
 
     None without a target. A mask without a pixel of the frame counts where it overlaps one.
     """
-    if not meant.any():
+    if not target.any():
         return None
-    small = cv2.resize(meant.astype(np.uint8), CANVAS, interpolation=cv2.INTER_NEAREST)
+    small = cv2.resize(target.astype(np.uint8), CANVAS, interpolation=cv2.INTER_NEAREST)
     if not small.any():
-        shares = cv2.resize(meant.astype(np.float32), CANVAS, interpolation=cv2.INTER_AREA)
+        shares = cv2.resize(target.astype(np.float32), CANVAS, interpolation=cv2.INTER_AREA)
         small = (np.asarray(shares) > 0).astype(np.uint8)
     return cv2.distanceTransform(1 - small, cv2.DIST_L1, 3).astype(np.float32)
 
@@ -138,17 +138,17 @@ def negative_points(
     return near / predicted
 
 
-def thought(response: str) -> str:
+def reasoning_text(response: str) -> str:
     """Return the reasoning whose tokens are counted: L_used of Eq. 7.
 
     The text of the first `<think>`. If there is none, or it was not closed, all that stands before
     the answer: leaving a tag out must not shorten it.
     """
-    closed = between(response, "think")
+    closed = tag_text(response, "think")
     return response.partition("<answer>")[0].strip() if closed is None else closed
 
 
-class Beside(dict[int, "Distances | None"]):
+class TargetDistances(dict[int, "Distances | None"]):
     """Distances to the targets in each frame of a sample, computed at their access."""
 
     def __init__(self, sample: Sample) -> None:
@@ -165,7 +165,7 @@ class Beside(dict[int, "Distances | None"]):
         if masks is not None:
             return masks[frame].to_array()
         # In the frame of rewards, where boxes are whole pixels.
-        return boxes_filled(Meant(self.sample)[frame], CANVAS)
+        return boxes_filled(TargetObjects(self.sample)[frame], CANVAS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,53 +186,59 @@ class VideoSegR1Reward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """RewardComponents of every rollout; `total` is the product of Eq. 8."""
-        meant, beside = Meant(group.sample), Beside(group.sample)
-        return [self.terms(group, rollout.text, meant, beside) for rollout in group.rollouts]
+        target, beside = TargetObjects(group.sample), TargetDistances(group.sample)
+        return [self.terms(group, rollout.text, target, beside) for rollout in group.rollouts]
 
-    def terms(self, group: Group, text: str, meant: Meant, beside: Beside) -> RewardComponents:
+    def terms(
+        self, group: Group, text: str, targets: TargetObjects, beside: TargetDistances
+    ) -> RewardComponents:
         """The terms of one response."""
         response = split_frame(text)[1]
         frame = target_of(group)
-        said = placed(response)
-        right = self._right(group, said, meant, frame)
+        predicted = parse_objects(response)
+        right = self._accuracy(group, predicted, targets, frame)
         terms = {
             "thinking_format": thinking_format(response) if self.think else 0.0,
             "answer_format": answer_format(response, negative=self.negative),
             **right._asdict(),
             "accuracy": right.total,
-            "negative_points": self._negative(group, said, beside, frame),
+            "negative_points": self._negative_accuracy(group, predicted, beside, frame),
             "non_repeat": non_repeat(response),
         }
-        return {**terms, **self._shortened(group, response, terms, frame)}
+        return {**terms, **self._length_reward(group, response, terms, frame)}
 
-    def _right(self, group: Group, said: Placed, meant: Meant, frame: int | None) -> Accuracy:
-        if said.objects is None or frame is None or not meant[frame]:
+    def _accuracy(
+        self, group: Group, predicted: ParsedObjects, targets: TargetObjects, frame: int | None
+    ) -> Accuracy:
+        if predicted.objects is None or frame is None or not targets[frame]:
             return Accuracy()
-        boxes, points = said.objects
+        boxes, points = predicted.objects
         scale = scale_of(group)
-        wanted = meant[frame][:MAX_OBJECTS]
-        bits = compared(
+        wanted = targets[frame][:MAX_OBJECTS]
+        bits = match_flags(
             boxes * np.tile(scale, 2),
             points * scale,
             np.array([item.box for item in wanted]),
             np.array([item.place for item in wanted]),
         )
-        return matched(bits, jointly=True)
+        return matching_credit(bits, jointly=True)
 
-    def _negative(self, group: Group, said: Placed, beside: Beside, frame: int | None) -> float:
-        if not self.negative or frame is None or said.predicted == 0:
+    def _negative_accuracy(
+        self, group: Group, predicted: ParsedObjects, beside: TargetDistances, frame: int | None
+    ) -> float:
+        if not self.negative or frame is None or predicted.predicted == 0:
             return 0.0
-        points = said.negatives * scale_of(group)
-        return negative_points(points, said.predicted, beside[frame], reach=self.reach)
+        points = predicted.negatives * scale_of(group)
+        return negative_points(points, predicted.predicted, beside[frame], reach=self.reach)
 
-    def _shortened(
+    def _length_reward(
         self, group: Group, response: str, terms: RewardComponents, frame: int | None
     ) -> RewardComponents:
         names = ("thinking_format", "answer_format", "accuracy", "negative_points", "non_repeat")
         original = sum(terms[name] for name in names)
         key = key_of(group.sample, frame or 0)
         budget = self.budgets.budget(self.scores.get(key, UNKNOWN))
-        used = group.count_tokens(thought(response))
+        used = group.count_tokens(reasoning_text(response))
         factor = (
             1.0
             if self.penalty == "none"
@@ -264,21 +270,21 @@ def _marks(entry: Any, *, negative: bool) -> float:
     if not isinstance(entry, Mapping):
         return 0.0
     return (
-        float(_long(entry.get(BOX), 4))
+        float(_has_length(entry.get(BOX), 4))
         + float(_labelled(entry.get(POSITIVE), 1))
         + float(negative and _labelled(entry.get(NEGATIVE), 0))
     )
 
 
-def _long(value: Any, length: int) -> bool:
+def _has_length(value: Any, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
 def _labelled(value: Any, label: int) -> bool:
-    return _long(value, 3) and type(value[2]) in (int, float) and value[2] == label
+    return _has_length(value, 3) and type(value[2]) in (int, float) and value[2] == label
 
 
-def _readable(value: Any, length: int) -> tuple[float, ...] | None:
+def _read_numbers(value: Any, length: int) -> tuple[float, ...] | None:
     try:
         numbers = finite_numbers(value, length, "place")
     except ParseError:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from harness.errors import DataError
 from harness.model import ChatRequest
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.models.videoseg_r1.drawing import Drawing, visible
 from harness.models.videoseg_r1.model import VideoSegR1
 from harness.task import Task
-from harness.trainers.grpo.method import asked
+from harness.trainers.grpo.method import request_of
 from harness.trainers.visionreasoner.objects import check
 from harness.types import Sample
 
@@ -45,7 +45,7 @@ def key_of(sample: Sample, frame: int = 0) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def usable(sample: Sample) -> None:
+def check_sample(sample: Sample) -> None:
     """Raise a HarnessError for a sample whose reward has no ground truth.
 
     Raises:
@@ -69,12 +69,12 @@ class TrainingRequests:
         assert sample.target is not None, "samples without targets are left out"
         if len(sample.query.media[0]) == 1:
             return 0
-        return self.drawing.drawn(sample.query, sample.target.answer)[0].target
+        return self.drawing.draw(sample.query, sample.target.answer)[0].target
 
     def __call__(self, model: PromptedModel, sample: Sample) -> ChatRequest:
         """The request; that for an image is the one that evaluation makes."""
         assert isinstance(model, VideoSegR1), "the trainer has made it one"
         assert sample.target is not None, "samples without targets are left out"
-        asked(model, sample)  # refuses what has several forms of answer
+        request_of(model, sample)  # refuses what has several forms of answer
         (request,) = model.drawn_requests(sample.query, sample.target.answer, self.drawing)
         return request

@@ -12,15 +12,15 @@ from typing import Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
 from harness.models.videoseg_r1.drawing import Drawing
+from harness.models.videoseg_r1.frame_display import FrameDisplay
 from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.model import CONTEXT, VideoSegR1
 from harness.models.videoseg_r1.sampler import Sampler
-from harness.models.videoseg_r1.showing import Showing
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.run.plan import samples_of
+from harness.run.batching import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.settings import Settings, with_settings
@@ -29,13 +29,13 @@ from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of
 from harness.trainers.videoseg_r1.difficulty import (
     ChatRater,
     FrameOf,
-    Measured,
+    GeometricRater,
     Rater,
     await_ratings,
-    rated,
+    rate_samples,
 )
 from harness.trainers.videoseg_r1.rewards import NEGATIVE_DISTANCE, Penalty, VideoSegR1Reward
-from harness.trainers.videoseg_r1.samples import SET, TrainingRequests, key_of, of_set, usable
+from harness.trainers.videoseg_r1.samples import SET, TrainingRequests, check_sample, key_of, of_set
 from harness.types import Sample
 
 RATINGS = "difficulty.jsonl"
@@ -88,13 +88,13 @@ class VideoSegR1Trainer(GrpoTrainer):
         keys = [key_of(sample, frame_of(sample)) for sample in samples]
         if rater is not None and run.main:
             run.progress.start("rating difficulty", len(set(keys)), 0)
-            rated(
+            rate_samples(
                 samples, rater, file, frame_of, tell=lambda done, total: run.progress.step(done, {})
             )
             run.progress.end()
         elif rater is not None:
             await_ratings(keys, rater.name, file)
-        scores = rated(samples, rater, file, frame_of)
+        scores = rate_samples(samples, rater, file, frame_of)
         lacking = [one for one, key in zip(samples, keys, strict=True) if key not in scores]
         if lacking:
             raise DataError(
@@ -115,7 +115,7 @@ def rater_of(scorer: Spec) -> Rater:
     """
     scorer = parse(str(scorer))  # a configuration gives a SPEC as text
     if scorer.name == MEASURED:
-        return Measured()
+        return GeometricRater()
     return ChatRater(chat=plugins.build("backends", scorer), name=str(scorer))
 
 
@@ -139,7 +139,7 @@ def _check_difficulties(penalty: Penalty, beta: float, budgets: Budgets) -> None
 
 def _fit(sample: Sample) -> bool:
     try:
-        usable(sample)
+        check_sample(sample)
     except HarnessError:  # it is left out of the training, and named there
         return False
     return True
@@ -157,8 +157,8 @@ def videoseg_r1(
     thresholds: str = "3+6",
     scorer: Spec | None = None,
     ratings: Path | None = None,
-    fewest_references: int = 8,
-    most_references: int = 12,
+    min_references: int = 8,
+    max_references: int = 12,
     delta: float = 0.3,
     **settings: Any,
 ) -> VideoSegR1Trainer:
@@ -182,12 +182,12 @@ def videoseg_r1(
             Needed where a length penalty has several budgets and `ratings` is not given.
         ratings: File of ratings that are there already, and that new ones are added to; None:
             difficulty.jsonl in the training's folder.
-        fewest_references: Reference frames at least.
-        most_references: Reference frames at most.
+        min_references: Reference frames at least.
+        max_references: Reference frames at most.
         delta: Longest key segment, as a part of the video.
     """
-    least = {"negative_distance": negative_distance, "length_beta": length_beta}
-    for name, number in least.items():
+    minimum = {"negative_distance": negative_distance, "length_beta": length_beta}
+    for name, number in minimum.items():
         if not number >= 0:
             raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=str(number))
     if settings.get("finetune") == "lora" and settings.get("lora_layers", "language") == "language":
@@ -212,8 +212,8 @@ def videoseg_r1(
         "budgets": budgets,
         "thresholds": thresholds,
         "scorer": None if scorer is None else str(scorer),
-        "fewest_references": fewest_references,
-        "most_references": most_references,
+        "min_references": min_references,
+        "max_references": max_references,
         "delta": delta,
         "ratings": None if ratings is None else ratings.name,
     }
@@ -223,8 +223,8 @@ def videoseg_r1(
         reward=reward,
         own=own,
         fitted=lambda model: as_videoseg(model, think=think),
-        usable=usable,
-        drawing=Drawing(seed=0, fewest=fewest_references, most=most_references, delta=delta),
+        usable=check_sample,
+        drawing=Drawing(seed=0, fewest=min_references, max_references=max_references, delta=delta),
         scorer=scorer,
         ratings=ratings,
     )
@@ -245,6 +245,6 @@ def as_videoseg(model: PromptedModel, *, think: bool) -> VideoSegR1:
             "keyframe": "middle",
             "voters": model.chat,
             "sampler": Sampler(),
-            "showing": Showing(context=context),
+            "showing": FrameDisplay(context=context),
         }
     )

@@ -11,7 +11,7 @@ import numpy as np
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
-from harness.models.ground_truth import key_frame_of, objects_of, parts, taught
+from harness.models.response_writer import key_frame_of, objects_of, parts, training_answer
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.types import Answer, AnswerForm, Box, Point, Sample
 
@@ -41,12 +41,12 @@ def objects(sample: Sample, frame: int = 0) -> list[Item]:
     if answer.masks is None and answer.boxes is None and answer.box_track is None:
         raise ParseError(f"answer of sample {sample.id}", expected="masks or boxes", found="none")
     if answer.boxes is None or len(sample.query.media[0]) > 1:
-        items = objects_of(form, taught(answer, [frame]), frame, sample.query.size)
+        items = objects_of(form, training_answer(answer, [frame]), frame, sample.query.size)
         masked = form in MASKS and answer.masks is not None
         return [_to_last_pixel(item) for item in items] if masked else items
     if answer.points is not None and len(answer.points) == len(answer.boxes):
         return [Item(box, point) for box, point in zip(answer.boxes, answer.points, strict=True)]
-    return [_marked(box, mask) for box, mask in zip(answer.boxes, _masks(answer), strict=True)]
+    return [_object_item(box, mask) for box, mask in zip(answer.boxes, _masks(answer), strict=True)]
 
 
 def _to_last_pixel(item: Item) -> Item:
@@ -63,13 +63,13 @@ def _masks(answer: Answer) -> list[Rle | None]:
     return [answer.masks[0] if answer.masks else None] * len(boxes)
 
 
-def _marked(box: Box, mask: Rle | None) -> Item:
+def _object_item(box: Box, mask: Rle | None) -> Item:
     if mask is not None:
         array = mask.to_array()
         inside = np.zeros_like(array)
         left, top, right, bottom = map(round, box)
         inside[top:bottom, left:right] = array[top:bottom, left:right]
-        found = parts(Rle.from_array(inside), most=1)
+        found = parts(Rle.from_array(inside), limit=1)
         if found:
             return Item(box, found[0].point)
     return Item(box, Item(box).place)
@@ -79,11 +79,11 @@ def in_frame(items: list[Item], size: tuple[int, int]) -> list[Item]:
     """Objects of an image of `size` (width, height), in whole pixels of the 840 × 840 frame."""
     across, down = CANVAS[0] / size[0], CANVAS[1] / size[1]
 
-    def scaled(x: float, y: float) -> tuple[float, float]:
+    def scale(x: float, y: float) -> tuple[float, float]:
         return float(math.floor(x * across + 0.5)), float(math.floor(y * down + 0.5))
 
     return [
-        Item(Box(*scaled(*item.bounds[:2]), *scaled(*item.bounds[2:])), Point(*scaled(*item.place)))
+        Item(Box(*scale(*item.bounds[:2]), *scale(*item.bounds[2:])), Point(*scale(*item.place)))
         for item in items
     ]
 
@@ -93,7 +93,7 @@ def ground_truth(sample: Sample, frame: int = 0) -> list[Item]:
     return in_frame(objects(sample, frame), sample.query.size)
 
 
-class Meant(dict[int, list[Item]]):
+class TargetObjects(dict[int, list[Item]]):
     """Target objects of each frame of a sample, in the 840 × 840 frame, computed at access."""
 
     def __init__(self, sample: Sample) -> None:

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from harness.models.grammar import MAX_OBJECTS, Item, between, split_frame
+from harness.models.grammar import MAX_OBJECTS, Item, split_frame, tag_text
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.responses import DIGITS, MAX_DEPTH, MAX_TEXT, nesting
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
-from harness.trainers.visionreasoner.objects import Meant
+from harness.trainers.visionreasoner.objects import TargetObjects
 
 Semantics: TypeAlias = Literal["official", "paper"]
 
@@ -36,7 +36,7 @@ TURN = re.compile(r"</think>\s*<answer>")
 BOX, POINT = "bbox_2d", "point_2d"
 
 
-class Bits(NamedTuple):
+class MatchFlags(NamedTuple):
     """Matches of every predicted (row) and true (column) object: 0 or 1."""
 
     overlap: NDArray[np.float64]
@@ -78,7 +78,7 @@ def answer_value(response: str) -> Any:
     As lenient as `json.loads`, for rewards are compared with the official ones, but within limits
     of length, depth and digits that no response of a sound length reaches.
     """
-    text = between(response, "answer")
+    text = tag_text(response, "answer")
     if text is None or len(text) > MAX_TEXT or DIGITS.search(text) or nesting(text) > MAX_DEPTH:
         return None
     try:
@@ -107,17 +107,17 @@ def answer_format(response: str) -> float:
 def _marks(entry: Any) -> float | None:
     """Return the number of box and point with the right length; None where the test would raise."""
     if isinstance(entry, dict):
-        return float(_long(entry.get(BOX), 4)) + float(_long(entry.get(POINT), 2))
+        return float(_has_length(entry.get(BOX), 4)) + float(_has_length(entry.get(POINT), 2))
     if isinstance(entry, (str, list)):  # holding a key's name, it would be asked for the value
         return None if BOX in entry or POINT in entry else 0.0
     return None
 
 
-def _long(value: Any, length: int) -> bool:
+def _has_length(value: Any, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def predicted(response: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def parse_objects(response: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Boxes (M × 4) and points (M × 2) of the answer, or None if one of them is not numbers.
 
     One wrong object makes the response wrong. At most 120 objects are read.
@@ -139,7 +139,7 @@ def predicted(response: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
 
 
 def _numbers(rows: Sequence[Any], length: int) -> NDArray[Any] | None:
-    if not all(_long(row, length) and all(map(_is_number, row)) for row in rows):
+    if not all(_has_length(row, length) and all(map(_is_number, row)) for row in rows):
         return None
     return np.array(rows)
 
@@ -150,7 +150,7 @@ def _is_number(value: Any) -> bool:
 
 def accuracy(
     response: str,
-    meant: Sequence[Item],
+    targets: Sequence[Item],
     *,
     canvas: tuple[int, int] = CANVAS,
     semantics: Semantics = "official",
@@ -164,27 +164,27 @@ def accuracy(
         semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
             point anywhere, and a separate matching for each bit.
     """
-    found = predicted(response)
-    if found is None or not meant:
+    found = parse_objects(response)
+    if found is None or not targets:
         return Accuracy()
     boxes, points = found
     if canvas != CANVAS:
         scale = np.array([CANVAS[0] / canvas[0], CANVAS[1] / canvas[1]])
         boxes, points = boxes * np.tile(scale, 2), points * scale
-    true_boxes = np.array([item.box for item in meant[:MAX_OBJECTS]])
-    true_points = np.array([item.place for item in meant[:MAX_OBJECTS]])
-    bits = compared(boxes, points, true_boxes, true_points, semantics=semantics)
-    return matched(bits, jointly=semantics == "official")
+    true_boxes = np.array([item.box for item in targets[:MAX_OBJECTS]])
+    true_points = np.array([item.place for item in targets[:MAX_OBJECTS]])
+    bits = match_flags(boxes, points, true_boxes, true_points, semantics=semantics)
+    return matching_credit(bits, jointly=semantics == "official")
 
 
-def compared(
+def match_flags(
     boxes: NDArray[Any],
     points: NDArray[Any],
     true_boxes: NDArray[Any],
     true_points: NDArray[Any],
     *,
     semantics: Semantics = "official",
-) -> Bits:
+) -> MatchFlags:
     """Every predicted object with every true one."""
     with np.errstate(all="ignore"):
         overlap = inclusive_iou(boxes, true_boxes) > IOU
@@ -196,7 +196,7 @@ def compared(
             inside = ((points >= boxes[:, :2]) & (points <= boxes[:, 2:])).all(axis=1)
             near &= inside.reshape(-1, 1)
     right = (overlap, moved < BOX_DISTANCE, near)
-    return Bits(*(bit.astype(np.float64) for bit in right))
+    return MatchFlags(*(bit.astype(np.float64) for bit in right))
 
 
 def inclusive_iou(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
@@ -210,14 +210,14 @@ def inclusive_iou(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
     return iou
 
 
-def matched(bits: Bits, *, jointly: bool) -> Accuracy:
+def matching_credit(bits: MatchFlags, *, jointly: bool) -> Accuracy:
     """Credit of the best one-to-one matching, on the sum of the bits or on each bit alone."""
-    most = max(bits.overlap.shape)
+    limit = max(bits.overlap.shape)
     if not jointly:
-        parts = [bit[linear_sum_assignment(-bit)].sum() / most for bit in bits]
+        parts = [bit[linear_sum_assignment(-bit)].sum() / limit for bit in bits]
         return Accuracy(*map(float, parts))
     pairs = linear_sum_assignment(3.0 - (bits.overlap + bits.box + bits.point))
-    return Accuracy(*(float(bit[pairs].sum() / most) for bit in bits))
+    return Accuracy(*(float(bit[pairs].sum() / limit) for bit in bits))
 
 
 def non_repeat(response: str) -> float:
@@ -244,13 +244,13 @@ class VisionReasonerReward:
 
     def __call__(self, group: Group) -> list[RewardComponents]:
         """Components of every rollout; `total`, from 0 to 7, is the sum of the four rewards."""
-        meant = Meant(group.sample)
-        return [self.terms(group, rollout.text, meant) for rollout in group.rollouts]
+        target = TargetObjects(group.sample)
+        return [self.terms(group, rollout.text, target) for rollout in group.rollouts]
 
-    def terms(self, group: Group, text: str, meant: Meant) -> dict[str, float]:
+    def terms(self, group: Group, text: str, targets: TargetObjects) -> dict[str, float]:
         """The terms of one response."""
         response = split_frame(text)[1]
-        right = located(group, text, meant, semantics=self.semantics)
+        right = location_accuracy(group, text, targets, semantics=self.semantics)
         terms = {
             "thinking_format": thinking_format(response),
             "answer_format": answer_format(response),
@@ -262,8 +262,8 @@ class VisionReasonerReward:
         return {**terms, TOTAL: sum(terms[name] for name in rewards)}
 
 
-def located(
-    group: Group, text: str, meant: Meant, *, semantics: Semantics = "official"
+def location_accuracy(
+    group: Group, text: str, targets: TargetObjects, *, semantics: Semantics = "official"
 ) -> Accuracy:
     """The accuracy of a response's objects in the frame that it names, or in the one shown.
 
@@ -275,4 +275,4 @@ def located(
     start = frame if frame is not None else (shown[0] if len(shown) == 1 else None)
     if start is None or start >= len(group.sample.query.media[0]):
         return Accuracy()
-    return accuracy(response, meant[start], canvas=group.canvas, semantics=semantics)
+    return accuracy(response, targets[start], canvas=group.canvas, semantics=semantics)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from harness.models.compose import PromptedModel
+from harness.models.pipeline import PromptedModel
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
 from harness.trainers.grpo.settings import Settings, with_settings
 from harness.trainers.grpo.trainer import GrpoTrainer
@@ -36,12 +36,12 @@ def visionreasoner(
         settings=Settings(**settings),
         reward=VisionReasonerReward(semantics),
         own={"semantics": semantics, "newline": newline},
-        fitted=partial(fitted, newline=newline),
+        fitted=partial(with_prompt, newline=newline),
         usable=check,
     )
 
 
-def fitted(model: PromptedModel, *, newline: bool) -> PromptedModel:
+def with_prompt(model: PromptedModel, *, newline: bool) -> PromptedModel:
     """The model with VisionReasoner's prompt, on its own canvas or, if it has none, the paper's."""
     own = model.prompt
     if not isinstance(own, VisionReasoner):

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError
-from harness.layout import field, folder, inside, read_json
+from harness.layout import field, folder, path_inside, read_json
 from harness.spec import Spec
 from harness.task import Problem, Task, choose
 from harness.tasks.qa.videos import FrameSelection, video_or_lost
-from harness.tasks.training.chosen import Sampled, at_places
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
+from harness.tasks.training.subsets import RandomSubset, at_places
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 __all__ = ["PROTOCOLS", "activitynet_qa"]
@@ -59,7 +59,7 @@ class Source:
     answers: Path
     videos: Path
     selection: FrameSelection
-    sampled: Sampled
+    sampled: RandomSubset
 
 
 def activitynet_qa(
@@ -83,12 +83,12 @@ def activitynet_qa(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "activitynet_qa", fix=FIX)
-    asked, answered = (place / "dataset" / f"{split}_{which}.json" for which in "qa")
-    for path in (asked, answered):
+    requested, answered = (place / "dataset" / f"{split}_{which}.json" for which in "qa")
+    for path in (requested, answered):
         if not path.is_file():
             raise DataError(f"file {path}", expected="questions or answers", found="none", fix=FIX)
     source = Source(
-        asked, answered, place / "videos", FrameSelection(frames), Sampled(sample, seed)
+        requested, answered, place / "videos", FrameSelection(frames), RandomSubset(sample, seed)
     )
     return Task(
         name="activitynet_qa",
@@ -97,7 +97,7 @@ def activitynet_qa(
         forms=(AnswerForm.TEXT,),
         protocol=scoring,
         samples=partial(_samples, source, split),
-        annotations=(asked, answered),
+        annotations=(requested, answered),
         check=partial(_check, source),
         arguments={
             "split": split,
@@ -109,14 +109,14 @@ def activitynet_qa(
     )
 
 
-def read(source: Source) -> list[Record]:
+def read_records(source: Source) -> list[Record]:
     """Every question with its answer, in the order of the questions.
 
     Raises:
         DataError: a file is not in its layout, or a question has no answer or two.
     """
     answers: dict[str, Mapping[str, Any]] = {}
-    for number, plain in enumerate(_listed(source.answers)):
+    for number, plain in enumerate(_read_list(source.answers)):
         where = f"{source.answers}, entry {number}"
         name = field(plain, "question_id", str, where)
         if name in answers:
@@ -124,7 +124,7 @@ def read(source: Source) -> list[Record]:
         answers[name] = plain
     return [
         _record(plain, answers, source, f"{source.questions}, entry {number}")
-        for number, plain in enumerate(_listed(source.questions))
+        for number, plain in enumerate(_read_list(source.questions))
     ]
 
 
@@ -136,20 +136,20 @@ def _record(
         raise DataError(
             f"{where}: {name!r}", expected=f"an answer in {source.answers}", found="none"
         )
-    told = f"{source.answers}, answer of {name!r}"
-    kind = int(field(answers[name], "type", (int, str), told))
+    info = f"{source.answers}, answer of {name!r}"
+    kind = int(field(answers[name], "type", (int, str), info))
     if not 0 <= kind < len(TYPES):
-        raise DataError(f"{told}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=str(kind))
+        raise DataError(f"{info}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=str(kind))
     return Record(
         id=name,
         video=field(plain, "video_name", str, where),
         question=field(plain, "question", str, where).strip(),
-        answer=field(answers[name], "answer", str, told).strip(),
+        answer=field(answers[name], "answer", str, info).strip(),
         kind=TYPES[kind],
     )
 
 
-def _listed(path: Path) -> list[Any]:
+def _read_list(path: Path) -> list[Any]:
     plain = read_json(path)
     if not isinstance(plain, list):
         raise DataError(f"file {path}", expected="a list", found=type(plain).__name__)
@@ -158,7 +158,7 @@ def _listed(path: Path) -> list[Any]:
 
 def video_name(folder: Path, name: str) -> str:
     """Return the name of a video's file: with or without the `v_` of ActivityNet's own files."""
-    inside(folder, name)
+    path_inside(folder, name)
     names = [f"{begin}{name}{suffix}" for begin in ("v_", "") for suffix in SUFFIXES]
     there = (
         one for one in names if (folder / one).is_file() or (folder / one).with_suffix("").is_dir()
@@ -167,7 +167,7 @@ def video_name(folder: Path, name: str) -> str:
 
 
 def _samples(source: Source, split: str) -> Iterator[Sample]:
-    records = read(source)
+    records = read_records(source)
     places = source.sampled.places(len(records), f"activitynet_qa/{split}")
     for record in at_places(records, places):
         name = video_name(source.videos, record.video)
@@ -188,7 +188,7 @@ def _samples(source: Source, split: str) -> Iterator[Sample]:
 def _check(source: Source) -> Iterator[Problem]:
     looked_at: set[str] = set()
     try:
-        for record in read(source):
+        for record in read_records(source):
             if record.video not in looked_at:
                 looked_at.add(record.video)
                 name = video_name(source.videos, record.video)

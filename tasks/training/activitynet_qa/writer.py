@@ -15,15 +15,15 @@ def write(world: World, root: Path) -> None:
     place = root / "activitynet_qa"
     (place / "dataset").mkdir(parents=True)
     for name, split in SPLITS.items():
-        asked, answered = [], []
+        requested, answered = [], []
         for scene in world.scenes("qa_video", split)[: max(1, world.size // 3)]:
             video = f"{split}{scene.index:05d}"
             write_video(place / "videos" / f"v_{video}.mp4", scene)
             for number, (question, answer, kind) in enumerate(questions(scene)):
                 key = f"v_{video}_{number}"
-                asked.append({"video_name": video, "question": question, "question_id": key})
+                requested.append({"video_name": video, "question": question, "question_id": key})
                 answered.append({"answer": answer, "type": kind, "question_id": key})
-        for which, rows in (("q", asked), ("a", answered)):
+        for which, rows in (("q", requested), ("a", answered)):
             text = json.dumps(rows)
             path = place / "dataset" / f"{name}_{which}.json"
             path.write_text(text, encoding="utf-8", newline="\n")
@@ -32,7 +32,7 @@ def write(world: World, root: Path) -> None:
 def questions(scene: Scene) -> list[tuple[str, str, int]]:
     """Return (question, answer, type) for questions about a scene with short answers."""
     first = scene.things[0]
-    moving = "yes" if any(thing.moves for thing in scene.things) else "no"
+    moving = "yes" if any(thing.is_moving for thing in scene.things) else "no"
     return [
         ("does anything move in the video", moving, 3),
         (f"what colour is the {first.shape} or one of them", first.colour, 4),

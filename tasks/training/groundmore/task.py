@@ -21,13 +21,13 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, folder, inside, read_json
+from harness.layout import field, folder, path_inside, read_json
 from harness.masks import Rle
-from harness.media import Media, frame_files, lost
+from harness.media import Media, frame_files, placeholder_media
 from harness.task import Problem, Task, choose
 from harness.tasks.rvos.labels import sized_labels
 from harness.tasks.rvos.scoring import by_expressions
-from harness.tasks.rvos.tracks import instances, united
+from harness.tasks.rvos.tracks import instances, union_of_tracks
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks groundmore` says where the data is had."
@@ -91,7 +91,7 @@ def groundmore(
 
 def _mask_files(layout: Layout) -> Iterator[Path]:
     for name in layout.videos:
-        yield from sorted((inside(layout.place, name) / "masks").glob("*.png"))
+        yield from sorted((path_inside(layout.place, name) / "masks").glob("*.png"))
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:
@@ -101,12 +101,12 @@ def _samples(layout: Layout) -> Iterator[Sample]:
 
 def _of_clip(layout: Layout, name: str, video: Any) -> Iterator[Sample]:
     where = f"{layout.meta}, clip {name!r}"
-    clip = Clip(inside(layout.place, name), clip_start(name, where))
+    clip = Clip(path_inside(layout.place, name), clip_start(name, where))
     media = clip.media()
     for number, plain in field(video, "questions", dict, where).items():
-        told = f"{where}, question {number!r}"
-        first, last = action(plain, clip.start, told)
-        kind = field(plain, "q_type", str, told)
+        info = f"{where}, question {number!r}"
+        first, last = action(plain, clip.start, info)
+        kind = field(plain, "q_type", str, info)
         sample_id = f"{name}/{number}"
         yield Sample(
             id=sample_id,
@@ -114,11 +114,11 @@ def _of_clip(layout: Layout, name: str, video: Any) -> Iterator[Sample]:
                 id=query_id(sample_id),
                 media=(media,),
                 forms=(AnswerForm.MASK_TRACK,),
-                text=" ".join(field(plain, "question", str, told).split()),
+                text=" ".join(field(plain, "question", str, info).split()),
             ),
             target=Target(
-                answer=clip.answer(object_ids(plain, told), first, last, media),
-                references=(field(plain, "answer", str, told),),
+                answer=clip.answer(object_ids(plain, info), first, last, media),
+                references=(field(plain, "answer", str, info),),
                 extra={"action": [first, last], "type": kind},
             ),
             group=name,
@@ -147,30 +147,30 @@ class Clip:
             return frame_files(paths, frames_per_second=float(RATE))
         except MediaError as error:
             fault = MediaError(f"clip {self.place}: {error}")
-            return lost(fault, size=(1, 1))
+            return placeholder_media(fault, size=(1, 1))
 
     def answer(self, objects: Sequence[int], first: int, last: int, media: Media) -> Answer:
         """Masks of the objects, and of their union, one a frame, and the boxes of that."""
         frames = [
-            self._known(number, media.size)
+            self._cached_masks(number, media.size)
             if first <= number <= last and media.fault is None
             else {}
             for number in self.numbers() or [0]
         ]
         tracks = [[known.get(one) for known in frames] for one in objects]
-        masks = united(tracks, size=media.size, frames=len(frames))
+        masks = union_of_tracks(tracks, size=media.size, frames=len(frames))
         return Answer(
             masks=masks,
             instances=instances(tracks, media.size),
             box_track=tuple(map(extent, masks)),
         )
 
-    def _known(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
+    def _cached_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         if number not in self._labels:
-            self._labels[number] = self._read(number, size)
+            self._labels[number] = self._read_masks(number, size)
         return self._labels[number]
 
-    def _read(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
+    def _read_masks(self, number: int, size: tuple[int, int]) -> dict[int, Rle]:
         """Masks of a frame by object; a frame without a file shows none, as officially."""
         path = self.place / "masks" / f"frame_{number:06d}.png"
         if not path.is_file():

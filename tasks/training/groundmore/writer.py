@@ -24,7 +24,7 @@ def write(world: World, root: Path) -> None:
     place = root / "groundmore"
     for name, split in SPLITS.items():
         videos: dict[str, Any] = {}
-        for example in world.of("video", split)[: world.size]:
+        for example in world.examples_of("video", split)[: world.size]:
             clip = clip_name(example.scene)
             _write_frames(example.scene, place / "annotations" / clip)
             videos[clip] = {

@@ -56,20 +56,20 @@ class _Wordings:
     texts: Texts
     seed: int
 
-    def of(self, stem: str) -> Sequence[tuple[int, str]]:
+    def wordings_of(self, stem: str) -> Sequence[tuple[int, str]]:
         """Return (number, wording) of each chosen wording of an image; blank ones are skipped."""
         found, _, _ = read_annotation(self.place / f"{stem}.json")
-        said = [(number, text.strip()) for number, text in enumerate(found) if text.strip()]
+        text = [(number, text.strip()) for number, text in enumerate(found) if text.strip()]
         if self.texts == "all":
-            return said
+            return text
         if self.texts == "first":
-            return said[:1]
-        return [Draws(self.seed, "training", "reason_seg", stem).choice(said)]
+            return text[:1]
+        return [Draws(self.seed, "training", "reason_seg", stem).choice(text)]
 
 
 def _samples(whole: Task, wordings: _Wordings) -> Iterator[Sample]:
     for sample in whole.samples():
-        for number, text in wordings.of(sample.id):
+        for number, text in wordings.wordings_of(sample.id):
             # The first wording keeps the image's id. That it is a sample of ReasonSeg is found by
             # its image and question: ids of two tasks are not compared.
             name = f"{sample.id}#{number}" if number else sample.id

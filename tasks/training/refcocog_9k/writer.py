@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.tasks.training.refcocog_9k.task import FOLDER
-from harness.tasks.training.shapes840 import asked, image, one_object, scenes, write_rows
+from harness.tasks.training.shapes840 import image, one_object, scene_question, scenes, write_rows
 from harness.world.shapes import World
 
 
@@ -16,7 +16,7 @@ def write(world: World, root: Path) -> None:
 
 def _rows(world: World) -> Iterator[dict[str, Any]]:
     for scene in scenes(world):
-        question = asked(scene, several=False)
+        question = scene_question(scene, plural=False)
         if question.count != 1:
             continue
         name = f"shapes_{scene.index * 100 + question.referents[0]}"

@@ -22,10 +22,10 @@ from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.tables import records
 from harness.tasks.qa.videos import FrameSelection
-from harness.tasks.training.chosen import Sampled
 from harness.tasks.training.question_set import FORMS, QuestionSet
-from harness.tasks.training.questions import Question
+from harness.tasks.training.questions import TrainingQuestion
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
+from harness.tasks.training.subsets import RandomSubset
 
 __all__ = ["PROTOCOLS", "sr_91k"]
 
@@ -64,13 +64,13 @@ def sr_91k(
         raise DataError(f"folder {place}", expected=" or ".join(FILES), found="neither", fix=FIX)
     listed = place / MAPS
     maps = read_maps(listed) if listed.is_file() else {}
-    asked = QuestionSet(
+    requested = QuestionSet(
         name="sr_91k",
         path=path,
         root=place,
         selection=FrameSelection(frames),
-        sampled=Sampled(sample, seed),
-        wanted=_is_spatial,
+        sampled=RandomSubset(sample, seed),
+        is_selected=_is_spatial,
         more=lambda question: _map(question, maps),
         objects=lambda question: tuple(maps.get(video_of(question), ())),
     )
@@ -80,26 +80,26 @@ def sr_91k(
         split=split,
         forms=FORMS,
         protocol=scoring,
-        samples=asked.samples,
+        samples=requested.samples,
         annotations=(path, listed) if listed.is_file() else (path,),
-        check=asked.check,
+        check=requested.check,
         arguments={
             "split": split,
             "sample": sample,
             "seed": seed,
-            "frames": str(asked.selection),
+            "frames": str(requested.selection),
             "protocol": protocol,
             "maps": len(maps),
         },
     )
 
 
-def _is_spatial(question: Question) -> bool:
+def _is_spatial(question: TrainingQuestion) -> bool:
     """Return True if a question is SpaceR's own; a file of these alone may omit its source."""
     return question.source in ("", SOURCE)
 
 
-def video_of(question: Question) -> str:
+def video_of(question: TrainingQuestion) -> str:
     """The name by which maps know a question's video.
 
     It is the file's name without its suffix.
@@ -107,7 +107,7 @@ def video_of(question: Question) -> str:
     return PurePosixPath(question.path).stem
 
 
-def _map(question: Question, maps: Mapping[str, Map]) -> dict[str, Any]:
+def _map(question: TrainingQuestion, maps: Mapping[str, Map]) -> dict[str, Any]:
     found = maps.get(video_of(question))
     return {} if found is None else {"map": found}
 

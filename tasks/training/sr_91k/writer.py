@@ -11,7 +11,7 @@ from harness.tasks.training.sr_91k.task import FILES, GRID, MAPS, SOURCE
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-ASKED = (shapes.distance, shapes.third, shapes.count, shapes.appearance)
+ASKED = (shapes.distance, shapes.third_question, shapes.count, shapes.appearance)
 
 
 def write(world: World, root: Path) -> None:
@@ -23,7 +23,8 @@ def write(world: World, root: Path) -> None:
         path = f"SR/videos/{name(scene)}.mp4"
         write_video(place / path, scene)
         rows += [
-            record(asked(scene), 0, path=f"/{path}", video=True, source=SOURCE) for asked in ASKED
+            record(requested(scene), 0, path=f"/{path}", video=True, source=SOURCE)
+            for requested in ASKED
         ]
     kept = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
     _lines(place / FILES[0], kept)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import get_args
 
 from harness.errors import HarnessError, UsageError
-from harness.tasks.training.stv.build import Settings, build, excluded
+from harness.tasks.training.stv.build import BuildSettings, build, excluded_scans
 from harness.tasks.training.stv.clips import Source
 from harness.tasks.training.stv.filters import Limits
 
 
 def parser() -> argparse.ArgumentParser:
     """The arguments of the builder."""
-    usual, limits = Settings(), Limits()
+    usual, limits = BuildSettings(), Limits()
     made = argparse.ArgumentParser(
         prog="python -m harness.tasks.training.stv",
         description="Build questions of space and time from TAO, KITTI tracking and ScanNet.",
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def settings_of(arguments: argparse.Namespace) -> Settings:
+def settings_of(arguments: argparse.Namespace) -> BuildSettings:
     """Return the settings of the arguments."""
     sources = arguments.sources.split(",")
     if unknown := set(sources) - set(get_args(Source)):
@@ -67,7 +67,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
             expected=", ".join(get_args(Source)),
             found=", ".join(sorted(unknown)),
         )
-    return Settings(
+    return BuildSettings(
         sources=tuple(dict.fromkeys(sources)),
         seed=arguments.seed,
         frames=arguments.frames,
@@ -78,7 +78,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         tao_split=arguments.tao_split,
         kitti_step=arguments.kitti_step,
         scannet_step=arguments.scannet_step,
-        without=excluded(arguments.without),
+        without=excluded_scans(arguments.without),
         limits=Limits(
             visible=arguments.visible,
             pixels=arguments.pixels,

@@ -27,8 +27,8 @@ class Answers:
 
     right: dict[Group, Counter[str]] = field(default_factory=dict)
 
-    def chosen(self, clip: Clip, drafts: Sequence[Draft], most: int) -> tuple[list[Draft], int]:
-        """Choose at most `most` drafts about a clip, of one kind; also count those that must be
+    def choose(self, clip: Clip, drafts: Sequence[Draft], limit: int) -> tuple[list[Draft], int]:
+        """Choose at most `limit` drafts about a clip, of one kind; also count those that must be
         dropped.
 
         Drafts whose right option was right least often come first, in their order. Drafts without
@@ -40,7 +40,7 @@ class Answers:
             if isinstance(draft.answer, Choice) and draft.answer.offered is None
         ]
         if not fixed:
-            return list(drafts[:most]), 0
+            return list(drafts[:limit]), 0
         offered = {frozenset({answer.right, *answer.wrong}) for _, answer in fixed}
         assert len(fixed) == len(drafts) and len(offered) == 1, "a kind of one clip has one form"
         (options,) = offered
@@ -50,7 +50,7 @@ class Answers:
         for number, (_, answer) in enumerate(fixed):
             waiting.setdefault(answer.right, deque()).append(number)
         taken: list[Draft] = []
-        while waiting and len(taken) < most:
+        while waiting and len(taken) < limit:
             times, number, option = min(
                 (counts[name], ahead[0], name) for name, ahead in waiting.items()
             )

@@ -28,7 +28,7 @@ from harness.tasks.training.stv.drafts import (
     box_3d_text,
     box_text,
 )
-from harness.tasks.training.stv.filters import Limits, Tally, cleared, describe
+from harness.tasks.training.stv.filters import FilterCounts, Limits, describe, with_clear_marks
 from harness.tasks.training.stv.graphs import categories_of, graphs_of
 from harness.tasks.training.stv.kitti import read_kitti
 from harness.tasks.training.stv.letters import Letters
@@ -36,11 +36,11 @@ from harness.tasks.training.stv.sampling import uniform
 from harness.tasks.training.stv.scannet import read_scannet
 from harness.tasks.training.stv.statistics import Statistics, page
 from harness.tasks.training.stv.tao import read_tao
-from harness.tasks.training.stv.wording import worded
+from harness.tasks.training.stv.wording import question_text
 from harness.types import Box
 from harness.world.draws import Draws
 
-GENERATORS: Mapping[Kind, Callable[[Clip, Tally], Iterator[Draft]]] = {
+GENERATORS: Mapping[Kind, Callable[[Clip, FilterCounts], Iterator[Draft]]] = {
     "object_counting": spatial.counting,
     "relative_direction": spatial.direction,
     "relative_distance": spatial.separation,
@@ -59,7 +59,7 @@ TOO_OFTEN = f"{{}}: its right option leads another by {LEAD} questions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class BuildSettings:
     """Settings for building a set."""
 
     sources: tuple[Source, ...] = ("tao", "kitti", "scannet")
@@ -83,7 +83,7 @@ class Settings:
     """ScanNet's scans that are left out."""
 
     def __post_init__(self) -> None:
-        least = {
+        minimum = {
             "frames": 2,
             "per_clip": 1,
             "images": 0,
@@ -92,7 +92,7 @@ class Settings:
             "scannet_step": 1,
             "seed": 0,
         }
-        for name, low in least.items():
+        for name, low in minimum.items():
             if getattr(self, name) < low:
                 raise UsageError(
                     f"{name} of a build", expected=f"at least {low}", found=str(getattr(self, name))
@@ -117,7 +117,7 @@ class Settings:
         }
 
 
-def clips(data: Path, settings: Settings) -> Iterator[Clip]:
+def clips(data: Path, settings: BuildSettings) -> Iterator[Clip]:
     """The clips of all sources, in order."""
     for source in settings.sources:
         if source == "tao":
@@ -138,18 +138,20 @@ class Asked:
     graph: dict[str, Any] | None
 
 
-def questions(found: Iterable[Clip], settings: Settings, tally: Tally) -> Iterator[Asked]:
+def questions(
+    found: Iterable[Clip], settings: BuildSettings, tally: FilterCounts
+) -> Iterator[Asked]:
     """Yield every question about these clips, in order; `tally` counts the dropped ones."""
     letters, answers = Letters(settings.seed), Answers()
     for clip in found:
-        known = cleared(clip, settings.limits, tally)
+        known = with_clear_marks(clip, settings.limits, tally)
         for shown in (known, *_images(known, settings)):
             for kind in KINDS:
                 if shown.is_video or kind not in TEMPORAL:
                     yield from _of_kind(shown, kind, settings, letters, answers, tally)
 
 
-def _images(clip: Clip, settings: Settings) -> Iterator[Clip]:
+def _images(clip: Clip, settings: BuildSettings) -> Iterator[Clip]:
     """Yield some frames as separate images: those with a clear object for a question.
 
     A clip of one frame is an image already.
@@ -162,12 +164,17 @@ def _images(clip: Clip, settings: Settings) -> Iterator[Clip]:
         if any(sight.clear and sight.category not in clip.unnamed_at(one) for sight in sights)
     ]
     draws = Draws(settings.seed, "stv", clip.id, "images")
-    for frame in sorted(draws.shuffled(frames)[: settings.images]):
+    for frame in sorted(draws.shuffle(frames)[: settings.images]):
         yield clip.image(frame)
 
 
 def _of_kind(
-    clip: Clip, kind: Kind, settings: Settings, letters: Letters, answers: Answers, tally: Tally
+    clip: Clip,
+    kind: Kind,
+    settings: BuildSettings,
+    letters: Letters,
+    answers: Answers,
+    tally: FilterCounts,
 ) -> Iterator[Asked]:
     drafts, seen = [], set()
     for draft in GENERATORS[kind](clip, tally):
@@ -178,7 +185,7 @@ def _of_kind(
         seen.add(key)
         drafts.append(draft)
     draws = Draws(settings.seed, "stv", clip.id, kind)
-    chosen, refused = answers.chosen(clip, draws.shuffled(drafts), settings.per_clip)
+    chosen, refused = answers.choose(clip, draws.shuffle(drafts), settings.per_clip)
     if refused:
         tally.add(clip.source, TOO_OFTEN.format(kind), refused)
     tally.add(clip.source, PER_CLIP, len(drafts) - len(chosen) - refused)
@@ -191,7 +198,7 @@ def _of_kind(
 
 
 def _line(
-    clip: Clip, draft: Draft, name: str, draws: Draws, settings: Settings, letters: Letters
+    clip: Clip, draft: Draft, name: str, draws: Draws, settings: BuildSettings, letters: Letters
 ) -> dict[str, Any]:
     options: list[str] = []
     if isinstance(draft.answer, Choice):
@@ -205,7 +212,7 @@ def _line(
         form, solution = "IoU 3D", box_3d_text(draft.answer)
     return {
         "problem_id": name,
-        "problem": worded(draft, draws, synonyms=settings.synonyms),
+        "problem": question_text(draft, draws, synonyms=settings.synonyms),
         "data_type": "video" if clip.is_video else "image",
         "problem_type": form,
         "options": options,
@@ -220,7 +227,7 @@ def _line(
     }
 
 
-def build(data: Path, out: Path, settings: Settings) -> dict[str, Any]:
+def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
     """Write a set from the files below `data` into the folder `out`, and return its report.
 
     Raises:
@@ -235,13 +242,13 @@ def build(data: Path, out: Path, settings: Settings) -> dict[str, Any]:
             found="one",
             fix="Name another folder, or remove it first.",
         )
-    tally, statistics = Tally(), Statistics()
+    tally, statistics = FilterCounts(), Statistics()
     ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with _written(out / PARTIAL[0]) as asked, _written(out / PARTIAL[1]) as graphs:
+        with _read_json(out / PARTIAL[0]) as requested, _read_json(out / PARTIAL[1]) as graphs:
             for one in questions(clips(data, settings), settings, tally):
-                asked.write(json.dumps(one.question, ensure_ascii=False) + "\n")
+                requested.write(json.dumps(one.question, ensure_ascii=False) + "\n")
                 if one.graph is not None:
                     graphs.write(json.dumps(one.graph, ensure_ascii=False) + "\n")
                 statistics.add(one.question, has_graph=one.graph is not None)
@@ -258,7 +265,7 @@ def build(data: Path, out: Path, settings: Settings) -> dict[str, Any]:
     return report
 
 
-def _report(settings: Settings, statistics: Statistics, tally: Tally) -> dict[str, Any]:
+def _report(settings: BuildSettings, statistics: Statistics, tally: FilterCounts) -> dict[str, Any]:
     return {
         "seed": settings.seed,
         "settings": settings.to_json(),
@@ -267,7 +274,7 @@ def _report(settings: Settings, statistics: Statistics, tally: Tally) -> dict[st
     }
 
 
-def _written(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     return path.open("w", encoding="utf-8", newline="\n")
 
 
@@ -275,7 +282,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def excluded(paths: Sequence[Path]) -> frozenset[str]:
+def excluded_scans(paths: Sequence[Path]) -> frozenset[str]:
     """Names of scans in text files, one a line.
 
     Raises:

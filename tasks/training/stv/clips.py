@@ -10,7 +10,7 @@ Source: TypeAlias = Literal["tao", "kitti", "scannet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ObjectView:
     """One object in one frame."""
 
     track: str
@@ -47,7 +47,7 @@ class Clip:
     """Frames a second."""
     size: tuple[int, int]
     """(width, height) in pixels."""
-    sights: tuple[tuple[Sight, ...], ...]
+    sights: tuple[tuple[ObjectView, ...], ...]
     """One tuple a frame."""
     uncounted: tuple[frozenset[str], ...] = ()
     """Categories of each frame that may have objects without annotation; empty if none has."""

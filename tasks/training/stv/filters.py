@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import UsageError
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import Kind
-from harness.tasks.training.stv.geometry import area, clipped, distance, place
+from harness.tasks.training.stv.geometry import area, clip_box, distance, place
 from harness.world.draws import Draws
 
 ORIGIN = place((0, 0, 0))
@@ -40,13 +40,13 @@ class Limits:
                 found=repr(self),
             )
 
-    def reason(self, sight: Sight, size: tuple[int, int]) -> str | None:
+    def reason(self, sight: ObjectView, size: tuple[int, int]) -> str | None:
         """Return the reason why an object is not clear in an image of this size; None if it is."""
         if not sight.category:
             return "ambiguous category"
         if sight.visible < self.visible:
             return f"less than {self.visible:.0%} visible"
-        if area(clipped(sight.box, size)) < self.pixels:
+        if area(clip_box(sight.box, size)) < self.pixels:
             return f"smaller than {self.pixels:g} px"
         if sight.centre is not None:
             away = distance(sight.centre, ORIGIN)
@@ -58,7 +58,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Tally:
+class FilterCounts:
     """Counts of the objects and drafts that were kept and dropped, by source and reason.
 
     Reasons that begin with a type's name are of what would have been questions of it.
@@ -85,7 +85,7 @@ UNSURE = "clear, but more of its category may be there without annotation: not n
 """Reason that concerns one frame; not tallied where the clip shows several anyway."""
 
 
-def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
+def with_clear_marks(clip: Clip, limits: Limits, tally: FilterCounts) -> Clip:
     """The clip with every object marked as clear or not, each counted once a frame.
 
     A category is ambiguous as well where another one in the clip ends with its name, such as
@@ -100,7 +100,7 @@ def cleared(clip: Clip, limits: Limits, tally: Tally) -> Clip:
             for frame in clip.sights
         ),
     )
-    alone = named(known)
+    alone = single_categories(known)
     frames = []
     for number, frame in enumerate(known.sights):
         unsure, marked = unsure_at(known, number), []
@@ -117,7 +117,7 @@ def _is_part(name: str, names: set[str]) -> bool:
     return bool(name) and any(other.endswith(f" {name}") for other in names)
 
 
-def named(clip: Clip) -> Mapping[str, str]:
+def single_categories(clip: Clip) -> Mapping[str, str]:
     """Categories of which one object only is annotated, clear or not: category → its track.
 
     "The chair" means something only where there is one.
@@ -138,9 +138,9 @@ def unsure_at(clip: Clip, frame: int) -> frozenset[str]:
     return clip.unnamed_ever if clip.still else clip.unnamed_at(frame)
 
 
-def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
+def clear_at(clip: Clip, frame: int) -> dict[str, ObjectView]:
     """Return a frame's clear objects with a name unique there and in the clip, by category."""
-    alone = named(clip).keys() - unsure_at(clip, frame)
+    alone = single_categories(clip).keys() - unsure_at(clip, frame)
     return {
         sight.category: sight
         for sight in sorted(clip.sights[frame], key=lambda one: one.category)
@@ -148,13 +148,13 @@ def clear_at(clip: Clip, frame: int) -> dict[str, Sight]:
     }
 
 
-def few(clip: Clip, names: Iterable[str], kind: Kind, tally: Tally) -> list[str]:
+def choose_names(clip: Clip, names: Iterable[str], kind: Kind, tally: FilterCounts) -> list[str]:
     """Return at most six names in alphabetical order, chosen by clip; the others are counted.
 
     Questions about several objects are looked for among these: all triples of a furnished room
     would be thousands.
     """
-    shuffled = Draws(0, "stv", clip.id, "few").shuffled(sorted(names))
+    shuffled = Draws(0, "stv", clip.id, "few").shuffle(sorted(names))
     if len(shuffled) > FEW:
         reason = f"{kind}: categories beyond the {FEW} that are looked at"
         tally.add(clip.source, reason, len(shuffled) - FEW)

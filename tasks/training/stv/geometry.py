@@ -1,6 +1,6 @@
 """Poses, projections and boxes: camera frames here are x right, y up, z forward, in metres.
 
-The cameras of KITTI and ScanNet have y downwards; readers call `upright` on their results.
+The cameras of KITTI and ScanNet have y downwards; readers call `flip_y` on their results.
 """
 
 import math
@@ -43,13 +43,13 @@ def distance(one: Place, other: Place) -> float:
     return math.dist(one, other)
 
 
-def upright(points: Array) -> Array:
+def flip_y(points: Array) -> Array:
     """Rows (x, y, z) of a camera whose y points down, with y pointing up (or the reverse)."""
     result: Array = points * np.array([1.0, -1.0, 1.0])
     return result
 
 
-def moved(transform: Array, points: Array) -> Array:
+def transform_points(transform: Array, points: Array) -> Array:
     """Rows (x, y, z) through a 4 × 4 rigid transform."""
     result: Array = points @ transform[:3, :3].T + transform[:3, 3]
     return result
@@ -81,7 +81,7 @@ def bounds(pixels: Array) -> Box:
     return Box(float(left), float(top), float(right), float(bottom))
 
 
-def clipped(box: Box, size: tuple[int, int]) -> Box:
+def clip_box(box: Box, size: tuple[int, int]) -> Box:
     """The part of a box that lies in an image of (width, height); it may have no area."""
     width, height = size
     left, right = (min(max(one, 0.0), float(width)) for one in (box.left, box.right))
@@ -101,7 +101,7 @@ def share_inside(box: Box, size: tuple[int, int]) -> float:
     0.5
     """
     whole = area(box)
-    return area(clipped(box, size)) / whole if whole else 0.0
+    return area(clip_box(box, size)) / whole if whole else 0.0
 
 
 def iou(one: Box, other: Box) -> float:
@@ -118,7 +118,7 @@ def iou(one: Box, other: Box) -> float:
     return shared / union if union else 0.0
 
 
-def around(points: Array) -> Box3D:
+def box_around(points: Array) -> Box3D:
     """The axis-aligned box of rows (x, y, z): its centre and its full extent along x, y, z."""
     low, high = points.min(axis=0), points.max(axis=0)
     return Box3D(*(float(one) for one in (*((low + high) / 2), *(high - low))))

@@ -14,7 +14,7 @@ frames with two categories or more are there; TAO has no depth, and so no graphs
 
 from typing import Any
 
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.filters import ORIGIN
 from harness.tasks.training.stv.geometry import Place, distance
 
@@ -32,7 +32,7 @@ def graphs_of(clip: Clip) -> list[dict[str, Any]]:
     return frames
 
 
-def _nodes(sights: tuple[Sight, ...]) -> list[dict[str, Any]]:
+def _nodes(sights: tuple[ObjectView, ...]) -> list[dict[str, Any]]:
     """The nodes of a frame, in alphabetical order."""
     centres: dict[str, list[Place]] = {}
     for sight in sights:
@@ -41,14 +41,14 @@ def _nodes(sights: tuple[Sight, ...]) -> list[dict[str, Any]]:
     return [
         {
             "category": name,
-            "centre": [round(one, DECIMALS) + 0.0 for one in _nearest(centres[name])],
+            "centre": [round(one, DECIMALS) + 0.0 for one in _nearest_place(centres[name])],
             "count": len(centres[name]),
         }
         for name in sorted(centres)
     ]
 
 
-def _nearest(places: list[Place]) -> Place:
+def _nearest_place(places: list[Place]) -> Place:
     return min(places, key=lambda spot: distance(spot, ORIGIN))
 
 

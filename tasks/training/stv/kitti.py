@@ -23,21 +23,21 @@ import numpy as np
 from harness.errors import DataError
 from harness.files import read_text
 from harness.media import header_size
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
     NEAR,
     Array,
     Place,
-    around,
     bounds,
+    box_around,
+    flip_y,
     inverse,
     mercator,
-    moved,
     place,
     project,
     rotation,
     share_inside,
-    upright,
+    transform_points,
 )
 from harness.types import Box
 
@@ -280,7 +280,7 @@ def corners(label: Label) -> Array:
 
 def sight_of(
     label: Label, calibration: Calibration, size: tuple[int, int], pose: Array | None
-) -> Sight:
+) -> ObjectView:
     """An object as the images' camera sees it.
 
     The visible share is the part of the projected box in space that lies in the image, times the
@@ -293,16 +293,16 @@ def sight_of(
     share = 0.0
     if seen[:, 2].min() > NEAR:
         share = share_inside(bounds(project(calibration.intrinsics, seen)), size)
-    centre = place(upright(middle + calibration.offset)[0])
-    return Sight(
+    centre = place(flip_y(middle + calibration.offset)[0])
+    return ObjectView(
         track=label.track,
         category=WORDS[label.kind],
         box=label.box,
         visible=share * SEEN_AT[label.occluded],
         centre=centre,
-        extent=around(upright(seen)),
+        extent=box_around(flip_y(seen)),
         ground=Place(centre.x, centre.z, 0.0),
-        world=None if pose is None else place(moved(pose, middle)[0]),
+        world=None if pose is None else place(transform_points(pose, middle)[0]),
         sides=(length, width, height),
     )
 

@@ -24,7 +24,7 @@ class Letters:
         number = self.dealt.get((kind, count), 0)
         self.dealt[kind, count] = number + 1
         block, within = divmod(number, count)
-        return Draws(self.seed, "stv", "letters", kind, count, block).shuffled(range(count))[within]
+        return Draws(self.seed, "stv", "letters", kind, count, block).shuffle(range(count))[within]
 
     def options(self, kind: str, choice: Choice, draws: Draws) -> tuple[list[str], str]:
         """(options with their letters, the right letter); the wrong ones are drawn and shuffled.
@@ -32,7 +32,7 @@ class Letters:
         All sets of wrong options must be equally likely: then, given the options, each is right
         with the same chance, and they tell nothing without the video.
         """
-        texts = draws.shuffled(choice.wrong)[: choice.offered]
+        texts = draws.shuffle(choice.wrong)[: choice.offered]
         place = self.place(kind, len(texts) + 1)
         texts.insert(place, choice.right)
         lettered = [f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import DataError
-from harness.files import read
+from harness.files import read_bytes
 from harness.tasks.training.stv.geometry import Array
 
 TYPES = {
@@ -38,7 +38,7 @@ def read_vertices(path: Path) -> Array:
         DataError: it is missing, cut off, or no such file.
     """
     try:
-        raw = read(path)
+        raw = read_bytes(path)
     except OSError as error:
         raise DataError(
             f"file {path}", expected="a PLY file", found=error.strerror or str(error)

@@ -45,5 +45,5 @@ def uniform(ids: Mapping[str, Sequence[str]], total: int, *, seed: int) -> list[
     return [
         one
         for name, found in ids.items()
-        for one in Draws(seed, "stv", "sample", name).shuffled(list(found))[: wanted[name]]
+        for one in Draws(seed, "stv", "sample", name).shuffle(list(found))[: wanted[name]]
     ]

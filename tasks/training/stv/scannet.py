@@ -23,22 +23,22 @@ from PIL import Image
 from scipy.spatial import ConvexHull, QhullError
 
 from harness.errors import DataError
-from harness.files import opened, read_text
+from harness.files import open_regular, read_text
 from harness.layout import field, read_json
 from harness.media import header_size
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
     NEAR,
     Array,
     Place,
-    around,
     bounds,
+    box_around,
     corners_of,
+    flip_y,
     inverse,
-    moved,
     place,
     project,
-    upright,
+    transform_points,
 )
 from harness.tasks.training.stv.ply import read_vertices
 
@@ -125,7 +125,7 @@ def _scan(folder: Path, *, frames: int, step: int) -> Iterator[Clip]:
     for start in range(0, len(numbers), frames):
         window = numbers[start : start + frames]
         sights = [
-            tuple(_sights(room, folder, number, intrinsics=intrinsics, size=size))
+            tuple(_object_views(room, folder, number, intrinsics=intrinsics, size=size))
             for number in window
         ]
         shown = [f"scannet/scans/{folder.name}/color/{number}.jpg" for number in window]
@@ -149,7 +149,7 @@ def read_room(folder: Path) -> Room:
     """
     name = folder.name
     alignment = read_alignment(folder / f"{name}.txt")
-    vertices = moved(alignment, read_vertices(folder / f"{name}_vh_clean_2.ply"))
+    vertices = transform_points(alignment, read_vertices(folder / f"{name}_vh_clean_2.ply"))
     path = folder / f"{name}_vh_clean_2.0.010000.segs.json"
     segments = np.asarray(field(read_json(path), "segIndices", list, str(path)))
     if segments.shape != (len(vertices),) or segments.dtype.kind not in "iu":
@@ -167,11 +167,11 @@ def read_room(folder: Path) -> Room:
             floor = mine
         if len(mine):
             track = str(field(group, "objectId", int, f"{path}, {label}"))
-            things.append(_thing(track, label, mine))
+            things.append(_make_thing(track, label, mine))
     return Room(tuple(things), room_area(floor), alignment)
 
 
-def _thing(track: str, label: str, vertices: Array) -> Thing:
+def _make_thing(track: str, label: str, vertices: Array) -> Thing:
     chosen = np.linspace(0, len(vertices) - 1, min(len(vertices), POINTS)).astype(int)
     return Thing(
         track=track,
@@ -226,9 +226,9 @@ def _matrix(words: Sequence[str], where: str) -> Array:
     return numbers.reshape(4, 4)
 
 
-def _sights(
+def _object_views(
     room: Room, folder: Path, number: int, *, intrinsics: Array, size: tuple[int, int]
-) -> Iterator[Sight]:
+) -> Iterator[ObjectView]:
     pose = read_matrix(folder / "pose" / f"{number}.txt")
     if not np.isfinite(pose).all():
         return  # the camera was lost: nothing is known of this frame
@@ -246,7 +246,7 @@ def _depth(path: Path) -> Array | None:
     if not path.is_file():
         return None
     try:
-        with opened(path) as file, Image.open(file, formats=("PNG",)) as image:
+        with open_regular(path) as file, Image.open(file, formats=("PNG",)) as image:
             return np.asarray(image).astype(np.float64) / 1000
     except (OSError, SyntaxError, ValueError) as error:
         raise DataError(f"image {path}", expected="a complete PNG", found=str(error)) from error
@@ -254,39 +254,39 @@ def _depth(path: Path) -> Array | None:
 
 def sight_of(
     thing: Thing, camera: Array, intrinsics: Array, size: tuple[int, int], depth: Any = None
-) -> Sight | None:
+) -> ObjectView | None:
     """An object as a camera sees it; None if no point of it lies in the image.
 
     The visible share is that of its points which lie in the image and, where there is a depth
     image, not behind what that shows.
     """
     width, height = size
-    points = moved(camera, thing.points)
+    points = transform_points(camera, thing.points)
     ahead = points[:, 2] > NEAR
     pixels = np.full((len(points), 2), -1.0)
     pixels[ahead] = project(intrinsics, points[ahead])
     u, v = pixels.T
     seen = ahead & (u >= 0) & (u < width) & (v >= 0) & (v < height)
     if depth is not None:
-        seen &= ~_hidden(points[:, 2], u / width, v / height, seen, depth)
+        seen &= ~_is_hidden(points[:, 2], u / width, v / height, seen, depth)
     if not seen.any():
         return None
     middle = (thing.low + thing.high) / 2
     length, across, upwards = (float(side) for side in thing.high - thing.low)
-    return Sight(
+    return ObjectView(
         track=thing.track,
         category=thing.category,
         box=bounds(pixels[seen]),
         visible=float(seen.mean()),
-        centre=place(upright(moved(camera, middle[None]))[0]),
-        extent=around(upright(moved(camera, corners_of(thing.low, thing.high)))),
+        centre=place(flip_y(transform_points(camera, middle[None]))[0]),
+        extent=box_around(flip_y(transform_points(camera, corners_of(thing.low, thing.high)))),
         ground=Place(float(middle[0]), float(middle[1]), 0.0),
         world=place(middle),
         sides=(length, across, upwards),
     )
 
 
-def _hidden(away: Array, across: Array, down: Array, seen: Any, depth: Array) -> Any:
+def _is_hidden(away: Array, across: Array, down: Array, seen: Any, depth: Array) -> Any:
     """Return the points behind the surface of the depth image; its gaps (0) hide nothing."""
     rows = np.clip((down * depth.shape[0]).astype(int), 0, depth.shape[0] - 1)
     columns = np.clip((across * depth.shape[1]).astype(int), 0, depth.shape[1] - 1)

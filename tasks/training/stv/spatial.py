@@ -8,10 +8,10 @@ reason. A clip of one frame is an image.
 from collections.abc import Iterator
 from itertools import combinations, permutations
 
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import Choice, Draft, Number, seconds_text
-from harness.tasks.training.stv.filters import Tally, clear_at, few
-from harness.tasks.training.stv.geometry import clipped, distance, turn
+from harness.tasks.training.stv.filters import FilterCounts, choose_names, clear_at
+from harness.tasks.training.stv.geometry import clip_box, distance, turn
 from harness.types import Box, Box3D
 
 MARGIN = 0.05  # of the image's sides, between centres that lie one left of the other
@@ -34,7 +34,7 @@ PARTLY_NAMED = "object_size: not every one of the category is annotated"
 CLOSET = f"object_size: a room below {SMALLEST:g} square metres"
 
 
-def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def counting(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for the number of objects of a category, if all of them are clear."""
     tracks: dict[str, set[str]] = {}
     clear: dict[str, set[str]] = {}
@@ -57,7 +57,7 @@ def counting(clip: Clip, tally: Tally) -> Iterator[Draft]:
             )
 
 
-def direction(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def direction(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for an object's direction from another: in the image, or from a person beside one."""
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
@@ -67,9 +67,11 @@ def direction(clip: Clip, tally: Tally) -> Iterator[Draft]:
             yield from _standing(clip, frame, seen, tally)
 
 
-def _in_image(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
+def _in_image(
+    clip: Clip, frame: int, seen: dict[str, ObjectView], tally: FilterCounts
+) -> Iterator[Draft]:
     width, height = clip.size
-    for one, other in permutations(few(clip, seen, "relative_direction", tally), 2):
+    for one, other in permutations(choose_names(clip, seen, "relative_direction", tally), 2):
         (x, y), (u, v) = (_middle(seen[name].box, clip.size) for name in (one, other))
         if abs(x - u) < MARGIN * width or abs(y - v) < MARGIN * height:
             tally.add(clip.source, LEVEL)
@@ -80,14 +82,18 @@ def _in_image(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> I
             "relative_direction",
             _name(clip, "plane"),
             Choice(right, others),
-            {"object_1": one, "object_2": other, **_when(clip, frame)},
+            {"object_1": one, "object_2": other, **_frame_fields(clip, frame)},
             frame,
         )
 
 
-def _standing(clip: Clip, frame: int, seen: dict[str, Sight], tally: Tally) -> Iterator[Draft]:
+def _standing(
+    clip: Clip, frame: int, seen: dict[str, ObjectView], tally: FilterCounts
+) -> Iterator[Draft]:
     known = {name: sight.ground for name, sight in seen.items() if sight.ground is not None}
-    for start, ahead, other in permutations(few(clip, known, "relative_direction", tally), 3):
+    for start, ahead, other in permutations(
+        choose_names(clip, known, "relative_direction", tally), 3
+    ):
         spots = known[start], known[ahead], known[other]
         if min(distance(spots[0], spot._replace(z=spots[0].z)) for spot in spots[1:]) < APART:
             tally.add(clip.source, TOGETHER)
@@ -115,28 +121,28 @@ def side_of(degrees: float) -> str | None:
     return "left" if degrees > 0 else "right"
 
 
-def separation(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def separation(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for the distance of two objects' centres, in metres."""
     for frame in _frames(clip):
         seen = clear_at(clip, frame)
         known = {name: sight.centre for name, sight in seen.items() if sight.centre is not None}
-        for one, other in combinations(few(clip, known, "relative_distance", tally), 2):
+        for one, other in combinations(choose_names(clip, known, "relative_distance", tally), 2):
             first, second = known[one], known[other]
             if distance(first, second) < SHORTEST:
                 tally.add(clip.source, TOUCHING)
                 continue
             name = "video" if clip.is_video and clip.still else _name(clip, "")
             metres = Number(round(distance(first, second), 2))
-            fields = {"object_1": one, "object_2": other, **_when(clip, frame)}
+            fields = {"object_1": one, "object_2": other, **_frame_fields(clip, frame)}
             yield Draft("relative_distance", name, metres, fields, frame)
 
 
-def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def size(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for the length of an object's longest side, in metres, and for the size of the room."""
-    asked: set[str] = set()
+    requested: set[str] = set()
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():
-            if sight.sides is None or category in asked:
+            if sight.sides is None or category in requested:
                 continue
             if max(sight.sides) <= 0:
                 tally.add(clip.source, FLAT)
@@ -144,7 +150,7 @@ def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
             if category in clip.unnamed_ever:  # the question tells no time
                 tally.add(clip.source, PARTLY_NAMED)
                 continue
-            asked.add(category)
+            requested.add(category)
             yield Draft(
                 "object_size",
                 _name(clip, "", timed=False),
@@ -159,11 +165,11 @@ def size(clip: Clip, tally: Tally) -> Iterator[Draft]:
         yield Draft("object_size", "room", Number(round(clip.room, 1), 1))
 
 
-def localization(clip: Clip, _: Tally) -> Iterator[Draft]:
+def localization(clip: Clip, _: FilterCounts) -> Iterator[Draft]:
     """The box of an object: in space where its depth is known, else in the image."""
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():
-            fields = {"object": category, **_when(clip, frame)}
+            fields = {"object": category, **_frame_fields(clip, frame)}
             if sight.extent is not None:
                 yield Draft(
                     "object_localization",
@@ -176,13 +182,13 @@ def localization(clip: Clip, _: Tally) -> Iterator[Draft]:
                 yield Draft(
                     "object_localization",
                     _name(clip, "plane"),
-                    whole(clipped(sight.box, clip.size)),
+                    whole_box(clip_box(sight.box, clip.size)),
                     {**fields, **_resolution(clip)},
                     frame,
                 )
 
 
-def whole(box: Box) -> Box:
+def whole_box(box: Box) -> Box:
     """A box in whole pixels, as answers write it."""
     return Box(*(float(round(side)) for side in box))
 
@@ -197,11 +203,11 @@ def _frames(clip: Clip) -> range:
 
 
 def _middle(box: Box, size: tuple[int, int]) -> tuple[float, float]:
-    inside = clipped(box, size)
+    inside = clip_box(box, size)
     return (inside.left + inside.right) / 2, (inside.top + inside.bottom) / 2
 
 
-def _when(clip: Clip, frame: int) -> dict[str, str]:
+def _frame_fields(clip: Clip, frame: int) -> dict[str, str]:
     return {"timestamp": seconds_text(clip.seconds(frame))} if clip.is_video else {}
 
 

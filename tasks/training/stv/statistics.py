@@ -43,12 +43,14 @@ class Statistics:
         return {
             "total": self.total,
             "graphs": self.graphs,
-            **{what: _sorted(counts) for what, counts in sorted(self.counts.items())},
-            "letters": {which: _sorted(counts) for which, counts in sorted(self.letters.items())},
+            **{what: _sorted_counts(counts) for what, counts in sorted(self.counts.items())},
+            "letters": {
+                which: _sorted_counts(counts) for which, counts in sorted(self.letters.items())
+            },
         }
 
 
-def _sorted(counts: Counter[str]) -> dict[str, int]:
+def _sorted_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in sorted(counts)}
 
 
@@ -93,9 +95,9 @@ def page(report: Mapping[str, Any]) -> str:
 
 
 def _table(title: str, counts: Mapping[str, int]) -> list[str]:
-    total, most = sum(counts.values()), max(counts.values(), default=0)
+    total, limit = sum(counts.values()), max(counts.values(), default=0)
     rows = [
-        f"| {name} | {number} | {number / total:.1%} | {'█' * max(1, number * BAR // most)} |"
+        f"| {name} | {number} | {number / total:.1%} | {'█' * max(1, number * BAR // limit)} |"
         for name, number in counts.items()
     ]
     return [
@@ -109,7 +111,7 @@ def _table(title: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def _crossed(counts: Mapping[str, int]) -> list[str]:
-    sources = _different(name.partition(" / ")[2] for name in counts)
+    sources = _distinct(name.partition(" / ")[2] for name in counts)
     rows = []
     for kind in KINDS:
         numbers = [counts.get(f"{kind} / {source}", 0) for source in sources]
@@ -118,5 +120,5 @@ def _crossed(counts: Mapping[str, int]) -> list[str]:
     return ["## By type and source", "", head, "| --- |" + " ---: |" * len(sources), *rows, ""]
 
 
-def _different(names: Iterable[str]) -> list[str]:
+def _distinct(names: Iterable[str]) -> list[str]:
     return sorted(set(names))

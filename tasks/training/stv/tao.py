@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
-from harness.layout import field, inside, read_json
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.layout import field, path_inside, read_json
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import share_inside
 from harness.types import Box
 
@@ -131,11 +131,11 @@ def _clip(
     files, sights = [], []
     for image in images:
         name = field(image, "file_name", str, where)
-        inside(data / "tao" / "frames", name)
+        path_inside(data / "tao" / "frames", name)
         files.append(f"tao/frames/{name}")
         sights.append(
             tuple(
-                Sight(track=track, category=category, box=box, visible=share_inside(box, size))
+                ObjectView(track=track, category=category, box=box, visible=share_inside(box, size))
                 for track, category, box in boxes.get(field(image, "id", int, where), ())
             )
         )

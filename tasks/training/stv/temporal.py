@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import combinations, islice, pairwise, permutations
 from typing import NamedTuple
 
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import (
     Choice,
     Draft,
@@ -17,9 +17,9 @@ from harness.tasks.training.stv.drafts import (
     box_text,
     seconds_text,
 )
-from harness.tasks.training.stv.filters import Tally, clear_at, few
-from harness.tasks.training.stv.geometry import clipped, distance, iou
-from harness.tasks.training.stv.spatial import whole, whole_3d
+from harness.tasks.training.stv.filters import FilterCounts, choose_names, clear_at
+from harness.tasks.training.stv.geometry import clip_box, distance, iou
+from harness.tasks.training.stv.spatial import whole_3d, whole_box
 
 ORDERED = (3, 4)  # categories in a question of order
 SEQUENCES = 12  # questions of order that a clip is looked through for
@@ -33,10 +33,10 @@ RESTING = f"motion_tracking: boxes with an IoU from {SAME:g}"
 STAYING = f"displacement: below {SHORTEST:g} m"
 
 
-def order(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def order(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for the order in which categories appear, where it is beyond doubt."""
     first = first_seen(clip)
-    known = few(clip, first, "appearance_order", tally)
+    known = choose_names(clip, first, "appearance_order", tally)
     found = 0
     for length in ORDERED:
         for chosen in combinations(known, length):
@@ -82,7 +82,7 @@ def first_seen(clip: Clip) -> dict[str, FirstSeen]:
     return {name: FirstSeen(there[name], frame) for name, frame in clear.items()}
 
 
-def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def tracking(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for an object's place at one time, given it at another: in the image, or in space."""
     for category, earlier, later, one, other in _pairs(clip):
         fields = {
@@ -91,7 +91,7 @@ def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
             "timestamp_1": seconds_text(clip.seconds(earlier)),
             "timestamp_2": seconds_text(clip.seconds(later)),
         }
-        before, after = (whole(clipped(sight.box, clip.size)) for sight in (one, other))
+        before, after = (whole_box(clip_box(sight.box, clip.size)) for sight in (one, other))
         drafts = [
             Draft("motion_tracking", "plane", after, {**fields, "box": box_text(before)}, later)
         ]
@@ -111,7 +111,7 @@ def tracking(clip: Clip, tally: Tally) -> Iterator[Draft]:
             tally.add(clip.source, RESTING, len(drafts))
 
 
-def displacement(clip: Clip, tally: Tally) -> Iterator[Draft]:
+def displacement(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for an object's displacement in the world between two times, along a straight line."""
     if clip.still:
         return
@@ -135,7 +135,7 @@ def displacement(clip: Clip, tally: Tally) -> Iterator[Draft]:
             )
 
 
-def _pairs(clip: Clip) -> Iterator[tuple[str, int, int, Sight, Sight]]:
+def _pairs(clip: Clip) -> Iterator[tuple[str, int, int, ObjectView, ObjectView]]:
     """Yield every object with a unique name, at every two times at which it is clear."""
     seen = [clear_at(clip, frame) for frame in range(len(clip.sights))]
     for category in sorted({name for frame in seen for name in frame}):

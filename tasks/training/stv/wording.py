@@ -20,7 +20,7 @@ def templates() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def worded(draft: Draft, draws: Draws, *, synonyms: bool = True) -> str:
+def question_text(draft: Draft, draws: Draws, *, synonyms: bool = True) -> str:
     """The text of a question.
 
     Args:
@@ -30,11 +30,11 @@ def worded(draft: Draft, draws: Draws, *, synonyms: bool = True) -> str:
     """
     wordings: list[str] = templates()[draft.kind][draft.wording]
     if not synonyms:
-        return filled(wordings[0], draft.fields)
-    return filled(exchanged(draws.choice(wordings), draws), draft.fields)
+        return fill_fields(wordings[0], draft.fields)
+    return fill_fields(exchange_synonyms(draws.choice(wordings), draws), draft.fields)
 
 
-def exchanged(text: str, draws: Draws) -> str:
+def exchange_synonyms(text: str, draws: Draws) -> str:
     """`text` with some words exchanged for synonyms; fields in braces stay as they are."""
     for words, others in templates()["synonyms"].items():
         whole = rf"(?<![\w{{]){re.escape(words)}(?![\w}}])"
@@ -43,6 +43,6 @@ def exchanged(text: str, draws: Draws) -> str:
     return text
 
 
-def filled(text: str, fields: Mapping[str, str]) -> str:
+def fill_fields(text: str, fields: Mapping[str, str]) -> str:
     """`text` with its fields; a KeyError for one that is not given."""
     return FIELD.sub(lambda match: fields[match[1]], text)

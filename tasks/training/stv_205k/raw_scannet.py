@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.tasks.training.stv.geometry import Array, inverse, moved, rotation
+from harness.tasks.training.stv.geometry import Array, inverse, rotation, transform_points
 from harness.world.draws import Draws
 from harness.world.encode import write_jpeg
 from harness.world.raster import extents, render
@@ -51,17 +51,17 @@ def write_scannet(root: Path, indices: Sequence[int], *, seed: int) -> None:
 def room(seed: int, index: int) -> Scene:
     """Return six things side by side, each at its own depth; the last has the shape of another."""
     draws = Draws(seed, "scannet", index)
-    shapes = draws.shuffled(SHAPES)[: THINGS - 1]
+    shapes = draws.shuffle(SHAPES)[: THINGS - 1]
     shapes.append(draws.choice(shapes))
-    colours = draws.shuffled(tuple(COLOURS))
-    speeds = draws.shuffled(range(1, THINGS + 1))  # pixels a frame; the nearest moves fastest
+    colours = draws.shuffle(tuple(COLOURS))
+    speeds = draws.shuffle(range(1, THINGS + 1))  # pixels a frame; the nearest moves fastest
     things = tuple(
         Thing(
             shape=shapes[k],
             colour=colours[k],
             size="small",
             x=42 + 32 * k,
-            y=40 + draws.below(90),
+            y=40 + draws.integer_below(90),
             depth=THINGS - speed,
             dx=-speed,
         )
@@ -74,7 +74,7 @@ def room(seed: int, index: int) -> Scene:
         index=index,
         width=SIZE[0],
         height=SIZE[1],
-        background=Background("plain", draws.below(2**32)),
+        background=Background("plain", draws.integer_below(2**32)),
         things=things,
         frames=FRAMES,
     )
@@ -115,7 +115,7 @@ def write_scan(folder: Path, scene: Scene) -> None:
         (folder / part).mkdir(parents=True)
     blocks = [_plate(*corner_of(scene, thing)) for thing in scene.things] + [_floor()]
     labels = [LABELS[thing.shape] for thing in scene.things] + ["floor"]
-    write_ply(folder / f"{name}_vh_clean_2.ply", moved(back, np.concatenate(blocks)))
+    write_ply(folder / f"{name}_vh_clean_2.ply", transform_points(back, np.concatenate(blocks)))
     segments = [10 * number for number, block in enumerate(blocks) for _ in block]
     _json(folder / f"{name}_vh_clean_2.0.010000.segs.json", {"segIndices": segments})
     groups = [
@@ -124,8 +124,8 @@ def write_scan(folder: Path, scene: Scene) -> None:
     ]
     _json(folder / f"{name}.aggregation.json", {"segGroups": groups})
     alignment = " ".join(f"{one:.9f}" for one in TURNED.ravel())
-    told = f"axisAlignment = {alignment}\ncolorWidth = {SIZE[0]}\ncolorHeight = {SIZE[1]}\n"
-    (folder / f"{name}.txt").write_text(told, encoding="utf-8", newline="\n")
+    info = f"axisAlignment = {alignment}\ncolorWidth = {SIZE[0]}\ncolorHeight = {SIZE[1]}\n"
+    (folder / f"{name}.txt").write_text(info, encoding="utf-8", newline="\n")
     camera = np.array(
         [[FOCAL, 0, SIZE[0] / 2, 0], [0, FOCAL, SIZE[1] / 2, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     )

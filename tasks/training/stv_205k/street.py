@@ -17,15 +17,15 @@ def street(seed: int, index: int) -> Scene:
     Those come from the left; each thing has its own row and depth.
     """
     draws = Draws(seed, "street", index)
-    different = draws.shuffled(SHAPES)[: RESTING + COMING - 1]
+    different = draws.shuffle(SHAPES)[: RESTING + COMING - 1]
     shapes = (different[0], *different)
-    colours = draws.shuffled(tuple(COLOURS))
-    rows = draws.shuffled(range(len(shapes)))
-    depths = draws.shuffled(range(len(shapes)))
+    colours = draws.shuffle(tuple(COLOURS))
+    rows = draws.shuffle(range(len(shapes)))
+    depths = draws.shuffle(range(len(shapes)))
     things = []
     for place, shape in enumerate(shapes):
         coming = place - RESTING  # from 0 for those that come; they are whole in frame 1, 3, 5
-        speed = draws.between(20, 24) if coming >= 0 else 0
+        speed = draws.integer_between(20, 24) if coming >= 0 else 0
         x = -2 * coming * speed if speed else 40 + 48 * place
         thing = Thing(
             shape=shape,
@@ -44,7 +44,7 @@ def street(seed: int, index: int) -> Scene:
         index=index,
         width=SIZE[0],
         height=SIZE[1],
-        background=Background("plain", draws.below(2**32)),
+        background=Background("plain", draws.integer_below(2**32)),
         things=tuple(things),
         frames=FRAMES,
     )

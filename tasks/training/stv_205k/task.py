@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import field, folder, inside
-from harness.media import Media, frame_files, lost, open_image
+from harness.layout import field, folder, path_inside
+from harness.media import Media, frame_files, open_image, placeholder_media
 from harness.task import Problem, Task, choose
 from harness.tasks.qa.tables import listed_ids, records, text
 from harness.tasks.rvos.videos import refuse_missing
-from harness.tasks.training.questions import FORMS, Question, read_questions
+from harness.tasks.training.questions import FORMS, TrainingQuestion, read_questions
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
 from harness.tasks.training.stv.drafts import KINDS
 from harness.types import Query, Sample, Target, query_id
@@ -64,7 +64,7 @@ class Source:
         """The file of graphs, which need not be there."""
         return self.place / "graphs.jsonl"
 
-    def asks(self, question: Question) -> bool:
+    def includes(self, question: TrainingQuestion) -> bool:
         """Return True if a question belongs to the split and to the part."""
         listed = self.ids is None or question.id in self.ids
         return listed and self.part in ("all", question.plain.get("task"))
@@ -119,12 +119,14 @@ def _samples(source: Source) -> Iterator[Sample]:
     for question in read_questions(source.questions, kinds=ASKED):
         if isinstance(question, DataError):
             raise question
-        graph = graphs.of(question.id)  # of those that are not asked as well: they come in order
-        if source.asks(question):
+        graph = graphs.graphs_of(
+            question.id
+        )  # of those that are not asked as well: they come in order
+        if source.includes(question):
             yield _sample(question, source, graph)
 
 
-def _sample(question: Question, source: Source, graph: list[Any] | None) -> Sample:
+def _sample(question: TrainingQuestion, source: Source, graph: list[Any] | None) -> Sample:
     plain, where = question.plain, f"{source.questions}, question {question.id!r}"
     kind = text(plain, "task", where)
     if kind not in KINDS:
@@ -157,7 +159,7 @@ def _sample(question: Question, source: Source, graph: list[Any] | None) -> Samp
     )
 
 
-def _media(question: Question, source: Source) -> Media:
+def _media(question: TrainingQuestion, source: Source) -> Media:
     """Open the frames that a question names, or a stand-in if one is missing."""
     where = f"{source.questions}, question {question.id!r}"
     names = field(question.plain, "frames", list, where)
@@ -169,14 +171,14 @@ def _media(question: Question, source: Source) -> Media:
             expected="one frame of an image, several of a video, and a rate above 0",
             found=f"{len(names)} and {rate}",
         )
-    paths = [inside(source.data, name) for name in names]
+    paths = [path_inside(source.data, name) for name in names]
     try:
         refuse_missing(paths)
         media = (
             frame_files(paths, frames_per_second=rate) if question.video else open_image(paths[0])
         )
     except MediaError as error:
-        return lost(error, size=(width, height), frames=len(paths))
+        return placeholder_media(error, size=(width, height), frames=len(paths))
     if media.size != (width, height):
         raise DataError(
             f"{where}: 'size'",
@@ -201,7 +203,7 @@ class _Graphs:
         self._lines = records(path, wanted) if path.is_file() else iter(())
         self._next = next(self._lines, None)
 
-    def of(self, name: str) -> list[Any] | None:
+    def graphs_of(self, name: str) -> list[Any] | None:
         """The frames of the graph of the next question of the file; None if it has none.
 
         Raises:
@@ -214,7 +216,7 @@ class _Graphs:
         return read_graph(plain, where)
 
     @property
-    def left(self) -> str | None:
+    def leftover(self) -> str | None:
         """Id of the first graph that belongs to no question; None if there is none."""
         return None if self._next is None else self._next[0]
 
@@ -252,7 +254,7 @@ def _check(source: Source) -> Iterator[Problem]:
                 yield Problem(str(source.questions), str(question))
                 continue
             try:
-                sample = _sample(question, source, graphs.of(question.id))
+                sample = _sample(question, source, graphs.graphs_of(question.id))
             except DataError as error:
                 yield Problem(str(source.questions), str(error))
                 continue
@@ -260,7 +262,7 @@ def _check(source: Source) -> Iterator[Problem]:
             if (fault := sample.query.media[0].fault) and shown not in looked_at:
                 yield Problem(f"sample {sample.id!r}", fault)
             looked_at.add(shown)
-        if graphs.left:
-            yield Problem(graphs.left, "is the graph of no question, or not in their order")
+        if graphs.leftover:
+            yield Problem(graphs.leftover, "is the graph of no question, or not in their order")
     except DataError as error:
         yield Problem(str(source.place), str(error))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.tasks.training.stv.build import Settings, build
+from harness.tasks.training.stv.build import BuildSettings, build
 from harness.tasks.training.stv_205k.raw_kitti import write_kitti
 from harness.tasks.training.stv_205k.raw_scannet import write_scannet
 from harness.tasks.training.stv_205k.raw_tao import write_tao
@@ -12,9 +12,9 @@ from harness.world.shapes import World
 MOST = 3  # scenes of each source
 
 
-def settings(seed: int) -> Settings:
+def settings(seed: int) -> BuildSettings:
     """Return the settings for scenes, which are short: every frame of them is used."""
-    return Settings(
+    return BuildSettings(
         seed=seed, kitti_step=1, scannet_step=1, frames=FRAMES, per_clip=1, images=1, rl=24
     )
 

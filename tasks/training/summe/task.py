@@ -103,7 +103,7 @@ def _samples(source: Source) -> Iterator[Sample]:
         return
     seen: set[str] = set()
     for where, plain in records(source.path, {"video": "name", "reference": "text"}):
-        name, references = _read(plain, where)
+        name, references = _read_line(plain, where)
         if name in seen:
             raise DataError(f"{where}: 'video'", expected="each video once", found=name[:60])
         seen.add(name)
@@ -124,7 +124,7 @@ def _samples(source: Source) -> Iterator[Sample]:
         )
 
 
-def _read(plain: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
+def _read_line(plain: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
     """(video, references) of one line."""
     value = plain["reference"]
     texts = [value] if isinstance(value, str) else value

@@ -18,14 +18,14 @@ def write(world: World, root: Path) -> None:
     for scene in world.scenes("qa_video", "val")[: max(3, world.size // 3)]:
         name = f"Shapes_{scene.index:02d}"
         write_video(place / "videos" / f"{name}.mp4", scene)
-        lines.append({"video": name, "reference": told(scene), "made_by": MADE_BY})
+        lines.append({"video": name, "reference": scene_sentence(scene), "made_by": MADE_BY})
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (place / REFERENCES).write_text(text, encoding="utf-8", newline="\n")
 
 
-def told(scene: Scene) -> str:
+def scene_sentence(scene: Scene) -> str:
     """Describe the events of a scene in a sentence."""
-    moving = [f"a {thing.colour} {thing.shape}" for thing in scene.things if thing.moves]
+    moving = [f"a {thing.colour} {thing.shape}" for thing in scene.things if thing.is_moving]
     still = len(scene.things) - len(moving)
     others = "nothing else" if not still else f"{still} other thing" + "s" * (still > 1)
     if not moving:

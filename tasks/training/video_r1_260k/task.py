@@ -16,9 +16,9 @@ from harness.layout import folder
 from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.videos import FrameSelection
-from harness.tasks.training.chosen import Sampled
 from harness.tasks.training.question_set import FORMS, QuestionSet, of_medium
 from harness.tasks.training.scoring import ANSWERS as PROTOCOLS
+from harness.tasks.training.subsets import RandomSubset
 
 __all__ = ["PROTOCOLS", "video_r1_260k"]
 
@@ -54,13 +54,13 @@ def video_r1_260k(
     path = place / FILE
     if not path.is_file():
         raise DataError(f"file {path}", expected="the questions", found="none", fix=FIX)
-    asked = QuestionSet(
+    requested = QuestionSet(
         name="video_r1_260k",
         path=path,
         root=place,
         selection=FrameSelection(frames),
-        sampled=Sampled(sample, seed),
-        wanted=of_medium(medium),
+        sampled=RandomSubset(sample, seed),
+        is_selected=of_medium(medium),
     )
     return Task(
         name="video_r1_260k",
@@ -68,15 +68,15 @@ def video_r1_260k(
         split=split,
         forms=FORMS,
         protocol=scoring,
-        samples=asked.samples,
+        samples=requested.samples,
         annotations=(path,),
-        check=asked.check,
+        check=requested.check,
         arguments={
             "split": split,
             "medium": medium,
             "sample": sample,
             "seed": seed,
-            "frames": str(asked.selection),
+            "frames": str(requested.selection),
             "protocol": protocol,
         },
     )

@@ -58,7 +58,11 @@ def videoseg_r1_15k(
     if total < TENTHS or total % TENTHS:
         raise UsageError("videoseg_r1_15k(total=…)", expected="a multiple of 10", found=str(total))
     parts = [
-        _Part(name, BUILD[name](data), _drawn(data, name, total * tenths // TENTHS, seed, repeat))
+        _Part(
+            name,
+            BUILD[name](data),
+            _draw_counts(data, name, total * tenths // TENTHS, seed, repeat),
+        )
         for name, tenths in SHARES.items()
     ]
     return Task(
@@ -99,10 +103,10 @@ BUILD: Mapping[str, Callable[[Path], Task]] = {
 }
 
 
-def _drawn(data: Path, name: str, wanted: int, seed: int, repeat: bool) -> Counter[str]:
+def _draw_counts(data: Path, name: str, wanted: int, seed: int, repeat: bool) -> Counter[str]:
     """Return the number of times that each expression of a set is used."""
     return Counter(
-        drawn(expressions(data / META[name]), wanted, seed=seed, name=name, repeat=repeat)
+        draw_ids(expressions(data / META[name]), wanted, seed=seed, name=name, repeat=repeat)
     )
 
 
@@ -116,20 +120,20 @@ def expressions(path: Path) -> list[str]:
     ]
 
 
-def drawn(
+def draw_ids(
     ids: Sequence[str], wanted: int, *, seed: int, name: str, repeat: bool = True
 ) -> list[str]:
     """`wanted` ids: every one before any comes again, each round in another order.
 
-    >>> sorted(drawn(["a", "b"], 3, seed=0, name="x"))[:1] == ["a"]
+    >>> sorted(draw_ids(["a", "b"], 3, seed=0, name="x"))[:1] == ["a"]
     True
-    >>> len(drawn(["a", "b"], 3, seed=0, name="x", repeat=False))
+    >>> len(draw_ids(["a", "b"], 3, seed=0, name="x", repeat=False))
     2
     """
     found: list[str] = []
     rounds = 0
     while ids and len(found) < wanted and (repeat or not rounds):
-        found += Draws(seed, "training", "videoseg_r1", name, rounds).shuffled(list(ids))
+        found += Draws(seed, "training", "videoseg_r1", name, rounds).shuffle(list(ids))
         rounds += 1
     return found[:wanted]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.tasks.training.shapes840 import asked, image, objects, scenes, write_rows
+from harness.tasks.training.shapes840 import image, objects, scene_question, scenes, write_rows
 from harness.tasks.training.visionreasoner_7k.task import FOLDER
 from harness.world.shapes import World
 
@@ -16,7 +16,7 @@ def write(world: World, root: Path) -> None:
 
 def _rows(world: World) -> Iterator[dict[str, Any]]:
     for scene in scenes(world):
-        question = asked(scene, several=True)
+        question = scene_question(scene, plural=True)
         name = "shapes_" + "_".join(str(scene.index * 100 + one) for one in question.referents[:3])
         yield {
             "id": name,

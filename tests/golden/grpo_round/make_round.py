@@ -67,7 +67,7 @@ def main(name: str) -> None:
     loss = Learner._loss
 
     def kept(self, batch, tokens):
-        value, told = loss(self, batch, tokens)
+        value, info = loss(self, batch, tokens)
         with torch.no_grad():
             logp, _ = self.policy(batch.inputs, batch.mask)
         rows, width = batch.mask.shape
@@ -80,7 +80,7 @@ def main(name: str) -> None:
         }
         given = {name: plain(one) for name, one in tensors.items()}
         steps.append({"rows": rows, "width": width, **given, "loss": float(value.detach())})
-        return value, told
+        return value, info
 
     Learner._loss = kept
     with tempfile.TemporaryDirectory() as folder:
@@ -91,8 +91,8 @@ def main(name: str) -> None:
             Path(folder) / "out",
             TrainingOptions(seed=3),
         )
-    told = {**{key: chosen[key] for key in TOLD}, **steps[-1]}
-    (HERE / f"{name}.json").write_text(json.dumps(told) + "\n")
+    info = {**{key: chosen[key] for key in TOLD}, **steps[-1]}
+    (HERE / f"{name}.json").write_text(json.dumps(info) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ def main(checkout):
     many = module(checkout, "vision_reasoner")
     soft, strict = module(checkout, "seg"), module(checkout, "seg_restrict")
     rows, known, index = [], {}, []
-    for response, meant, single, alone in cases():
-        ground_truth = json.dumps(meant)
+    for response, target, single, alone in cases():
+        ground_truth = json.dumps(target)
         row = (
             many.vision_reasoner_format_reward(response),
             round(float(many.vision_reasoner_accuracy_reward(response, ground_truth)), 9),

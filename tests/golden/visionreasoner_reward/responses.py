@@ -18,12 +18,12 @@ def cases():
     """
     random = Random(SEED)
     for _ in range(COUNT):
-        meant = [thing(random) for _ in range(1 + below(random, 4))]
-        many = spoilt(random, thought(random), listed(random, meant))
+        target = [thing(random) for _ in range(1 + below(random, 4))]
+        many = spoilt(random, thought(random), listed(random, target))
         one = thing(random)
         alone = (one["bbox_2d"], one["point_2d"], place(random, one["bbox_2d"]))
         single = spoilt(random, thought(random), keyed(random, alone))
-        yield many, meant, single, alone
+        yield many, target, single, alone
 
 
 def below(random, count):
@@ -86,7 +86,7 @@ def value(random, numbers):
 
 def listed(random, meant):
     """A VisionReasoner answer."""
-    said = []
+    output = []
     for entry in meant:
         if chance(random, 0.08):
             continue
@@ -102,18 +102,24 @@ def listed(random, meant):
             one = "bbox_2d"
         elif kind == 4:
             one = (7, None, "x", [], {})[below(random, 5)]
-        said.append(one)
+        output.append(one)
     if chance(random, 0.5):
-        said = said[::-1]
+        output = output[::-1]
     while chance(random, 0.12):
-        said.append(thing(random))
-    if said and chance(random, 0.05):
-        said.append(said[0])
+        output.append(thing(random))
+    if output and chance(random, 0.05):
+        output.append(output[0])
     if chance(random, 0.005):
-        said = [thing(random) for _ in range(130)]
+        output = [thing(random) for _ in range(130)]
     kind = below(random, 60)
-    whole = {0: said[0] if said else {}, 1: {"bbox_2d": said}, 2: len(said), 3: "bbox_2d", 4: None}
-    return json.dumps(whole.get(kind, said))
+    whole = {
+        0: output[0] if output else {},
+        1: {"bbox_2d": output},
+        2: len(output),
+        3: "bbox_2d",
+        4: None,
+    }
+    return json.dumps(whole.get(kind, output))
 
 
 def keyed(random, alone):
@@ -131,13 +137,13 @@ def keyed(random, alone):
     if chance(random, 0.5):
         places = places[::-1]
     numbers = {"x": places.pop, "b": lambda: box}
-    said = {}
+    output = {}
     for name in names:
         which = "b" if "box" in name.lower() else "x"
-        said[name] = value(random, numbers[which]())
+        output[name] = value(random, numbers[which]())
     if chance(random, 0.05):
-        said["more"] = 1
-    text = json.dumps(said)
+        output["more"] = 1
+    text = json.dumps(output)
     if chance(random, 0.05):
         text = text.replace('"', "'")
     if chance(random, 0.05):

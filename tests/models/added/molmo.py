@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import ParseError
-from harness.models.compose import PromptedModel
 from harness.models.composition import Composition
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, numerals
+from harness.models.pipeline import PromptedModel
 from harness.models.questions import Questions
 from harness.options import with_options
 from harness.types import Point
@@ -39,8 +39,8 @@ class Points:
 
     def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
         places = [numerals(item.place) for item in items]
-        said = [f'x{n}="{x}" y{n}="{y}"' for n, (x, y) in enumerate(places, start=1)]
-        return frame_tag(frame) + (f"<points {' '.join(said)}>it</points>" if said else NONE)
+        output = [f'x{n}="{x}" y{n}="{y}"' for n, (x, y) in enumerate(places, start=1)]
+        return frame_tag(frame) + (f"<points {' '.join(output)}>it</points>" if output else NONE)
 
 
 @with_options(Composition)
@@ -51,5 +51,5 @@ def molmo(parts: Composition) -> PromptedModel:
         prompt=Points(),
         coordinates="normalized_100",
         words=Questions(),
-        **parts.built(),
+        **parts.build(),
     )

@@ -30,8 +30,8 @@ class SegmentNetwork:
     def segment(self, frames: Sequence[np.ndarray], text: str) -> tuple[str, list[np.ndarray]]:
         """The response, and a boolean array (frames × height × width) for each of its tokens."""
         content = [{"type": "image"}, {"type": "text", "text": text}]
-        said = {"role": "assistant", "content": [{"type": "text", "text": RESPONSE}]}
-        talk = self.processor.apply_chat_template([{"role": "user", "content": content}, said])
+        output = {"role": "assistant", "content": [{"type": "text", "text": RESPONSE}]}
+        talk = self.processor.apply_chat_template([{"role": "user", "content": content}, output])
         inputs = self.processor(text=talk, images=frames[0], return_tensors="pt")
         hidden = self.vlm(**inputs, output_hidden_states=True).hidden_states[-1]
         prompts = hidden[inputs["input_ids"] == self.token] @ self.projection

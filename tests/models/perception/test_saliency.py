@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from harness import media, plugins
 from harness.errors import MediaError, UsageError
 from harness.models.propagators.still import still
-from harness.models.saliency.background import background_probability, between, salience
-from harness.models.saliency.maps import clearest, frames_seen, outstanding, spread
+from harness.models.saliency.background import background_probability, pairwise_distances, salience
+from harness.models.saliency.maps import clearest, frames_seen, otsu_mask, spread
 from harness.models.saliency.model import ANSWERED, saliency, tight_box
 from harness.models.saliency.motion import camera_motion, motion_evidence
 from harness.models.saliency.objects import inner_points, salient_objects
@@ -217,7 +217,7 @@ def test_superpixels_cover_the_image_and_follow_edges(standing):
 
 def test_what_the_border_is_connected_to_is_background(standing):
     regions = superpixels(standing.image, 150)
-    found = background_probability(regions, between(regions.colours), scale=7)
+    found = background_probability(regions, pairwise_distances(regions.colours), scale=7)
     inside = regions.mean(standing.masks[0].astype(np.float64)) > 0.9
     assert found[inside].max() < 0.2
     assert found[regions.border()].min() > 0.9
@@ -250,7 +250,7 @@ def test_the_middles_of_equal_stretches_are_looked_at():
 def test_a_flat_map_has_nothing_outstanding():
     for level in (0.0, 0.5, 1.0):
         field = np.full((9, 9), level, dtype=np.float32)
-        assert not outstanding(field).any()
+        assert not otsu_mask(field).any()
         assert salient_objects(field, (9, 9)) == []
 
 

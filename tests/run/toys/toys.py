@@ -17,7 +17,7 @@ from harness.errors import OutOfMemory
 from harness.layout import folder
 from harness.masks import Rle
 from harness.media import open_image
-from harness.model import Model, Staged
+from harness.model import Model, StagedModel
 from harness.scores import Mean, Metric, Ratio, Scores
 from harness.task import Ceiling, Problem, Protocol, Task
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
@@ -191,7 +191,7 @@ class DotFinder(Model):
         return Prediction(query_id=query.id, answer=Answer(masks=(Rle.from_array(mask),)))
 
 
-class DotSegmenter(DotFinder, Staged[tuple[Prediction]]):
+class DotSegmenter(DotFinder, StagedModel[tuple[Prediction]]):
     def ask(self, queries: Sequence[Query]) -> list[tuple[Prediction]]:
         signs = Path(os.environ["SIGNS"])
         if (signs / "asked").exists():
@@ -214,11 +214,11 @@ class DotSegmenter(DotFinder, Staged[tuple[Prediction]]):
         return finish
 
 
-class DotTalker(DotFinder, Staged[Prediction]):
+class DotTalker(DotFinder, StagedModel[Prediction]):
     rounds = 8
     by_sample = True
 
-    def asking(self, queries: Sequence[Query]) -> Iterator[tuple[int, Prediction]]:
+    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Prediction]]:
         for place, query in enumerate(queries):
             time.sleep(self.delay)
             if "SIGNS" in os.environ:
@@ -227,7 +227,7 @@ class DotTalker(DotFinder, Staged[Prediction]):
             yield place, self.answer(query)
 
     def ask(self, queries: Sequence[Query]) -> list[Prediction]:
-        return [said for _, said in self.asking(queries)]
+        return [output for _, output in self.ask_as_completed(queries)]
 
     def begin(self, query: Query, asked: Prediction) -> Callable[[], Prediction]:
         return lambda: asked

@@ -11,7 +11,7 @@ from harness.spec import Spec
 from harness.task import Task, choose
 from harness.tasks.qa.letters import letter_protocols
 from harness.tasks.qa.questions import Fields
-from harness.tasks.qa.task import Asked, Videos, question_task
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task
 
 FIELDS = Fields(
     id="{film}/{number}",
@@ -21,7 +21,7 @@ FIELDS = Fields(
     answer="right",
     form="place",
     categories={"kind": "kind"},
-    known={"kind": ("action", "place")},
+    allowed_values={"kind": ("action", "place")},
 )
 
 
@@ -40,14 +40,14 @@ def film_quiz(
     """One sample a question; statistics cluster by film."""
     questions = file(data / "film_quiz" / "questions.json", fix="See https://films.invalid.")
     films = Videos((questions.parent / "films",), frames)
-    asked = Asked(
+    requested = QuestionFormat(
         files=(questions,),
         read=partial(FIELDS.questions, (questions,)),
         open=films.open,
         problems=films.problems,
     )
     return question_task(
-        asked,
+        requested,
         "film_quiz",
         protocol=choose("protocol", PROTOCOLS, protocol),
         split=split,

@@ -42,7 +42,7 @@ def test_every_field_of_a_card_is_filled(name):
     for field in fields(Card):
         value = getattr(card(name), field.name)
         assert value or field.name in ("notes", "hub", "videos", "counts"), field.name
-    assert card(name).name == name == plugins.installed("tasks")[name].name
+    assert card(name).name == name == plugins.installed_plugins("tasks")[name].name
     assert "arXiv" in card(name).paper and "ROOT/" in card(name).data
 
 

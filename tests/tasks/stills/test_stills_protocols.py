@@ -129,11 +129,15 @@ def test_every_image_weighs_the_same_in_rela_s_evaluation(build, refer_files, nu
 
 
 def test_expressions_of_grefcoco_are_asked_as_they_were_typed(build, refer_files):
-    said = {"sent_id": 9, "sent": "the dog", "raw": " The DOG.", "tokens": []}
-    root = refer_files("grefcoco", "grefs(unc).json", refs=[{"ann_id": [70], "sentences": [said]}])
+    output = {"sent_id": 9, "sent": "the dog", "raw": " The DOG.", "tokens": []}
+    root = refer_files(
+        "grefcoco", "grefs(unc).json", refs=[{"ann_id": [70], "sentences": [output]}]
+    )
     assert [one.query.text for one in build("grefcoco", root).samples()] == [" The DOG."]
-    del said["raw"]
-    root = refer_files("grefcoco", "grefs(unc).json", refs=[{"ann_id": [70], "sentences": [said]}])
+    del output["raw"]
+    root = refer_files(
+        "grefcoco", "grefs(unc).json", refs=[{"ann_id": [70], "sentences": [output]}]
+    )
     with pytest.raises(DataError, match="raw"):
         list(build("grefcoco", root).samples())
 
@@ -225,8 +229,8 @@ def test_a_pixel_in_two_polygons_costs_a_perfect_answer_of_the_strict_ground_tru
 
 
 def test_every_expression_weighs_alike_and_an_object_is_asked_by_its_first(build, refer_files):
-    said = [{"sent_id": n, "sent": f" Text {n} ", "tokens": []} for n in (4, 5, 6)]
-    root = refer_files(refs=[{"sentences": said}])
+    output = [{"sent_id": n, "sent": f" Text {n} ", "tokens": []} for n in (4, 5, 6)]
+    root = refer_files(refs=[{"sentences": output}])
     texts = [one.query.text for one in build("refcoco", root).samples()]
     assert texts == ["text 4", "text 5", "text 6"]
     instance = build("refcoco(protocol=res/instance)", root)
@@ -274,8 +278,8 @@ def test_a_failure_misses_all_objects_of_its_question(asked, numbers):
 
 def test_a_crowd_is_neither_missed_nor_a_false_positive(asked, numbers):
     sample = question(asked, [LEFT, RIGHT], image=1, category=1, crowd=[False, True])
-    for said in ((LEFT,), (LEFT, RIGHT)):
-        found = numbers(COCO["coco/scores"], [(sample, Answer(boxes=said))])
+    for output in ((LEFT,), (LEFT, RIGHT)):
+        found = numbers(COCO["coco/scores"], [(sample, Answer(boxes=output))])
         assert found["AP"] == pytest.approx(1.0)
 
 
@@ -286,5 +290,5 @@ def test_only_a_question_that_lists_boxes_gives_scores_by_area(asked):
     answer = Answer(boxes=(LEFT,))
     for boxes, score in (([LEFT], 16 / 60), ([], 0.0)):
         sample = question(asked, boxes, image=1, category=1)
-        said = Prediction(query_id=sample.query.id, answer=answer)
-        assert by_area(sample, said, answer.boxes) == [pytest.approx(score)]
+        output = Prediction(query_id=sample.query.id, answer=answer)
+        assert by_area(sample, output, answer.boxes) == [pytest.approx(score)]

@@ -186,12 +186,14 @@ def test_the_layouts_of_a_referring_benchmark_ask_the_same(build, stills):
 
 def test_coco_questions_are_those_of_the_copy(build, stills, golden):
     rows = golden("copies")["world"]["coco_detection/coco_val"]
-    asked, copied = (
+    requested, copied = (
         read(build, f"coco_detection(layout={name})", stills) for name in ("coco", "hub")
     )
-    assert [one.id for one in asked] == [f"{row['image']}/{row['category']}" for row in rows], AGAIN
-    assert [one.id for one in asked] == [one.id for one in copied]
-    for one, other, row in zip(asked, copied, rows, strict=True):
+    assert [one.id for one in requested] == [f"{row['image']}/{row['category']}" for row in rows], (
+        AGAIN
+    )
+    assert [one.id for one in requested] == [one.id for one in copied]
+    for one, other, row in zip(requested, copied, rows, strict=True):
         assert one.query.text == other.query.text == row["text"]
         boxes = [list(box) for box in one.target.answer.boxes]
         assert boxes == [list(box) for box in other.target.answer.boxes] == row["box"]
@@ -206,12 +208,12 @@ def test_coco_ap_is_that_of_visionreasoners_scripts(build, stills, golden, layou
 
     task = build(f"coco_detection(layout={layout},library={library})", stills)
     official = golden("copies")["coco_ap"]
-    said = {
+    output = {
         one["id"]: tuple(Box(*map(float, box)) for box in one["boxes"]) for one in official["said"]
     }
     totals = Totals(task.protocol.metrics)
     for sample in task.samples():
-        answer = Answer(boxes=said[sample.id])
+        answer = Answer(boxes=output[sample.id])
         prediction = Prediction(query_id=sample.query.id, answer=answer)
         totals.add(task.protocol.score([sample], [prediction]))
     found = totals.values()

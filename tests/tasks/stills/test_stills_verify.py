@@ -67,18 +67,18 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, stills, reader, spec
     for one in verdicts:
         # Masks of an image's own pixels are not quite those that ReLA draws on its square.
         lowest = 0.98 if task.protocol.name == "res/rela" else 1.0
-        assert one.passed and lowest <= one.ceiling <= 1.0 and one.tolerance <= 2.1e-5
+        assert one.is_passed and lowest <= one.ceiling <= 1.0 and one.tolerance <= 2.1e-5
         assert one.n == SPECS[spec] if spec in SPECS else one.n >= 3
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_perfect_answers_reach_the_ceiling_on_the_committed_examples(build, example, reader, name):
     verdicts = list(verify(build(name, example(name)), reader))
-    assert len(verdicts) == 2 and all(one.passed and one.n == 3 for one in verdicts)
+    assert len(verdicts) == 2 and all(one.is_passed and one.n == 3 for one in verdicts)
 
 
 def missed(task):
-    return not any(one.passed for one in verify(task, None))
+    return not any(one.is_passed for one in verify(task, None))
 
 
 def test_boxes_with_sizes_instead_of_edges_miss_the_ceiling(build, stills):
@@ -114,8 +114,8 @@ def test_an_expression_without_target_answered_by_an_empty_mask_misses_the_ceili
     task = build("grefcoco", stills)
 
     def score(unit, predictions):
-        said = [replace(one, answer=replace(one.answer, no_target=False)) for one in predictions]
-        return task.protocol.score(unit, said)
+        output = [replace(one, answer=replace(one.answer, no_target=False)) for one in predictions]
+        return task.protocol.score(unit, output)
 
     assert missed(replace(task, protocol=replace(task.protocol, score=score)))
 
@@ -135,7 +135,7 @@ def test_the_ceiling_of_grefcoco_leaves_out_targets_without_a_pixel(build, refer
         ],
     )
     verdict = next(verify(build("grefcoco", root), None))
-    assert verdict.passed and verdict.ceiling == verdict.value == 0.5
+    assert verdict.is_passed and verdict.ceiling == verdict.value == 0.5
 
 
 def test_a_protocol_is_refused_where_the_layout_has_lost_its_ground_truth(build, stills, tmp_path):
@@ -186,7 +186,7 @@ def test_the_answer_that_is_asked_for_decides_the_protocol(build, stills):
 
 def test_the_command_verifies_several_tasks_at_once(stills, capsys):
     named = ["refcoco_plus", "grefcoco(answer=box)", "coco_detection", "llm_seg40k"]
-    asked = [word for name in named for word in ("--tasks", name)]
-    assert main(["verify", *asked, "--data", str(stills), "--json"]) == 0
+    requested = [word for name in named for word in ("--tasks", name)]
+    assert main(["verify", *requested, "--data", str(stills), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["passed"] and len(shown["verdicts"]) == 8

@@ -13,9 +13,9 @@ import pytest
 
 from harness.errors import DataError, UsageError
 from harness.tasks.training.stv.__main__ import main
-from harness.tasks.training.stv.build import AGAIN, PER_CLIP, Settings, build, clips, questions
+from harness.tasks.training.stv.build import AGAIN, PER_CLIP, BuildSettings, build, clips, questions
 from harness.tasks.training.stv.drafts import KINDS
-from harness.tasks.training.stv.filters import KEPT, SEVERAL, Tally
+from harness.tasks.training.stv.filters import KEPT, SEVERAL, FilterCounts
 from harness.tasks.training.stv.spatial import PARTLY_LISTED
 from harness.tasks.training.stv.statistics import page
 from harness.tasks.training.stv.temporal import DOUBTFUL, RESTING, STAYING
@@ -202,8 +202,8 @@ def test_every_object_in_every_frame_is_counted_once(stv):
         assert objects[KEPT] > 0
     assert report["filters"]["scannet"]["ambiguous category"] > 0
     assert {STAYING, RESTING, DOUBTFUL, SEVERAL} <= set(report["filters"]["kitti"])
-    everything = Settings(seed=SEED, kitti_step=1, scannet_step=1, per_clip=10**6, images=1)
-    tally = Tally()
+    everything = BuildSettings(seed=SEED, kitti_step=1, scannet_step=1, per_clip=10**6, images=1)
+    tally = FilterCounts()
     number = sum(1 for _ in questions(clips(stv, everything), everything, tally))
     assert not any(reason == PER_CLIP and count for (_, reason), count in tally.counts.items())
     assert number > report["questions"]["total"]

@@ -13,18 +13,18 @@ from harness.tasks.training.stv import kitti, scannet
 from harness.tasks.training.stv.geometry import (
     EARTH,
     Place,
-    around,
     bounds,
-    clipped,
+    box_around,
+    clip_box,
+    flip_y,
     inverse,
     iou,
     mercator,
-    moved,
     project,
     rotation,
     share_inside,
+    transform_points,
     turn,
-    upright,
 )
 from harness.tasks.training.stv.ply import read_vertices
 from harness.tasks.training.stv.spatial import side_of
@@ -271,8 +271,10 @@ matrices = st.tuples(*[st.floats(-3, 3)] * 6).map(
 @given(matrices)
 def test_an_inverse_undoes_a_pose(pose):
     points = np.array([[1.0, 2, 3], [-4, 0, 5]])
-    assert moved(inverse(pose), moved(pose, points)) == pytest.approx(points, abs=1e-9)
-    assert upright(upright(points)) == pytest.approx(points)
+    assert transform_points(inverse(pose), transform_points(pose, points)) == pytest.approx(
+        points, abs=1e-9
+    )
+    assert flip_y(flip_y(points)) == pytest.approx(points)
 
 
 sides = st.floats(-100, 300)
@@ -284,12 +286,12 @@ def test_the_part_of_a_box_in_an_image_is_a_share(four):
     box = Box(min(x, u), min(y, v), max(x, u), max(y, v))
     share = share_inside(box, (200, 100))
     assert 0 <= share <= 1
-    inner = clipped(box, (200, 100))
-    assert clipped(inner, (200, 100)) == inner
+    inner = clip_box(box, (200, 100))
+    assert clip_box(inner, (200, 100)) == inner
     assert iou(box, box) in (0.0, pytest.approx(1.0))
 
 
 def test_boxes_around_points_reach_from_the_first_to_the_last():
-    assert around(np.array([[0.0, 0, 0], [2, 4, 6]])) == Box3D(1, 2, 3, 2, 4, 6)
+    assert box_around(np.array([[0.0, 0, 0], [2, 4, 6]])) == Box3D(1, 2, 3, 2, 4, 6)
     pixels = project(CAMERA[:3, :3], np.array([[0.0, 0, 2], [1, 1, 2]]))
     assert bounds(pixels) == Box(112, 84, 192, 164)

@@ -12,24 +12,24 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.tasks.training.stv import spatial, temporal
 from harness.tasks.training.stv.answers import LEAD, Answers
-from harness.tasks.training.stv.build import PER_CLIP, TOO_OFTEN, Settings, questions
-from harness.tasks.training.stv.clips import Clip, Sight
+from harness.tasks.training.stv.build import PER_CLIP, TOO_OFTEN, BuildSettings, questions
+from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.drafts import KINDS, Choice, Draft, Number
 from harness.tasks.training.stv.filters import (
     KEPT,
     SEVERAL,
     UNSURE,
+    FilterCounts,
     Limits,
-    Tally,
     clear_at,
-    cleared,
+    with_clear_marks,
 )
 from harness.tasks.training.stv.geometry import Place
 from harness.tasks.training.stv.graphs import graphs_of
 from harness.tasks.training.stv.letters import Letters
 from harness.tasks.training.stv.sampling import shares, uniform
 from harness.tasks.training.stv.statistics import Statistics, page
-from harness.tasks.training.stv.wording import FIELD, exchanged, templates, worded
+from harness.tasks.training.stv.wording import FIELD, exchange_synonyms, question_text, templates
 from harness.types import Box, Box3D
 from harness.world.draws import Draws
 
@@ -41,7 +41,9 @@ def sight(track, category, box=WIDE, *, at=None, **more):
     if at is not None:
         spot = Place(*map(float, at))
         more = {"centre": spot, "ground": Place(spot.x, spot.z, 0.0), **more}
-    return Sight(track=track, category=category, box=box, visible=more.pop("visible", 1.0), **more)
+    return ObjectView(
+        track=track, category=category, box=box, visible=more.pop("visible", 1.0), **more
+    )
 
 
 def clip(*frames, source="kitti", **more):
@@ -57,7 +59,7 @@ def clip(*frames, source="kitti", **more):
 
 
 def kept(one):
-    return cleared(one, Limits(), Tally())
+    return with_clear_marks(one, Limits(), FilterCounts())
 
 
 @pytest.mark.parametrize(
@@ -76,15 +78,15 @@ def kept(one):
     ],
 )
 def test_an_object_is_kept_or_dropped_for_a_reason_that_is_counted(one, reason):
-    tally = Tally()
-    (frame,) = cleared(clip([one]), Limits(), tally).sights
+    tally = FilterCounts()
+    (frame,) = with_clear_marks(clip([one]), Limits(), tally).sights
     assert frame[0].clear == (reason == KEPT)
     assert tally.to_json() == {"kitti": {reason: 1}}
 
 
 def test_a_name_inside_another_is_ambiguous():
-    tally = Tally()
-    shown = cleared(
+    tally = FilterCounts()
+    shown = with_clear_marks(
         clip([sight("1", "chair"), sight("2", "office chair"), sight("3", "armchair")]),
         Limits(),
         tally,
@@ -112,9 +114,9 @@ def test_a_category_is_counted_if_all_of_it_is_clear():
         ],
         uncounted=(frozenset({"tram"}),),
     )
-    (asked,) = spatial.counting(kept(shown), Tally())
-    assert asked.fields == {"object": "car"} and asked.answer.text() == "2"
-    assert asked.wording == "image"
+    (requested,) = spatial.counting(kept(shown), FilterCounts())
+    assert requested.fields == {"object": "car"} and requested.answer.text() == "2"
+    assert requested.wording == "image"
 
 
 def test_a_video_counts_objects_and_not_their_frames():
@@ -123,8 +125,8 @@ def test_a_video_counts_objects_and_not_their_frames():
         [sight("1", "car"), sight("2", "car")],
         [sight("2", "car", visible=0.1)],
     )
-    (asked,) = spatial.counting(kept(video), Tally())
-    assert (asked.wording, asked.answer.text()) == ("video", "2")
+    (requested,) = spatial.counting(kept(video), FilterCounts())
+    assert (requested.wording, requested.answer.text()) == ("video", "2")
 
 
 def test_an_object_has_a_name_only_where_it_is_the_only_one():
@@ -143,8 +145,8 @@ def test_one_of_several_is_clear_and_is_not_tallied_as_kept():
     video = clip(
         [sight("1", "car"), sight("2", "van")], [sight("3", "car", visible=0.1), sight("2", "van")]
     )
-    tally = Tally()
-    shown = cleared(video, Limits(), tally)
+    tally = FilterCounts()
+    shown = with_clear_marks(video, Limits(), tally)
     assert [one.clear for frame in shown.sights for one in frame] == [True, True, False, True]
     assert tally.to_json() == {"kitti": {KEPT: 2, SEVERAL: 1, "less than 15% visible": 1}}
 
@@ -181,7 +183,7 @@ def test_what_may_be_there_unannotated_is_not_named_in_its_frame_alone():
     assert [list(clear_at(video, k)) for k in range(3)] == [["car", "van"], ["van"], ["car", "van"]]
     times = [
         (one.fields["object"], one.fields["timestamp_1"], one.fields["timestamp_2"])
-        for one in temporal.displacement(video, Tally())
+        for one in temporal.displacement(video, FilterCounts())
     ]
     assert times == [
         ("car", "0.0 s", "1.0 s"),
@@ -189,9 +191,11 @@ def test_what_may_be_there_unannotated_is_not_named_in_its_frame_alone():
         ("van", "0.0 s", "1.0 s"),
         ("van", "0.5 s", "1.0 s"),
     ]
-    places = [(one.fields["object"], one.frame) for one in spatial.localization(video, Tally())]
+    places = [
+        (one.fields["object"], one.frame) for one in spatial.localization(video, FilterCounts())
+    ]
     assert ("car", 1) not in places and len(places) == 5
-    apart = [one.frame for one in spatial.separation(video, Tally())]
+    apart = [one.frame for one in spatial.separation(video, FilterCounts())]
     assert apart == [0, 2]
     still = replace(video, still=True)
     assert [list(clear_at(still, k)) for k in range(3)] == [["van"]] * 3, "it may be asked timeless"
@@ -199,26 +203,33 @@ def test_what_may_be_there_unannotated_is_not_named_in_its_frame_alone():
 
 def test_what_may_be_there_unannotated_is_not_counted():
     video = kept(passing_by(NONE, ANYTHING, NONE))
-    tally = Tally()
+    tally = FilterCounts()
     assert not list(spatial.counting(video, tally))
     assert not list(spatial.size(video, tally)), "which car is not said by a time"
     assert tally.to_json() == {"kitti": {spatial.PARTLY_LISTED: 2, spatial.PARTLY_NAMED: 4}}
     for frame, number in enumerate((2, 0, 2)):
         image = video.image(frame)
-        assert len(list(spatial.counting(image, Tally()))) == number
-        assert len(list(spatial.size(image, Tally()))) == number
-        assert len(list(spatial.localization(image, Tally()))) == number
+        assert len(list(spatial.counting(image, FilterCounts()))) == number
+        assert len(list(spatial.size(image, FilterCounts()))) == number
+        assert len(list(spatial.localization(image, FilterCounts()))) == number
 
 
 def test_what_is_too_far_to_be_annotated_is_not_counted_and_leaves_names_alone():
     video = kept(replace(passing_by(), uncounted=(NONE, ANYTHING, NONE)))
-    plain, tally = kept(passing_by()), Tally()
+    plain, tally = kept(passing_by()), FilterCounts()
     assert not list(spatial.counting(video, tally))
     assert tally.to_json() == {"kitti": {spatial.PARTLY_LISTED: 2}}
-    for asked in (spatial.size, spatial.localization, spatial.separation, temporal.displacement):
-        assert list(asked(video, Tally())) == list(asked(plain, Tally())) != []
-    assert not list(spatial.counting(video.image(1), Tally()))
-    assert len(list(spatial.localization(video.image(1), Tally()))) == 2
+    for requested in (
+        spatial.size,
+        spatial.localization,
+        spatial.separation,
+        temporal.displacement,
+    ):
+        assert (
+            list(requested(video, FilterCounts())) == list(requested(plain, FilterCounts())) != []
+        )
+    assert not list(spatial.counting(video.image(1), FilterCounts()))
+    assert len(list(spatial.localization(video.image(1), FilterCounts()))) == 2
 
 
 def test_an_object_that_is_not_named_for_that_reason_is_tallied_once():
@@ -226,16 +237,16 @@ def test_an_object_that_is_not_named_for_that_reason_is_tallied_once():
     several = replace(
         several, sights=(*several.sights[:2], (*several.sights[2], sight("3", "van")))
     )
-    tally = Tally()
-    shown = cleared(several, Limits(), tally)
+    tally = FilterCounts()
+    shown = with_clear_marks(several, Limits(), tally)
     assert all(one.clear for frame in shown.sights for one in frame)
     assert tally.to_json() == {"kitti": {KEPT: 2, UNSURE: 1, SEVERAL: 4}}
 
 
 def test_images_are_of_frames_of_which_something_can_be_asked():
     video = passing_by(ANYTHING, NONE, ANYTHING)
-    asked = questions([video], Settings(images=2), Tally())
-    shown = [one.question for one in asked if one.question["data_type"] == "image"]
+    requested = questions([video], BuildSettings(images=2), FilterCounts())
+    shown = [one.question for one in requested if one.question["data_type"] == "image"]
     assert {tuple(one["frames"]) for one in shown} == {("1.png",)}
     assert {"object_counting", "object_localization"} <= {one["task"] for one in shown}
 
@@ -245,7 +256,7 @@ def test_an_order_ends_where_something_may_have_been_there_before(doubt, asked):
     """Car, van and tram come in frames 0, 1 and 2; an unannotated tram may come before."""
     frames = [[sight("1", "car")], [sight("2", "van")], [sight("3", "tram")], []]
     unnamed = tuple(ANYTHING if frame == doubt else NONE for frame in range(4))
-    found = list(temporal.order(kept(clip(*frames, unnamed=unnamed)), Tally()))
+    found = list(temporal.order(kept(clip(*frames, unnamed=unnamed)), FilterCounts()))
     assert len(found) == asked
 
 
@@ -253,12 +264,13 @@ def test_directions_in_an_image_need_a_margin():
     left, right = Box(0, 0, 40, 40), Box(100, 50, 140, 90)
     shown = kept(clip([sight("1", "cat", left), sight("2", "dog", right)], source="tao"))
     answers = {
-        (one.fields["object_1"], one.answer.right) for one in spatial.direction(shown, Tally())
+        (one.fields["object_1"], one.answer.right)
+        for one in spatial.direction(shown, FilterCounts())
     }
     assert answers == {("cat", "left-up"), ("dog", "right-down")}
     level = Box(100, 4, 140, 44)  # 4 of 100 pixels lower: neither above nor below
     beside = clip([sight("1", "cat", left), sight("2", "dog", level)], source="tao")
-    assert not list(spatial.direction(kept(beside), Tally()))
+    assert not list(spatial.direction(kept(beside), FilterCounts()))
 
 
 def test_directions_of_one_who_stands_beside_something():
@@ -272,15 +284,19 @@ def test_directions_of_one_who_stands_beside_something():
             ]
         )
     )
-    asked = {tuple(one.fields.values()): one.answer for one in spatial.direction(shown, Tally())}
-    assert asked["car", "van", "tram"] == Choice("right", ("left", "back"))
-    assert asked["car", "tram", "van"].right == "left"
+    requested = {
+        tuple(one.fields.values()): one.answer for one in spatial.direction(shown, FilterCounts())
+    }
+    assert requested["car", "van", "tram"] == Choice("right", ("left", "back"))
+    assert requested["car", "tram", "van"].right == "left"
     # From the van the car lies straight back, the tram at 38.7 degrees to its left.
-    assert asked["van", "car", "tram"].right == "left"
-    assert asked["van", "tram", "car"].right == "right"
+    assert requested["van", "car", "tram"].right == "left"
+    assert requested["van", "tram", "car"].right == "right"
     video = replace(shown, images=("0.png", "1.png"), sights=shown.sights * 2)
-    assert not list(spatial.direction(video, Tally())), "who moves cannot be asked without a time"
-    assert list(spatial.direction(replace(video, still=True), Tally()))
+    assert not list(spatial.direction(video, FilterCounts())), (
+        "who moves cannot be asked without a time"
+    )
+    assert list(spatial.direction(replace(video, still=True), FilterCounts()))
 
 
 def test_distances_are_between_centres_in_metres():
@@ -293,11 +309,14 @@ def test_distances_are_between_centres_in_metres():
             ]
         )
     )
-    asked = {
-        tuple(one.fields.values()): one.answer.text() for one in spatial.separation(shown, Tally())
+    requested = {
+        tuple(one.fields.values()): one.answer.text()
+        for one in spatial.separation(shown, FilterCounts())
     }
-    assert asked == {("car", "van"): "5.00", ("tram", "van"): "4.96"}
-    assert not list(spatial.separation(kept(clip([sight("1", "cat"), sight("2", "dog")])), Tally()))
+    assert requested == {("car", "van"): "5.00", ("tram", "van"): "4.96"}
+    assert not list(
+        spatial.separation(kept(clip([sight("1", "cat"), sight("2", "dog")])), FilterCounts())
+    )
 
 
 def test_sizes_are_the_longest_side_and_the_room():
@@ -308,23 +327,23 @@ def test_sizes_are_the_longest_side_and_the_room():
         source="scannet",
         still=True,
     )
-    bed, room = spatial.size(kept(shown), Tally())
+    bed, room = spatial.size(kept(shown), FilterCounts())
     assert (bed.answer.text(), bed.wording) == ("2.00", "video")
     assert (room.answer.text(), room.wording) == ("23.5", "room")
-    (only,) = spatial.size(kept(shown.image(0)), Tally())
+    (only,) = spatial.size(kept(shown.image(0)), FilterCounts())
     assert only.wording == "image"
 
 
 def test_a_place_is_a_box_in_space_where_depth_is_known():
     space = Box3D(0.004, -1, 5, 1, 2, 3)
-    (asked,) = spatial.localization(
-        kept(clip([sight("1", "car", at=(0, -1, 5), extent=space)])), Tally()
+    (requested,) = spatial.localization(
+        kept(clip([sight("1", "car", at=(0, -1, 5), extent=space)])), FilterCounts()
     )
-    assert asked.answer == Box3D(0.0, -1, 5, 1, 2, 3) and asked.wording == "space_image"
-    (asked,) = spatial.localization(
-        kept(clip([sight("1", "cat", Box(-3.2, 1.4, 50.6, 99.9))], source="tao")), Tally()
+    assert requested.answer == Box3D(0.0, -1, 5, 1, 2, 3) and requested.wording == "space_image"
+    (requested,) = spatial.localization(
+        kept(clip([sight("1", "cat", Box(-3.2, 1.4, 50.6, 99.9))], source="tao")), FilterCounts()
     )
-    assert asked.answer == Box(0, 1, 51, 100) and asked.fields["resolution"] == "200x100"
+    assert requested.answer == Box(0, 1, 51, 100) and requested.fields["resolution"] == "200x100"
 
 
 def test_order_is_asked_where_nobody_can_doubt_it():
@@ -337,11 +356,11 @@ def test_order_is_asked_where_nobody_can_doubt_it():
     )
     first = temporal.first_seen(kept(video))
     assert first == {"car": (0, 0), "van": (1, 2), "tram": (1, 3), "truck": (3, 3)}
-    (asked,) = temporal.order(kept(video), Tally())
+    (requested,) = temporal.order(kept(video), FilterCounts())
     # The tram is there with the van, small as it is; the truck comes when the van is clear.
-    assert asked.answer.right == "car, van, truck" and asked.answer.offered == 3
-    assert asked.fields == {"object_list": "car, truck, van"}
-    assert set(asked.answer.wrong) == {
+    assert requested.answer.right == "car, van, truck" and requested.answer.offered == 3
+    assert requested.fields == {"object_list": "car, truck, van"}
+    assert set(requested.answer.wrong) == {
         "car, truck, van",
         "van, car, truck",
         "van, truck, car",
@@ -355,25 +374,29 @@ def test_tracking_gives_one_box_and_asks_for_another():
         [sight("1", "car", Box(0, 0, 40, 40), at=(0, 0, 9), extent=Box3D(0, 0, 9, 4, 1, 2))],
         [sight("1", "car", Box(20, 0, 60.4, 40), at=(1, 0, 9), extent=Box3D(1, 0, 9, 4, 1, 2))],
     )
-    plane, space = temporal.tracking(kept(video), Tally())
+    plane, space = temporal.tracking(kept(video), FilterCounts())
     assert plane.answer == Box(20, 0, 60, 40) and plane.fields["box"] == "[0, 0, 40, 40]"
     assert (plane.fields["timestamp_1"], plane.fields["timestamp_2"]) == ("0.0 s", "0.5 s")
     assert space.answer == Box3D(1, 0, 9, 4, 1, 2)
     assert space.fields["box"] == "[0.0, 0.0, 9.0, 4.0, 1.0, 2.0]"
     resting = clip(*[[sight("1", "car", Box(0, 0, 40, 40))]] * 2)
-    assert not list(temporal.tracking(kept(resting), Tally()))
+    assert not list(temporal.tracking(kept(resting), FilterCounts()))
 
 
 def test_displacement_is_measured_in_the_world():
     def seen(x):
         return [sight("1", "car", at=(0, 0, 9), world=Place(x, 0.0, 0.0))]
 
-    (asked,) = temporal.displacement(kept(clip(seen(0.0), seen(3.0))), Tally())
-    assert asked.answer.text() == "3.00"
-    assert not list(temporal.displacement(kept(clip(seen(0.0), seen(0.4))), Tally()))
-    assert not list(temporal.displacement(kept(clip(seen(0.0), seen(3.0), still=True)), Tally()))
+    (requested,) = temporal.displacement(kept(clip(seen(0.0), seen(3.0))), FilterCounts())
+    assert requested.answer.text() == "3.00"
+    assert not list(temporal.displacement(kept(clip(seen(0.0), seen(0.4))), FilterCounts()))
+    assert not list(
+        temporal.displacement(kept(clip(seen(0.0), seen(3.0), still=True)), FilterCounts())
+    )
     lost = clip(*[[sight("1", "car", at=(0, 0, 9))]] * 2)
-    assert not list(temporal.displacement(kept(lost), Tally())), "nobody knows where the camera was"
+    assert not list(temporal.displacement(kept(lost), FilterCounts())), (
+        "nobody knows where the camera was"
+    )
 
 
 def places(*spots):
@@ -477,9 +500,9 @@ DROPS = {
 
 @pytest.mark.parametrize("name", DROPS)
 def test_what_a_number_rules_out_is_counted(name):
-    asks, shown, asked, reasons = DROPS[name]
-    tally = Tally()
-    assert len(list(asks(kept(shown), tally))) == asked
+    asks, shown, requested, reasons = DROPS[name]
+    tally = FilterCounts()
+    assert len(list(asks(kept(shown), tally))) == requested
     assert tally.to_json() == {shown.source: reasons}
     assert {reason.partition(":")[0] for reason in reasons} < set(KINDS)
 
@@ -492,9 +515,9 @@ def test_all_that_is_dropped_of_a_clip_stands_on_the_page():
     """
     spots = {"car": (0, 0, 5), "van": (0, 0, 15), "tram": (8, 0, 5)}
     resting = [sight(name, name, at=at, world=Place(0.0, 0.0, 0.0)) for name, at in spots.items()]
-    tally = Tally()
-    asked = list(questions([clip(resting, resting)], Settings(images=1), tally))
-    assert len(asked) == 15  # three each: objects and distances twice, directions of the image
+    tally = FilterCounts()
+    requested = list(questions([clip(resting, resting)], BuildSettings(images=1), tally))
+    assert len(requested) == 15  # three each: objects and distances twice, directions of the image
     assert tally.to_json() == {
         "kitti": {
             KEPT: 6,
@@ -579,41 +602,43 @@ SIDES = frozenset(spatial.SIDES)
 
 def test_of_the_same_options_the_one_that_was_right_least_often_comes_first():
     answers, image = Answers(), clip([])
-    first, refused = answers.chosen(image, told("left", "left", "right", "back"), 3)
+    first, refused = answers.choose(image, told("left", "left", "right", "back"), 3)
     assert ([one.answer.right for one in first], refused) == (["left", "right", "back"], 0)
-    (draft,), refused = answers.chosen(image, told("left", "left"), 1)
+    (draft,), refused = answers.choose(image, told("left", "left"), 1)
     assert (draft.fields["object_1"], refused) == ("0", 0), "of equals the first"
 
 
 def test_no_option_is_right_more_than_so_often_more_than_another():
     answers, image = Answers(), clip([])
-    chosen, refused = answers.chosen(image, told(*["left"] * 7), 100)
+    chosen, refused = answers.choose(image, told(*["left"] * 7), 100)
     assert (len(chosen), refused) == (LEAD, 7 - LEAD)
-    assert answers.chosen(image, told("left", "right"), 9)[0] == told("left", "right")[1:]
+    assert answers.choose(image, told("left", "right"), 9)[0] == told("left", "right")[1:]
     for other in (replace(image, source="scannet"), clip([], [])):
-        assert len(answers.chosen(other, told("left"), 9)[0]) == 1, "another source, another medium"
-    answers.chosen(image, told("back", "right"), 9)
-    assert len(answers.chosen(image, told("left"), 9)[0]) == 1, "both others have come once"
+        assert len(answers.choose(other, told("left"), 9)[0]) == 1, "another source, another medium"
+    answers.choose(image, told("back", "right"), 9)
+    assert len(answers.choose(image, told("left"), 9)[0]) == 1, "both others have come once"
 
 
 def test_what_has_no_options_or_its_own_is_taken_as_it_comes():
     numbers = [Draft("object_size", "image", Number(1.0))] * 20
     orders = [Draft("appearance_order", "video", Choice("a, b", ("b, a",), 1))] * 20
     for drafts in (numbers, orders):
-        assert Answers().chosen(clip([]), drafts, 15) == (drafts[:15], 0)
-    assert Answers().chosen(clip([]), [], 3) == ([], 0)
+        assert Answers().choose(clip([]), drafts, 15) == (drafts[:15], 0)
+    assert Answers().choose(clip([]), [], 3) == ([], 0)
 
 
 def test_directions_that_are_right_too_often_are_counted():
     """A car, a van to its right and a tram far ahead: nothing is ever at one's back."""
     three = places(("car", (0, 0, 5)), ("van", (0, 0, 15)), ("tram", (8, 0, 5)))
-    tally, asked = Tally(), Counter()
+    tally, requested = FilterCounts(), Counter()
     for number in range(10):
         shown = replace(clip(three), id=f"c{number}")
-        asked.update(one.question["task"] for one in questions([shown], Settings(), Tally()))
-    assert asked["relative_direction"] == 30, "each by itself"
+        requested.update(
+            one.question["task"] for one in questions([shown], BuildSettings(), FilterCounts())
+        )
+    assert requested["relative_direction"] == 30, "each by itself"
     many = [replace(clip(three), id=f"c{number}") for number in range(10)]
-    found = [one.question for one in questions(many, Settings(), tally)]
+    found = [one.question for one in questions(many, BuildSettings(), tally)]
     assert sum(one["task"] == "relative_direction" for one in found) == 2 * LEAD
     reasons = tally.to_json()["kitti"]
     refused = reasons[TOO_OFTEN.format("relative_direction")]
@@ -626,7 +651,7 @@ HOUSEHOLD = ("bed", "chair", "desk", "door", "lamp", "plant", "sofa", "table")
 
 def coming(number):
     """Four things, each in a frame of its own."""
-    names = Draws(0, "coming", number).shuffled(HOUSEHOLD)[:4]
+    names = Draws(0, "coming", number).shuffle(HOUSEHOLD)[:4]
     return clip(*[[sight(name, name)] for name in names], source="tao")
 
 
@@ -634,9 +659,9 @@ def strewn(number, *, source, count):
     """Things anywhere on six by six metres, and anywhere in an image of 200 × 100 pixels."""
     draws = Draws(0, "strewn", number)
     things = []
-    for name in draws.shuffled(HOUSEHOLD)[:count]:
-        at = (draws.between(-30, 30) / 10, 0, draws.between(5, 65) / 10)
-        x, y = draws.below(160), draws.below(60)
+    for name in draws.shuffle(HOUSEHOLD)[:count]:
+        at = (draws.integer_between(-30, 30) / 10, 0, draws.integer_between(5, 65) / 10)
+        x, y = draws.integer_below(160), draws.integer_below(60)
         things.append(
             sight(name, name, Box(x, y, x + 40, y + 40), at=None if source == "tao" else at)
         )
@@ -693,8 +718,8 @@ def test_the_right_option_cannot_be_told_from_the_options(name):
         one.question
         for one in questions(
             [replace(made(number), id=f"c{number}") for number in range(160)],
-            Settings(images=0),
-            Tally(),
+            BuildSettings(images=0),
+            FilterCounts(),
         )
     ]
     found = {}
@@ -705,13 +730,13 @@ def test_the_right_option_cannot_be_told_from_the_options(name):
             length = len(options[0].split(", "))
             found.setdefault(length, []).append((options, right))
     assert sorted(found) == ([3, 4] if kind == "appearance_order" else [1])
-    for asked in found.values():
-        number, chance = len(asked), 1 / len(asked[0][0])
-        assert number > 80 and all(len(set(options)) == len(options) for options, _ in asked)
-        most = number * chance + 4 * math.sqrt(number * chance * (1 - chance))
+    for requested in found.values():
+        number, chance = len(requested), 1 / len(requested[0][0])
+        assert number > 80 and all(len(set(options)) == len(options) for options, _ in requested)
+        limit = number * chance + 4 * math.sqrt(number * chance * (1 - chance))
         for rule, guess in RULES.items():
-            hits = sum(guess(options) == right for options, right in asked)
-            assert hits <= most, f"{rule}: {hits} of {number}"
+            hits = sum(guess(options) == right for options, right in requested)
+            assert hits <= limit, f"{rule}: {hits} of {number}"
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 30), min_size=1), st.integers(1, 90))
@@ -753,7 +778,7 @@ def test_all_wordings_of_a_case_have_the_same_fields(kind):
 @given(st.integers(0, 10**6))
 def test_synonyms_never_touch_a_field(seed):
     for _, _, text in wordings():
-        changed = exchanged(text, Draws(seed, text))
+        changed = exchange_synonyms(text, Draws(seed, text))
         assert FIELD.findall(changed) == FIELD.findall(text)
 
 
@@ -761,10 +786,10 @@ def test_synonyms_change_words_and_without_them_the_first_wording_stands():
     draft = Draft(
         "relative_distance", "image", Number(1.0), {"object_1": "number", "object_2": "b"}
     )
-    told = {worded(draft, Draws(seed, "x")) for seed in range(30)}
-    assert len(told) > 5
-    assert all("number" in text for text in told), "an object's own name is never exchanged"
-    assert worded(draft, Draws(0, "x"), synonyms=False) == (
+    info = {question_text(draft, Draws(seed, "x")) for seed in range(30)}
+    assert len(info) > 5
+    assert all("number" in text for text in info), "an object's own name is never exchanged"
+    assert question_text(draft, Draws(0, "x"), synonyms=False) == (
         "From the center points of the number and the b, what is the direct distance separating "
         "them in meters?"
     )

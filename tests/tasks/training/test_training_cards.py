@@ -73,11 +73,13 @@ def test_an_example_has_three_samples_which_perfect_answers_solve(build, example
     for sample in samples:
         assert set(sample.query.forms) <= set(task.forms)
         assert sample.query.media[0].frame(0).shape[1::-1] == sample.query.size
-        said = Prediction(query_id=sample.query.id, answer=sample.target.answer)
-        totals.add(task.protocol.score([sample], [said]))
+        output = Prediction(query_id=sample.query.id, answer=sample.target.answer)
+        totals.add(task.protocol.score([sample], [output]))
     ceiling = task.protocol.ceiling
     reached = totals.values()[task.protocol.headline]
-    assert reached == pytest.approx(ceiling.over(lambda: samples), abs=ceiling.tolerance + 1e-12)
+    assert reached == pytest.approx(
+        ceiling.value_over(lambda: samples), abs=ceiling.tolerance + 1e-12
+    )
 
 
 @pytest.mark.parametrize("name", WITH_FILES)

@@ -16,7 +16,7 @@ from harness.tasks.ref_youtube_vos.task import ref_youtube_vos
 from harness.tasks.revos.task import revos
 from harness.tasks.revos.writer import write as write_revos
 from harness.tasks.training.groundmore.task import clip_start, object_ids, seconds
-from harness.tasks.training.videoseg_r1_15k.task import drawn, expressions
+from harness.tasks.training.videoseg_r1_15k.task import draw_ids, expressions
 from harness.types import Box
 from harness.world.shapes import make_world
 
@@ -102,9 +102,9 @@ def test_a_total_that_cannot_be_shared_is_refused(build, bases):
 
 def test_expressions_are_drawn_without_replacement_round_by_round():
     ids = [str(number) for number in range(7)]
-    found = drawn(ids, 17, seed=0, name="x")
+    found = draw_ids(ids, 17, seed=0, name="x")
     assert set(found[:7]) == set(found[7:14]) == set(ids) and found[:7] != found[7:14]
-    assert drawn([], 3, seed=0, name="x") == []
+    assert draw_ids([], 3, seed=0, name="x") == []
 
 
 def test_masks_of_groundmore_are_those_of_its_objects_during_the_action(build, example):

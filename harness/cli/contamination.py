@@ -1,0 +1,68 @@
+"""Contamination: the share of a run's samples that its model was trained on. `--strict-split`
+refuses it.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.run.batching import select
+from harness.run.contamination import (
+    Contamination,
+    measure_contamination,
+    read_contamination,
+    trained_by,
+)
+from harness.spec import Spec
+from harness.task import Task
+
+
+def contamination_of(
+    model: Spec, task: Task, subset: str | None, *, folder: Path, anew: bool, strict: bool
+) -> Contamination | None:
+    """Return the overlap of a run's samples with its model's training data; None if it is not
+    known.
+
+    Args:
+        model: The SPEC; its checkpoints record their training data.
+        task: The task of the run.
+        subset: The name of the part of it.
+        folder: The run's folder, which stores the overlap.
+        anew: Compute the overlap again, as an earlier run is set aside.
+        strict: Refuse an overlap.
+
+    Raises:
+        UsageError: there is some, and that is refused.
+    """
+    found = None if anew else read_contamination(folder)
+    if found is None and (rows := trained_by(model)) is not None:
+        found = measure_contamination(rows, task, select(task, subset))
+    if strict and found is None:
+        print(
+            f"note: {model} does not say what it was trained on: {task.name} cannot be compared "
+            "with it",
+            file=sys.stderr,
+        )
+    if strict and found is not None:
+        refuse_contamination({f"{model} on {task.name}, split {task.split}": found})
+    return found
+
+
+def refuse_contamination(overlaps: Mapping[str, Contamination]) -> None:
+    """Raise UsageError if some evaluated samples are in the training data."""
+    for name, found in overlaps.items():
+        if found.is_any:
+            raise UsageError(
+                f"--strict-split: {name}",
+                expected="nothing that is trained on",
+                found=str(found),
+                fix="Name another split or task, or leave --strict-split out to have it flagged.",
+            )
+
+
+def print_contamination(overlaps: Mapping[str, Contamination]) -> None:
+    """Print on standard error the evaluated samples that were trained on."""
+    for name, found in overlaps.items():
+        if found.is_any:
+            print(f"note: {name}: {found}", file=sys.stderr)

@@ -1,0 +1,96 @@
+"""Predicted masks beside true ones, frame by frame: size, place, number of pieces."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from harness.masks import BoolArray, Rle
+from harness.models.tracks import extent
+from harness.overlay import spread
+from harness.types import Answer
+
+FRAMES = 8  # of a video that are told
+CORNERS = np.ones((3, 3), dtype=np.int64)  # pixels that touch by a corner are one piece
+
+
+def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> dict[str, Any] | None:
+    """Each mask and their IoU, of at most `FRAMES` frames, evenly spread; None without masks.
+
+    Areas are in pixels of the original image, boxes too (right and bottom exclusive). The IoU is
+    of all pixels; a protocol that leaves some out, or weighs frames, scores otherwise. It is None
+    where one of the masks is not there, or both are empty.
+    """
+    predicted = answer.masks if answer is not None else None
+    target = ground_truth.masks if ground_truth is not None else None
+    known = predicted or target
+    if not known:
+        return None
+    total = max(len(predicted or ()), len(target or ()))
+    return {
+        "size": list(known[0].size),
+        "of_frames": total,
+        "frames": [
+            {"frame": frame, **_frame(_mask_at(predicted, frame), _mask_at(target, frame))}
+            for frame in spread(total, FRAMES)
+        ],
+    }
+
+
+def lines(table: Mapping[str, Any]) -> list[str]:
+    """The same in words, a line a frame."""
+    width, height = table["size"]
+    return [
+        f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
+        *(
+            f"frame {row['frame']}: prediction {_mask_text(row['prediction'])}; "
+            f"ground truth {_mask_text(row['ground_truth'])}; IoU {_ratio(row)}"
+            for row in table["frames"]
+        ),
+    ]
+
+
+def _mask_at(masks: Sequence[Rle] | None, frame: int) -> Rle | None:
+    return masks[frame] if masks is not None and frame < len(masks) else None
+
+
+def _frame(predicted: Rle | None, target: Rle | None) -> dict[str, Any]:
+    iou = None
+    if predicted is not None and target is not None and predicted.size == target.size:
+        union = predicted.union(target).area
+        iou = predicted.intersection(target).area / union if union else None
+    return {
+        "prediction": _describe_mask(predicted),
+        "ground_truth": _describe_mask(target),
+        "iou": iou,
+    }
+
+
+def _describe_mask(mask: Rle | None) -> dict[str, Any] | None:
+    if mask is None:
+        return None
+    pixels: BoolArray = mask.to_array()
+    box = extent(pixels)
+    return {
+        "area": mask.area,
+        "share": mask.area / pixels.size,
+        "box": None if box is None else [int(edge) for edge in box],
+        "pieces": int(ndimage.label(pixels, structure=CORNERS)[1]),
+    }
+
+
+def _mask_text(info: Mapping[str, Any] | None) -> str:
+    if info is None:
+        return "not given"
+    if info["box"] is None:
+        return "empty"
+    pieces = "1 piece" if info["pieces"] == 1 else f"{info['pieces']} pieces"
+    return f"{info['area']} pixels ({100 * info['share']:.1f} %), box {info['box']}, {pieces}"
+
+
+def _ratio(row: Mapping[str, Any]) -> str:
+    if row["iou"] is not None:
+        return f"{row['iou']:.3f}"
+    both = row["prediction"] is not None and row["ground_truth"] is not None
+    return "none, both empty" if both else "none"

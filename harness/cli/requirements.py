@@ -1,0 +1,101 @@
+"""Requirements of a plugin before it runs, found without importing it.
+
+Settings that must be given are in its signature. What no signature says is in a file
+`requirements_of.toml` beside its module, under the plugin's name. A model needs the packages of the
+parts, too, that it takes unless others are given.
+"""
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.settings import ModuleSource, Offered, offered_settings
+from harness.errors import DataError
+
+FILE = "needs.toml"
+PARTS: dict[str, plugins.Kind] = {
+    "backend": "backends",
+    "chat": "backends",
+    "segmenter": "segmenters",
+    "propagator": "propagators",
+}
+"""Settings that name a part, and its kind."""
+
+
+def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
+    """Return the required settings, files and packages, in this order, each named once."""
+    source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
+    function = source.function(entry.attr) if source is not None else None
+    info = declared_requirements(entry)
+    options = (
+        offered_settings(source, function) if source is not None and function is not None else {}
+    )
+    found = [*_required_settings(kind, options), *info.get("given", ()), *info.get("packages", ())]
+    for part in _parts(options):
+        found += _packages(*part)
+    return list(dict.fromkeys(found))
+
+
+@lru_cache
+def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
+    """The packages of a part."""
+    found = _installed_plugins().select(group=f"harness.{kind}", name=name)
+    return tuple(
+        package for part in found for package in declared_requirements(part).get("packages", ())
+    )
+
+
+@lru_cache
+def _installed_plugins() -> Any:
+    """All plugins of all packages: `EntryPoints`, which Python 3.11 has under another name."""
+    return entry_points()  # slow, so that it is done once for all kinds of parts
+
+
+def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
+    """Read the requirements of a plugin from `requirements_of.toml` beside it: lists `given` and
+    `packages`.
+
+    Raises:
+        DataError: the file is not in this form.
+    """
+    place = plugins.folder(entry)
+    info = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
+    lists = info.values() if isinstance(info, dict) else (None,)
+    if not all(isinstance(one, list) and all(isinstance(a, str) for a in one) for one in lists):
+        raise DataError(
+            f"file {FILE} of {entry.name}",
+            expected='lists of texts, "given" and "packages"',
+            found=repr(info)[:60],
+        )
+    return dict(info)
+
+
+@lru_cache
+def _read_needs(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"file {path}", expected="TOML", found=str(error)) from error
+
+
+def _required_settings(kind: str, options: Mapping[str, Offered]) -> Iterator[str]:
+    """Yield settings without a default, and a model's checkpoint if it has no default."""
+    for name, one in options.items():
+        none = isinstance(one.default, ast.Constant) and not one.default.value
+        if one.default is None or (kind == "models" and name == "checkpoint" and none):
+            yield name
+
+
+def _parts(options: Mapping[str, Offered]) -> Iterator[tuple[plugins.Kind, str]]:
+    """Kinds and names of the parts that are taken by default: those given as `Spec("name")`."""
+    for name, one in options.items():
+        made = one.source.resolve_default(one.default) if name in PARTS else None
+        if isinstance(made, ast.Call) and made.args and isinstance(made.args[0], ast.Constant):
+            yield PARTS[name], str(made.args[0].value)

@@ -1,0 +1,151 @@
+"""Helpers of several commands: specs from options, tasks and models from specs."""
+
+import os
+import re
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.card import Card
+from harness.errors import DataError, HarnessError, UsageError
+from harness.spec import Spec, parse_list
+from harness.task import CostMetric, ExtraMetric, Task, with_metrics
+
+LONGEST = 80  # bytes of a folder's name
+
+
+def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
+    """All SPECs of a repeatable option."""
+    if not texts:
+        raise UsageError(option, expected="at least one NAME or NAME(key=value,…)", found="none")
+    return [spec for text in texts for spec in parse_list(text)]
+
+
+def require_value(value: Any, option: str, what: str) -> Any:
+    """Return an option's value, or raise a UsageError that says what the option is for."""
+    if value is None:
+        raise UsageError(option, expected=what, found="nothing")
+    return value
+
+
+MODEL = "NAME or NAME(key=value,…), see `harness list models`"
+TASKS = "NAME or NAME(split=…,protocol=…), see `harness list tasks`"
+ROOT = "the folder that holds one folder a benchmark"
+RUNS = "a folder for the runs"
+
+
+def require(arguments: Namespace, **options: str) -> None:
+    """Raise UsageError that names all options without a value at once.
+
+    Args:
+        arguments: The parsed command line.
+        options: What each option is for, by its name.
+    """
+    lacking = {
+        f"--{name.replace('_', '-')}": what
+        for name, what in options.items()
+        if getattr(arguments, name) in (None, [], "")
+    }
+    if lacking:
+        info = [f"{option} ({what})" for option, what in lacking.items()]
+        raise UsageError("missing options", expected="; ".join(info), found="nothing")
+
+
+def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:
+    """Yield (key, SPEC, task) of every task. The key is its name, or its SPEC if a name comes
+    twice.
+    """
+    require(arguments, tasks=TASKS, data=ROOT)
+    root: Path = arguments.data
+    if not root.is_dir():
+        raise UsageError(
+            f"--data {root}", expected="a folder", found="none", fix=_how_to_begin(arguments.tasks)
+        )
+    requested = specs(arguments.tasks, "--tasks")
+    names = [spec.name for spec in requested]
+    extras = metrics(getattr(arguments, "metrics", None))
+    for spec in requested:
+        key = spec.name if names.count(spec.name) == 1 else str(spec)
+        try:
+            task = plugins.build("tasks", spec, root)
+        except DataError as error:
+            _refuse_own_folder(root, spec, error)
+            if how := how_to_fetch(spec.name):
+                raise DataError(str(error), fix=how) from error
+            raise
+        yield key, spec, with_metrics(task, extras)
+
+
+def _how_to_begin(tasks: Sequence[str] | None) -> str:
+    """Return the advice for a missing data root: make a world, or obtain the benchmarks."""
+    names = dict.fromkeys(spec.name for text in tasks or () for spec in parse_list(text))
+    had = [f"{name}: {how}" for name in names if (how := how_to_fetch(name))]
+    return " ".join(["Make one with: harness data make shapes --out DIR.", *had])
+
+
+def how_to_fetch(name: str) -> str:
+    """Return the way to obtain a task's data, from its card; empty if the card does not give it."""
+    card = card_at(name)
+    return f"How it is had: {card.data}" if card is not None and card.data else ""
+
+
+def card_at(name: str) -> Card | None:
+    """Return the card of an installed task; None without a task of this name, or without a card."""
+    entry = plugins.installed_plugins("tasks").get(name)
+    place = plugins.folder(entry) if entry is not None else None
+    if place is None or not (place / "card.toml").is_file():
+        return None
+    return Card.read(place / "card.toml")
+
+
+def data_folders() -> dict[str, str]:
+    """The folder below the root of every installed task that has a card, by its name."""
+    cards = {name: card_at(name) for name in sorted(plugins.installed_plugins("tasks"))}
+    return {name: card.folder for name, card in cards.items() if card is not None}
+
+
+def _refuse_own_folder(root: Path, spec: Spec, error: DataError) -> None:
+    """Raise UsageError if `--data` is a benchmark's own folder, or in it, instead of the root."""
+    place = root.resolve()
+    for folder in (place, *place.parents[:2]):
+        if folder.name != spec.name:
+            continue
+        try:
+            plugins.build("tasks", spec, folder.parent)
+        except HarnessError:
+            continue
+        raise UsageError(
+            f"--data {root}",
+            expected=f"the folder that holds {spec.name}/",
+            found=f"{spec.name}/ itself" if folder == place else f"a folder in {spec.name}/",
+            fix=f"Give --data {folder.parent}",
+        ) from error
+
+
+def metrics(texts: Sequence[str] | None) -> list[ExtraMetric | CostMetric]:
+    """The further metrics of `--metrics`."""
+    return [plugins.build("metrics", spec) for text in texts or () for spec in parse_list(text)]
+
+
+def slug(text: str) -> str:
+    """A folder's name for a SPEC: readable, and different for different SPECs.
+
+    >>> slug("saliency"), slug("reason_seg(split=test,protocol=seg/lisa)")
+    ('saliency', 'reason_seg-split=test,protocol=seg+lisa')
+    """
+    plain = re.sub(r"\((.*)\)\Z", r"-\1", text).replace("/", "+")
+    safe = re.sub(r"[^\w.,=+-]", "_", plain).lstrip(".")
+    size = len(os.fsencode(safe))
+    if safe != plain or size > LONGEST or "+" in text or "-" in text.partition("(")[0]:
+        digest = blake2b(os.fsencode(text), digest_size=4).hexdigest()
+        return f"{os.fsencode(safe)[: LONGEST - 9].decode('utf-8', 'ignore')}-{digest}"
+    return safe
+
+
+def run_folder(out: Path, model: str, task: str, subset: str | None) -> Path:
+    """Return the folder for the run of a model on a task."""
+    named = f"{task}@{Path(subset).name}" if subset else task
+    return out / slug(model) / slug(named)

@@ -1,0 +1,255 @@
+"""The samples of a run and their batches, which the task alone decides, and not the workers."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby, islice
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import DataError, UsageError
+from harness.files import read_text
+from harness.media import Media
+from harness.plugins import plugin_errors
+from harness.task import Task
+from harness.types import AnswerForm, Query, Sample
+
+FIRST = re.compile(r"first(\d{1,9})\Z")
+DRAWN = re.compile(r"seed(\d{1,9})-(\d{1,9})\Z")
+WINDOW = 16  # batches within which queries may be sorted
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A named part of a task's samples: all, `first200`, `seed0-200`, or a file of ids.
+
+    Parts are made of whole units: `first200` is the units that hold the first 200 samples.
+    """
+
+    name: str | None
+    units: frozenset[str] | None
+    """Names of the chosen units; None: all."""
+
+    def samples(self, task: Task) -> Iterator[Sample]:
+        """Yield the chosen samples in the task's order."""
+        chosen = self.units
+        for sample in samples_of(task):
+            if chosen is None or sample.unit in chosen:
+                yield sample
+
+
+def samples_of(task: Task) -> Iterator[Sample]:
+    """Yield all samples of a task; any exception of its reader becomes an error that names it."""
+    with plugin_errors(f"the samples of {task.name}, split {task.split}"):
+        yield from task.samples()
+
+
+def select(task: Task, name: str | None) -> Selection:
+    """Resolve a subset's name.
+
+    Raises:
+        UsageError: the name is of none of the three forms or takes no sample, or the file cannot
+            be read or has unknown ids.
+    """
+    if name is None:
+        return Selection(None, None)
+    match = FIRST.match(name) or DRAWN.match(name)
+    if match and int(match[match.re.groups]) == 0:
+        raise UsageError(f"subset {name!r}", expected="at least one sample", found="none")
+    if match and match.re is FIRST:
+        first = islice(samples_of(task), int(match[1]))
+        return Selection(name, frozenset(sample.unit for sample in first))
+    if match:
+        return Selection(name, _draw(task, seed=int(match[1]), count=int(match[2])))
+    wanted = _read_ids(name)
+    found = {sample.id: sample.unit for sample in samples_of(task) if sample.id in wanted}
+    if missing := sorted(wanted - set(found)):
+        raise UsageError(
+            f"subset file {name}",
+            expected=f"ids of {task.name}, split {task.split}",
+            found=f"{len(missing)} others, such as {missing[0]!r}",
+        )
+    digest = hashlib.blake2b("\n".join(sorted(wanted)).encode(), digest_size=8).hexdigest()
+    return Selection(f"ids-{digest}", frozenset(found.values()))
+
+
+def shortage(name: str | None, found: int) -> str | None:
+    """Describe the samples that a subset's name asks for and the set lacks; None if it has all.
+
+    >>> shortage("first200", 3), shortage("seed0-200", 200), shortage(None, 3)
+    ('3 samples of the 200 that first200 asks for: the set holds no more', None, None)
+    """
+    match = (FIRST.match(name) or DRAWN.match(name)) if name else None
+    if match is None or (requested := int(match[match.re.groups])) <= found:
+        return None
+    return f"{found} samples of the {requested} that {name} asks for: the set holds no more"
+
+
+def _read_ids(name: str) -> set[str]:
+    """Return the ids in a file, one a line."""
+    try:
+        wanted = set(read_text(Path(name), "utf-8-sig").split("\n")) - {""}
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"subset file {name}", expected="UTF-8 text, one id a line", found=str(error)
+        ) from error
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"subset {name[:200]!r}",
+            expected="first<N>, seed<S>-<N>, or a file of ids",
+            found="neither a form nor a file that can be read",
+        ) from error
+    if not wanted:
+        raise UsageError(f"subset file {name}", expected="at least one id", found="none")
+    return wanted
+
+
+def _draw(task: Task, *, seed: int, count: int) -> frozenset[str]:
+    """Return units drawn without replacement until they hold `count` samples."""
+    sizes = {
+        unit: sum(1 for _ in members)
+        for unit, members in groupby(sample.unit for sample in samples_of(task))
+    }
+    names = list(sizes)
+    order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
+    chosen: set[str] = set()
+    held = 0
+    for index in order:
+        if held >= count:
+            break
+        chosen.add(names[index])
+        held += sizes[names[index]]
+    return frozenset(chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Counts and hashes of a run's samples, from one pass in which no image is decoded."""
+
+    n_total: int
+    fingerprint: str
+    """A hash of the annotation files' content and of every sample's id, question and size."""
+    images: str
+    """A hash of every sample's group and its images' sizes in bytes.
+
+    Separate from `fingerprint`, because mending a damaged image does not change a benchmark's
+    data: a run goes on with it, and notes it. Boards and gates compare both.
+    """
+    ids: str
+    """A hash of the samples' ids alone, in any order: equal for equal choices, however named."""
+    forms: Mapping[frozenset[AnswerForm], int] = field(default_factory=dict)
+    """Number of samples by the set of answer forms that they ask for."""
+
+
+def survey(task: Task, selection: Selection, *, allow_missing: bool = False) -> Survey:
+    """Walk over the samples once, and return their counts and hashes.
+
+    Raises:
+        DataError: an id occurs twice, a unit's samples do not follow each other, or there is
+            nothing to do; or an image is lost, unless that is allowed.
+    """
+    whole, images = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for path in task.annotations:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, partial(hashlib.blake2b, digest_size=16))
+        whole.update(content.digest())
+    ids: set[str] = set()
+    closed: set[str] = set()
+    forms: Counter[frozenset[AnswerForm]] = Counter()
+    unit: str | None = None
+    for sample in selection.samples(task):
+        if sample.id in ids:
+            raise DataError(
+                f"{task.name}: sample {sample.id!r}", expected="each id once", found="it twice"
+            )
+        ids.add(sample.id)
+        forms[frozenset(sample.query.forms)] += 1
+        if sample.unit != unit:
+            if sample.unit in closed:
+                raise DataError(
+                    f"{task.name}: unit {sample.unit!r}",
+                    expected="its samples in a row",
+                    found="others between them",
+                )
+            if unit is not None:
+                closed.add(unit)
+            unit = sample.unit
+        if not allow_missing:
+            _refuse_lost(task, sample)
+        sizes = [(media.size, len(media)) for media in sample.query.media]
+        whole.update(repr((sample.id, sample.query.text, sizes)).encode())
+        weights = [_weight(media) for media in sample.query.media]
+        images.update(repr((sample.group, weights)).encode())
+    if not ids:
+        raise DataError(
+            f"{task.name}, split {task.split}", expected="at least one sample", found="none"
+        )
+    return Survey(len(ids), whole.hexdigest(), images.hexdigest(), hash_of_ids(ids), forms)
+
+
+def hash_of_ids(ids: Iterable[str]) -> str:
+    """Return a hash of a set of ids, which identifies a choice of samples."""
+    whole = hashlib.blake2b(digest_size=16)
+    for one in sorted(ids):
+        whole.update(f"{one}\n".encode())
+    return whole.hexdigest()
+
+
+def _weight(media: Media) -> int:
+    try:
+        return media.weight
+    except OSError:  # some of its frames are missing, which --allow-missing has let pass
+        return -1
+
+
+def _refuse_lost(task: Task, sample: Sample) -> None:
+    if fault := lost_image(sample.query):
+        raise DataError(f"{task.name}, sample {sample.id!r}: {fault}")
+
+
+def lost_image(query: Query) -> str | None:
+    """Return the fault of the query's first image that cannot be read; None if all can be."""
+    return next((media.fault for media in query.media if media.fault), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Queries that are predicted together, by any worker."""
+
+    index: int
+    queries: tuple[Query, ...]
+    run: str = ""
+    """The hash of the configuration that they are predicted with; kept with them in the journal."""
+    kept: frozenset[str] = frozenset()
+    """Ids of queries whose predictions are journalled: asked with the others, not written again."""
+
+
+def batches(samples: Iterable[Sample], *, size: int, sort: bool, run: str = "") -> Iterator[Batch]:
+    """Cut a stream of samples into batches of `size`, reading a window at a time.
+
+    With `sort`, queries of a window are ordered by how much they hold, so that a batch is padded
+    little. The plan depends on the samples, `size` and `sort` only.
+    """
+    stream = iter(samples)
+    index = 0
+    while window := [sample.query for sample in islice(stream, size * (WINDOW if sort else 1))]:
+        if sort:
+            window.sort(key=_length)
+        for start in range(0, len(window), size):
+            yield Batch(index, tuple(window[start : start + size]), run)
+            index += 1
+
+
+def _length(query: Query) -> tuple[int, int, int]:
+    pixels = max((media.size[0] * media.size[1] for media in query.media), default=0)
+    return sum(map(len, query.media)), pixels, len(query.text)
+
+
+def units(samples: Iterable[Sample]) -> Iterator[Sequence[Sample]]:
+    """Group a stream of samples into units."""
+    for _, members in groupby(samples, key=lambda sample: sample.unit):
+        yield tuple(members)

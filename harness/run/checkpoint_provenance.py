@@ -1,0 +1,130 @@
+"""The training that made a checkpoint, as a run that evaluates the checkpoint records it."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.store.atomic import read_json, write_json
+from harness.trainer import CHECKPOINT
+
+MANIFEST = "manifest.json"
+INSIDE = "harness.json"
+"""Name of a training's manifest inside the checkpoint that it has made."""
+TRAINING = "training.json"
+"""File beside a run's scores that lists the trainings of its model's checkpoints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointProvenance:
+    """One training. Its `config_hash` identifies it wherever its folder lies."""
+
+    name: str
+    """Name of its folder, or of the checkpoint's where that was copied away from it."""
+    folder: str
+    """Path of the folder, relative to the run's; empty in copies of a run for others, which name
+    no folders of this machine."""
+    method: str
+    """The trainer with its settings."""
+    tasks: tuple[str, ...]
+    """SPECs of the tasks that it was trained on."""
+    seed: int
+    steps: int | None
+    """Number of its training steps; None if the trainer counts none."""
+    config_hash: str
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "CheckpointProvenance":
+        """Read the form of `dataclasses.asdict`; raise KeyError or TypeError for another one."""
+        made = cls(**{**plain, "tasks": tuple(plain["tasks"])})
+        texts = (made.name, made.folder, made.method, made.config_hash, *made.tasks)
+        numbers = (made.seed, 0 if made.steps is None else made.steps)
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"texts that are none: {texts}")
+        if not all(type(number) is int for number in numbers):
+            raise TypeError(f"whole numbers that are none: {numbers}")
+        return made
+
+
+def origin_of(checkpoint: Path, *, run: Path) -> CheckpointProvenance | None:
+    """Return the training that made a checkpoint; None if no training's manifest is found.
+
+    Args:
+        checkpoint: A training's folder, the checkpoint in it, or a copy of either.
+        run: The run folder; the training's folder is given relative to it.
+    """
+    folder = checkpoint.resolve()
+    for path in (folder / CHECKPOINT / INSIDE, folder / INSIDE, folder / MANIFEST):
+        if (plain := _manifest(path)) is None:
+            continue
+        around = _manifest(folder.parent / MANIFEST) if path == folder / INSIDE else None
+        if around is not None and around["config_hash"] == plain["config_hash"]:
+            folder = folder.parent
+        return _origin(plain, folder, run)
+    return None
+
+
+def write_origins(run: Path, checkpoints: Iterable[Path]) -> None:
+    """Write the trainings of a model's checkpoints beside a run's scores, if any are known."""
+    _write(run, [one for folder in checkpoints if (one := origin_of(folder, run=run)) is not None])
+
+
+def copy_origins(run: Path, copy: Path) -> None:
+    """Write the trainings of a run into its copy for others, without folders of this machine."""
+    _write(copy, [replace(one, folder="") for one in read_origins(run)])
+
+
+def _write(run: Path, origins: Sequence[CheckpointProvenance]) -> None:
+    if origins:
+        write_json(run / TRAINING, {"trainings": [asdict(one) for one in origins]})
+
+
+def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
+    """Read the trainings that `write_origins` wrote; empty if there is no such file.
+
+    Raises:
+        StoreError: the file has another content.
+    """
+    path = run / TRAINING
+    if not path.is_file():
+        return ()
+    plain = read_json(path)
+    try:
+        return tuple(map(CheckpointProvenance.from_json, plain["trainings"]))
+    except (KeyError, TypeError) as error:
+        raise StoreError(
+            f"file {path}",
+            expected="trainings, as a run records them",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def _manifest(path: Path) -> dict[str, Any] | None:
+    """Read a training's manifest; None if the file is missing or is none."""
+    try:
+        plain = read_json(path)
+    except StoreError:  # missing, or of others, who may have files of these names
+        return None
+    known = isinstance(plain, dict) and isinstance(plain.get("config_hash"), str)
+    return plain if known and "method" in plain else None
+
+
+def _origin(plain: Mapping[str, Any], folder: Path, run: Path) -> CheckpointProvenance | None:
+    result = plain.get("result")
+    steps = result.get("steps") if isinstance(result, dict) else None
+    try:
+        return CheckpointProvenance.from_json(
+            {
+                "name": folder.name,
+                "folder": Path(os.path.relpath(folder, run.resolve())).as_posix(),
+                "method": plain["method"]["spec"],
+                "tasks": [task["spec"] for task in plain["tasks"]],
+                "seed": plain["seed"],
+                "steps": steps if type(steps) is int else None,
+                "config_hash": plain["config_hash"],
+            }
+        )
+    except (KeyError, TypeError):
+        return None

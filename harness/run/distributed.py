@@ -1,0 +1,399 @@
+"""Several processes that a launcher began, one a GPU: `torchrun`, `accelerate launch`, `srun`.
+
+    torchrun --nproc_per_node 4 -m harness eval --model … --tasks … --data ROOT --out DIR
+
+Every process runs the same command. The first leads: it holds the run folder's lease, writes the
+manifest, scores. All of them predict, each its share of the plan's batches into a journal file of
+its own, so that results are those of one process. They meet in the run folder, which they share:
+
+    launch/hello.<rank>.json   a helper has started, with a random number that identifies it
+    launch/go.json             the leader's answer: the attempt, the run, its own number and theirs
+    launch/seen.<rank>.json    the helper has read it, with the leader's number
+    launch/alive.<rank>.json   the helper is at work, with another count every ten seconds
+    launch/stages.<rank>.json  the cost of its share's stages, with the leader's number
+
+Each process also writes signs of life into `--out` itself, from before any model is loaded until
+all tasks are done. So a process that waits in a run's folder for another one waits as long as that
+one loads its model or works on another task.
+
+    .launch/<launch>/alive.<rank>.json  the process lives, with another count every ten seconds
+
+Each side goes on when it reads its own number from the other, so that what an earlier launch left
+behind is never mistaken for this one's. If one of them dies, the launcher ends the others; where it
+does not, the leader ends when a helper that has work is not heard of any more. The same command
+then goes on, with any number of processes.
+"""
+
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from harness.errors import StoreError, Unavailable, UsageError
+from harness.model import Model
+from harness.run.batching import Batch
+from harness.run.predict import Outcome
+from harness.run.stage_timing import Stage, from_json, of_process, sum_stages, to_json
+from harness.run.workers import LocalWorker, WorkerInfo
+from harness.store.atomic import forget, read_json, write_json
+from harness.store.journal import Journal, number
+from harness.types import FailureKind
+
+MEETING = "launch"
+LIVES = ".launch"
+SHARED = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID")
+"""Environment variables with equal values in one launch, and other values in other launches."""
+PATIENCE = 600.0  # seconds that one waits for another that has not been heard of
+BEAT = 10.0  # seconds between a helper's signs of life
+SILENCE = 300.0  # seconds without one, after which a helper is dead: shared folders show files late
+LATE = 10.0  # seconds that a helper may take, after its last batch, to tell what it cost
+LOOK = 0.2  # seconds between looks
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRank:
+    """The rank of this process among the `size` processes of a launch."""
+
+    rank: int
+    size: int
+    name: str = "launch"
+    """A name that differs from those of other launches that write into the same folder."""
+    lives: Path | None = None
+    """The folder of the processes' signs of life; None: they write none."""
+
+    def life(self, rank: int) -> bytes:
+        """Return the content of a process's last sign of life; it lives while this changes."""
+        with suppress(OSError):  # it is not there, or is being replaced
+            if self.lives is not None:
+                return (self.lives / f"alive.{rank}.json").read_bytes()
+        return b""
+
+    @property
+    def leads(self) -> bool:
+        """Return True if this process scores and reports progress (rank 0)."""
+        return self.rank == 0
+
+    def owns(self, batch: Batch) -> bool:
+        """Return True if a batch is in this process's share."""
+        return batch.index % self.size == self.rank
+
+
+def detect_launch(environment: Mapping[str, str]) -> ProcessRank | None:
+    """Return the launch that a launcher's variables describe; None for a single process.
+
+    Raises:
+        UsageError: WORLD_SIZE and RANK are not whole numbers, the second below the first.
+    """
+    size, rank = (
+        environment.get(name, given) for name, given in (("WORLD_SIZE", "1"), ("RANK", "0"))
+    )
+    if not (size.isdigit() and rank.isdigit() and int(rank) < int(size)):
+        raise UsageError(
+            "the variables WORLD_SIZE and RANK",
+            expected="whole numbers, the second below the first",
+            found=f"{size!r} and {rank!r}",
+        )
+    if int(size) == 1:
+        return None
+    shared = "\n".join(environment.get(name, "") for name in SHARED)
+    name = hashlib.blake2b(shared.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return ProcessRank(int(rank), int(size), name)
+
+
+def own_gpu() -> None:
+    """Let this process see its own GPU alone, so that `cuda` means that one.
+
+    It has to be called before anything loads torch. Where all GPUs are hidden (`""`), or the
+    launcher has bound one to each process, that stays.
+
+    Raises:
+        UsageError: several GPUs are listed, but fewer than this process's LOCAL_RANK needs.
+    """
+    seen, local = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("LOCAL_RANK", "")
+    if not local.isdigit():
+        return
+    if seen is None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = local
+        return
+    listed = [one for one in seen.split(",") if one]
+    if len(listed) <= 1:
+        return
+    if int(local) >= len(listed):
+        raise UsageError(
+            f"the process with LOCAL_RANK={local}",
+            expected="a GPU of its own",
+            found=f"CUDA_VISIBLE_DEVICES={seen}",
+            fix="Begin no more processes on a machine than GPUs are listed.",
+        )
+    os.environ["CUDA_VISIBLE_DEVICES"] = listed[int(local)]
+
+
+@dataclass(frozen=True)
+class Leader:
+    """The first process: predicts its share, and waits for the others'."""
+
+    launch: ProcessRank
+    here: LocalWorker
+    folder: Path
+    attempt: int
+    number: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def info(self) -> WorkerInfo:
+        """The greeting of this process's model; see `WorkerInfo`."""
+        return self.here.info
+
+    def close(self) -> None:
+        """Do nothing: the launcher ends the other processes."""
+
+    def run(self, batches: Iterable[Batch]) -> Iterator[Outcome]:
+        """Predict the own share, and yield the others' outcomes as their journals show them.
+
+        Those outcomes have no stages: the cost of the others' stages comes at the end, in an
+        outcome without samples for each process.
+        """
+        others: dict[int, tuple[str, ...]] = {}
+        journal = Journal(self.folder)
+        message: dict[str, Any] = {"run": None}
+        signs = _Heartbeats(self.launch, self.folder / MEETING, self._is_alive)
+
+        def own_batches() -> Iterator[Batch]:
+            for batch in batches:
+                message["run"] = batch.run
+                self._answer(message)
+                if self.launch.owns(batch):
+                    yield batch
+                else:
+                    others[batch.index] = tuple(query.id for query in batch.queries)
+
+        for outcome in self.here.run(own_batches()):
+            outcome.stages = of_process(self.launch.rank, outcome.stages)
+            yield outcome
+            yield from _finished_outcomes(journal, self.attempt, others)
+            signs.check(self._pending_helpers(others))
+        while self._pending_helpers(others):
+            self._answer(message)
+            found = list(_finished_outcomes(journal, self.attempt, others))
+            yield from found
+            signs.check(self._pending_helpers(others))
+            if not found:
+                sleep(LOOK)
+        if message["run"] is not None:
+            yield from self._costs()
+        for path in (self.folder / MEETING).glob("*.json"):
+            forget(path)
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        """Write the answer that lets every helper begin that has started since the last one."""
+        there = self.folder / MEETING
+        numbers = [read_json(path)["number"] for path in sorted(there.glob("hello.*.json"))]
+        answer = {
+            "attempt": self.attempt,
+            "run": message["run"],
+            "leader": self.number,
+            "numbers": numbers,
+        }
+        if answer != message:
+            there.mkdir(exist_ok=True)
+            write_json(there / "go.json", answer)
+            message.update(answer)
+
+    def _costs(self) -> Iterator[Outcome]:
+        """Yield the cost of the others' stages, as far as it is written within `LATE` seconds."""
+        awaited = list(range(1, self.launch.size))
+        latest = monotonic() + LATE
+        while awaited:
+            for rank in awaited[:]:
+                stages = self._cost(rank)
+                if stages is not None:
+                    awaited.remove(rank)
+                    yield Outcome(-1, (), 0.0, stages=of_process(rank, stages))
+            if awaited and monotonic() > latest:
+                return
+            if awaited:
+                sleep(LOOK)
+
+    def _cost(self, rank: int) -> dict[str, Stage] | None:
+        """Read the cost of a helper's stages; None if it is missing or cannot be read."""
+        with suppress(StoreError, KeyError, TypeError, ValueError, AttributeError):
+            message = read_json(self.folder / MEETING / f"stages.{rank}.json")
+            if message["leader"] == self.number:
+                return from_json(message["stages"])
+        return None
+
+    def _pending_helpers(self, others: Iterable[int]) -> set[int]:
+        """Return the ranks of helpers that have batches to finish, or have not read the answer."""
+        ranks = range(1, self.launch.size)
+        return {index % self.launch.size for index in others} | {
+            rank for rank in ranks if not self._is_alive(rank)
+        }
+
+    def _is_alive(self, rank: int) -> bool:
+        path = self.folder / MEETING / f"seen.{rank}.json"
+        return path.exists() and bool(read_json(path)["leader"] == self.number)
+
+
+class _Heartbeats:
+    """The time of each helper's last sign of life, by this process's clock.
+
+    A sign of life is a change in the files that a helper writes. Clocks of other machines are not
+    read, and files that an earlier launch left are no sign.
+    """
+
+    def __init__(self, launch: ProcessRank, there: Path, seen: Callable[[int], bool]) -> None:
+        self._launch, self._there, self._seen = launch, there, seen
+        self._written = {rank: self._read_beats(rank) for rank in range(1, launch.size)}
+        self._since = dict.fromkeys(self._written, monotonic())
+        self._looked = monotonic()
+        self._begun: set[int] = set()
+
+    def _read_beats(self, rank: int) -> list[bytes]:
+        written = []
+        for name in ("hello", "seen", "alive"):
+            with suppress(OSError):  # it is not there, or is being replaced
+                written.append((self._there / f"{name}.{rank}.json").read_bytes())
+        # Once it has its share, its signs are those of the share: it may be done with that by
+        # its own count, and live on in the next run.
+        return written if self._seen(rank) else [*written, self._launch.life(rank)]
+
+    def check(self, awaited: Iterable[int]) -> None:
+        """Read the helpers' signs of life, at most once in `BEAT` seconds.
+
+        Raises:
+            Unavailable: an awaited helper has given no sign of life for too long.
+        """
+        now = monotonic()
+        if now - self._looked < BEAT:
+            return  # a shared file system is not asked more often than there is news
+        self._looked = now
+        for rank, before in self._written.items():
+            written = self._read_beats(rank)
+            if written != before:
+                self._written[rank], self._since[rank] = written, now
+                self._begun.add(rank)
+        for rank in sorted(awaited):
+            patience = SILENCE if rank in self._begun else PATIENCE
+            if now - self._since[rank] > patience:
+                raise Unavailable(
+                    f"process {rank} of the {self._launch.size} of this launch",
+                    expected=f"a sign of life within {patience:.0f} s",
+                    found="none: it has ended, or its machine has"
+                    if rank in self._begun
+                    else "that it never began, or not with this --out",
+                    fix="What was finished is kept. See why in its own output, and start the same "
+                    "command again, with any number of processes.",
+                )
+
+
+@contextmanager
+def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
+    """Write signs of life into `out` until the block ends; yield the launch with their folder."""
+    lives = out / LIVES / launch.name
+    info = lives / f"alive.{launch.rank}.json"
+    try:
+        with _beat_file(info):
+            yield replace(launch, lives=lives)
+    finally:
+        with suppress(StoreError, OSError):
+            forget(info)
+            lives.rmdir()  # by the last one: it is not empty for the others
+            lives.parent.rmdir()
+
+
+@contextmanager
+def _beat_file(path: Path) -> Iterator[None]:
+    """Write a sign of life to `path` every `BEAT` seconds until the block ends."""
+    stop = threading.Event()
+
+    def write_beat() -> None:
+        for beats in count():
+            with suppress(StoreError, OSError):  # a full disk: the journal will say it
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_json(path, {"process": os.getpid(), "beats": beats})
+            if stop.wait(BEAT):
+                return
+
+    thread = threading.Thread(target=write_beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _finished_outcomes(
+    journal: Journal, attempt: int, others: dict[int, tuple[str, ...]]
+) -> Iterator[Outcome]:
+    """Yield the others' newly journalled samples as outcomes, and remove those from `others`."""
+    journal.refresh()
+    for index, ids in list(others.items()):
+        found = {one: journal.places[one] for one in ids if one in journal.places}
+        new = {one: place for one, place in found.items() if number(place.path)[0] == attempt}
+        if not new:
+            continue
+        left = tuple(one for one in ids if one not in new)
+        if left:
+            others[index] = left
+        else:
+            del others[index]
+        raised = sum(one.failure == FailureKind.MODEL for one in new.values())
+        failed = sum(one.failure is not None for one in new.values())
+        yield Outcome(index, tuple(new), 0.0, failed=failed, crashed=raised, whole=not left)
+
+
+def rendezvous(launch: ProcessRank, folder: Path) -> dict[str, Any]:
+    """Wait for the leader's answer, as a helper: `attempt`, and `run` (None: nothing is to do).
+
+    Raises:
+        StoreError: no answer and no sign of life of the leader comes for `PATIENCE` seconds.
+    """
+    own = secrets.token_hex(8)
+    there = folder / MEETING
+    mine = there / f"hello.{launch.rank}.json"
+    heard = looked = monotonic()
+    life = launch.life(0)
+    while monotonic() - heard < PATIENCE:
+        if monotonic() - looked > BEAT:
+            looked = monotonic()
+            if (now := launch.life(0)) != life:
+                heard, life = looked, now
+        if not mine.exists() or read_json(mine)["number"] != own:  # the leader has set a run aside
+            there.mkdir(parents=True, exist_ok=True)
+            write_json(mine, {"number": own})
+        if (there / "go.json").exists():
+            answer: dict[str, Any] = read_json(there / "go.json")
+            if own in answer["numbers"]:
+                write_json(there / f"seen.{launch.rank}.json", {"leader": answer["leader"]})
+                return answer
+        sleep(LOOK)
+    raise StoreError(
+        f"run {folder}, process {launch.rank} of {launch.size}",
+        expected="the first process to begin",
+        found=f"nothing for {PATIENCE:.0f} s",
+        fix="All processes need the same --out, on a file system that they share.",
+    )
+
+
+def share(
+    launch: ProcessRank, model: Model, folder: Path, *, attempt: int, batches: Iterable[Batch]
+) -> None:
+    """Predict a helper's share, and write the cost of its stages for the leader."""
+    here = LocalWorker(model, folder, attempt, worker=launch.rank)
+    stages: dict[str, Stage] = {}
+    there = folder / MEETING
+    with _beat_file(there / f"alive.{launch.rank}.json"):
+        for outcome in here.run(batch for batch in batches if launch.owns(batch)):
+            stages = sum_stages([stages, outcome.stages])
+    with suppress(StoreError):  # the leader did not wait for it
+        leader = read_json(there / f"seen.{launch.rank}.json")["leader"]
+        write_json(
+            there / f"stages.{launch.rank}.json", {"leader": leader, "stages": to_json(stages)}
+        )

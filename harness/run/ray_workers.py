@@ -1,0 +1,378 @@
+"""Workers as actors of a Ray cluster: several machines, fractions of a GPU.
+
+An actor holds the model and returns its predictions, which this process journals: nothing but the
+driver needs the run folder. When a run ends early, what the network had answered is finished first.
+The benchmark's files are read where the actor runs, under the same path; with `isolate` images
+are sent along, and the machines need not have them.
+
+Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
+with its machine before it was fetched, costs its batch one of `pool.TRIES` tries, as a worker
+process does.
+"""
+
+import asyncio
+import math
+import os
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
+from harness.plugins import describe_error
+from harness.run.batching import Batch
+from harness.run.interrupts import sigterm_kept
+from harness.run.pipeline import Predictor
+from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
+from harness.run.workers import build_model, worker_info
+from harness.spec import Spec
+from harness.store.journal import Writer
+
+FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
+LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
+
+
+class BufferedJournal:
+    """A journal that keeps what is appended, by batch, until that is fetched."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, list[Any]] = {}
+        self._lock = threading.Lock()
+
+    def append(self, records: Sequence[Any]) -> None:
+        """Keep records of a batch."""
+        with self._lock:
+            for record in records:
+                batch = record["begin"] if "begin" in record else record["batch"]
+                self._records.setdefault(batch, []).append(record)
+
+    def fetch(self, batch: int | None = None) -> list[Any]:
+        """Remove and return the records kept of one batch, or of all batches (None)."""
+        with self._lock:
+            chosen = list(self._records) if batch is None else [batch]
+            return [record for one in chosen for record in self._records.pop(one, ())]
+
+
+class Worker:
+    """The remote side of an actor. Its own errors are returned, since Ray wraps what is raised."""
+
+    def __init__(self, spec: Spec, seed: int, *, hides_gpus: bool = False) -> None:
+        if hides_gpus:
+            # Ray leaves the variable as it is where no GPU is asked for: all would be seen.
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        self._spec, self._seed = spec, seed
+        self._journal = BufferedJournal()
+        self._predictor: Predictor | None = None
+
+    async def is_placed(self) -> None:
+        """Return nothing; a call that completes shows that the actor has a machine."""
+
+    async def info(self) -> Any:
+        """Build the model and return its `WorkerInfo`, or the HarnessError that this raised."""
+        try:
+            model = build_model(self._spec, self._seed)
+            self._predictor = Predictor(model, self._journal, inline=False)
+            return worker_info(model)
+        except HarnessError as error:
+            return error
+
+    async def prepare(self) -> Any:
+        """Load what the model loads before its first prediction."""
+        return await self._call_guarded(self._prepare)
+
+    async def run(self, batch: Batch) -> Any:
+        """Predict a batch; return its outcome and its journal records.
+
+        Calls may begin and end in another order than they were sent, so only the records of this
+        batch are fetched with its outcome.
+        """
+        return await self._call_guarded(partial(self._run, batch))
+
+    async def finish(self) -> list[Any]:
+        """Finish answered samples, drop the others, and return the records not fetched yet."""
+        if self._predictor is not None:
+            await asyncio.to_thread(self._predictor.finish)
+        return self._journal.fetch()
+
+    async def _prepare(self, predictor: Predictor) -> str:
+        predictor.prepare()
+        return READY
+
+    async def _run(self, batch: Batch, predictor: Predictor) -> Any:
+        predictor.prefetch(batch)  # others are before it
+        outcome = await asyncio.wrap_future(predictor.submit(batch))
+        return outcome, self._journal.fetch(batch.index)
+
+    async def _call_guarded(self, call: Callable[[Predictor], Awaitable[Any]]) -> Any:
+        assert self._predictor is not None, "the pool greets first"
+        try:
+            return await call(self._predictor)
+        except HarnessError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - the driver says it, and ends the run
+            return ModelError("an actor", expected="to go on", found=describe_error(error))
+
+
+@dataclass(kw_only=True)
+class Actor(Member):
+    """An actor, references to its outstanding messages, and the journal written for it."""
+
+    handle: Any
+    placed: Any  # what its `here` returns
+    patience: float  # seconds within which it must have a machine
+    latest: float  # when they are over
+    needs: str
+    journal: Writer
+    owed: list[Any] = field(default_factory=list)
+    last: str = "no error"
+    ending: Any = None  # what its `finish` returns, once it was told to
+    until: float = 0.0  # when that must be here: actors that were told together share a minute
+
+    def send(self, batch: Batch) -> None:
+        """Send a batch; the first one has the model loaded before."""
+        if not self.ready and len(self.batches) == 1:
+            self.owed.append(self.handle.prepare.remote())
+        self.owed.append(self.handle.run.remote(batch))
+
+    def receive(self) -> Any:
+        """Wait for the next message and return it; None if the actor is lost.
+
+        Raises:
+            Unplaced: it waited for a machine for too long.
+        """
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        if self.placed is not None:
+            if not self._has_a_machine(max(0.0, self.latest - monotonic())):
+                raise WorkerNotScheduled(
+                    "a Ray actor",
+                    expected=f"a machine with {self.needs} free within {self.patience:.0f} s",
+                    found=f"a cluster of {_resources()}",
+                    fix="Ask for fewer --workers, or another --worker-gpus; where machines are "
+                    "still to come, for a longer --worker-wait.",
+                )
+            self.placed = None
+        try:
+            message = ray.get(self.owed[0])
+        except RayTaskError as error:  # our code raised it
+            return ModelError(
+                "an actor", expected="an answer", found=describe_error(error.cause or error)
+            )
+        except RayError as error:  # not all that says so is a RayActorError: ObjectLostError is not
+            self.last = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            return None
+        if isinstance(message, tuple):
+            message, records = message
+            self.journal.append(records)
+        del self.owed[0]  # only now: an interrupt before this leaves it to be taken at the end
+        return message
+
+    def is_overdue(self) -> bool:
+        """Return True if the actor has waited for a machine for more than `patience` seconds."""
+        waits = self.placed is not None and monotonic() > self.latest
+        return waits and not self._has_a_machine(0.0)
+
+    def _has_a_machine(self, seconds: float) -> bool:
+        import ray
+
+        there, _ = ray.wait([self.placed], timeout=seconds)
+        return bool(there)
+
+    def kill(self) -> None:
+        """End the actor at once."""
+        import ray
+
+        ray.kill(self.handle, no_restart=True)
+
+    def close(self) -> None:
+        """End the actor after its answered samples are finished and journalled."""
+        try:
+            self.finish()
+            if self.ending is not None:
+                self._journal_rows()
+        finally:
+            self.journal.close()
+            with suppress(Exception):
+                self.kill()
+
+    def finish(self) -> None:
+        """Ask the actor to finish its answered samples, if it holds batches."""
+        if self.batches and self.ending is None:
+            self.until = monotonic() + FINISH
+            with suppress(Exception):  # there is no cluster any more
+                self.ending = self.handle.finish.remote()
+
+    def _journal_rows(self) -> None:
+        """Journal the records that `finish` returns, and those of outstanding outcomes."""
+        import ray
+
+        with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
+            self.journal.append(ray.get(self.ending, timeout=max(0.0, self.until - monotonic())))
+        for one in self.owed:
+            with suppress(Exception):  # a batch that was dropped
+                message = ray.get(one, timeout=min(1.0, max(0.0, self.until - monotonic())))
+                if isinstance(message, tuple):
+                    self.journal.append(message[1])
+
+    def exit_reason(self) -> str:
+        """Return Ray's last error about the actor, in one line of at most 200 characters."""
+        return self.last
+
+
+class Actors(Pool):
+    """Several actors; see `Pool`.
+
+    Args:
+        spec: The model's SPEC.
+        folder: The run folder.
+        attempt: Number of the attempt at the run, for the journal.
+        count: Number of actors.
+        seed: Seed of a model that samples.
+        isolate: Send decoded images.
+        timeout: Seconds of silence over one batch after which an actor is replaced.
+        address: Address of the cluster; `local` begins one; `auto` is the one of this machine.
+        gpus: GPUs of each actor; 0.5 lets two share one, with 0 they compute on the CPU. None:
+            one each, or an equal share, where the cluster has GPUs.
+        wait: Seconds that an actor may wait for a machine with room for it.
+        note: Called with the share of a GPU that each actor gets, where `gpus` is None.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: there is no cluster at the address.
+        Unplaced: the cluster has no room for them.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        folder: Path,
+        *,
+        attempt: int,
+        count: int,
+        seed: int,
+        isolate: bool,
+        timeout: float | None,
+        address: str,
+        gpus: float | None,
+        wait: float,
+        note: Callable[[str], None],
+    ) -> None:
+        self._began = connect(address, cpus=count)
+        self._what = (spec, seed)
+        self._gpus = _equal_share(count, note) if gpus is None else gpus
+        self._hides_gpus = gpus == 0
+        self._patience = wait
+        super().__init__(
+            spec, folder, attempt=attempt, count=count, isolate=isolate, timeout=timeout
+        )
+
+    def _start(self, index: int) -> Actor:
+        import ray
+
+        requested = {
+            "num_cpus": 1,
+            "num_gpus": self._gpus,
+            "max_restarts": 0,
+            "max_task_retries": 0,
+        }
+        started = ray.remote(**requested)(Worker)
+        handle = started.remote(*self._what, hides_gpus=self._hides_gpus)
+        return Actor(
+            handle=handle,
+            placed=handle.is_placed.remote(),
+            patience=self._patience,
+            latest=monotonic() + self._patience,
+            needs=f"1 CPU and {self._gpus:g} GPU",
+            owed=[handle.info.remote()],
+            journal=Writer(self.folder, index, self._attempt),
+        )
+
+    def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
+        import ray
+
+        actors = [one for one in busy if isinstance(one, Actor)]
+        if overdue := [one for one in actors if one.is_overdue()]:
+            return list(overdue)  # to `receive`, which says so
+        members = {one.owed[0]: one for one in actors}
+        if not members:
+            return []
+        ray.wait(list(members), num_returns=1, timeout=seconds)
+        heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
+        return [members[reference] for reference in heard]
+
+    def close(self) -> None:
+        """End the actors, all together, and the cluster if it was begun for them."""
+        try:
+            for member in self._members:
+                assert isinstance(member, Actor), "it starts no others"
+                member.finish()
+            super().close()
+        finally:
+            if self._began:
+                import ray
+
+                ray.shutdown()
+
+
+def _equal_share(count: int, note: Callable[[str], None]) -> float:
+    """GPUs of each of `count` actors: one, or as much as all can have; 0 in a cluster without."""
+    import ray
+
+    there = ray.cluster_resources().get("GPU", 0)
+    if not there:
+        return 0.0
+    sharing = math.ceil(count / max(1, int(there)))
+    each = math.floor(1e4 / sharing) / 1e4  # as finely as Ray counts, which would round up
+    note(
+        f"{count} worker(s) ask Ray for {each:.3g} GPU each, of {there:g} in the cluster: "
+        "--worker-gpus 0 computes on the CPU"
+    )
+    return each
+
+
+def _resources() -> str:
+    import ray
+
+    held = ray.cluster_resources()
+    return f"{held.get('CPU', 0):g} CPUs and {held.get('GPU', 0):g} GPUs"
+
+
+def connect(address: str, *, cpus: int) -> bool:
+    """Connect to a Ray cluster; return True if this call began one.
+
+    Raises:
+        MissingDependency: Ray is not installed.
+        UsageError: there is no cluster at the address.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"--ray {address}",
+            expected="the package ray",
+            found="it is not installed",
+            fix="pip install 'visual-reasoning-harness[ray]'",
+        ) from error
+    if ray.is_initialized():
+        return False
+    quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    if address == LOCAL:
+        with sigterm_kept():
+            ray.init(num_cpus=cpus, include_dashboard=False, **quiet)
+        return True
+    try:
+        with sigterm_kept():
+            ray.init(address=address, **quiet)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise UsageError(
+            f"--ray {address}",
+            expected="the address of a Ray cluster, `auto` or `local`",
+            found=" ".join(str(error).split())[:200],
+            fix="`ray status` says whether one is there.",
+        ) from error
+    return True

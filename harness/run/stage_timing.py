@@ -1,0 +1,139 @@
+"""Cost of a model's stages: seconds, samples and bytes in them at once, peaks of memory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+from harness.run.memory import PeakMemory
+
+LANGUAGE, SEGMENTATION, PROPAGATION = "language", "segmentation", "propagation"
+WHOLE = "model"
+"""The one stage of a model that has no others."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """Cost of one stage of a model, over one batch or many."""
+
+    seconds: float = 0.0
+    wait_seconds: float | None = None
+    """Seconds of those in which the network stood still for images, as far as they are known;
+    None: they are known for no batch."""
+    samples: int = 0
+    """The most samples that were in it or waited for it at once, in one process."""
+    pixels: int = 0
+    """The most bytes of decoded images and masks that belonged to those, counted by their sizes:
+    not measured, and partly shared with the cache of frames."""
+    gpu_peak: int = 0
+    """The most bytes on a GPU while it worked; 0 where other stages work beside it."""
+    crashed: int = 0
+    """Failures that were exceptions of the model."""
+    halvings: int = 0
+    """Number of times that a batch was cut in two to fit into memory."""
+    processes: dict[int, float] = field(default_factory=dict)
+    """The seconds of each process of a launch, by its rank; empty if there was no launch."""
+    peaks: dict[str, PeakMemory] = field(default_factory=dict)
+    """Peaks of the processes that it ran in, by a name that tells them apart."""
+
+    def record_peak(self, peak: tuple[int, int], peaks: Mapping[str, PeakMemory]) -> None:
+        """Set the most samples at once, with the bytes of their pixels, and the process's peak."""
+        self.samples, self.pixels = peak
+        self.peaks = dict(peaks)
+
+    def end(self, start: float) -> "Stage":
+        """Add the seconds of work that began at `start`, by `perf_counter`; return the stage."""
+        self.seconds += perf_counter() - start
+        return self
+
+    def add(self, other: "Stage") -> None:
+        """Add the cost of another batch."""
+        self.seconds += other.seconds
+        if other.wait_seconds is not None:
+            self.wait_seconds = (self.wait_seconds or 0.0) + other.wait_seconds
+        self.samples = max(self.samples, other.samples)
+        self.pixels = max(self.pixels, other.pixels)
+        self.gpu_peak = max(self.gpu_peak, other.gpu_peak)
+        self.crashed += other.crashed
+        self.halvings += other.halvings
+        for rank, seconds in other.processes.items():
+            self.processes[rank] = self.processes.get(rank, 0.0) + seconds
+        for process, peak in other.peaks.items():
+            self.peaks[process] = peak.merge(self.peaks.get(process, PeakMemory()))
+
+
+def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
+    """Return plain data of stages, which `from_json` reads again."""
+    plain: dict[str, dict[str, Any]] = {}
+    for name, one in stages.items():
+        plain[name] = {
+            "seconds": round(one.seconds, 3),
+            "samples_at_once": one.samples,
+            "pixel_bytes_at_once": one.pixels,
+        }
+        if one.wait_seconds is not None:
+            plain[name]["wait_seconds"] = round(one.wait_seconds, 3)
+        if one.gpu_peak:
+            plain[name]["gpu_peak_bytes"] = one.gpu_peak
+        if one.processes:
+            by_rank = sorted(one.processes.items())
+            plain[name]["seconds_by_process"] = {str(rank): round(s, 3) for rank, s in by_rank}
+        if one.peaks:
+            plain[name]["process_peaks"] = {key: list(peak) for key, peak in one.peaks.items()}
+    return plain
+
+
+def from_json(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
+    """Read stages from the plain data of `to_json`, without the seconds by process and the faults.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: the data has another form.
+    """
+    return {
+        str(name): Stage(
+            float(one["seconds"]),
+            wait_seconds=float(one["wait_seconds"]) if "wait_seconds" in one else None,
+            samples=int(one.get("samples_at_once", 0)),
+            pixels=int(one.get("pixel_bytes_at_once", 0)),
+            gpu_peak=int(one.get("gpu_peak_bytes", 0)),
+            peaks={
+                str(key): PeakMemory(*map(int, peak))
+                for key, peak in one.get("process_peaks", {}).items()
+            },
+        )
+        for name, one in plain.items()
+    }
+
+
+def of_process(rank: int, stages: Mapping[str, Stage]) -> dict[str, Stage]:
+    """Return the same stages, as those of one process of a launch."""
+    return {
+        name: replace(
+            one,
+            processes={rank: one.seconds},
+            # Processes of two machines may have the same number.
+            peaks={f"{rank}.{process}": peak for process, peak in one.peaks.items()},
+        )
+        for name, one in stages.items()
+    }
+
+
+def sum_stages(every: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
+    """Return the cost of the stages over many batches together."""
+    whole: dict[str, Stage] = {}
+    for stages in every:
+        for name, one in stages.items():
+            whole.setdefault(name, Stage()).add(one)
+    return whole
+
+
+def process_peaks(stages: Mapping[str, Stage]) -> dict[str, list[int]]:
+    """Return peaks of all processes that stages ran in, in bytes, highest first; empty: unknown."""
+    together = Stage()
+    for one in stages.values():
+        together.add(one)
+    both = {
+        "process_peak_bytes": [peak.memory for peak in together.peaks.values()],
+        "process_gpu_peak_bytes": [peak.gpu for peak in together.peaks.values()],
+    }
+    return {name: sorted(found, reverse=True) for name, found in both.items() if any(found)}

@@ -1,0 +1,55 @@
+"""The file for the organisers' server, in place of scores where the ground truth is hidden."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from harness.plugins import plugin_errors
+from harness.record import Run, finish, unscored_results
+from harness.run.options import Progress
+from harness.run.scoring import Tally, tally
+from harness.task import Task
+from harness.types import Prediction, Sample
+
+
+def submit(
+    task: Task,
+    samples: Iterable[Sample],
+    run: Run,
+    manifest: dict[str, Any],
+    *,
+    total: int,
+    progress: Progress,
+) -> None:
+    """Write the file for the organisers' server, and results without scores.
+
+    Args:
+        task: A task that has a `submission`.
+        samples: The samples of the run.
+        run: The run, all of whose predictions are made.
+        manifest: The run's manifest.
+        total: Number of samples.
+        progress: Receives a note with the file and the number of failed samples.
+    """
+    counted = Tally(Counter(), Counter())
+    with plugin_errors(f"the submission of {task.name}"):
+        assert task.submission is not None, "only called with one"
+        written = task.submission(_count_samples(task, samples, run, counted), run.folder)
+    results = unscored_results(task, manifest, total, counted.failures, counted.usage)
+    finish(run.folder, None, results)
+    failed = sum(counted.failures.values())
+    progress.note(
+        f"the ground truth is hidden; the file for the organisers' server: {written}"
+        + (f" ({failed} of {total} samples failed)" if failed else "")
+    )
+
+
+def _count_samples(
+    task: Task, samples: Iterable[Sample], run: Run, counted: Tally
+) -> Iterator[tuple[Sample, Prediction]]:
+    for sample in samples:
+        prediction = run.prediction(sample.id)
+        one = tally(task, [sample], [prediction])
+        counted.failures.update(one.failures)
+        counted.usage.update(one.usage)
+        yield sample, prediction

@@ -1,0 +1,176 @@
+"""Formatting of a board's numbers, the same in Markdown and HTML."""
+
+from collections.abc import Mapping, Sequence
+
+from harness.leaderboards.row import Row, TrainingInfo
+from harness.scores import Better
+from harness.statistics.paired import Comparison
+
+NOTHING = "–"
+ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
+
+
+def number(value: float | None) -> str:
+    """Three decimals below 100, fewer above.
+
+    >>> number(0.61234), number(1234.5), number(None)
+    ('0.612', '1234.5', '–')
+    """
+    if value is None:
+        return NOTHING
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def signed_number(value: float | None) -> str:
+    """A difference with its sign; a true minus, not a hyphen.
+
+    >>> signed_number(-0.0123), signed_number(0.5)
+    ('−0.012', '+0.500')
+    """
+    if value is None:
+        return NOTHING
+    text = number(abs(value))
+    return ("−" if value < 0 and text.strip("0.") else "+") + text
+
+
+def span(pair: tuple[float, float] | None) -> str:
+    """An interval.
+
+    >>> span((0.1, 0.25))
+    '0.100 to 0.250'
+    """
+    return NOTHING if pair is None else f"{number(pair[0])} to {number(pair[1])}"
+
+
+def signed_span(pair: tuple[float, float] | None) -> str:
+    """An interval of a difference."""
+    return NOTHING if pair is None else f"{signed_number(pair[0])} to {signed_number(pair[1])}"
+
+
+def percent(share: float) -> str:
+    """A share as per cent; never rounded up to 100 %.
+
+    >>> percent(1.0), percent(0.9999), percent(0.5)
+    ('100 %', '99.9 %', '50.0 %')
+    """
+    if share == 1:
+        return "100 %"
+    return f"{min(share * 100, 99.9):.1f} %"
+
+
+def failures(row: Row) -> str:
+    """Failed samples by kind, the frequent first: `3 parse, 1 model`; empty if there are none."""
+    kinds = sorted(row.failures.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds if count)
+
+
+def marked_name(row: Row) -> str:
+    """Return the model's name, with † where evaluated samples were trained on, and ‡ where the run
+    differs from the paper of its method.
+    """
+    return row.name + " †" * row.trained_on_some + " ‡" * bool(row.deviations)
+
+
+def trained_on(row: Row) -> str:
+    """Return the footnote of the dagger."""
+    return f"† {row.name} ({row.run}): {row.trained_on}."
+
+
+def deviation_note(row: Row) -> str:
+    """Return the footnote of the double dagger."""
+    text = "; ".join(map(str, row.deviations))
+    return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {text}."
+
+
+def training(row: Row) -> str:
+    """Describe the training of the checkpoint: method, tasks, steps, seed, hash and folder."""
+    if row.training is None:
+        return NOTHING
+    made = row.training
+    named = [f"folder {made.folder}"] if made.folder is not None else []
+    words = [
+        f"{_method(made)}{_trained_tasks(made)}",
+        *_amount(made),
+        made.config_hash[:12],
+        *named,
+    ]
+    return ", ".join(words)
+
+
+def training_name(made: TrainingInfo) -> str:
+    """A training in short: its folder's name, method, steps, seed."""
+    return f"{made.folder}: {', '.join([_method(made), *_amount(made)])}"
+
+
+def training_title(made: TrainingInfo) -> str:
+    """A training in full: method with its settings, tasks, steps, seed."""
+    return ", ".join([f"{made.method}{_trained_tasks(made)}", *_amount(made)])
+
+
+def _method(made: TrainingInfo) -> str:
+    return made.method.partition("(")[0]
+
+
+def _trained_tasks(made: TrainingInfo) -> str:
+    return f" on {', '.join(made.tasks)}" if made.tasks else ""
+
+
+def _amount(made: TrainingInfo) -> list[str]:
+    counted = [] if made.steps is None else [f"{made.steps:,} step{'s' * (made.steps != 1)}"]
+    return [*counted, f"seed {made.seed}"]
+
+
+def p_value(comparison: Comparison) -> str:
+    """A p value, not more precise than a resampling test can be."""
+    if comparison.p_value is None:
+        return ""
+    return "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.3f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A time in the two largest units.
+
+    >>> duration(3725), duration(8.25), duration(200)
+    ('1 h 02 min', '8.2 s', '3 min 20 s')
+    """
+    if seconds is None:
+        return NOTHING
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def memory(row: Row) -> str:
+    """The peak of the process that held the most, and of the fullest GPU if one was used."""
+    peaks = ((row.process_peak_bytes, "a process"), (row.process_gpu_peak_bytes, "a GPU"))
+    text = [f"{peak / 2**30:.1f} GiB {where}" for peak, where in peaks if peak]
+    return ", ".join(text) or NOTHING
+
+
+def heading(name: str, better: Better) -> str:
+    """A metric's name with the direction in which it gets better."""
+    return f"{name} {ARROWS[better]}"
+
+
+def sentence(phrases: Sequence[str]) -> str:
+    """Phrases as one sentence.
+
+    >>> sentence(["protocol seg/lisa", "200 samples"])
+    'Protocol seg/lisa, 200 samples.'
+    """
+    text = ", ".join(phrases)
+    return text[:1].upper() + text[1:] + "."
+
+
+def ranking_rule(level: float) -> str:
+    """Describe in one paragraph how rows are ranked."""
+    return (
+        "Rows share a rank until a difference is shown: a row starts a new rank when it is worse "
+        f"than the first row of the rank above with p ≤ {1 - level:.2g}. p and interval are of one "
+        "paired test, which swaps the two rows' results of whole images or videos, so that the "
+        "interval leaves out 0 where p is that small. No correction is made for the number of "
+        "comparisons."
+    )

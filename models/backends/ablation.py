@@ -1,0 +1,197 @@
+"""Does it look, and does it mean what it reasons? A backend with images or reasoning changed.
+
+harness eval --model "qwen_vl(checkpoint=…,backend=ablation(images=grey),
+    segmenter=…,propagator=…)" …
+
+A model whose score stays when its images are grey, or another question's, does not look. One
+whose score stays when its answer has to follow another question's reasoning does not use it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from harness import plugins
+from harness.media import Media, pixels
+from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
+from harness.models.backends.inputs import frames_shown
+from harness.models.grammar import reasoning
+from harness.spec import Spec, Value
+
+GREY = 128
+CLOSED = "</think>"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationChat(Chat):
+    """Another backend, shown other images or made to go on from other reasoning."""
+
+    chat: Chat
+    images: Literal["own", "grey", "swapped"]
+    reasoning: Literal["own", "swapped"]
+
+    @property
+    def batch_size(self) -> int:
+        """Preferred number of requests at once, of the inner backend."""
+        return self.chat.batch_size
+
+    @property
+    def turns(self) -> int:
+        """Number of batches that the inner backend takes at once."""
+        return self.chat.turns
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Meaning of the numbers that the inner backend's network writes."""
+        return self.chat.coordinates
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """Seconds that the network within has stood still so far; None: it does not say."""
+        return self.chat.wait_seconds
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices that the inner backend computes on."""
+        return self.chat.devices
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+        return {
+            "backend": "ablation",
+            "images": self.images,
+            "reasoning": self.reasoning,
+            "chat": dict(self.chat.describe()),
+        }
+
+    def prepare(self) -> None:
+        """Load what the backend within loads."""
+        self.chat.prepare()
+
+    def halt(self) -> None:
+        """Make the inner backend abandon its requests."""
+        self.chat.halt()
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """The canvas of the request's own image."""
+        return self.chat.canvas(request)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self.chat.count_tokens(text)
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """One response a request, in order. What is swapped comes from a request of the
+        same call.
+        """
+        if self.images == "grey":
+            requests = [replace(one, media=tuple(map(_grey, one.media))) for one in requests]
+        elif self.images == "swapped":
+            requests = _with_others_images(requests)
+        responses = [
+            replace(response, calls=response.calls_of(request))
+            for request, response in zip(requests, self.chat.generate(requests), strict=True)
+        ]
+        return (
+            responses if self.reasoning == "own" else self._on_others_reasoning(requests, responses)
+        )
+
+    def _on_others_reasoning(
+        self, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
+    ) -> list[ChatResponse]:
+        """Answers that go on from the reasoning of another response."""
+        thoughts = [reasoning(response.text) for response in responses]
+        others = _next_other(thoughts, lambda one, other: one != other)
+        changed: dict[int, ChatRequest] = {}
+        for place, (request, response, other) in enumerate(
+            zip(requests, responses, others, strict=True)
+        ):
+            before, opened, _ = response.text.partition("<think>")
+            if opened and other is not None:
+                prefix = f"{before}{opened}{other}{CLOSED}"
+                changed[place] = replace(request, prefix=prefix)
+        output = self.chat.generate(list(changed.values()))
+        whole = list(responses)
+        for (place, request), response in zip(changed.items(), output, strict=True):
+            calls = (*responses[place].calls, *response.calls_of(request))
+            whole[place] = replace(response, calls=calls)
+        return whole
+
+
+def _grey(media: Media) -> Media:
+    """A grey medium of the same size, frames and times."""
+    width, height = media.size
+    frame = np.full((height, width, 3), GREY, dtype=np.uint8)
+    return pixels(
+        [frame] * len(media), times=media.times(), is_video=media.is_video, id=f"grey/{media.size}"
+    )
+
+
+def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
+    """Each request with the images of the next one that has others of the same make."""
+    others = _next_other(list(requests), _can_swap)
+    return [
+        replace(one, media=tuple(map(_grey, one.media)))
+        if other is None
+        else replace(one, media=other.media, frames=other.frames)
+        for one, other in zip(requests, others, strict=True)
+    ]
+
+
+def _can_swap(one: ChatRequest, other: ChatRequest) -> bool:
+    """Return True if two requests show different media, equal in number and frames shown."""
+
+    def frames(request: ChatRequest) -> list[int]:
+        return [len(frames_shown(request, place)) for place in range(len(request.media))]
+
+    different = [media.id for media in one.media] != [media.id for media in other.media]
+    return different and frames(one) == frames(other)
+
+
+def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | None]:
+    """Return for each item the next one, cyclically, that fits it; None where none does."""
+    found: list[T | None] = []
+    for place, item in enumerate(items):
+        following = [*items[place + 1 :], *items[:place]]
+        found.append(next((other for other in following if fits(item, other)), None))
+    return found
+
+
+def ablation(
+    *,
+    chat: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
+    images: Literal["own", "grey", "swapped"] = "own",
+    reasoning: Literal["own", "swapped"] = "own",
+    checkpoint: str | None = None,
+    batch_size: int = 8,
+    temperature: float | None = None,
+    seed: int = 0,
+) -> AblationChat:
+    """Another backend with its images or its reasoning changed: what does the score lose?
+
+    Args:
+        chat: The backend that is asked.
+        images: `own`; `grey`: a grey field of the same size; `swapped`: those of another
+            question of the batch (grey where all show the same).
+        reasoning: `own`; `swapped`: the answer goes on from the reasoning of another response.
+        checkpoint: Handed to the backend within.
+        batch_size: Handed to the backend within.
+        temperature: Handed to the backend within, if it takes one; its own SPEC wins. None: the
+            backend's.
+        seed: Handed to the backend within, if it takes one.
+    """
+    if isinstance(chat, Spec):
+        given: dict[str, Value] = {"batch_size": batch_size}
+        if checkpoint is not None:
+            given["checkpoint"] = checkpoint
+        if plugins.accepts("backends", chat.name, "seed"):
+            given["seed"] = seed
+        if temperature is not None and plugins.accepts("backends", chat.name, "temperature"):
+            given["temperature"] = temperature
+        built: Chat = plugins.build("backends", chat.with_defaults(**given))
+        return AblationChat(chat=built, images=images, reasoning=reasoning)
+    return AblationChat(chat=chat, images=images, reasoning=reasoning)

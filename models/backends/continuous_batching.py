@@ -1,0 +1,398 @@
+"""Requests of unequal responses, answered together: a row whose response has ended makes room.
+
+`generate` of transformers answers a batch until its longest response ends, and rows that have ended
+go on as padding. Here the next requests take their places: prompts are read apart, and their keys
+and values are put beside those of the rows that go on, both padded on the left to one length.
+Positions were turned into keys when these were made, so padding changes nothing but the last bits.
+The next requests may depend on earlier responses: a `RequestSource` supplies them when rows are
+free.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from harness.model import ChatRequest
+from harness.models.backends.inputs import POSITIONS
+from harness.models.backends.sampling import Sampling, check_finite
+from harness.models.backends.stop_strings import Decode, at_stop
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KNOWN = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl"})
+"""Architectures whose rows may be parted and joined: plain attention over one growing cache."""
+
+
+def supports_continuous_batching(network: Any, model_type: str) -> bool:
+    """Return True if rows of this network may be parted and joined."""
+    text = network.config.get_text_config()
+    sliding = getattr(text, "use_sliding_window", False)
+    return model_type in KNOWN and not sliding and _clock(network) is not None
+
+
+class PromptBatch(NamedTuple):
+    """Requests whose prompts are read together."""
+
+    places: list[int]
+    inputs: Any
+    """The processor's tensors for them, or for the different ones among them; perhaps with
+    their `token_positions`, as `position_ids`.
+    """
+    alike: list[int] | None = None
+    """Index among `inputs` of each request's prompt; None: one a request, in order of places."""
+    prefix: "PrefixCache | None" = None
+    """Beginnings of the prompts in `inputs`, if they were read before."""
+    keep: "Callable[[Rows], None] | None" = None
+    """Called with the rows of the prompts in `inputs`, once they are read."""
+
+
+class PrefixCache(NamedTuple):
+    """Beginnings of prompts, their media among them, that need not be read again."""
+
+    rows: "Rows"
+    lengths: list[int]
+    """Number of tokens of each prompt after its beginning; at least one."""
+
+
+class RequestSource(Protocol):
+    """A supply of requests to answer."""
+
+    def take(self, free: int) -> PromptBatch | None:
+        """Return the next part, of at most `free` prompts; None: nothing is to begin now.
+
+        Of more requests than `free`, the first ones begin, the others as rows become free. Where
+        nothing is under way and nothing is to begin, everything is answered.
+        """
+        ...
+
+
+def share_of(size: int) -> int:
+    """Return the least number of prompts to begin at once after the first ones, of `size` rows.
+
+    Prompts that are read alone cost more.
+    """
+    return max(1, size // 4)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Requests under way, one a row. Everything is padded on the left, and where a prompt's
+    beginning was known, between that and the rest too.
+    """
+
+    places: list[int]
+    written: list[list[int]]
+    """The tokens of each response so far; the last one is not in the cache yet."""
+    tokens: "Tensor"
+    """Tokens in the cache, prompts and responses (rows × length of the cache)."""
+    mask: "Tensor"
+    """1 where a row holds a token of its own (rows × length of the cache)."""
+    positions: "Tensor"
+    """Position of each row's next token, one for time, height and width (1 × rows × 1)."""
+    cache: Any
+    """Keys and values of every layer (rows × heads × length × width)."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def responses(
+    network: Any,
+    requests: Sequence[ChatRequest],
+    source: RequestSource,
+    *,
+    size: int,
+    ends: Sequence[int],
+    samplings: Sequence[Sampling],
+    decode: Decode,
+) -> Generator[tuple[int, list[int]], None, None]:
+    """Yield places of requests with the tokens of their responses, end token included.
+
+    Args:
+        network: One that `supports_continuous_batching`.
+        requests: Requests whose places the source gives; more may be added later.
+        source: Supplies the next requests. A response that has ended is yielded before more is
+            taken.
+        size: Largest number of rows.
+        ends: Tokens that end a response.
+        samplings: Rule of each request for the choice of tokens.
+        decode: Function from tokens to text, in which stop strings are searched for.
+
+    Raises:
+        ModelError: a logit is no number.
+    """
+    rows: Rows | None = None
+    read: _PrefilledPrompts | None = None
+    while True:
+        while free := size - (0 if rows is None else len(rows)):
+            if read is not None:
+                if free < min(share_of(size), len(read.places)):
+                    break
+            elif part := source.take(free):
+                read = _prefill(network, part)
+            else:
+                break
+            started, scores, read = _start_rows(read, free)
+            _write(started, scores, requests, samplings)
+            rows = started if rows is None else join_rows([rows, started])
+        if rows is None:
+            return
+        done = [at for at in range(len(rows)) if _is_finished(rows, at, requests, ends, decode)]
+        yield from ((rows.places[at], rows.written[at]) for at in done)
+        if done:
+            rows = _keep_rows(rows, [at for at in range(len(rows)) if at not in set(done)])
+        else:
+            _write(rows, _step(network, rows), requests, samplings)
+
+
+class _PrefilledPrompts(NamedTuple):
+    """Prompts that were read, for requests that are not begun."""
+
+    rows: Rows
+    """Rows, one a prompt, without a response yet."""
+    scores: "Tensor"
+    """Scores of the first token (prompts × vocabulary)."""
+    places: list[int]
+    alike: list[int]
+    """Index of each request's prompt."""
+    release: bool
+    """True if nothing else holds the rows, so that they may be freed."""
+
+
+def _clock(network: Any) -> Any:
+    """Return the module that computes the positions of images, even if wrapped; None: none does."""
+    return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
+
+
+def token_positions(network: Any, inputs: Mapping[str, Any]) -> "Tensor":
+    """Return positions of prompts' tokens (4 × rows × length): in text, time, height and width.
+
+    They are those of `generate`, from the processor's tensors. Nothing is kept in the network,
+    which another thread may be using.
+    """
+    import torch
+
+    mask: Tensor = inputs["attention_mask"]
+    text = (mask.long().cumsum(dim=1) - 1).clamp(min=0)[None]
+    if not any(f"{kind}_grid_thw" in inputs for kind in ("image", "video")):
+        return text.expand(4, -1, -1)
+    space, _ = _clock(network).get_rope_index(**inputs)
+    return torch.cat([text, space])
+
+
+def _prefill(network: Any, part: PromptBatch) -> _PrefilledPrompts:
+    from harness.models.backends.kv_cache import preallocated_cache
+
+    given = dict(part.inputs)
+    positions = given.pop(POSITIONS, None)
+    if positions is None:
+        positions = token_positions(network, given)
+    if part.prefix is None:
+        tokens, mask, cache = given["input_ids"], given["attention_mask"], preallocated_cache([])
+    else:
+        given, cache = _rest(given["input_ids"], *part.prefix), part.prefix.rows.cache
+        positions = positions[..., -given["input_ids"].shape[1] :]
+        tokens = _append_column(part.prefix.rows.tokens, given["input_ids"])
+        mask = given["attention_mask"]
+    output = network(
+        **given, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+    )
+    order = list(range(len(tokens)))
+    rows = Rows(order, [[] for _ in order], tokens, mask, positions[-1:, :, -1:] + 1, cache)
+    if part.keep is not None:
+        part.keep(rows)
+    alike = order if part.alike is None else part.alike
+    return _PrefilledPrompts(rows, output.logits[:, -1], part.places, alike, part.keep is None)
+
+
+def _start_rows(
+    read: _PrefilledPrompts, free: int
+) -> "tuple[Rows, Tensor, _PrefilledPrompts | None]":
+    """Rows of at most `free` requests, the scores of their first tokens, and what is left."""
+    alike, later = read.alike[:free], read.alike[free:]
+    rest = None
+    if read.release and not later and alike == read.rows.places:  # each prompt once: as they are
+        return replace(read.rows, places=read.places), read.scores, None
+    if later:
+        needed = sorted(set(later))
+        start = int(read.rows.mask[needed].any(dim=0).int().argmax())
+        rest = _PrefilledPrompts(
+            chosen_rows(read.rows, needed, places=needed, start=start),
+            read.scores[needed],
+            read.places[free:],
+            [needed.index(one) for one in later],
+            True,
+        )
+    rows = chosen_rows(read.rows, alike, places=read.places[:free], release=read.release)
+    return rows, read.scores[alike], rest
+
+
+def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
+    """Return the rest of prompts after their beginnings, padded on the left to one length.
+
+    That padding lies between a beginning and the rest of its prompt, and is not attended to.
+    """
+    import torch
+
+    width = max(lengths)
+    places = torch.arange(width, device=tokens.device)
+    fresh = places >= width - torch.tensor(lengths, device=tokens.device)[:, None]
+    mask = _append_column(rows.mask, fresh.to(rows.mask))
+    return {"input_ids": tokens[:, -width:], "attention_mask": mask}
+
+
+def _step(network: Any, rows: Rows) -> "Tensor":
+    """Return the scores of every row's next token; the last token of each enters the cache."""
+    tokens = rows.tokens.new_tensor([[written[-1]] for written in rows.written])
+    rows.mask = _append_column(rows.mask, rows.mask.new_ones(len(rows), 1))
+    rows.tokens = _append_column(rows.tokens, tokens)
+    output = network(
+        input_ids=tokens,
+        attention_mask=rows.mask,
+        position_ids=rows.positions,
+        past_key_values=rows.cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    rows.positions = rows.positions + 1
+    scores: Tensor = output.logits[:, -1]
+    return scores
+
+
+def _write(
+    rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], samplings: Sequence[Sampling]
+) -> None:
+    """Add the chosen token to every row's response."""
+    keys = [requests[place].key for place in rows.places]
+    positions = [len(written) for written in rows.written]
+    largest = scores.amax(dim=1)
+    # A row's last token in place of its padding, which is no token of the row.
+    own = rows.tokens.where(rows.mask.bool(), rows.tokens[:, -1:])
+    chosen = [0] * len(rows)
+    for sampling, several in _rows_by_sampling([samplings[place] for place in rows.places]).items():
+        some = None if len(several) == len(rows) else several
+        tokens = _choose_tokens(
+            sampling,
+            scores if some is None else scores[some],
+            own if some is None else own[some],
+            [keys[at] for at in several],
+            [positions[at] for at in several],
+        )
+        for at, token in zip(several, tokens, strict=True):
+            chosen[at] = token
+    check_finite(largest, keys, positions)
+    for written, token in zip(rows.written, chosen, strict=True):
+        written.append(token)
+
+
+def _rows_by_sampling(samplings: Sequence[Sampling]) -> dict[Sampling, list[int]]:
+    """The rows of each way to choose."""
+    found: dict[Sampling, list[int]] = {}
+    for at, sampling in enumerate(samplings):
+        found.setdefault(sampling, []).append(at)
+    return found
+
+
+def _choose_tokens(
+    sampling: Sampling, scores: "Tensor", own: "Tensor", keys: list[str], positions: list[int]
+) -> list[int]:
+    numbers = None
+    if sampling.temperature != 0.0:
+        numbers = sampling.numbers(keys, positions, device=scores.device)
+    tokens: list[int] = sampling.choose(scores, own, numbers).argmax(dim=1).tolist()
+    return tokens
+
+
+def _is_finished(
+    rows: Rows, at: int, requests: Sequence[ChatRequest], ends: Sequence[int], decode: Decode
+) -> bool:
+    written, request = rows.written[at], requests[rows.places[at]]
+    if written[-1] in ends or len(written) >= request.max_new_tokens:
+        return True
+    return at_stop(written, request.stop, decode)
+
+
+def _append_column(columns: "Tensor", last: "Tensor") -> "Tensor":
+    """With a column for one more token a row."""
+    import torch
+
+    return torch.cat([columns, last], dim=1)
+
+
+def join_rows(several: Sequence[Rows]) -> Rows:
+    """Rows put together, padded on the left to the length of the longest ones.
+
+    They give up their caches.
+    """
+    import torch
+    from torch.nn.functional import pad
+
+    from harness.models.backends.kv_cache import preallocated_cache
+
+    longest = max(rows.mask.shape[1] for rows in several)
+    before = [longest - rows.mask.shape[1] for rows in several]
+
+    def columns(parts: "Sequence[Tensor]") -> "Tensor":
+        return torch.cat([pad(one, (more, 0)) for one, more in zip(parts, before, strict=True)])
+
+    def states(parts: "Sequence[Tensor]") -> "Tensor":
+        return torch.cat(
+            [pad(one, (0, 0, more, 0)) for one, more in zip(parts, before, strict=True)]
+        )
+
+    layers = []
+    for alike in zip(*(rows.cache.layers for rows in several), strict=True):
+        layers.append(
+            (states([layer.keys for layer in alike]), states([layer.values for layer in alike]))
+        )
+        for layer in alike:  # layer by layer, so that memory holds little twice
+            layer.reset()
+    return Rows(
+        [place for rows in several for place in rows.places],
+        [written for rows in several for written in rows.written],
+        columns([rows.tokens for rows in several]),
+        columns([rows.mask for rows in several]),
+        torch.cat([rows.positions for rows in several], dim=1),
+        preallocated_cache(layers),
+    )
+
+
+def _keep_rows(rows: Rows, chosen: list[int]) -> Rows | None:
+    """Select rows and drop the padding that all of them have; None if none is chosen."""
+    if not chosen:
+        return None
+    start = int(rows.mask[chosen].any(dim=0).int().argmax())
+    places = [rows.places[at] for at in chosen]
+    return chosen_rows(rows, chosen, places=places, start=start, release=True)
+
+
+def chosen_rows(
+    rows: Rows,
+    chosen: list[int],
+    *,
+    places: list[int],
+    start: int = 0,
+    end: int | None = None,
+    release: bool = False,
+) -> Rows:
+    """Copies of rows, perhaps several of one, for these places, from a column to another.
+
+    `release`: the rows that are copied give up their cache.
+    """
+    from harness.models.backends.kv_cache import preallocated_cache
+
+    index = rows.mask.new_tensor(chosen)
+    layers = []
+    for layer in rows.cache.layers:
+        layers.append((layer.keys[index, :, start:end], layer.values[index, :, start:end]))
+        if release:  # layer by layer, so that memory holds little twice
+            layer.reset()
+    return Rows(
+        places,
+        [list(rows.written[at]) for at in chosen],
+        rows.tokens[index, start:end],
+        rows.mask[index, start:end],
+        rows.positions[:, index],
+        preallocated_cache(layers),
+    )

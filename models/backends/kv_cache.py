@@ -1,0 +1,79 @@
+"""Keys and values that grow in place.
+
+The caches of transformers copy everything for each further token. Here there is room for some more,
+and a token's keys and values are written into it. For networks whose cache is one growing layer of
+plain attention each, without gradients.
+"""
+
+from typing import Any
+
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+ROOM = 64
+"""Tokens that there is room for after what made a copy necessary."""
+
+
+class PreallocatedCache(DynamicLayer):
+    """The cache of one layer (rows × heads × tokens × width); `keys` and `values` are views."""
+
+    keys: Tensor
+    values: Tensor
+    _room: tuple[Tensor, Tensor] | None = None
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Add some tokens' keys and values; returns all."""
+        del args, kwargs
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        length, more = self.get_seq_length(), key_states.shape[-2]
+        room = self._room
+        if room is None or not self._has_capacity(room[0], length + more):
+            room = (
+                _enlarge(self.keys, key_states, length),
+                _enlarge(self.values, value_states, length),
+            )
+        self._room = room
+        self.keys, self.values = (
+            _write_tokens(whole, states, length)
+            for whole, states in zip(room, (key_states, value_states), strict=True)
+        )
+        return self.keys, self.values
+
+    def reset(self) -> None:
+        """Forget everything, and the room for more."""
+        self._room = None
+        super().reset()
+
+    def _has_capacity(self, room: Tensor, length: int) -> bool:
+        """Return True if `room` holds `length` tokens and `keys` are still its beginning."""
+        return room.shape[-2] >= length and self.keys.data_ptr() == room.data_ptr()
+
+
+def preallocated_cache(layers: list[tuple[Tensor, Tensor]]) -> DynamicCache:
+    """A cache that holds these keys and values, one pair a layer; none: it is empty."""
+    cache = DynamicCache()
+    cache.layer_class_to_replicate = PreallocatedCache
+    for number, (keys, values) in enumerate(layers):
+        layer = PreallocatedCache()
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        cache.layers.insert(number, layer)
+    return cache
+
+
+def _enlarge(held: Tensor, more: Tensor, length: int) -> Tensor:
+    rows, heads, number, width = more.shape
+    room = more.new_empty(rows, heads, length + number + ROOM, width)
+    if length:
+        room[:, :, :length] = held
+    return room
+
+
+def _write_tokens(room: Tensor, more: Tensor, length: int) -> Tensor:
+    whole = room[:, :, : length + more.shape[-2]]
+    whole[:, :, length:] = more
+    return whole

@@ -1,0 +1,149 @@
+"""Responses that exist already, in the place of a network.
+
+With a file, the responses are said again by request key: a run without its network. Without one,
+only the coordinates of the network that wrote them are known, which is what a reader of responses
+needs: `harness score --model "qwen_vl(backend=stored)"`.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError, UsageError
+from harness.files import read_text
+from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
+from harness.models.backends.stop_strings import until_stop
+from harness.models.canvas import smart_resize
+from harness.types import query_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredChat(Chat):
+    """Says what a file says, and knows the canvas of the network that wrote it."""
+
+    file: Path | None
+    responses: Mapping[str, str] = field(repr=False)
+    coordinates: Coordinates
+    factor: int
+    min_pixels: int
+    max_pixels: int
+    batch_size: int
+
+    def describe(self) -> Mapping[str, Any]:
+        """Plain data for the record."""
+        return {
+            "backend": "stored",
+            "file": None if self.file is None else self.file.name,
+            "responses": len(self.responses),
+            "coordinates": self.coordinates,
+            "factor": self.factor,
+            "min_pixels": self.min_pixels,
+            "max_pixels": self.max_pixels,
+        }
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """The stored responses.
+
+        Raises:
+            UsageError: there is no file.
+            DataError: the file has no response for a request.
+        """
+        if self.file is None:
+            raise UsageError(
+                "backend stored",
+                expected="a file of responses to answer from",
+                found="none",
+                fix="Give stored(file=FILE.jsonl), or use the model to score responses only.",
+            )
+        return [self._response(request) for request in requests]
+
+    def canvas(self, request: ChatRequest) -> tuple[int, int]:
+        """(width, height) that the network's processor made of the first medium."""
+        size = request.resize or request.media[0].size
+        return smart_resize(
+            size, factor=self.factor, min_pixels=self.min_pixels, max_pixels=self.max_pixels
+        )
+
+    def count_tokens(self, text: str) -> int:
+        """0: the tokenizer is not known."""
+        return 0
+
+    def _response(self, request: ChatRequest) -> ChatResponse:
+        if request.key not in self.responses:
+            raise DataError(
+                f"responses {self.file}",
+                expected=f"a response for request {request.key}",
+                found="none",
+            )
+        response = ChatResponse(text=self.responses[request.key], canvases=(self.canvas(request),))
+        return until_stop(response, request)
+
+
+def stored(
+    *,
+    file: Path | None = None,
+    coordinates: Coordinates = "pixels",
+    factor: int = 28,
+    min_pixels: int = 3_136,
+    max_pixels: int = 12_845_056,
+    batch_size: int = 64,
+) -> StoredChat:
+    """Responses from a file, or none: then a model only reads.
+
+    Args:
+        file: One JSON object a line, `{"key": request key, "response": text}`, or
+            `{"id": official id, "response": text}`.
+        coordinates: Of the network that wrote the responses: `pixels` of its canvas (Qwen2.5-VL),
+            `normalized_1000` to each side (Qwen3-VL), …: see `harness.model.Coordinates`.
+        factor: Patch size times merge size of its processor: 28 for Qwen2.5-VL.
+        min_pixels: Smallest canvas; the default is the one of Qwen2.5-VL's checkpoints.
+        max_pixels: Largest canvas, likewise.
+        batch_size: Requests at once.
+    """
+    return StoredChat(
+        file=file,
+        responses={} if file is None else read_responses(file),
+        coordinates=coordinates,
+        factor=factor,
+        min_pixels=min_pixels,
+        max_pixels=max_pixels,
+        batch_size=batch_size,
+    )
+
+
+def read_responses(path: Path) -> dict[str, str]:
+    """Responses by request key.
+
+    Raises:
+        DataError: the file or a line of it is not as it should be; the line is named.
+    """
+    try:
+        lines = read_text(path).split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"responses {path}", expected="a UTF-8 text file", found=str(error)
+        ) from error
+    responses: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            key, response = _row(line, f"{path}, line {number}")
+            if key in responses:
+                raise DataError(f"{path}, line {number}", expected="each key once", found=key)
+            responses[key] = response
+    return responses
+
+
+def _row(line: str, where: str) -> tuple[str, str]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(where, expected="one JSON object", found=str(error)) from error
+    if not isinstance(row, dict) or not isinstance(row.get("response"), str):
+        raise DataError(where, expected='an object with a text "response"', found=repr(row)[:60])
+    if isinstance(row.get("key"), str):
+        return row["key"], row["response"]
+    if isinstance(row.get("id"), str):
+        return query_id(row["id"]), row["response"]
+    raise DataError(where, expected='a text "key" or "id"', found=repr(row)[:60])

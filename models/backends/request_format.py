@@ -1,0 +1,189 @@
+"""A request as chat completions have it: messages with images inlined as data URLs.
+
+What servers take beyond the common form differs. `vllm` and `sglang` go on from a prefix and take
+a repetition penalty; `vllm` takes a clip as a row of frames with their times; `openai` calls the
+limit of tokens by another name; `plain` is the common form and nothing else.
+"""
+
+import base64
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from harness.errors import UsageError
+from harness.media import Frame, Media
+from harness.model import ChatRequest
+from harness.models.backends.inputs import clip_times, frames_shown, squashed
+
+Server: TypeAlias = Literal["vllm", "sglang", "openai", "plain"]
+Clips: TypeAlias = Literal["images", "video"]
+
+SPECIAL = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")
+FAST = 1  # level of PNG's compression: the higher ones take ten times as long for little
+LIMITS = {"openai": "max_completion_tokens"}
+GOES_ON = frozenset({"vllm", "sglang"})
+MOST_STOPS = {"openai": 4}
+KEEPS_STOP = {"vllm": "include_stop_str_in_output", "sglang": "no_stop_trim"}
+"""Parameter by which a server leaves the stop string in the text, so that our rule cuts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestFormat:
+    """Writes requests as JSON for one server and one model."""
+
+    model: str
+    server: Server
+    clips: Clips
+    quality: int | None
+    """Quality of JPEG, 1 to 100; None: PNG, which loses nothing."""
+    temperature: float
+    top_p: float
+    repetition_penalty: float | None
+    seed: int
+    fit: Callable[[tuple[int, int]], tuple[int, int]] | None
+    """Function from the (width, height) of an image or a frame to the size to send; None: as it
+    is."""
+    plain: Callable[[str], str]
+    """Removes special tokens from a text."""
+
+    def body(self, request: ChatRequest) -> bytes:
+        """Return the JSON of a request.
+
+        Raises:
+            UsageError: this kind of server does not take such a request.
+        """
+        plain: dict[str, Any] = {
+            "model": self.model,
+            "messages": self._messages(request),
+            LIMITS.get(self.server, "max_tokens"): request.max_new_tokens,
+            "temperature": request.temperature_or(self.temperature),
+            "top_p": self.top_p,
+            "seed": seed_of(request.key, self.seed),
+            **self._stop(request),
+        }
+        if self.server in GOES_ON:
+            plain |= self._extra_fields(request)
+        elif request.prefix or self.repetition_penalty is not None:
+            raise UsageError(
+                f"openai(server={self.server})",
+                expected="requests in the common form",
+                found="a beginning of the response, or a repetition penalty",
+                fix="server=vllm or server=sglang takes them.",
+            )
+        return json.dumps(plain).encode("ascii")
+
+    def _stop(self, request: ChatRequest) -> dict[str, Any]:
+        """Return as many stop strings as the server takes; `stops.until_stop` applies them all."""
+        if not request.stop:
+            return {}
+        keeps = KEEPS_STOP.get(self.server)
+        sent = list(request.stop)[: MOST_STOPS.get(self.server)]
+        return {"stop": sent, **({} if keeps is None else {keeps: True})}
+
+    def _extra_fields(self, request: ChatRequest) -> dict[str, Any]:
+        # Else the server's own default of these would come from the checkpoint's settings.
+        drawn = request.temperature_or(self.temperature) > 0
+        plain: dict[str, Any] = {"top_k": -1} if drawn else {}
+        if self.repetition_penalty is not None:
+            plain["repetition_penalty"] = self.repetition_penalty
+        if request.prefix:
+            plain |= {"add_generation_prompt": False, "continue_final_message": True}
+        clips = self._clips(request)
+        if clips and self.clips == "video":
+            plain["media_io_kwargs"] = {"video": {"num_frames": -1, **clip_times(*clips[0])}}
+        return plain
+
+    def _clips(self, request: ChatRequest) -> list[tuple[Media, tuple[int, ...]]]:
+        """The media that several frames are shown of.
+
+        Raises:
+            UsageError: there are two, and a request has room for the times of one.
+        """
+        several = [
+            (media, frames_shown(request, place)) for place, media in enumerate(request.media)
+        ]
+        clips = [(media, frames) for media, frames in several if len(frames) > 1]
+        if len(clips) > 1 and self.clips == "video":
+            raise UsageError(
+                "openai(clips=video)",
+                expected="one clip a question",
+                found=f"{len(clips)}",
+                fix="Use clips=images.",
+            )
+        return clips
+
+    def _messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+        content = [
+            part
+            for place, media in enumerate(request.media)
+            for part in self._parts(media, frames_shown(request, place), request.squash(place))
+        ]
+        content.append({"type": "text", "text": self.plain(request.text)})
+        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        if request.system is not None:
+            messages.insert(0, {"role": "system", "content": self.plain(request.system)})
+        if request.prefix:
+            messages.append({"role": "assistant", "content": self.plain(request.prefix)})
+        return messages
+
+    def _parts(
+        self, media: Media, frames: tuple[int, ...], resize: tuple[int, int] | None
+    ) -> list[dict[str, Any]]:
+        images = [self._fit_image(squashed(media.frame(index), resize)) for index in frames]
+        if len(images) > 1 and self.clips == "video":
+            # The frames of a `video/jpeg` are decoded as images, whatever their own format.
+            inlined = ",".join(_base64(encode_image(one, self.quality)) for one in images)
+            url = {"url": f"data:video/jpeg;base64,{inlined}"}
+            return [{"type": "video_url", "video_url": url}]
+        kind = "png" if self.quality is None else "jpeg"
+        return [
+            {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{inlined}"}}
+            for inlined in (_base64(encode_image(one, self.quality)) for one in images)
+        ]
+
+    def _fit_image(self, image: Frame) -> Frame:
+        if self.fit is None:
+            return image
+        before = (image.shape[1], image.shape[0])
+        size = self.fit(before)
+        if size == before:
+            return image
+        return np.array(Image.fromarray(image).resize(size, Image.Resampling.BICUBIC))
+
+
+def encode_image(image: Frame, quality: int | None) -> bytes:
+    """An image's file: PNG, or JPEG of a quality (1 to 100) with colours at full resolution."""
+    file = io.BytesIO()
+    if quality is None:
+        Image.fromarray(image).save(file, "PNG", compress_level=FAST)
+    else:
+        Image.fromarray(image).save(file, "JPEG", quality=quality, subsampling=0)
+    return file.getvalue()
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def seed_of(key: str, seed: int) -> int:
+    """The seed of one request, 31 bits: of the run's seed and the request's key alone."""
+    digest = hashlib.blake2b(f"{seed}\x00{key}".encode("utf-8", "replace"), digest_size=4).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def without_marks(text: str) -> str:
+    """Text in which whatever looks like a special token is broken up.
+
+    For a network whose tokenizer is not at hand: `<|…|>` is how nearly all write theirs.
+
+    >>> without_marks("a <|im_end|> b")
+    'a < |im_end|> b'
+    """
+    return SPECIAL.sub(r"< \1", text)

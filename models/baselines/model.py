@@ -1,0 +1,224 @@
+"""The models `random` and `whole_frame`: scores without a look at the pixels."""
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+import numpy as np
+from numpy.random import Philox
+from numpy.typing import NDArray
+
+from harness.errors import UsageError
+from harness.masks import Rle
+from harness.model import Model
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    FailureKind,
+    Interval,
+    Point,
+    Prediction,
+    Query,
+    failed_prediction,
+)
+
+COUNTS = (2, 10)  # both included
+NUMBERS = (0.1, 100.0)  # of metres, seconds or things: three orders of magnitude
+GUESSED = frozenset(AnswerForm) - {AnswerForm.TEXT, AnswerForm.BOX_3D}
+DRAWS = 11  # uniform numbers a query, each with one use for ever
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """All that a floor answers to one query; None where the query leaves nothing to guess."""
+
+    box: Box | None
+    """Box in whole pixels, not empty; None without an image."""
+    point: Point | None
+    interval: Interval | None
+    choice: str | None
+    """The letter of an option; None without options."""
+    count: int
+    number: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomBoxes(Model):
+    """Guesses at random, keyed by the seed and the query: neither batch nor order matters.
+
+    Each is uniform: the box over all boxes with whole edges (a mask is its rectangle, in a video
+    the same in every frame), the point over the image, the interval over pairs of times, the
+    count from 2 to 10, the choice over the options; the number is uniform in its logarithm from
+    0.1 to 100. There is no random text and no random 3-D box. The bits are Philox's (Salmon,
+    Moraes, Dror, Shaw: "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
+    """
+
+    seed: int
+    batch_size: int
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that there is a guess for."""
+        return GUESSED
+
+    @property
+    def name(self) -> str:
+        """`random`."""
+        return "random"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Resolved arguments; there are no weights."""
+        return {"model": self.name, "seed": self.seed, "batch_size": self.batch_size}
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """One prediction a query, each as if it were alone."""
+        return [prediction(query, self.guess(query), self.name) for query in queries]
+
+    def guess(self, query: Query) -> Guess:
+        """Draw the guess for this query, whatever forms it asks for."""
+        draw = uniform(f"{self.seed} {query.id}", DRAWS)
+        box = point = interval = None
+        if query.media:
+            width, height = query.size
+            (left, right), (top, bottom) = _edges(draw[0:2], width), _edges(draw[2:4], height)
+            box = Box(left, top, right, bottom)
+            point = Point(float(draw[4]) * width, float(draw[5]) * height)
+            times = query.media[0].times()
+            start, end = np.sort(times[0] + draw[6:8] * (times[-1] - times[0]))
+            interval = Interval(float(start), float(end))
+        low, high = (math.log(bound) for bound in NUMBERS)
+        return Guess(
+            box=box,
+            point=point,
+            interval=interval,
+            choice=_letter(query, float(draw[8])),
+            count=COUNTS[0] + int(draw[9] * (COUNTS[1] - COUNTS[0] + 1)),
+            number=math.exp(low + float(draw[10]) * (high - low)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeFrame(Model):
+    """Answers the whole image in every frame, its middle, the whole video, one, the first option.
+
+    It answers no text and no 3-D box.
+    """
+
+    batch_size: int
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """The forms of answer that there is a guess for."""
+        return GUESSED
+
+    @property
+    def name(self) -> str:
+        """`whole_frame`."""
+        return "whole_frame"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Resolved arguments; there are no weights."""
+        return {"model": self.name, "batch_size": self.batch_size}
+
+    def predict(self, queries: Sequence[Query]) -> list[Prediction]:
+        """One prediction a query."""
+        return [prediction(query, self.guess(query), self.name) for query in queries]
+
+    def guess(self, query: Query) -> Guess:
+        """Return the constant guess for this query, whatever forms it asks for."""
+        box = point = interval = None
+        if query.media:
+            width, height = query.size
+            box, point = Box(0, 0, width, height), Point(width / 2, height / 2)
+            interval = Interval(query.media[0].times()[0], query.media[0].times()[-1])
+        choice = _letter(query, 0.0)
+        return Guess(box=box, point=point, interval=interval, choice=choice, count=1, number=1.0)
+
+
+def random_boxes(*, seed: int = 0, batch_size: int = 64) -> RandomBoxes:
+    """A random box, mask, number or choice: a floor."""
+    return RandomBoxes(seed=seed, batch_size=_at_least_one("random", batch_size))
+
+
+def whole_frame(*, batch_size: int = 64) -> WholeFrame:
+    """The whole image, whatever the question: a floor."""
+    return WholeFrame(batch_size=_at_least_one("whole_frame", batch_size))
+
+
+def prediction(query: Query, guess: Guess, name: str) -> Prediction:
+    """The guess in the forms that the query asks for; a failure if one of them has no guess."""
+    parts: dict[str, Any] = {}
+    for form in query.forms:
+        output = fields(form, query, guess)
+        if output is None:
+            return failed_prediction(query, FailureKind.MODEL, f"{name} cannot answer this {form}")
+        parts |= output
+    return Prediction(query_id=query.id, answer=Answer(**parts))
+
+
+def fields(form: AnswerForm, query: Query, guess: Guess) -> dict[str, Any] | None:
+    """The fields of an Answer that one form asks for; None if there is no guess for it."""
+    simple = {
+        AnswerForm.COUNT: ("count", guess.count),
+        AnswerForm.NUMBER: ("number", guess.number),
+        AnswerForm.CHOICE: ("choice", guess.choice),
+        AnswerForm.INTERVAL: ("interval", guess.interval),
+    }
+    if form in simple:
+        field, value = simple[form]
+        return None if value is None else {field: value}
+    if guess.box is None:
+        return None
+    frames = len(query.media[0])
+    match form:
+        case AnswerForm.MASK | AnswerForm.MASK_TRACK:
+            return {"masks": (box_mask(guess.box, query.size),) * frames}
+        case AnswerForm.BOXES:
+            return {"boxes": (guess.box,), "box_scores": (1.0,)}
+        case AnswerForm.BOX_TRACK:
+            return {"box_track": (guess.box,) * frames}
+        case AnswerForm.POINTS:
+            return {"points": (guess.point,)}
+    return None
+
+
+def box_mask(box: Box, size: tuple[int, int]) -> Rle:
+    """The mask of a box with whole edges in an image of (width, height)."""
+    mask = np.zeros((size[1], size[0]), dtype=np.bool_)
+    mask[int(box.top) : int(box.bottom), int(box.left) : int(box.right)] = True
+    return Rle.from_array(mask)
+
+
+def uniform(key: str, count: int) -> NDArray[np.float64]:
+    """`count` numbers from 0 to 1 (excluded) that depend on the key alone.
+
+    Philox's bits are taken as they are, because NumPy promises them across versions and promises
+    no such thing for what its Generator makes of them.
+    """
+    digest = hashlib.blake2b(key.encode(), digest_size=16, person=b"harness-floors").digest()
+    bits = Philox(key=int.from_bytes(digest, "little")).random_raw(count)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _edges(draw: NDArray[np.float64], length: int) -> tuple[float, float]:
+    """Two different whole numbers from 0 to `length`, the lesser first, all pairs as likely."""
+    first, second = int(draw[0] * (length + 1)), int(draw[1] * length)
+    if second >= first:
+        second += 1
+    return float(min(first, second)), float(max(first, second))
+
+
+def _letter(query: Query, draw: float) -> str | None:
+    """The letter of the option at a share from 0 to 1 (excluded) of all; None without options."""
+    letters = ascii_uppercase[: len(query.options)]
+    return letters[int(draw * len(letters))] if letters else None
+
+
+def _at_least_one(model: str, batch_size: int) -> int:
+    if batch_size < 1:
+        raise UsageError(f"{model}(batch_size=…)", expected="at least 1", found=str(batch_size))
+    return batch_size

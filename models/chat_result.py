@@ -1,0 +1,101 @@
+"""The responses of a network to one query, the calls that led to them, and their cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from harness.media import Media
+from harness.model import ChatRequest, ChatResponse
+from harness.models.backends.inputs import frames_shown
+from harness.responses import storable
+from harness.types import Call, Prediction, Query, Request, Shown
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResult:
+    """The responses of a network to one query."""
+
+    responses: tuple[ChatResponse, ...]
+    calls: tuple[Call, ...] = ()
+    """Every call that led to the responses, in order."""
+    frames: int | None = None
+    """Number of frames that were shown, if it is not the rule's."""
+
+    @classmethod
+    def from_calls(
+        cls, query: Query, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
+    ) -> Self:
+        """Join a query's requests and the responses to them."""
+        return cls(tuple(responses), calls_of(query, requests, responses))
+
+    def with_usage(self, prediction: Prediction) -> Prediction:
+        """Add the calls, and the network's counts of tokens and frames, to a prediction."""
+        again = [
+            f"asked again, begun with {response.again!r}"
+            + (f", to no avail: {response.in_vain}" if response.in_vain else "")
+            for response in self.responses
+            if response.again
+        ]
+        cut = [
+            "cut off" if response.again else f"cut off after {response.completion_tokens} tokens"
+            for response in self.responses
+            if response.cut
+        ]
+        usage = replace(
+            prediction.usage,
+            prompt_tokens=sum(response.prompt_tokens for response in self.responses),
+            completion_tokens=sum(response.completion_tokens for response in self.responses),
+            frames=prediction.usage.frames if self.frames is None else self.frames,
+        )
+        notes = (*prediction.notes, *again, *cut)
+        return replace(prediction, calls=self.calls, usage=usage, notes=notes)
+
+
+def calls_of(
+    query: Query, requests: Sequence[ChatRequest], responses: Sequence[ChatResponse]
+) -> tuple[Call, ...]:
+    """Return the calls behind responses as plain data: frames by number and time, without
+    pixels.
+    """
+    return tuple(
+        Call(
+            request=Request(
+                text=storable(sent.text),
+                system=None if sent.system is None else storable(sent.system),
+                shown=_shown_media(query, sent, () if response is None else response.canvases),
+                prefix=storable(sent.prefix),
+                temperature=sent.temperature,
+            ),
+            key=sent.key.removeprefix(query.id),
+            response=None if response is None else storable(response.text),
+        )
+        for request, answered in zip(requests, responses, strict=True)
+        for sent, response in answered.calls_of(request)
+    )
+
+
+def _shown_media(
+    query: Query, request: ChatRequest, canvases: Sequence[tuple[int, int]]
+) -> tuple[Shown, ...]:
+    media = []
+    for place, medium in enumerate(request.media):
+        frames = frames_shown(request, place)
+        times = medium.times()
+        media.append(
+            Shown(
+                medium=_place(query, medium),
+                frames=frames,
+                times=tuple(round(times[frame], 3) for frame in frames) if medium.is_video else (),
+                resize=request.squash(place),
+                canvas=canvases[place] if place < len(canvases) else None,
+            )
+        )
+    return tuple(media)
+
+
+def _place(query: Query, medium: Media) -> int | str:
+    """Return the place of a medium among the query's, or its content id."""
+    for place, own in enumerate(query.media):
+        if own is medium:
+            return place
+    return medium.id

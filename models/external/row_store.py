@@ -1,0 +1,59 @@
+"""Cache of an external program's rows, by the content of its input.
+
+One file a row, named by a hash of the program, the images and the question with its form of
+answer and its options. A file that is damaged counts as none.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from harness.errors import UsageError
+from harness.types import Query
+
+
+@dataclass(frozen=True, slots=True)
+class RowStore:
+    """A folder of rows; several processes may use one."""
+
+    folder: Path
+    made_by: str
+    """A hash of everything about the program that can change a row."""
+
+    def __post_init__(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"external(cache={self.folder})",
+                expected="a folder to write to",
+                found=error.strerror or str(error),
+            ) from error
+
+    def get(self, query: Query) -> dict[str, Any] | None:
+        """The row for a query, with the query's own id; None if there is none."""
+        with suppress(OSError, ValueError, RecursionError):
+            row = json.loads(self._path(query).read_text("utf-8"))
+            if isinstance(row, dict):
+                return {**row, "id": query.id}
+        return None
+
+    def store(self, query: Query, row: Mapping[str, Any]) -> None:
+        """Keep a row. It appears whole or not at all."""
+        path = self._path(query)
+        path.parent.mkdir(exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            json.dump({key: value for key, value in row.items() if key != "id"}, file)
+        Path(file.name).replace(path)
+
+    def _path(self, query: Query) -> Path:
+        media = query.media[0]
+        shown = [media.id, len(media), media.size, list(media.times())]
+        requested = [self.made_by, query.text, query.form, query.options, *shown]
+        name = hashlib.blake2b(json.dumps(requested).encode(), digest_size=20).hexdigest()
+        return self.folder / name[:2] / f"{name[2:]}.json"

@@ -1,0 +1,48 @@
+"""Parts of a composition, built from SPECs: one place for all adapters."""
+
+from harness import plugins
+from harness.frames import FramePolicy, frame_policy
+from harness.model import Chat, Propagator, Segmenter
+from harness.spec import Spec, Value
+
+GRABCUT = Spec("grabcut")
+FRAMES = 8
+
+
+def build_chat(
+    backend: Spec | Chat, *, checkpoint: str | None, batch_size: int, seed: int = 0
+) -> Chat:
+    """Return the network behind `backend`; its own SPEC wins over the arguments given here.
+
+    `seed` reaches a backend that samples, `checkpoint` one that has a network: stored responses
+    have none. `checkpoint` is left out where none is given.
+    """
+    if not isinstance(backend, Spec):
+        return backend
+    given: dict[str, Value] = {"batch_size": batch_size}
+    if checkpoint is not None and plugins.accepts("backends", backend.name, "checkpoint"):
+        given["checkpoint"] = checkpoint
+    if plugins.accepts("backends", backend.name, "seed"):
+        given["seed"] = seed
+    built: Chat = plugins.build("backends", backend.with_defaults(**given))
+    return built
+
+
+def build_segmenter(part: Spec | Segmenter | None) -> Segmenter:
+    """Return the segmenter that a SPEC names; None: GrabCut."""
+    part = GRABCUT if part is None else part
+    built: Segmenter = plugins.build("segmenters", part) if isinstance(part, Spec) else part
+    return built
+
+
+def build_propagator(part: Spec | Propagator) -> Propagator:
+    """Return the propagator that a SPEC names."""
+    built: Propagator = plugins.build("propagators", part) if isinstance(part, Spec) else part
+    return built
+
+
+def build_frame_policy(frames: int | Spec | FramePolicy | None) -> int | FramePolicy:
+    """Return the number of frames to show of a video, or a SPEC's rule; None: `FRAMES`."""
+    if frames is None:
+        return FRAMES
+    return frame_policy(frames) if isinstance(frames, Spec) else frames

@@ -1,0 +1,63 @@
+"""Frames of a query that a network sees, and their size."""
+
+from collections.abc import Sequence
+
+from harness.errors import UsageError
+from harness.frames import FramePolicy, uniform
+from harness.media import Media
+from harness.model import ChatRequest
+from harness.types import Query
+
+
+def frames_shown(query: Query, requests: Sequence[ChatRequest]) -> tuple[tuple[int, ...], ...]:
+    """Return the frames of each of a query's media that requests show, each once, in order."""
+    return tuple(
+        tuple(
+            sorted(
+                {
+                    frame
+                    for request in requests
+                    for place, shown in enumerate(request.media)
+                    if shown is media
+                    for frame in (request.frames[place] if request.frames else range(len(media)))
+                }
+            )
+        )
+        for media in query.media
+    )
+
+
+def choose_frames(media: Media, frames: int | FramePolicy) -> tuple[int, ...]:
+    """Return the frames of a video by a rule: a number, evenly spread, or a policy."""
+    if isinstance(frames, int):
+        return spread_evenly(len(media), frames)
+    return frames.choose(media.times()) if len(media) > 1 else (0,)
+
+
+def spread_evenly(total: int, wanted: int) -> tuple[int, ...]:
+    """Return at most `wanted` (≥ 1) of `total` frames, evenly spread, from the first to the last.
+
+    >>> spread_evenly(10, 4)
+    (0, 3, 6, 9)
+    """
+    return uniform(range(total), wanted)
+
+
+def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | None:
+    """Return (width, height) within a policy's budget of pixels; None: the rule has no budget.
+
+    A question about images alone has the budget of images, any other that of frames.
+
+    Raises:
+        UsageError: there is a budget, and the query has images of several sizes.
+    """
+    sizes = {media.size for media in query.media}
+    if isinstance(frames, int) or frames.budget is None:
+        return None
+    if len(sizes) > 1:
+        raise UsageError(
+            f"frames={frames}",
+            expected="images of one size in a question where there is a budget of pixels",
+            found=f"{len(sizes)} sizes",
+        )
+    return frames.size(sizes.pop(), is_image=all(len(media) == 1 for media in query.media))

@@ -1,0 +1,92 @@
+"""Conversations with a network, side by side: each request may depend on earlier responses."""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from harness.model import Chat, ChatRequest, ChatResponse, Conversation, ConversingChat
+
+T = TypeVar("T")
+
+
+class ConversationScheduler(Generic[T]):
+    """Conversations that are under way, and all their requests, each in a place."""
+
+    def __init__(self, conversations: Sequence[Conversation[T]]) -> None:
+        self.requests: list[ChatRequest] = []
+        """Requests by place; those of a turn stand together. Responses lead to more of them."""
+        self._conversations = conversations
+        self._whose: list[int] = []
+        self._responses: dict[int, ChatResponse] = {}
+        self._turns: dict[int, range] = {}
+        """Places of the requests that each conversation waits for."""
+        self._ends: dict[int, T] = {}
+        self._told = 0
+        """Number of ends that `take_finished` has returned."""
+        for number in range(len(conversations)):
+            self._go_on(number, None)
+
+    def pending_places(self) -> list[int]:
+        """Return the places of requests without a response, in order."""
+        return [place for place in range(len(self.requests)) if place not in self._responses]
+
+    def receive(self, place: int, response: ChatResponse) -> range:
+        """Note a response. Its conversation goes on if it waits for no other.
+
+        Returns:
+            The places of the requests that follow.
+        """
+        self._responses[place] = response
+        number = self._whose[place]
+        output = [self._responses[one] for one in self._turns[number] if one in self._responses]
+        before = len(self.requests)
+        if len(output) == len(self._turns[number]):
+            self._go_on(number, output)
+        return range(before, len(self.requests))
+
+    def ends(self) -> list[T]:
+        """Return the result of each conversation, in order, once everything is answered."""
+        return [self._ends[number] for number in range(len(self._conversations))]
+
+    def take_finished(self) -> list[tuple[int, T]]:
+        """Return (number, result) of each conversation that has ended since the last call."""
+        new = list(self._ends.items())[self._told :]
+        self._told += len(new)
+        return new
+
+    def _go_on(self, number: int, output: Sequence[ChatResponse] | None) -> None:
+        conversation = self._conversations[number]
+        try:
+            requested = next(conversation) if output is None else conversation.send(output)
+            while not requested:
+                requested = conversation.send(())
+        except StopIteration as end:
+            self._ends[number] = end.value
+            return
+        self._turns[number] = range(len(self.requests), len(self.requests) + len(requested))
+        self.requests += requested
+        self._whose += [number] * len(requested)
+
+
+def question(request: ChatRequest) -> Conversation[ChatResponse]:
+    """Return the conversation of a single request, whose result is the response."""
+    (response,) = yield (request,)
+    return response
+
+
+def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
+    """Return the result of each conversation with a network, in order.
+
+    They go side by side: by the chat's own method, or else turn by turn, with the requests of all
+    conversations in one call.
+
+    Raises:
+        HarnessError: a request failed, or a conversation did; those of the others are lost.
+    """
+    if isinstance(chat, ConversingChat):
+        return chat.converse(conversations)
+    scheduler = ConversationScheduler(conversations)
+    while places := scheduler.pending_places():
+        output = chat.generate([scheduler.requests[place] for place in places])
+        for place, response in zip(places, output, strict=True):
+            scheduler.receive(place, response)
+    return scheduler.ends()

@@ -1,0 +1,72 @@
+"""Text of a model's answer, in the form that a benchmark's scorer takes.
+
+Official scorers read responses; harness also records the parsed answer. A protocol that repeats an
+official scorer reads the response. Without one (a file of plain answers, a perfect answer), the
+answer is written in its shortest form.
+"""
+
+from collections.abc import Callable
+
+from harness.responses import tag_text
+from harness.task import Reads
+from harness.types import Answer, Prediction, Sample
+
+
+def answer_text(prediction: Prediction) -> str | None:
+    """Return the last response of a prediction that counts; None if there is none.
+
+    The text in `<answer>…</answer>`, else the text after `</think>`, else the whole response, with
+    its blanks, which some scorers count. A response that the model's parser could not read counts
+    too.
+
+    >>> from harness.types import Answer
+    >>> told = ("<think>A or B?</think><answer> B. </answer>",)
+    >>> answer_text(Prediction(query_id="q", answer=Answer(choice="B"), responses=told))
+    'B.'
+    >>> answer_text(Prediction(query_id="q", answer=Answer(number=1e-5)))
+    '0.00001'
+    """
+    if prediction.responses:
+        response = prediction.responses[-1]
+        answer = tag_text(response, "answer")
+        if answer is not None:
+            return answer
+        _, thought, rest = response.rpartition("</think>")
+        return rest.strip() if thought else response
+    return None if prediction.answer is None else correct_text(prediction.answer)
+
+
+def read_by(read: Callable[[Sample, str], object]) -> Reads:
+    """Return a protocol's `is_readable`: True if `read` finds anything in the text."""
+
+    def is_readable(sample: Sample, prediction: Prediction) -> bool:
+        text = answer_text(prediction)
+        return text is not None and read(sample, text) is not None
+
+    return is_readable
+
+
+def has_number(sample: Sample, prediction: Prediction) -> bool:
+    """The `reads` of protocols that score the number which the model's own parser read."""
+    return prediction.answer is not None and prediction.answer.number is not None
+
+
+def correct_text(answer: Answer) -> str | None:
+    """Return a letter, a number or a text in its usual spelling; None where there is none."""
+    if answer.choice is not None:
+        return answer.choice
+    if answer.number is not None:
+        return digits(answer.number)
+    if answer.count is not None:
+        return str(answer.count)
+    return answer.text
+
+
+def digits(number: float) -> str:
+    """A number without an exponent, which not every scorer reads; whole numbers without a point.
+
+    >>> digits(3.0), digits(-0.25), digits(1e-7)
+    ('3', '-0.25', '0.0000001')
+    """
+    text = f"{number:.15f}" if "e" in repr(number) else repr(number)
+    return text.rstrip("0").rstrip(".") if "." in text else text

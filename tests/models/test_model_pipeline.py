@@ -1,0 +1,571 @@
+import json
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import media, plugins
+from harness.cli.parsed import lines
+from harness.cli.parsed import parsed_parts as shown_parts
+from harness.errors import ModelError, ParseError, UsageError
+from harness.interchange import prediction_from_json, prediction_to_json
+from harness.masks import Rle
+from harness.model import Chat, ChatResponse, Coordinates, Propagator, ResponseReader, Segmenter
+from harness.models.canvas import Canvas
+from harness.models.chat_result import ChatResult
+from harness.models.frame_selection import spread_evenly
+from harness.models.grammar import MAX_OBJECTS, Item, ParseResult
+from harness.models.pipeline import PromptedModel
+from harness.models.questions import Questions
+from harness.models.qwen_vl.locate import Locate
+from harness.models.response_writer import parts
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    Call,
+    FailureKind,
+    Interval,
+    ParsedObject,
+    Point,
+    Query,
+    Request,
+    Shown,
+)
+
+FORM = AnswerForm
+
+
+@dataclass(frozen=True)
+class Script(Chat):
+    """A chat that says what it was given, on a canvas of its own."""
+
+    says: tuple[str, ...] = ()
+    seen: tuple[int, int] = (840, 840)
+    coordinates: str = "pixels"
+    cut: bool = False
+    asked: list[Any] = field(default_factory=list)
+    batch_size: int = 4
+
+    def describe(self) -> Mapping[str, Any]:
+        return {"backend": "script"}
+
+    def generate(self, requests: Sequence[Any]) -> list[ChatResponse]:
+        self.asked.extend(requests)
+        return [
+            ChatResponse(text=text, prompt_tokens=7, completion_tokens=3, cut=self.cut)
+            for text, _ in zip(self.says, requests, strict=True)
+        ]
+
+    def canvas(self, request: Any) -> tuple[int, int]:
+        return self.seen
+
+    def count_tokens(self, text: str) -> int:
+        return len(text.split())
+
+
+@dataclass(frozen=True)
+class Knows(Segmenter, Propagator):
+    """Perception that has the ground truth: the part whose box is nearest, the track of what it
+    knows.
+    """
+
+    ground_truth: tuple[Rle, ...]
+    name: str = "knows"
+
+    def segment(self, image, prompts):
+        frame = next(i for i, mask in enumerate(self.ground_truth) if image[0, 0, 0] == i)
+        known = parts(self.ground_truth[frame])
+        masks = []
+        for prompt in prompts:
+            nearest = min(known, key=lambda part: np.abs(np.subtract(part.box, prompt.box)).max())
+            masks.append(only(self.ground_truth[frame], nearest))
+        return masks
+
+    def propagate(self, video, start, masks):
+        assert np.array_equal(np.logical_or.reduce(masks), self.ground_truth[start].to_array())
+        return [[mask.to_array() for mask in self.ground_truth]] * len(masks)
+
+
+def only(mask: Rle, part: Item):
+    import cv2
+
+    _, labels = cv2.connectedComponents(mask.to_array().astype(np.uint8), connectivity=8)
+    return labels == labels[int(part.point.y), int(part.point.x)]
+
+
+def model(*says: str, prompt: Any = None, **given: Any) -> PromptedModel:
+    chat = Script(says, **{k: given.pop(k) for k in ("seen", "coordinates", "cut") if k in given})
+    return PromptedModel(
+        name="test",
+        chat=chat,
+        prompt=prompt or VisionReasoner(),
+        words=Questions(),
+        segmenter=given.pop("segmenter", None) or plugins.build("segmenters", "box"),
+        propagator=given.pop("propagator", None) or plugins.build("propagators", "still"),
+        **given,
+    )
+
+
+def query(form=FORM.MASK, *, size=(420, 210), frames=1, **given: Any) -> Query:
+    shape = (size[1], size[0], 3)
+    images = [np.full(shape, index, dtype=np.uint8) for index in range(frames)]
+    shown = media.pixels(images, times=range(frames), is_video=frames > 1, id="x")
+    forms = form if isinstance(form, tuple) else (form,)
+    return Query(id="q", text="the dog", media=(shown,), forms=forms, **given)
+
+
+def response(*boxes: Sequence[int], frame: int | None = None) -> str:
+    items = [Item(Box(*box), Point(box[0] + 1, box[1] + 1)) for box in boxes]
+    return VisionReasoner().write(items, frame=frame)
+
+
+def filled(size: tuple[int, int], *boxes: Sequence[int]) -> Rle:
+    mask = np.zeros((size[1], size[0]), dtype=bool)
+    for left, top, right, bottom in boxes:
+        mask[top:bottom, left:right] = True
+    return Rle.from_array(mask)
+
+
+def test_it_is_a_reader_of_responses():
+    assert isinstance(model(), ResponseReader)
+
+
+def test_boxes_are_scaled_from_the_canvas_to_the_image():
+    (output,) = model(response([84, 84, 168, 420])).predict([query(FORM.BOXES)])
+    assert output.answer.boxes == (Box(42, 21, 84, 105),)
+    assert output.answer.box_scores is None
+
+
+def test_a_canvas_other_than_asked_for_is_the_one_that_counts():
+    (output,) = model(response([84, 84, 168, 420]), seen=(420, 420)).predict([query(FORM.BOXES)])
+    assert output.answer.boxes == (Box(84, 42, 168, 210),)
+
+
+def test_normalized_numbers_are_of_each_side():
+    output = model(coordinates="normalized_1000").read(
+        query(FORM.BOXES), [response([100, 100, 500, 1000])]
+    )
+    assert output.answer.boxes == (Box(42, 21, 210, 210),)
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "numbers"),
+    [
+        ("pixels", (84, 84, 420, 840)),
+        ("pixels_yx", (84, 84, 840, 420)),
+        ("normalized_1", (0.1, 0.1, 0.5, 1)),
+        ("normalized_1_yx", (0.1, 0.1, 1, 0.5)),
+        ("normalized_100", (10, 10, 50, 100)),
+        ("normalized_1000_yx", (100, 100, 1000, 500)),
+        ("normalized_1024", (102, 102, 512, 1024)),
+        ("normalized_1024_yx", (102, 102, 1024, 512)),
+    ],
+)
+def test_numbers_mean_what_is_declared_both_ways(coordinates, numbers):
+    box = Box(42, 21, 210, 210)
+    output = json.dumps([{"bbox_2d": numbers, "label": "target"}])
+    for made in (model(coordinates=coordinates), replace(model(), coordinates=coordinates)):
+        made = replace(made, prompt=Locate())
+        assert made.read(query(FORM.BOXES), [output]).answer.boxes == (box,)
+        (written,) = made.write(query(FORM.BOXES), Answer(boxes=(box,)))
+        assert json.loads(written.strip("`json\n"))[0]["bbox_2d"] == list(numbers)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A grammar whose objects are a phrase, and a point with a phrase."""
+
+    name: str = "named"
+    resize: tuple[int, int] | None = None
+
+    def ask(self, text, *, numbered=()):
+        return text
+
+    def parse(self, response):
+        return ParseResult(items=(Item(phrase="a dog"), Item(point=Point(84, 84), phrase="a cat")))
+
+    def write(self, items, *, frame=None):
+        return ""
+
+
+def test_the_record_keeps_the_point_and_the_phrase_of_every_object():
+    prediction = model(prompt=Named()).read(query(), ["two"])
+    (parsed,) = prediction.parsed
+    assert parsed.objects == (
+        ParsedObject(phrase="a dog"),
+        ParsedObject(positive=(Point(42, 21),), phrase="a cat"),
+    )
+    kept = prediction_from_json(json.loads(json.dumps(prediction_to_json(prediction))))
+    assert kept.parsed == prediction.parsed
+    shown = "\n".join(lines(*shown_parts(prediction)))
+    assert "'a dog'" in shown and "'a cat'" in shown
+
+
+def test_boxes_are_clipped_to_the_image_and_keep_an_area():
+    output = model().read(query(FORM.BOXES), [response([-50, -50, 2000, 90], [900, 900, 990, 990])])
+    assert output.answer.boxes == (Box(0, 0, 420, 23), Box(419, 209, 420, 210))
+
+
+def test_masks_of_several_objects_are_joined():
+    output = model().read(query(), [response([0, 0, 84, 84], [168, 168, 336, 336])])
+    assert output.answer.masks == (filled((420, 210), (0, 0, 42, 21), (84, 42, 168, 84)),)
+    assert len(output.answer.boxes) == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "frames", "expected"),
+    [
+        (FORM.MASK, 1, {"masks": (Rle.empty(210, 420),), "boxes": ()}),
+        (FORM.MASK_TRACK, 3, {"masks": (Rle.empty(210, 420),) * 3}),
+        (FORM.BOXES, 1, {"boxes": ()}),
+        (FORM.BOX_TRACK, 2, {"box_track": (None, None)}),
+        (FORM.POINTS, 1, {"points": (), "boxes": ()}),
+        (FORM.COUNT, 1, {"count": 0, "boxes": ()}),
+    ],
+)
+def test_an_empty_list_is_no_target_in_every_form(form, frames, expected):
+    output = model().read(query(form, frames=frames), [response()])
+    assert output.answer == Answer(no_target=True, **expected)
+
+
+def test_a_count_is_the_number_of_boxes():
+    output = model().read(query(FORM.COUNT), [response(*[[9, 9, 20, 20]] * 5)])
+    assert output.answer.count == 5
+    assert not output.answer.no_target
+
+
+def test_a_malformed_response_is_a_parse_failure_that_keeps_the_text():
+    (output,) = model("no idea \ud800", cut=True).predict([query()])
+    assert output.failure.kind is FailureKind.PARSE
+    assert output.responses == ("no idea ?",)
+    assert output.notes == ("cut off after 3 tokens",)
+
+
+def test_usage_is_counted():
+    text = response([9, 9, 20, 20]).replace("<think>", "<think>three words here")
+    (output,) = model(text).predict([query(FORM.MASK_TRACK, frames=9)])
+    usage = output.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens) == (7, 3, 3)
+    assert usage.frames == 1
+
+
+def test_repairs_are_noted():
+    output = model().read(query(), [response([9, 9, 20, 20]).replace("]}]", "]},]")])
+    assert output.answer is not None
+    assert output.notes == ("trailing comma",)
+
+
+@pytest.mark.parametrize(("rule", "frame"), [("first", 0), ("middle", 2)])
+def test_of_a_video_the_key_frame_is_shown_and_marked(rule, frame):
+    ground_truth = tuple(filled((420, 210), (index, 0, index + 9, 9)) for index in range(5))
+    requested = query(FORM.MASK_TRACK, frames=5)
+    made = model(keyframe=rule, propagator=Knows(ground_truth), segmenter=Knows(ground_truth))
+    (request,) = made.requests(requested)
+    assert request.frames == ((frame,),)
+    assert request.resize == (840, 840)
+    output = made.read(requested, made.write(requested, Answer(masks=ground_truth)))
+    assert output.answer.masks == ground_truth
+
+
+def test_a_track_that_is_empty_in_the_key_frame_names_the_frame_where_it_is_largest():
+    empty = Rle.empty(210, 420)
+    ground_truth = (
+        empty,
+        filled((420, 210), (5, 5, 9, 9)),
+        empty,
+        filled((420, 210), (5, 5, 90, 90)),
+    )
+    requested = query(FORM.MASK_TRACK, frames=4)
+    made = model(propagator=Knows(ground_truth), segmenter=Knows(ground_truth))
+    (text,) = made.write(requested, Answer(masks=ground_truth))
+    assert text.startswith("<frame>3</frame><think>")
+    assert made.read(requested, [text]).answer.masks == ground_truth
+    (text,) = made.write(requested, Answer(masks=(empty,) * 4))
+    assert "<frame>" not in text
+    assert made.read(requested, [text]).answer.no_target
+
+
+def test_where_the_frame_must_be_named_the_numbers_are_shown_and_it_is_missed():
+    requested = query(FORM.MASK_TRACK, frames=30)
+    made = model(keyframe="named", frames=4)
+    (request,) = made.requests(requested)
+    assert request.frames == ((0, 10, 19, 29),)
+    assert "0, 10, 19, 29" in request.text
+    assert request.text.endswith(VisionReasoner().ask("the dog"))
+    assert "<frame>" in made.read(requested, [response([9, 9, 20, 20])]).failure.message
+    assert made.read(requested, [response([9, 9, 20, 20], frame=29)]).answer is not None
+    assert made.read(requested, [response([9, 9, 20, 20], frame=30)]).failure is not None
+    assert made.read(requested, [response()]).answer.no_target
+
+
+def test_a_box_track_is_the_extent_of_the_masks():
+    output = model().read(query(FORM.BOX_TRACK, frames=2), [response([84, 84, 168, 420])])
+    assert output.answer.box_track == (Box(42, 21, 84, 105),) * 2
+
+
+def test_a_product_is_asked_form_by_form_and_answered_as_far_as_it_can_be_read():
+    requested = query((FORM.TEXT, FORM.INTERVAL, FORM.BOXES), frames=3)
+    ground_truth = Answer(text="a dog", interval=Interval(1.0, 2.5), boxes=(Box(42, 21, 84, 105),))
+    made = model("a dog", "from 1 to 2", response([84, 84, 168, 420]))
+    texts = made.write(requested, ground_truth)
+    assert len(made.requests(requested)) == 3
+    assert made.read(requested, texts).answer == ground_truth
+    (output,) = made.predict([requested])
+    assert output.answer == replace(ground_truth, interval=None)
+    assert output.notes[0].startswith("interval: ")
+    assert len({request.key for request in made.chat.asked}) == 3
+    assert made.read(requested, texts[:2]).failure.kind is FailureKind.PARSE
+
+
+@pytest.mark.parametrize("forms", [(FORM.TEXT, FORM.BOXES), (FORM.BOXES, FORM.TEXT)])
+def test_a_product_is_no_target_only_if_every_part_says_so(forms):
+    texts = [{FORM.TEXT: "a dog", FORM.BOXES: response()}[form] for form in forms]
+    assert model().read(query(forms), texts).answer == Answer(text="a dog", boxes=())
+    assert model().read(query((FORM.BOXES, FORM.COUNT)), [response()] * 2).answer.no_target
+
+
+def asked(*responses: str) -> ChatResult:
+    return ChatResult(tuple(ChatResponse(text=text) for text in responses))
+
+
+TWO, NONE = response((20, 20, 60, 60), (80, 20, 120, 60)), response()
+ONE = response((20, 20, 60, 60))
+
+
+@pytest.mark.parametrize(
+    ("forms", "responses", "objects"),
+    [
+        ((FORM.MASK_TRACK,), [TWO], 2),
+        ((FORM.BOX_TRACK,), [ONE], 1),
+        ((FORM.MASK_TRACK,), [NONE], 0),
+        ((FORM.MASK_TRACK,), ["no boxes at all"], 0),
+        ((FORM.BOXES,), [TWO], 0),
+        ((FORM.BOXES, FORM.MASK_TRACK), [TWO, ONE], 1),
+        ((FORM.MASK_TRACK, FORM.BOX_TRACK), [ONE, TWO], 2),
+        ((FORM.MASK_TRACK,), ["a turn before", TWO], 2),
+        ((FORM.MASK_TRACK,), [], 0),
+    ],
+    ids=["two", "one", "none", "unread", "unmasked", "of-the-form", "most", "last", "silent"],
+)
+def test_it_says_beforehand_how_many_objects_masks_are_made_of(forms, responses, objects):
+    assert model().objects(query(forms, frames=3), asked(*responses)) == objects
+
+
+def test_it_says_as_many_objects_as_are_carried_through_the_video():
+    carried = []
+
+    class Carries(Propagator):
+        name = "carries"
+
+        def propagate(self, video, start, masks):
+            carried.append(len(masks))
+            return [[mask] * len(video) for mask in masks]
+
+    made = model(propagator=Carries())
+    question = query((FORM.MASK_TRACK, FORM.BOX_TRACK), frames=3)
+    output = asked(ONE, TWO)
+    assert made.begin(question, output)().answer is not None
+    assert carried == [1, 2] and made.objects(question, output) == max(carried)
+
+
+def test_a_form_that_cannot_be_asked_for_ends_the_run():
+    with pytest.raises(UsageError, match="box_3d"):
+        model().predict([query(FORM.BOX_3D)])
+
+
+def test_settings_below_one_are_refused():
+    with pytest.raises(UsageError, match="frames"):
+        model(frames=0)
+
+
+@dataclass(frozen=True)
+class Wrong(Segmenter, Propagator):
+    name: str = "wrong"
+
+    def segment(self, image, prompts):
+        return [np.zeros((3, 3), dtype=bool)]
+
+    def propagate(self, video, start, masks):
+        return [[mask] for mask in masks]
+
+
+def test_perception_of_another_size_is_an_error_that_names_it():
+    with pytest.raises(ModelError, match="segmenter wrong"):
+        model(segmenter=Wrong()).read(query(), [response([9, 9, 20, 20])])
+    with pytest.raises(ModelError, match="propagator wrong"):
+        model(propagator=Wrong()).read(query(frames=2), [response([9, 9, 20, 20])])
+
+
+def test_other_perception_leaves_the_rest_as_it_is():
+    made = model()
+    other = made.with_perception(Wrong(), Wrong())
+    assert other.segmenter.name == "wrong"
+    assert replace(other, segmenter=made.segmenter, propagator=made.propagator) == made
+
+
+def test_the_record_says_everything():
+    output = model().describe()
+    assert output["prompt_text"].startswith('Please find "question"')
+    assert (output["segmenter"], output["propagator"]) == ({"name": "box"}, {"name": "still"})
+    assert output["keyframe"] == "middle"
+
+
+def test_frames_are_spread_evenly():
+    assert spread_evenly(10, 4) == (0, 3, 6, 9)
+    assert spread_evenly(3, 8) == (0, 1, 2)
+    assert spread_evenly(9, 1) == (0,)
+
+
+sides = st.integers(1, 4000)
+
+
+@st.composite
+def boxes_in(draw, size):
+    left, top = draw(st.integers(0, size[0] - 1)), draw(st.integers(0, size[1] - 1))
+    right, bottom = draw(st.integers(left + 1, size[0])), draw(st.integers(top + 1, size[1]))
+    point = Point(draw(st.integers(left, right - 1)), draw(st.integers(top, bottom - 1)))
+    return Item(Box(left, top, right, bottom), point)
+
+
+@given(
+    st.data(), st.sampled_from(typing.get_args(Coordinates)), st.tuples(*[st.integers(1, 840)] * 2)
+)
+def test_every_kind_of_numbers_keeps_whole_boxes_of_small_images(data, coordinates, size):
+    item = data.draw(boxes_in(size))
+    rule = Canvas.for_image(coordinates, size, lambda: (840, 840))
+    assert rule.to_image(rule.to_canvas(item)) == item
+    assert rule.to_image(item._replace(box=None)).box is None
+
+
+@given(st.data(), st.tuples(sides, sides), st.sampled_from([(840, 840), (1000, 1000), (112, 84)]))
+def test_going_to_the_canvas_and_back_stays_within_a_canvas_pixel(data, size, canvas):
+    item = data.draw(boxes_in(size))
+    rule = Canvas(canvas, size)
+    there = rule.to_canvas(item)
+    back = rule.to_image(there)
+    steps = [size[0] / canvas[0], size[1] / canvas[1]] * 2
+    for old, new, step, side in zip(item.box, back.box, steps, size * 2, strict=True):
+        assert abs(old - new) <= step + 0.5
+        if step <= 1:
+            assert old == new
+        assert 0 <= new <= side
+    for old, new, step in zip(item.point, back.point, steps, strict=False):
+        assert abs(old - new) <= step + 0.5
+    assert back.box.left < back.box.right
+    assert back.box.top < back.box.bottom
+    assert all(float(number).is_integer() for number in (*there.box, *there.point))
+
+
+@given(
+    st.tuples(*[st.floats(-1e9, 1e9)] * 6),
+    st.tuples(sides, sides),
+    st.sampled_from([(840, 840), (1000, 1000)]),
+)
+def test_any_numbers_of_a_response_become_a_box_inside_the_image(numbers, size, canvas):
+    box, point, *_ = Canvas(canvas, size).to_image(Item(Box(*numbers[:4]), Point(*numbers[4:])))
+    assert 0 <= box.left < box.right <= size[0]
+    assert 0 <= box.top < box.bottom <= size[1]
+    assert 0 <= point.x < size[0]
+    assert 0 <= point.y < size[1]
+
+
+@st.composite
+def speckled(draw):
+    width, height = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    seed, share = draw(st.integers(0, 999)), draw(st.sampled_from([0.0, 0.05, 0.3, 1.0]))
+    return np.random.default_rng(seed).random((height, width)) < share
+
+
+@settings(max_examples=60, deadline=None)
+@given(speckled(), st.sampled_from([VisionReasoner(), Locate()]), st.booleans())
+def test_a_mask_that_is_written_and_read_with_perfect_perception_is_the_same(array, prompt, norm):
+    ground_truth = Rle.from_array(array)
+    requested = query(size=ground_truth.size)
+    made = model(
+        prompt=prompt,
+        segmenter=Knows((ground_truth,)),
+        coordinates="normalized_1000" if norm else "pixels",
+    )
+    if len(parts(ground_truth)) == MAX_OBJECTS:
+        return
+    output = made.read(requested, made.write(requested, Answer(masks=(ground_truth,))))
+    assert output.failure is None
+    assert output.answer.masks == (ground_truth,)
+    assert output.answer.no_target == (ground_truth.area == 0)
+
+
+@given(st.data(), st.tuples(st.integers(1, 840), st.integers(1, 840)), st.integers(0, 9))
+@settings(max_examples=40, deadline=None)
+def test_boxes_and_counts_that_are_written_are_read_back(data, size, count):
+    chosen = tuple(data.draw(boxes_in(size)).box for _ in range(count))
+    requested = query((FORM.BOXES, FORM.COUNT), size=size)
+    made = model()
+    for ground_truth in (Answer(boxes=chosen, count=count), Answer(boxes=chosen)):
+        output = made.read(requested, made.write(requested, ground_truth)).answer
+        assert output.count == count
+        assert output.boxes == chosen
+    assert made.read(requested, made.write(requested, Answer(no_target=True))).answer.no_target
+
+
+def test_points_that_are_written_are_read_back_to_a_canvas_pixel():
+    requested = query(FORM.POINTS)
+    ground_truth = Answer(points=(Point(0, 0), Point(419, 209), Point(33.4, 70.6)))
+    output = model().read(requested, model().write(requested, ground_truth)).answer
+    assert output.points == (Point(0, 0), Point(419, 209), Point(34, 71))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.sampled_from([form for form in FORM if form is not FORM.BOX_3D]))
+def test_any_response_becomes_a_prediction_with_its_text(text, form):
+    requested = query(form, size=(30, 20), frames=2, options=("yes", "no"))
+    for output in (text, f"<answer>{text}</answer>", response([3, 3, 9, 9]) + text):
+        prediction = model().read(requested, [output])
+        assert len(prediction.responses) == 1
+        assert model().read(requested, prediction.responses) == prediction
+
+
+def test_more_than_a_response_holds_cannot_be_written():
+    with pytest.raises(ParseError, match="120"):
+        model().write(query(FORM.COUNT), Answer(count=10**9))
+
+
+def test_the_point_of_a_part_is_the_centre_of_its_largest_inscribed_circle():
+    ring = np.zeros((60, 60), dtype=bool)
+    ring[5:55, 5:55] = True
+    ring[15:55, 15:45] = False  # a gate: its middle is not in it
+    ring[5:25, 5:25] = True
+    (part,) = parts(Rle.from_array(ring))
+    assert part.box == Box(5, 5, 55, 55)
+    assert abs(part.point.x - 14.5) <= 1
+    assert abs(part.point.y - 14.5) <= 1
+
+
+def test_pixels_are_of_the_canvas_that_the_record_has():
+    text = response([84, 84, 168, 420])
+    shown = Shown(frames=(0,), canvas=(1680, 1680))
+    calls = [Call(request=Request(text="?", shown=(shown,)), response=text)]
+    (here,) = model().read(query(FORM.BOXES), [text]).answer.boxes
+    (there,) = model().read(query(FORM.BOXES), [text], calls).answer.boxes
+    assert tuple(there) == pytest.approx(tuple(edge / 2 for edge in here), abs=0.5) != tuple(here)
+
+
+@pytest.mark.parametrize("forms", [(FORM.BOXES,), (FORM.TEXT, FORM.COUNT)])
+def test_a_prediction_says_what_was_parsed_form_by_form(forms):
+    texts = ["a dog" if form is FORM.TEXT else response([84, 84, 168, 420]) for form in forms]
+    output = model().read(query(forms), texts)
+    assert [one.form for one in output.parsed] == list(forms)
+    (one,) = output.parsed[-1].objects
+    assert (one.box,) == output.answer.boxes and output.parsed[-1].frame is None
+
+
+def test_what_could_not_be_parsed_has_its_reason_in_the_record():
+    output = model().read(query((FORM.BOXES, FORM.COUNT)), [response(), "I see nothing"])
+    first, second = output.parsed
+    assert first.error == "" and second.error and second.error in "; ".join(output.notes)

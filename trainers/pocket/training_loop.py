@@ -1,0 +1,353 @@
+"""Loop of a training: steps, learning rate, logs, checkpoints and validation."""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.store.atomic import write_json
+from harness.trainer import TrainingRun
+from harness.trainers import state as states
+from harness.trainers.pocket import vocabulary
+from harness.trainers.pocket.batches import IGNORED, Batch, Collator
+from harness.trainers.pocket.data_mixture import draw_exam
+from harness.trainers.pocket.ddp import ProcessGroup, SingleProcess, processes
+from harness.trainers.pocket.drawing import PARTS, batches
+from harness.trainers.pocket.forward import Forward, patches
+from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_losses
+from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
+from harness.trainers.pocket.record import RECORD, record
+from harness.trainers.pocket.settings import PocketSettings
+from harness.trainers.pocket.start import average_weights, begin_from
+from harness.trainers.pocket.validate import summary, validate
+
+ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
+"""Parts of the names of matrices that are a network's ends."""
+
+BASE = "base"  # the folder of the early checkpoint
+EXAMINED = 12  # images of each kind in a look
+
+
+def follow(
+    together: ProcessGroup, settings: PocketSettings, out: Path, seed: int, first: int
+) -> None:
+    """Be one of the further processes of a training."""
+    run = TrainingRun(out=out, seed=seed, resume=first > 0, main=False)
+    course = TrainingLoop(settings, run)
+    assert course.first == first, "all processes go on from the same state"
+    for _ in course.steps(together):
+        pass
+
+
+class TrainingLoop:
+    """One training, from its first step or from a state."""
+
+    def __init__(self, settings: PocketSettings, run: TrainingRun) -> None:
+        self._set = settings
+        self._run = run
+        torch.set_num_threads(1)
+        self._tokenizer = vocabulary.make_tokenizer()
+        self._collator = Collator(self._tokenizer, text_first=settings.text_first)
+        self._network = make_network(self._tokenizer, settings.architecture, seed=run.seed)
+        self._before = None if settings.start is None else begin_from(settings.start, self._network)
+        self._kept = {
+            name: weight.clone()
+            for name, weight in self._network.state_dict().items()
+            if settings.start is not None and settings.start_kept
+        }
+        text = self._network.config.text_config
+        self._heads = Heads(
+            width=text.hidden_size,
+            outlines=settings.outlines_weight > 0,
+            patches=settings.architecture.vision_hidden_size if settings.patches_weight > 0 else 0,
+        )
+        self._forward = Forward(
+            self._network,
+            tap=max(0, text.num_hidden_layers - 3),
+            grid=vocabulary.CANVAS // PATCH,
+        )
+        self._numbers = number_tokens(
+            self._tokenizer.convert_tokens_to_ids(vocabulary.numbers()),
+            vocabulary_size=text.vocab_size,
+        )
+        self._optimisers = self._make_optimisers()
+        self._spent = {"seconds": 0.0, "cpu_seconds": 0.0}
+        """Wall time, and CPU time of this process, before `_began`."""
+        self._began = time.monotonic(), time.process_time()
+        self.first = self._resume() if run.resume else 0
+
+    def run(self) -> Mapping[str, Any]:
+        """Train to the end, and write the checkpoint."""
+        run, settings = self._run, self._set
+        run.curve.cut(self.first)
+        run.progress.start("pocket", settings.steps, self.first)
+        self._began = time.monotonic(), time.process_time()
+        given = (settings, run.out, run.seed, self.first)
+        with processes(settings.processes, follow, given) as together:
+            for done, numbers in self.steps(together):
+                self._after(done, numbers)
+        run.progress.end()
+        states.forget_states(run.state)
+        return {
+            "steps": settings.steps,
+            "parameters": sum(one.numel() for one in self._network.parameters()),
+            "lessons": settings.steps * self._lessons_a_step(),
+            **{name: round(value, 1) for name, value in self._seconds().items()},
+        }
+
+    def steps(
+        self, together: SingleProcess | ProcessGroup
+    ) -> Iterator[tuple[int, dict[str, float]]]:
+        """Make the steps; yield the number of steps made, and the losses of the last one.
+
+        Raises:
+            KeyboardInterrupt: the first process received a signal to stop; its state is saved.
+        """
+        torch.set_flush_denormal(True)  # attention leaves many, and they are slow
+        try:
+            yield from self._steps(together)
+        finally:
+            torch.set_flush_denormal(False)  # it is the thread's, whatever runs there next
+
+    def _steps(
+        self, together: SingleProcess | ProcessGroup
+    ) -> Iterator[tuple[int, dict[str, float]]]:
+        weights = [*self._network.parameters(), *self._heads.parameters()]
+        own = range(together.rank, PARTS, together.size)
+        drawn = batches(self._set, seed=self._run.seed, first=self.first, parts=own)
+        for step, parts in enumerate(drawn, start=self.first):
+            self._network.train()
+            for optimiser in self._optimisers.values():
+                for group in optimiser.param_groups:
+                    group["lr"] = self._rate(step)
+            info = [self._backward(batch, step) for part in parts for batch in part.values()]
+            names = [name for part in parts for name in part]
+            stop = together.sum_gradients(
+                [_gradient(one) for one in weights], stop=self._run.stopping()
+            )
+            norm = torch.nn.utils.clip_grad_norm_(weights, self._set.clip)
+            for optimiser in self._optimisers.values():
+                optimiser.step()
+                optimiser.zero_grad(set_to_none=False)
+            yield (
+                step + 1,
+                {
+                    **_batch_means(names, info),
+                    "norm": round(float(norm), 4),
+                    "rate": self._rate(step),
+                },
+            )
+            if stop:
+                if self._run.main:
+                    self._save(step + 1)
+                raise KeyboardInterrupt
+
+    def _after(self, done: int, numbers: dict[str, float]) -> None:
+        """Log a step, validate, and save, each when it is due."""
+        run, settings = self._run, self._set
+        logged = done % settings.log_every == 0 or done <= 50 or done == settings.steps
+        if settings.examine_every and done % settings.examine_every == 0:
+            numbers |= self._validate()
+            logged = True
+        if logged:
+            run.curve.append(done, numbers)
+        run.progress.step(done, numbers)
+        if done % settings.save_every == 0:
+            self._save(done)
+        if done in (settings.base_at, settings.steps):
+            self._write(done)
+
+    def _write(self, step: int) -> None:
+        """Write the checkpoint, or the early one beside it."""
+        last = step == self._set.steps
+        folder = self._run.checkpoint if last else self._run.out / BASE
+        self._network.eval()
+        if last and self._kept:
+            self._network.load_state_dict(
+                average_weights(self._network.state_dict(), self._kept, part=self._set.start_kept)
+            )
+        save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
+        info = record(
+            settings=self._set,
+            seed=self._run.seed,
+            curve=self._run.curve,
+            before=self._before,
+            **self._seconds(),
+        )
+        write_json(folder / RECORD, info | {"steps": step})
+
+    def _seconds(self) -> dict[str, float]:
+        now = dict(zip(self._spent, (time.monotonic(), time.process_time()), strict=True))
+        began = dict(zip(self._spent, self._began, strict=True))
+        return {name: self._spent[name] + now[name] - began[name] for name in self._spent}
+
+    def _lessons_a_step(self) -> int:
+        shares = self._set.shares
+        return (
+            shares.stills * shares.still_lessons
+            + shares.counts * shares.count_lessons
+            + shares.videos * shares.video_lessons
+        ) * PARTS
+
+    def _make_optimisers(self) -> dict[str, torch.optim.Optimizer]:
+        """Muon for the matrices inside the network; AdamW for its ends, norms and the heads."""
+        inside: list[torch.Tensor] = []
+        ends: list[torch.Tensor] = []
+        others: list[torch.Tensor] = [*self._heads.parameters()]
+        for name, weight in self._network.named_parameters():
+            if weight.ndim == 2 and not any(end in name for end in ENDS):
+                inside.append(weight)
+            elif weight.ndim >= 2 and "embed_tokens" not in name:
+                ends.append(weight)
+            else:
+                others.append(weight)
+        decay = self._set.weight_decay
+        groups = [{"params": ends, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        return {
+            "muon": torch.optim.Muon(
+                inside,
+                lr=self._set.learning_rate,
+                weight_decay=decay,
+                momentum=0.95,
+                adjust_lr_fn="match_rms_adamw",
+            ),
+            "adamw": torch.optim.AdamW(
+                groups, lr=self._set.learning_rate, betas=(0.9, 0.98), fused=True
+            ),
+        }
+
+    def _part(self, step: int) -> float:
+        return step / self._set.steps
+
+    def _rate(self, step: int) -> float:
+        settings, part = self._set, self._part(step)
+        warm = min(1.0, (step + 1) / settings.warm_up)
+        if part <= settings.flat:
+            return settings.learning_rate * warm
+        fall = (part - settings.flat) / (1 - settings.flat)
+        return settings.learning_rate * warm * max(0.01, 0.5 * (1 + math.cos(math.pi * fall)))
+
+    def _spread(self, step: int) -> float:
+        first, last = self._set.first_spread, self._set.last_spread
+        fallen = min(1.0, self._part(step) / self._set.spread_until)
+        return float(first * (last / first) ** fallen)
+
+    def _backward(self, batch: Batch, step: int) -> dict[str, float]:
+        """Add the gradients of one batch; returns its losses."""
+        settings = self._set
+        tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
+        labels, soft = tensors["labels"], tensors["soft"]
+        learned = labels != IGNORED
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
+            states_ = self._forward(
+                patches(tensors["images"]),
+                tensors["tokens"],
+                tensors["positions"],
+                tensors["owner"],
+                tensors["seen"],
+            )
+            logits = self._network.lm_head(states_.last[learned])
+        words = word_losses(
+            logits, labels[learned], soft[learned], self._numbers, spread=self._spread(step)
+        )
+        heads = self._heads(
+            states_,
+            Targets(*(tensors[name] for name in Targets._fields)),
+        )
+        everything = words.texts + words.numbers * settings.measured_weight
+        output = (
+            words.text * words.texts + words.measured * words.numbers * settings.measured_weight
+        ) / everything
+        late = self._part(step) >= settings.heads_until
+        guided = (
+            settings.things_weight * heads.things
+            + settings.patches_weight * heads.patches
+            + settings.outlines_weight * heads.outlines
+            + settings.meant_weight * heads.meant
+            + settings.looks_weight * (heads.looks + heads.attends)
+            + settings.copies_weight * (heads.copies + heads.options)
+        ) * (0.1 if late else 1.0)
+        loss = (output + guided) / PARTS
+        loss.backward()
+        info = {
+            "loss": loss,
+            "text": words.text,
+            "measured": words.measured,
+            "things": heads.things,
+            "patches": heads.patches,
+            "outlines": heads.outlines,
+            "meant": heads.meant,
+            "looks": heads.looks,
+            "attends": heads.attends,
+            "copies": heads.copies,
+            "options": heads.options,
+        }
+        plain = {name: float(value.detach()) for name, value in info.items()}
+        plain["loss"] *= PARTS
+        return plain | {"error": words.error, "right": heads.right_looks}
+
+    def _validate(self) -> dict[str, float]:
+        """Validate on unseen questions; return the share of right answers by kind."""
+        self._network.eval()
+        found = validate(self._network, self._tokenizer, self._collator, draw_exam(EXAMINED))
+        return {f"unseen/{kind}": value for kind, value in summary(found).items()}
+
+    def _save(self, step: int) -> None:
+        from safetensors.torch import save_file
+
+        with states.saved_state(self._run.state, step) as folder:
+            weights = {f"network.{k}": v for k, v in self._network.state_dict().items()}
+            weights |= {f"heads.{k}": v for k, v in self._heads.state_dict().items()}
+            save_file(
+                {name: value.contiguous() for name, value in weights.items()},
+                folder / "weights.safetensors",
+            )
+            moments = {
+                f"{kind}.{index}.{name}": value
+                for kind, optimiser in self._optimisers.items()
+                for index, state in optimiser.state_dict()["state"].items()
+                for name, value in state.items()
+            }
+            save_file(moments, folder / "optimiser.safetensors")
+            write_json(folder / "step.json", {"step": step, **self._seconds()})
+
+    def _resume(self) -> int:
+        from safetensors.torch import load_file
+
+        folder = states.newest_state(self._run.state)
+        if folder is None:
+            return 0
+        weights = load_file(folder / "weights.safetensors")
+        for prefix, module in (("network.", self._network), ("heads.", self._heads)):
+            own = {k.removeprefix(prefix): v for k, v in weights.items() if k.startswith(prefix)}
+            module.load_state_dict(own)
+        moments = load_file(folder / "optimiser.safetensors")
+        for kind, optimiser in self._optimisers.items():
+            plain = optimiser.state_dict()
+            for key, value in moments.items():
+                of, index, name = key.split(".", 2)
+                if of == kind:
+                    plain["state"].setdefault(int(index), {})[name] = value
+            optimiser.load_state_dict(plain)
+        made = states.read_plain(folder / "step.json", "step", *self._spent)
+        self._spent = {name: float(made[name]) for name in self._spent}
+        return int(made["step"])
+
+
+def _gradient(weight: torch.Tensor) -> torch.Tensor:
+    if weight.grad is None:
+        weight.grad = torch.zeros_like(weight)
+    return weight.grad
+
+
+def _batch_means(names: Sequence[str], info: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the means of the values of batches with the same name."""
+    found: dict[str, list[float]] = {}
+    for name, numbers in zip(names, info, strict=True):
+        for key, value in numbers.items():
+            found.setdefault(f"{name}/{key}", []).append(value)
+    means = {key: round(sum(values) / len(values), 5) for key, values in found.items()}
+    return {"loss": round(sum(v for k, v in means.items() if k.endswith("/loss")), 5), **means}

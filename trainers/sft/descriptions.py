@@ -1,0 +1,71 @@
+"""Reasoning and descriptions beside the answer of a perfect response.
+
+Where a benchmark has no reasoning, a generated world can supply it: `text_source=shapes`. A grammar
+with a place for a description leaves it empty, since an answer holds no name of its objects.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias
+
+from harness.errors import ParseError
+from harness.model import ChatRequest
+from harness.task import Task
+from harness.types import Sample
+
+TextSource: TypeAlias = Literal["dataset", "shapes"]
+"""Source of reasoning and descriptions: the benchmark, or the scenes of generated data."""
+Complete: TypeAlias = Callable[[Sample, ChatRequest, str], str]
+"""Function that completes the response to a sample's request beyond the answer."""
+
+DESCRIPTION = "description"
+EMPTY = {tag: f"<{tag}></{tag}>" for tag in ("description", "target_desc")}
+
+
+def as_written(sample: Sample, request: ChatRequest, response: str) -> str:
+    """The response as it was."""
+    del sample, request
+    return response
+
+
+def fill_description(sample: Sample, request: ChatRequest, response: str) -> str:
+    """The response with its empty description filled: by the target's own, else by the question.
+
+    Raises:
+        ParseError: the model's grammar has no description, or the text holds a tag.
+    """
+    del request
+    tag = next((tag for tag, empty in EMPTY.items() if empty in response), None)
+    if tag is None:
+        raise ParseError(
+            "response to complete", expected=" or ".join(EMPTY.values()), found=response[:60]
+        )
+    own = sample.target.extra.get(DESCRIPTION) if sample.target is not None else None
+    output = own if isinstance(own, str) and own.strip() else sample.query.text
+    if "<" in output:
+        raise ParseError("description to write", expected="no tag", found=output[:60])
+    return response.replace(EMPTY[tag], f"<{tag}>{output.strip()}</{tag}>", 1)
+
+
+def with_descriptions(info: TextSource, task: Task) -> Task:
+    """Add reasoning and descriptions to the `extra` of a task's targets, where they lack them."""
+    if info == "dataset":
+        return task
+    from harness.trainers.pocket.captions import shapes_captions
+
+    return with_extra(task, lambda sample: shapes_captions(task, sample))
+
+
+def with_extra(task: Task, extra: Callable[[Sample], Mapping[str, Any]]) -> Task:
+    """The task with more in its targets' `extra`."""
+
+    def samples() -> Iterator[Sample]:
+        for sample in task.samples():
+            target = sample.target
+            if target is None:
+                yield sample
+            else:
+                more = {**extra(sample), **target.extra}
+                yield replace(sample, target=replace(target, extra=more))
+
+    return replace(task, samples=samples)
