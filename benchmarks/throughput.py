@@ -20,7 +20,8 @@ task, hashes the weights (ours), scores and collects.
 
 `--overhead` asks what ours costs beside a loop over the same batches, made beforehand, that calls
 `generate` and nothing else, in one process that has answered all of it once: of the engine alone
-(`roll=false`, so that both compute the same), and as it is used. They take turns over pieces of the
+(`continuous_batching=false`, so that both compute the same), and as it is used. They take turns
+over pieces of the
 set, `--repeats` times over all of them, as a machine's speed drifts by more in a minute than what
 is asked for; which goes first goes round. What the engine alone costs is told apart: seconds before
 the first call of `generate` and after the last one, once a run; the part of the time between them
@@ -71,7 +72,7 @@ from harness.task import Task
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "throughput.md"
 VERSION = "0.7.3"
-BARE, ENGINE, ROLLING = "bare `generate` loop", "harness, `roll=false`", "harness"
+BARE, ENGINE, ROLLING = "bare `generate` loop", "harness, `continuous_batching=false`", "harness"
 PIECE = 2  # times what the engine asks for at once: one side is timed over it, then the other
 NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
@@ -299,7 +300,7 @@ def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> 
     """Seconds of each side, in turns over pieces, where all has been met before."""
     size = PIECE * worker_info(model).batch_size
     several = pieces(task, size)
-    rolling = replace(model, chat=replace(model.chat, roll=True))
+    rolling = replace(model, chat=replace(model.chat, continuous_batching=True))
     calls, info = Calls(model.chat.network), defaultdict[str, list[float]](list)
 
     def engine(piece: Task) -> float:

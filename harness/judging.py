@@ -101,9 +101,9 @@ class Rubric:
         its word.
 
         >>> graded = rubric("graded")
-        >>> graded.read(" 2."), graded.read("2 of 3"), graded.read("4"), graded.read("")
-        (2, None, None, None)
-        >>> rubric("same_meaning").read("Yes.")
+        >>> [graded.read_grade(response) for response in (" 2.", "2 of 3", "4", "")]
+        [2, None, None, None]
+        >>> rubric("same_meaning").read_grade("Yes.")
         1
         """
         scale, text = self.grade_scale(), response.strip(MARKS).lower()

@@ -37,8 +37,8 @@ def evaluated_by(text: str | None) -> Spec | None:
 def fill_checkpoint(spec: Spec, checkpoint: str) -> Spec:
     """Return the SPEC with a checkpoint in place of `{checkpoint}`, at any depth.
 
-    >>> str(fill_checkpoint(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}),frames=2)"), "DIR"))
-    'qwen_vl(backend=vllm(checkpoint=DIR),frames=2)'
+    >>> str(fill_checkpoint(parse("qwen_vl(backend=vllm(checkpoint={checkpoint}))"), "DIR"))
+    'qwen_vl(backend=vllm(checkpoint=DIR))'
     """
     return replace(
         spec,

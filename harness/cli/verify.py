@@ -92,8 +92,8 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
     for key, one in verdicts:
         value = "–" if one.value is None else f"{one.value:.7f}"
         info = (
-            f"{'reached' if one.is_passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} {value} "
-            f"of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
+            f"{'reached' if one.is_passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} "
+            f"{value} of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
         print("\n".join(wrap_lines(info, indent=9)))
     for key, one in verdicts:

@@ -43,7 +43,7 @@ def tokenize(items: Sequence[Mapping[str, Any]], *, tokenizer: Tokenizer = "ptb"
 
     >>> items = [{"said": "A dog's tail (brown).", "references": ["It's a tail!", "Brown_fur"]}]
     >>> tokenize(items, tokenizer="simple")
-    Captions(said=("a dog's tail brown",), references=(("it's a tail", 'brown fur'),))
+    Captions(candidates=("a dog's tail brown",), references=(("it's a tail", 'brown fur'),))
     """
     checked = [_check_item(item, place) for place, item in enumerate(items)]
     candidates, references = zip(*checked, strict=True) if checked else ((), ())

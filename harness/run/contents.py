@@ -111,8 +111,9 @@ def _refuse_answered(
             if key in changed:
                 raise ResumeMismatch(
                     f"sample {sample.id!r} was answered for other images: since then "
-                    f"{_changes_text({key: changed[key]}, old)} has changed. Put the data back, choose "
-                    "another --out, or pass --restart to set the old run aside and begin anew"
+                    f"{_changes_text({key: changed[key]}, old)} has changed. Put the data back, "
+                    "choose another --out, or pass --restart to set the old run aside "
+                    "and begin anew"
                 )
 
 

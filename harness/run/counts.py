@@ -31,8 +31,8 @@ def exact(response: str) -> int | None:
 def parse_number_word(response: str) -> int | None:
     """Return the count of `exact`, or of one of the words from none to twenty (`countbench`).
 
-    >>> parse_number_word("Three"), parse_number_word("none"), parse_number_word("3"), parse_number_word("three dogs")
-    (3, 0, 3, None)
+    >>> [parse_number_word(response) for response in ("Three", "none", "3", "three dogs")]
+    [3, 0, 3, None]
     """
     text = response.strip().lower()
     return WORDS.get(text, exact(text))

@@ -23,7 +23,8 @@ class Summands:
     """A table whose columns are summed under many weightings of its rows.
 
     >>> table = np.array([[0.1], [0.2], [0.3]])
-    >>> Summands.of_table(table, limit=3).weighted_sums(np.array([[1.0, 1, 1], [0, 0, 3]])).ravel().tolist()
+    >>> weights = np.array([[1.0, 1, 1], [0, 0, 3]])
+    >>> Summands.of_table(table, limit=3).weighted_sums(weights).ravel().tolist()
     [0.6, 0.8999999999999999]
     """
 

@@ -242,9 +242,9 @@ class LmmsChat(Chat):
                 expected="a model that is known to look at all of them",
                 found="one that is not, and may look at the first only",
                 fix=f"Of the older interface {', '.join(SEVERAL)} do. If this one does by its "
-                "source, say how it takes them: image_nesting=flat (a list) or image_nesting=nested (a list "
-                "within a list). If it opens video files, clips=file gives it one for the frames "
-                "of a clip. Else show it one frame.",
+                "source, say how it takes them: image_nesting=flat (a list) or "
+                "image_nesting=nested (a list within a list). If it opens video files, "
+                "clips=file gives it one for the frames of a clip. Else show it one frame.",
             )
 
     def _check_file(self, counts: Sequence[int], *, simple: bool) -> None:

@@ -1,1 +1,1 @@
-"""Floors: models that look at nothing, below which a score means nothing."""
+"""Baselines: models that look at nothing, below which a score means nothing."""

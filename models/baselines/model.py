@@ -34,7 +34,7 @@ DRAWS = 11  # uniform numbers a query, each with one use for ever
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """All that a floor answers to one query; None where the query leaves nothing to guess."""
+    """All that a baseline answers to one query; None where the query leaves nothing to guess."""
 
     box: Box | None
     """Box in whole pixels, not empty; None without an image."""
@@ -140,12 +140,12 @@ class WholeFrame(Model):
 
 
 def random_boxes(*, seed: int = 0, batch_size: int = 64) -> RandomBoxes:
-    """A random box, mask, number or choice: a floor."""
+    """A random box, mask, number or choice: a baseline."""
     return RandomBoxes(seed=seed, batch_size=_at_least_one("random", batch_size))
 
 
 def whole_frame(*, batch_size: int = 64) -> WholeFrame:
-    """The whole image, whatever the question: a floor."""
+    """The whole image, whatever the question: a baseline."""
     return WholeFrame(batch_size=_at_least_one("whole_frame", batch_size))
 
 

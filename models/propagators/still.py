@@ -1,4 +1,4 @@
-"""The same mask in every frame: the floor of propagators."""
+"""The same mask in every frame: the baseline of propagators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The prompt's rectangle as the mask: the floor of segmenters."""
+"""The prompt's rectangle as the mask: the baseline of segmenters."""
 
 import math
 from collections.abc import Sequence

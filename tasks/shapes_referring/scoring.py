@@ -44,8 +44,10 @@ def count_found(ground_truth: Sequence[Box], predicted: Sequence[Box]) -> int:
     0.5.
 
     >>> here, there = Box(0, 0, 10, 10), Box(20, 0, 30, 10)
-    >>> count_found([here, there], [here, here, Box(20, 0, 30, 5)]), count_found([here, here], [here])
-    (2, 1)
+    >>> count_found([here, there], [here, here, Box(20, 0, 30, 5)])
+    2
+    >>> count_found([here, here], [here])
+    1
     """
     hits = (box_iou(predicted, ground_truth) >= HIT).astype(np.int64)
     return int(match(hits).bits.sum())

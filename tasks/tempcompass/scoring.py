@@ -66,7 +66,7 @@ def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
     """Return True if a caption has the words of the right option in a row, and no other option's.
 
     >>> options = ["walking slowly", "walking", "sitting"]
-    >>> [tells_only(answer_text, "walking", options) for answer_text in ("A man is walking.", "He walks")]
+    >>> [tells_only(text, "walking", options) for text in ("A man is walking.", "He walks")]
     [True, False]
     >>> tells_only("Now walking, now sitting", "walking", options)
     False

@@ -75,8 +75,10 @@ def _clock(text: str, where: str) -> float:
 def line_text(line: Line) -> str:
     """The words of a line; Video-MME's files have them in one `font` tag.
 
-    >>> line_text(Line(0, 1, '<font color="white" size=".72c">hello</font>')), line_text(Line(0, 1, "x"))
-    ('hello', 'x')
+    >>> line_text(Line(0, 1, '<font color="white" size=".72c">hello</font>'))
+    'hello'
+    >>> line_text(Line(0, 1, "x"))
+    'x'
     """
     found = SPOKEN.findall(line.text)
     return str(found[0]) if found else line.text

@@ -302,7 +302,8 @@ def adapted(harness, counting, checkpoint, adapter, tmp_path):
     folder = shutil.copytree(adapter, tmp_path / "adapter")
 
     def asked(**options):
-        backend = f"transformers(adapter={folder},allow_any_base={options.pop('allow_any_base', 'false')})"
+        any_base = options.pop("allow_any_base", "false")
+        backend = f"transformers(adapter={folder},allow_any_base={any_base})"
         model = f"qwen_vl(checkpoint={checkpoint},segmenter=box,max_new_tokens=2,backend={backend})"
         return harness.eval("--subset", "first2", model=model, tasks="counting", **options)
 

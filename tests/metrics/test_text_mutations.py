@@ -199,16 +199,16 @@ def worked_tokens(modules):
         {"said": "It's A dog", "references": ["A dog runs far", "no"]},
         {"said": "5 cats", "references": ["five cats", "see No."]},
     ]
-    simple = tokens.tokenised(items, tokenizer="simple")
+    simple = tokens.tokenize(items, tokenizer="simple")
     yield simple.candidates == ("it's a dog", "5 cats")
-    yield tokens.tokenised(items).references[1] == ("five cats", "see no")
-    last = tokens.tokenised([{"said": "The end", "references": ["by A."]}])
+    yield tokens.tokenize(items).references[1] == ("five cats", "see no")
+    last = tokens.tokenize([{"said": "The end", "references": ["by A."]}])
     yield last == (("the end",), (("by a.",),))  # an initial at the end of the file
     yield round(captions.bleu(items, n=2, tokenizer="simple"), 6) == 0.366148
     yield captions.cider([{"said": "a", "references": ["."]}], tokenizer="simple") == 0.0
     yield [one.name for one in captions.caption_metrics(["CIDEr"])] == ["CIDEr"]
     with contextlib.suppress(HarnessError):
-        tokens.tokenised([{"said": "a", "references": []}], tokenizer="simple")
+        tokens.tokenize([{"said": "a", "references": []}], tokenizer="simple")
         yield False
     ceiling = modules.caption_ceiling
     made = ceiling.caption_ceiling(

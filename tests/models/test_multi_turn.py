@@ -167,7 +167,7 @@ def test_where_memory_runs_out_fewer_rows_are_tried_and_none_twice(tiny_qwen, as
         ended.append(request.key)
         return output(self, request, *rest)
 
-    object.__setattr__(made, "_said", noted.__get__(made))
+    object.__setattr__(made, "_to_response", noted.__get__(made))
     assert converse(made, searches(ask)) == expected
     assert len(ended) == len(set(ended)) == sum(map(len, expected))
 

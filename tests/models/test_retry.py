@@ -222,7 +222,7 @@ def test_nothing_is_asked_twice_unless_it_may_and_can_be(settings):
 
 def test_the_record_says_so():
     assert model(str)[0].describe()["retry"] is True
-    assert "retry" not in model(str, second_try=False)[0].describe()
+    assert "retry" not in model(str, retry=False)[0].describe()
     assert "retry" not in model(str, goes_on=False)[0].describe(), "nothing is asked again"
 
 
