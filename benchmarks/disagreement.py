@@ -41,7 +41,7 @@ TASKS = (
 DATA = ("shapes_referring", "counting", "shapes_qa", "mevis")
 MODEL = (
     "pocket(segmenter=box,propagator=still,batch_size={batch},backend=transformers(dtype={dtype},"
-    "device={device},attn_implementation={attn_implementation},roll={roll}))"
+    "device={device},attn_implementation={attn_implementation},continuous_batching={continuous_batching}))"
 )
 
 
@@ -53,7 +53,7 @@ class Way:
     against: str = ""
     """The name of another way; none of the first."""
     batch: int = 1
-    roll: bool = False
+    continuous_batching: bool = False
     dtype: str = "float32"
     attn_implementation: str = "sdpa"
     device: str = ""
@@ -66,7 +66,7 @@ class Way:
             dtype=self.dtype,
             device=self.device or device,
             attn_implementation=self.attn_implementation,
-            roll=str(self.roll).lower(),
+            continuous_batching=str(self.continuous_batching).lower(),
         )
 
 
@@ -76,11 +76,13 @@ WAYS: Mapping[str, Way] = {
     FIRST: Way("one at a time"),
     "again": Way("one at a time, again", FIRST),
     "batch": Way("batches of 8", FIRST, batch=8),
-    "rolled": Way("8 rows, rolled", FIRST, batch=8, roll=True),
+    "rolled": Way("8 rows, rolled", FIRST, batch=8, continuous_batching=True),
     "eager": Way("`eager` attention", FIRST, attn_implementation="eager"),
     HALF: Way("bfloat16", FIRST, dtype="bfloat16"),
     "bfloat16-batch": Way("bfloat16, batches of 8", HALF, batch=8, dtype="bfloat16"),
-    "bfloat16-rolled": Way("bfloat16, 8 rows, rolled", HALF, batch=8, roll=True, dtype="bfloat16"),
+    "bfloat16-rolled": Way(
+        "bfloat16, 8 rows, rolled", HALF, batch=8, continuous_batching=True, dtype="bfloat16"
+    ),
     "bfloat16-eager": Way("bfloat16, `eager`", HALF, dtype="bfloat16", attn_implementation="eager"),
     "cpu": Way("on the CPU", FIRST, device="cpu"),
 }

@@ -102,7 +102,7 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
     with tempfile.TemporaryDirectory() as folder:
         run = TrainingRun(out=Path(folder), tasks=(task,), model=model)
         arguments = arguments_of(trainer, run)
-        examples, _ = prepare_examples(trainer, trainer.fitted(given), chat.processor, run)
+        examples, _ = prepare_examples(trainer, trainer.with_prompt(given), chat.processor, run)
         arguments.max_steps = trainer.settings.steps(len(examples))
         engine = trl.GRPOTrainer(
             model=networks.load(chat, dtype=chat.dtype),

@@ -143,7 +143,7 @@ def with_images(
         sample: The sample of the image.
         ground_truth: The ground truth to draw on a frame: boxes, and points if there are no boxes,
             in pixels of the original image.
-        said: The target in words.
+        text: The target in words.
     """
     known = replace(group, question=sample.query.text, ground_truth=text)
     if not sample.query.media:

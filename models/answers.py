@@ -37,7 +37,7 @@ def mask_answer(
         items: The objects, in pixels of the image.
         tracks: Their joint mask in every frame, looked at one by one.
         nothing: Nothing is meant.
-        still: It is an image: the objects' own boxes are part of the answer, where all have one.
+        is_image: It is an image: the objects' own boxes are part of the answer, where all have one.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)

@@ -1,5 +1,6 @@
 """Pages with code are run, commands are documented, examples in modules are right."""
 
+import ast
 import doctest
 import importlib
 import pkgutil
@@ -16,6 +17,8 @@ import harness
 
 REPOSITORY = Path(__file__).parent.parent
 VALUES = REPOSITORY / "docs" / "design" / "values.md"
+ARGUMENTS = re.compile(r"^Args:\n((?:    .*\n?|\n)+)", re.MULTILINE)
+NAME = re.compile(r"^    \**(\w+):", re.MULTILINE)
 BLOCK = re.compile(r"^```python( setup)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # Modules that need packages of an extra to be imported are tested with their rooms.
 CORE = [
@@ -40,6 +43,23 @@ def page():
             if found == kind:
                 exec(compile(code, str(VALUES), "exec"), names)
     return names
+
+
+def test_docstrings_name_the_parameters_that_a_function_has():
+    paths, wrong = list[Path](), []
+    for room in ("harness", "tasks", "models", "trainers", "leaderboards"):
+        paths += sorted((REPOSITORY / room).rglob("*.py"))
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.args.kwarg:
+                continue
+            if {ast.unparse(one) for one in node.decorator_list} - {"classmethod", "staticmethod"}:
+                continue  # a decorator may add parameters
+            section = ARGUMENTS.search(ast.get_docstring(node) or "")
+            given = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)}
+            named = set(NAME.findall(section[1])) if section else set()
+            wrong += [f"{path}: {node.name}({name})" for name in sorted(named - given)]
+    assert not wrong
 
 
 def test_each_of_the_seven_scorers_fits_in_fifteen_lines():

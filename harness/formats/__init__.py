@@ -48,7 +48,7 @@ def read_format(
         name: The format.
         path: The file.
         samples: All samples of the benchmark: an entry may fit one of a part, but several of all.
-        asked: The ids of the samples to score; None: all.
+        requested: The ids of the samples to score; None: all.
 
     Raises:
         DataError: the file is not in this format, or two responses to one question differ.

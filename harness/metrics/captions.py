@@ -159,9 +159,8 @@ def _compute_scores(name: Name, captions: Captions) -> CaptionScores:
     if name == "ROUGE-L":
         return _to_scores(*_module("rouge.rouge").Rouge().compute_score(references, candidate))
     if not any(text.split() for texts in captions.references for text in texts):
-        return CaptionScores(
-            0.0, (0.0,) * len(captions.candidates)
-        )  # the official maximum of no frequencies
+        # The official code takes the maximum of no frequencies here.
+        return CaptionScores(0.0, (0.0,) * len(captions.candidates))
     return _to_scores(*_module("cider.cider").Cider().compute_score(references, candidate))
 
 

@@ -21,7 +21,7 @@ def aligned(
 
     Args:
         references: Tokenised references by caption.
-        said: One tokenised text by caption, the same keys.
+        candidates: One tokenised text by caption, the same keys.
 
     Raises:
         MissingDependency: Java or pycocoevalcap is missing.

@@ -39,7 +39,7 @@ class Summands:
 
         Args:
             table: Rows × columns, finite.
-            most: The largest sum of the sizes of one weighting's weights.
+            limit: The largest sum of the sizes of one weighting's weights.
         """
         high = coarse(table, limit=limit)
         low = coarse(table - high, limit=limit)
@@ -54,7 +54,8 @@ class Summands:
 
         Returns:
             Weightings × columns: the exact sums of the two parts, added with one rounding. What
-            the parts leave out of a number is below `4 * most**2 / 2**104` of its column's largest.
+            the parts leave out of a number is below `4 * limit**2 / 2**104` of its column's
+            largest.
         """
         return self.add_low_parts(weights @ self.parts)
 

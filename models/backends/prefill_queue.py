@@ -86,12 +86,12 @@ class PrefillQueue:
             size: Number of rows.
             worker: In which tensors are made while others are answered, of as many requests as
                 there are rows: what waits in memory is bounded. None: when they are needed.
-            still: Counts what has to be waited for.
-            begun: The tensors of `first_of` what is added first, if they were expected.
+            timer: Counts what has to be waited for.
+            started: The tensors of `first_of` what is added first, if they were expected.
         """
-        self._make, self._part, self._worker, self._still = make, part, worker, timer
+        self._make, self._part, self._worker, self._timer = make, part, worker, timer
         self._size, self._share = size, share_of(size)
-        self._begun, self._waiting = started, deque[list[int]]()
+        self._started, self._waiting = started, deque[list[int]]()
         self._next = deque[_PrefillBatch]()
         self._first = True
 
@@ -107,7 +107,7 @@ class PrefillQueue:
         taken = [self._next.popleft()]
         while self._next and _has_rows(self._next[0], free - sum(one.count for one in taken)):
             taken.append(self._next.popleft())
-        with self._still.measure():
+        with self._timer.measure():
             made = [
                 self._make(one.prompts) if one.coming is None else one.coming.result()
                 for one in taken
@@ -127,8 +127,8 @@ class PrefillQueue:
 
     def _make_batch(self, several: Prompts) -> _PrefillBatch:
         """Return prompts with their tensors, begun in the worker, the processor's only user."""
-        if self._first and self._begun is not None:
-            return _PrefillBatch(several, self._begun)
+        if self._first and self._started is not None:
+            return _PrefillBatch(several, self._started)
         made = None if self._worker is None else self._worker.submit(self._make, several)
         return _PrefillBatch(several, made)
 

@@ -116,20 +116,20 @@ class BertScore:
 
 
 def match_greedily(
-    candidate: "Tensor", said_words: "Tensor", true: "Tensor", true_words: "Tensor"
+    candidate: "Tensor", candidate_words: "Tensor", true: "Tensor", true_words: "Tensor"
 ) -> BertScores:
     """Return the greedy matching of two texts (BERTScore, equation 1), 0 where one has no words.
 
     Args:
-        said: Unit vectors of the text's tokens, tokens × dimensions.
-        said_words: What each token counts.
+        candidate: Unit vectors of the text's tokens, tokens × dimensions.
+        candidate_words: Weight of each token.
         true: Unit vectors of the reference's tokens.
-        true_words: What each of those counts.
+        true_words: Weight of each of those.
     """
-    if not said_words.any() or not true_words.any():
+    if not candidate_words.any() or not true_words.any():
         return BertScores(0.0, 0.0, 0.0)
     alike = (candidate @ true.T).clamp(min=0).cpu()
-    precision = float((alike.amax(dim=1) * said_words / said_words.sum()).sum())
+    precision = float((alike.amax(dim=1) * candidate_words / candidate_words.sum()).sum())
     recall = float((alike.amax(dim=0) * true_words / true_words.sum()).sum())
     total = precision + recall
     return BertScores(precision, recall, 2 * precision * recall / total if total else 0.0)

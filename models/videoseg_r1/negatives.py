@@ -19,7 +19,7 @@ def with_negatives(items: Sequence[Item], target: BoolArray) -> list[Item]:
 
     Args:
         items: Objects of an image, in its pixels.
-        meant: height × width, the pixels of all objects.
+        target: height × width, the pixels of all objects.
 
     Where the objects leave no room, the farthest pixel that they leave is taken; where they
     leave none, there is no negative point.

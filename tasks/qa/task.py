@@ -195,7 +195,7 @@ def question_task(
     """The task of a benchmark's questions.
 
     Args:
-        asked: The functions that read, open and word the questions.
+        requested: The functions that read, open and word the questions.
         name: The task's name.
         protocol: What scores them.
         arguments: The task's arguments with defaults filled in, for the record.

@@ -122,7 +122,7 @@ def mentions(
         part: Family and split of the scenes.
         kinds: The kinds of expressions.
         name: Draws the choices, so that benchmarks differ.
-        several: Whether one expression may mean several things.
+        plural: One expression may mean several things.
     """
     wanted = world.size * (4 if part[1] == "train" else 1)
     found: list[Mention] = []

@@ -30,7 +30,7 @@ def found_objects(
 
     Args:
         ground_truth: True boxes.
-        said: Predicted ones.
+        predicted: Predicted ones.
         inclusive: Whether right and bottom are a box's last pixels, as in the 840 × 840 tables.
 
     >>> found_objects([Box(0, 0, 10, 10)], [Box(0, 0, 10, 10), Box(50, 50, 60, 60)])

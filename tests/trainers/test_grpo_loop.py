@@ -295,7 +295,7 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
     learner = build(model, samples, **again, **settings)
     round_, drafts = written(learner, examples_of(model, samples))
     whole = learner.writer.chat_of(learner.network.eval())
-    chat = replace(whole, roll=False)
+    chat = replace(whole, continuous_batching=False)
     vars(chat).update(network=learner.network, processor=model.chat.processor)
     for draft in drafts:
         first = replace(draft.example.request, key=draft.key)

@@ -120,7 +120,7 @@ def dr2seg(
         second_temperature=second_temperature,
         reward=reward,
         own=own,
-        fitted=lambda model: with_prompt(model, form),
+        with_prompt=lambda model: with_prompt(model, form),
         usable=true_masks if form == "sam3" else check,
     )
 

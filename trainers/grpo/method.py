@@ -57,7 +57,7 @@ class GrpoMethod(Trainer):
     """Of its response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
-    fitted: Callable[[PromptedModel], PromptedModel] = keep_model
+    with_prompt: Callable[[PromptedModel], PromptedModel] = keep_model
     """Puts the method's prompt into the model that training starts from."""
     ask: Ask = request_of
     """Words the request of a sample, if it is not evaluation's."""

@@ -49,7 +49,7 @@ class GrpoTrainer(GrpoMethod):
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
         given, chat = trainable(self.name, run.model)
-        model = self.fitted(given)
+        model = self.with_prompt(given)
         if run.main and request_key(model) != request_key(given):
             run.progress.note(
                 f"{run.model} is trained with the prompt of {self.name}, and has another by "
@@ -71,7 +71,7 @@ class GrpoTrainer(GrpoMethod):
         given, chat = trainable(self.name, run.model)
         self._check(chat)
         if self.settings.vllm_mode is not None:
-            found = make_examples(self, self.fitted(given), run)
+            found = make_examples(self, self.with_prompt(given), run)
             examples = (one for one in found if isinstance(one, Example))
             refuse_clips(examples, self.settings.vllm_mode)
 

@@ -67,7 +67,7 @@ def predict_masks(
         points: Images × objects × points × 2 (x, y), in pixels of the network's image.
         labels: Images × objects × points: 1 in the object, 0 beside it, 2 and 3 the top left and
             bottom right corners of its box.
-        several: Three masks a prompt, for prompts that may mean several things, or one.
+        multimask: Three masks a prompt, for prompts that may mean several things, or one.
     """
     unremembered = network.no_memory_embedding.view(1, -1, 1, 1)
     sparse, dense = network.prompt_encoder(points, labels, None, None)

@@ -32,7 +32,7 @@ def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer
         settings=Settings(**settings),
         reward=SegZeroReward(semantics),
         own={"semantics": semantics},
-        fitted=with_prompt,
+        with_prompt=with_prompt,
         usable=ground_truth,
     )
 

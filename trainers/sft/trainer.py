@@ -251,7 +251,7 @@ def sft(
         save_steps: Steps between states that a training can go on from; the last step is one.
         dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
-        told: Source of `short` reasoning and descriptions: the `dataset`'s targets, or
+        text_source: Source of `short` reasoning and descriptions: the `dataset`'s targets, or
             `shapes`: the scenes of generated data, in the words that `pocket` was taught.
         descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
             own, else with the question.

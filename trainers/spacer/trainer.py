@@ -83,7 +83,7 @@ def spacer(
             "temporal": temporal,
             "order_seed": order_seed,
         },
-        fitted=in_words_of("spacer"),
+        with_prompt=in_words_of("spacer"),
         extra=maps_extra(maps if with_maps else None),
         listed_objects=categories if with_maps else lambda sample: (),
         contrast=(lambda model: ShuffledFrames(model, order_seed, chosen.max_completion_length))

@@ -82,7 +82,7 @@ def video_r1(
         reward=reward,
         usable=check_sample,
         own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
-        fitted=in_words_of("video_r1", aid="off"),
+        with_prompt=in_words_of("video_r1", aid="off"),
         listed_objects=lambda sample: (),
         contrast=(lambda model: ShuffledFrames(model, order_seed, chosen.max_completion_length))
         if temporal

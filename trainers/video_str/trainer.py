@@ -137,7 +137,7 @@ def video_str(
         settings=Settings(**settings),
         reward=reward,
         own={"graphs": graphs, **asdict(reward)},
-        fitted=in_words_of("video_str"),
+        with_prompt=in_words_of("video_str"),
         usable=ground_truth_of,
         extra=extra_of(graphs),
         listed_objects=named_or_drawn,

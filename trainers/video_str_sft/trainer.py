@@ -97,7 +97,7 @@ def video_str_sft(
         graph_in_reasoning: Graphs come before the reasoning, which can then use them, and not after
             it.
         reasoning: As for `sft`; the baseline has none.
-        told: As for `sft`.
+        text_source: As for `sft`.
         report_to: As for `sft`.
     """
     trainer = sft(

@@ -222,7 +222,7 @@ def videoseg_r1(
         settings=Settings(**settings),
         reward=reward,
         own=own,
-        fitted=lambda model: as_videoseg(model, think=think),
+        with_prompt=lambda model: as_videoseg(model, think=think),
         usable=check_sample,
         drawing=Drawing(seed=0, fewest=min_references, max_references=max_references, delta=delta),
         scorer=scorer,

@@ -159,7 +159,7 @@ def accuracy(
 
     Args:
         response: The network's text.
-        meant: True objects in the 840 × 840 frame, each with a point.
+        targets: True objects in the 840 × 840 frame, each with a point.
         canvas: (width, height) of the frame that the response's numbers are in.
         semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
             point anywhere, and a separate matching for each bit.

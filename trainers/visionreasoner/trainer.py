@@ -36,7 +36,7 @@ def visionreasoner(
         settings=Settings(**settings),
         reward=VisionReasonerReward(semantics),
         own={"semantics": semantics, "newline": newline},
-        fitted=partial(with_prompt, newline=newline),
+        with_prompt=partial(with_prompt, newline=newline),
         usable=check,
     )
 
