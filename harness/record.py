@@ -206,6 +206,17 @@ def runs_below(folder: Path) -> list[Path]:
     )
 
 
+def unfinished_below(folder: Path) -> list[Path]:
+    """List every run folder at or below a folder that has answers and no results yet."""
+    return sorted(
+        run
+        for run in {path.parent for path in folder.rglob(MANIFEST)}
+        if not any((run / name).exists() for name in FINISHED if name != MANIFEST)
+        and any(run.glob("samples.*.jsonl"))
+        and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
+    )
+
+
 def config_hash(config: Mapping[str, Any]) -> str:
     """A hash of plain data that does not depend on the order of keys."""
     text = json.dumps(config, sort_keys=True, ensure_ascii=False, allow_nan=False)

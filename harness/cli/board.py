@@ -1,10 +1,11 @@
 """`harness board build` and `harness board check`."""
 
+import sys
 from argparse import Namespace
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
-from harness.record import Run, finish, runs_below
+from harness.record import Run, finish, runs_below, unfinished_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
 from harness.store.atomic import cannot_write
@@ -25,8 +26,15 @@ def build(arguments: Namespace) -> int:
         paths = write(board, arguments.out)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
+    unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
+    for path in unfinished:
+        print(
+            f"note: {path} is not finished and not on the board; the same `harness eval` goes on.",
+            file=sys.stderr,
+        )
     if arguments.json:
-        show_json({"files": [str(path) for path in paths], "tables": len(board.tables)})
+        files = {"files": [str(path) for path in paths], "tables": len(board.tables)}
+        show_json({**files, "unfinished": list(map(str, unfinished))})
     else:
         for path in paths:
             print(path)

@@ -322,6 +322,18 @@ def test_board_and_gate_work_on_runs(command, evaluated):
     assert worse.returncode == 1 and "FAILED" in worse.stdout
 
 
+def test_a_run_that_is_not_finished_is_named_beside_the_board(command, evaluated, tmp_path):
+    runs = tmp_path / "runs"
+    shutil.copytree(evaluated, runs)
+    manifest = min((runs / "saliency").rglob("manifest.json"))
+    (runs / "killed").mkdir()
+    shutil.copy(manifest, runs / "killed")
+    (runs / "killed" / "samples.0.1.jsonl").touch()
+    build = ("board", "build", "--runs", runs, "--out", tmp_path / "board")
+    assert command.json(*build)["unfinished"] == [str(runs / "killed")]
+    assert "killed" in command(*build).stderr
+
+
 def test_a_config_file_takes_the_same_keys(command, shapes):
     (command.folder / "c.toml").write_text(
         f'model = "whole_frame"\ntasks = ["reason_seg"]\ndata = "{shapes}"\nout = "runs"\n'
