@@ -8,7 +8,7 @@ read the data root, or a machine which does not have it, predicts the same.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -340,10 +340,12 @@ def _model_mismatch(what: str, first: WorkerInfo, other: WorkerInfo) -> ModelErr
             found=other.device,
             fix="Responses may differ between kinds of devices: let all workers use one kind.",
         )
+    one, another = asdict(first), asdict(other)
+    differing = ", ".join(name for name in one if one[name] != another[name])
     return ModelError(
         what,
         expected="the same model in every worker",
-        found="models that describe themselves differently",
+        found=f"models that differ in {differing}",
     )
 
 

@@ -110,7 +110,7 @@ def test_data_that_is_not_there_is_told_with_the_way_to_it(tmp_path):
     from harness.cli.data import check
 
     given = Namespace(data=tmp_path, task="ref_davis17", tasks=None, json=False, strict=False)
-    with pytest.raises(DataError, match=r"How it is had: DAVIS-2017-Unsupervised"):
+    with pytest.raises(DataError, match=r"/ref_davis17/valid: .*DAVIS-2017-Unsupervised"):
         check(given)
 
 

@@ -418,7 +418,7 @@ def test_a_model_is_evaluated_with_its_new_checkpoint(text, expected):
 
 
 def test_a_model_without_a_checkpoint_cannot_be_evaluated():
-    with pytest.raises(UsageError, match="a model with a checkpoint"):
+    with pytest.raises(UsageError, match=r"^model saliency: .*checkpoint"):
         with_checkpoint(parse("saliency"), Path("DIR"))
 
 

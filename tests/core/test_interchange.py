@@ -214,16 +214,16 @@ def test_each_kind_of_row_becomes_its_answer(tmp_path, form, fields, expected):
         (AnswerForm.MASK_TRACK, {"masks": [Rle.empty(7, 5).to_json(), None]}, r"\[5, 7\]"),
         (AnswerForm.MASK_TRACK, {"masks": [{"size": [5, 7], "counts": "5"}, None]}, "35 pixels"),
         (AnswerForm.MASK_TRACK, {"masks": None}, "NoneType"),
-        (AnswerForm.MASK_TRACK, {"boxes": [[0, 0, 1, 1]]}, "masks or no_target"),
+        (AnswerForm.MASK_TRACK, {"boxes": [[0, 0, 1, 1]]}, r'mask_track.*"boxes"'),
         (AnswerForm.BOXES, {"boxes": [[2, 0, 1, 1]]}, "left < right"),
-        (AnswerForm.BOXES, {"boxes": [[0, 0, 1]]}, "4 finite numbers"),
-        (AnswerForm.BOXES, {"boxes": [None]}, "4 finite numbers"),
-        (AnswerForm.BOX_TRACK, {"boxes": [[0, 0, 1, 1]]}, "2 boxes, one a frame"),
+        (AnswerForm.BOXES, {"boxes": [[0, 0, 1]]}, r"box: .*\[0, 0, 1\]"),
+        (AnswerForm.BOXES, {"boxes": [None]}, "box: .*None"),
+        (AnswerForm.BOX_TRACK, {"boxes": [[0, 0, 1, 1]]}, "2 boxes.*found 1"),
         (AnswerForm.BOX_TRACK, {"boxes": [[2, 0, 1, 1], None]}, "left < right"),
-        (AnswerForm.BOXES, {"boxes": [[0, 0, True, 1]]}, "4 finite numbers"),
-        (AnswerForm.COUNT, {"answer": -1}, "whole number"),
-        (AnswerForm.COUNT, {"answer": 2.0}, "whole number"),
-        (AnswerForm.COUNT, {"answer": True}, "whole number"),
+        (AnswerForm.BOXES, {"boxes": [[0, 0, True, 1]]}, "box: .*True"),
+        (AnswerForm.COUNT, {"answer": -1}, "answer.*found -1"),
+        (AnswerForm.COUNT, {"answer": 2.0}, r"answer.*found 2\.0"),
+        (AnswerForm.COUNT, {"answer": True}, "answer.*found True"),
         (AnswerForm.NUMBER, {"answer": "3"}, "finite"),
         (AnswerForm.CHOICE, {"answer": 3}, "text"),
         (AnswerForm.INTERVAL, {"answer": [1]}, "2 finite"),
@@ -261,7 +261,7 @@ def test_a_line_that_is_no_row_is_an_error_with_its_number(tmp_path, line):
 def test_an_id_that_comes_twice_is_refused(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "a", "answer": 1}\n{"id": "a", "answer": 2}\n')
-    with pytest.raises(DataError, match="a second time"):
+    with pytest.raises(DataError, match=r"p\.jsonl, line 2: .*'a'"):
         list(read_rows(path))
 
 

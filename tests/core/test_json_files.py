@@ -91,23 +91,23 @@ def test_a_file_that_is_cut_anywhere_is_refused_with_the_byte(tmp_path, chunked,
 def test_bytes_are_counted_from_the_beginning_of_the_file(tmp_path, chunked):
     chunked(4)
     path = written(tmp_path, '{"videos": {"ü": 1, "b": nul}}')
-    with pytest.raises(DataError, match="at byte 26 of 31"):
+    with pytest.raises(DataError, match="byte 26 of 31"):
         list(JsonFile(path, ("videos",)).entries())
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"videos": []}', "'videos': expected complete JSON, an object, found a list"),
-        ('{"videos": 3}', "found a number or a word"),
-        ("[1]", r"x\.json: expected complete JSON, an object, found a list"),
-        ('{"v": {}}', "'videos': expected this field, found none"),
-        ('{"videos": {"a": 1, "b": 2, "a": 3}}', "the key 'a' twice"),
-        ('{"videos": {}, "videos": {}}', "the key 'videos' twice"),
-        ('{"videos": {"a": 1,}}', "in the place of a key"),
-        ('{"videos": {"a": 1}} x', "'x' after the end"),
-        ('{"videos": {a: 1}}', "in the place of a key"),
-        ('{"videos": {"a": ' + "[" * 200_000 + "]" * 200_000 + "}}", "too many levels"),
+        ('{"videos": []}', "'videos': .*JSON.*list"),
+        ('{"videos": 3}', "'videos': .*JSON.*number"),
+        ("[1]", r"x\.json: expected .*JSON.*list"),
+        ('{"v": {}}', "'videos': .*none"),
+        ('{"videos": {"a": 1, "b": 2, "a": 3}}', "'a' twice.*byte 28"),
+        ('{"videos": {}, "videos": {}}', "'videos' twice.*byte 15"),
+        ('{"videos": {"a": 1,}}', "'}'.*byte 19 of 21"),
+        ('{"videos": {"a": 1}} x', "'x'.*byte 21 of 22"),
+        ('{"videos": {a: 1}}', "'a'.*byte 12 of 18"),
+        ('{"videos": {"a": ' + "[" * 200_000 + "]" * 200_000 + "}}", "byte 17 of 400019"),
         ('{"videos": {"a": ' + "9" * 5000 + "}}", "digits"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_list_is_found_by_a_field_of_its_objects(tmp_path):
 @pytest.mark.parametrize(
     ("things", "message"),
     [
-        ([{"id": 1}, {"id": 2}, {"id": 1}], "'things', entry 2: 'id' 1.*second time"),
+        ([{"id": 1}, {"id": 2}, {"id": 1}], "'things', entry 2: 'id' 1: "),
         ([{"id": 1}, {"id": True}], "entry 1: 'id'.*int"),
         ([{}], "entry 0: 'id'.*none"),
         ([5], "entry 0: 'id'.*none"),
@@ -201,7 +201,7 @@ def test_keys_whose_digests_are_equal_are_told_apart(tmp_path, monkeypatch):
 def test_an_index_is_a_mapping_for_whoever_needs_a_field(tmp_path):
     index = JsonIndex(JsonFile(written(tmp_path, {"a": {}, "b": 3})))
     assert field(index, "a", dict, "x") == {}
-    for key, message in (("b", "expected dict"), ("c", "expected this field")):
+    for key, message in (("b", "'b': .*dict.*3"), ("c", "'c': .*none")):
         with pytest.raises(DataError, match=message):
             field(index, key, dict, "x")
 

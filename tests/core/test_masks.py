@@ -177,7 +177,7 @@ def test_what_is_decoded_of_a_track_cannot_be_written_to():
 
 
 def test_a_mask_of_another_size_is_no_part_of_a_track():
-    with pytest.raises(MaskError, match="mask of frame 1: expected 9 × 6 pixels, found 6 × 9"):
+    with pytest.raises(MaskError, match=r"frame 1: .*9 × 6.*6 × 9"):
         Track(2, 6, 9)[1] = np.ones((9, 6), bool)
 
 
@@ -203,8 +203,8 @@ def test_tracks_are_united_frame_by_frame_and_stay_as_they_are():
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        ((6, 9, 6), "expected 9 × 6 pixels, found 6 × 9"),
-        ((5, 6, 9), "expected 6 frames, found 5"),
+        ((6, 9, 6), "9 × 6.*6 × 9"),
+        ((5, 6, 9), "6 frames.*found 5"),
     ],
 )
 def test_tracks_that_differ_in_size_or_length_cannot_be_united(other, said):

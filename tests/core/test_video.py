@@ -321,7 +321,8 @@ def test_tables_alone_list_the_frames_of_a_large_file(tmp_path, monkeypatch):
 def test_a_cut_file_is_refused_whole(tmp_path, suffix, share):
     path = write(tmp_path / f"x.{suffix}")
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-    with pytest.raises(MediaError, match=rf"x\.{suffix}.*(bytes|complete).*Fetch the file again"):
+    kept = path.stat().st_size
+    with pytest.raises(MediaError, match=rf"x\.{suffix}: .*(bytes.*found {kept}\b|complete)"):
         video_file(path)
 
 
@@ -339,8 +340,9 @@ def test_a_cut_file_with_its_tables_in_front_is_refused(tmp_path):
     fast = tmp_path / "fast.mp4"
     assert fast.read_bytes().index(b"moov") < fast.read_bytes().index(b"mdat")
     assert len(video_file(fast)) == len(decoded(fast)) == 59  # its edit list leaves out the last
+    whole = fast.stat().st_size
     fast.write_bytes(fast.read_bytes()[:-200])
-    with pytest.raises(MediaError, match=r"expected \d+ bytes, as its header says, found \d+"):
+    with pytest.raises(MediaError, match=rf"fast\.mp4: .*{whole} bytes.*found {whole - 200}\b"):
         video_file(fast)
 
 
@@ -355,12 +357,12 @@ def test_trailing_bytes_are_no_damage(tmp_path, plain):
 )
 def test_what_is_no_video_is_named(tmp_path, data):
     (tmp_path / "x.mp4").write_bytes(data)
-    with pytest.raises(MediaError, match=r"x\.mp4.*Fetch the file again"):
+    with pytest.raises(MediaError, match=r"x\.mp4: "):
         video_file(tmp_path / "x.mp4")
 
 
 def test_a_missing_file_is_named_and_says_where_data_is_had(tmp_path):
-    with pytest.raises(MediaError, match=r"absent\.mp4: expected a file, found none\. `harness"):
+    with pytest.raises(MediaError, match=r"absent\.mp4: .*none.*`harness list tasks"):
         video_file(tmp_path / "absent.mp4")
     lost = video_or_lost(tmp_path / "absent.mp4", size=(8, 6), frames=3)
     assert "absent.mp4" in lost.fault and lost.size == (8, 6) and len(lost) == 3
@@ -373,7 +375,7 @@ def test_sound_alone_is_no_video(tmp_path):
         heard.sample_rate = 8000
         container.mux(sound.encode(heard))
         container.mux(sound.encode())
-    with pytest.raises(MediaError, match="no video stream, only audio"):
+    with pytest.raises(MediaError, match=r"x\.mp4: .*audio"):
         video_file(tmp_path / "x.mp4")
 
 

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -182,7 +183,7 @@ def test_runs_on_other_units_are_not_paired(make_run, rewrite):
 
 
 def test_a_folder_without_a_finished_run_is_an_error(tmp_path):
-    with pytest.raises(StoreError, match="finished run"):
+    with pytest.raises(StoreError, match=rf"{re.escape(str(tmp_path))}: .*none.*results\.json"):
         build(tmp_path)
 
 

@@ -24,9 +24,9 @@ track_metrics = pytest.mark.parametrize("metric", [region_similarity, boundary_f
 @pytest.mark.parametrize(
     ("other", "shown"),
     [
-        (FRAME[:, :5], "4 × 5 bool array"),
+        (FRAME[:, :5], "4 × 5 bool"),
         (FRAME[:1], "1 × 6 bool array"),
-        (FRAME[None], "1 × 4 × 6 bool array"),
+        (FRAME[None], "1 × 4 × 6 bool"),
         (FRAME[0], "6 bool array"),
         (np.array(True), "scalar bool array"),
         (FRAME.astype(np.float32), "4 × 6 float32 array"),
@@ -46,7 +46,7 @@ def test_another_size_or_type_is_refused_with_both_shapes(metric, other, shown):
 
 @frame_metrics
 def test_ignored_pixels_must_be_of_the_same_size_and_kind(metric):
-    with pytest.raises(MaskError, match="4 × 5 bool array"):
+    with pytest.raises(MaskError, match="4 × 5 bool"):
         metric(FRAME, FRAME, FRAME[:, :5])
     with pytest.raises(MaskError, match="3 × 6 run-length"):
         metric(RUNS, RUNS, Rle.full(3, 6))
@@ -60,7 +60,7 @@ def test_run_lengths_of_two_sizes_are_refused_with_both(metric):
 
 @frame_metrics
 def test_wrong_masks_are_refused_even_when_equal_in_shape(metric):
-    with pytest.raises(MaskError, match="0 × 6 bool array"):
+    with pytest.raises(MaskError, match="0 × 6 bool"):
         metric(FRAME[:0], FRAME[:0])
     with pytest.raises(MaskError, match="float64"):
         metric(FRAME.astype(float), FRAME.astype(float))
@@ -89,7 +89,7 @@ def test_tracks_that_do_not_fit_are_refused_with_both_shapes(metric, first, seco
 
 @track_metrics
 def test_void_must_have_as_many_frames(metric):
-    with pytest.raises(MaskError, match="1 × 4 × 6 bool array"):
+    with pytest.raises(MaskError, match="1 × 4 × 6 bool"):
         metric(TRACK, TRACK, TRACK[:1])
     with pytest.raises(MaskError, match="1 frame"):
         metric([RUNS, RUNS], [RUNS, RUNS], [RUNS])
@@ -116,7 +116,7 @@ def test_no_boxes_have_no_pairs():
 @pytest.mark.parametrize("metric", [exact, absolute_error, squared_error])
 @pytest.mark.parametrize("count", [-1, 1.0, True, "1", None, float("nan")])
 def test_what_is_no_count_is_refused(metric, count):
-    with pytest.raises(DataError, match="true count"):
+    with pytest.raises(DataError, match=rf"^true .*found {count!r}$"):
         metric(count, 1)
-    with pytest.raises(DataError, match="predicted count"):
+    with pytest.raises(DataError, match=rf"^predicted .*found {count!r}$"):
         metric(1, count)

@@ -29,7 +29,7 @@ SQUARE = {"label": "target", "points": [[1, 1], [3, 1], [3, 3], [1, 3]]}
     ],
 )
 def test_a_shape_without_real_points_is_refused_by_name(points):
-    with pytest.raises(DataError, match=r"points of shape 1 \('Odd one'\)"):
+    with pytest.raises(DataError, match=r"shape 1 \('Odd one'\): "):
         rasterise([SQUARE, {"label": "Odd one", "points": points}], 5, 5)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import shutil
 from importlib.util import find_spec
 
@@ -66,7 +67,7 @@ def test_what_is_no_caption_is_refused_and_named(wrong):
 
 
 def test_an_empty_corpus_is_refused():
-    with pytest.raises(DataError, match="at least one"):
+    with pytest.raises(DataError, match=r"^captions: .*none"):
         captions.bleu([])
 
 
@@ -207,7 +208,7 @@ def test_a_meteor_program_that_dies_is_an_error_and_is_started_anew(monkeypatch)
 
     ended, started = [], Started()
     monkeypatch.setattr(meteor, "_program", started)
-    with pytest.raises(HarnessError, match=r"METEOR.*could not convert"):
+    with pytest.raises(HarnessError, match=r"METEOR: .*float: ''"):
         meteor.aligned({0: ["a"]}, {0: ["a"]})
     assert ended == ["killed", "waited"] and not started
 
@@ -306,12 +307,13 @@ def test_samples_without_the_headline_do_not_count():
 
 @pytest.mark.parametrize("value", [Mean(1.5), Mean(-0.1), Ratio(1, 2)])
 def test_a_headline_that_is_no_share_of_right_answers_is_refused(value):
-    with pytest.raises(UsageError, match="mean of values from 0 to 1"):
+    named = f"'tokens per correct answer': .*{re.escape(repr(value))}"
+    with pytest.raises(UsageError, match=named):
         totals([{"accuracy": value}], [spent(tokens=1)])
 
 
 def test_a_headline_over_all_samples_is_refused_before_anything_is_scored():
-    with pytest.raises(UsageError, match="over all samples"):
+    with pytest.raises(UsageError, match=r"'tokens per correct answer': .*accuracy"):
         task([], headline=Metric("accuracy", corpus=len))
 
 

@@ -131,7 +131,7 @@ def test_limits_that_would_be_of_all_frames_together_are_refused_a_clip(tiny_qwe
     made = transformers(checkpoint=str(tiny_qwen3), **limits)
     request = clip_of(ask, (0, 3))
     for requested in (made.canvas, lambda one: made.generate([one])):
-        with pytest.raises(UsageError, match="Qwen3VLVideoProcessor, whose limits are for all"):
+        with pytest.raises(UsageError, match=r"max_pixels=….*found Qwen3VLVideoProcessor"):
             requested(request)
     still = clip_of(ask, (3,))
     assert made.generate([still])[0].canvases == (made.canvas(still),)
@@ -147,7 +147,7 @@ def test_limits_that_would_be_of_all_frames_together_are_refused_a_clip(tiny_qwe
     ],
 )
 def test_a_smallest_image_that_is_larger_than_the_largest_is_refused(tiny_qwen, limits, found):
-    with pytest.raises(UsageError, match=f"limits of images.*found {found}"):
+    with pytest.raises(UsageError, match=f"^limits .*images: .*found {found}"):
         _ = transformers(checkpoint=str(tiny_qwen), **limits).processor
     both = transformers(checkpoint=str(tiny_qwen), min_pixels=3136, max_pixels=3136)
     assert dict(both.processor.image_processor.size)["longest_edge"] == 3136
@@ -159,7 +159,7 @@ def test_the_limits_of_clips_may_not_cross_either(tiny_qwen, tmp_path):
     plain = json.loads(path.read_text())
     plain["video_processor"]["size"] = {"shortest_edge": 6272, "longest_edge": 12544}
     path.write_text(json.dumps(plain))
-    with pytest.raises(UsageError, match=r"limits of clips.*found 6272 and 4000"):
+    with pytest.raises(UsageError, match=r"^limits .*clips: .*found 6272 .*4000"):
         _ = transformers(checkpoint=str(other), max_pixels=4000).processor
 
 
@@ -169,7 +169,7 @@ def test_a_tokenizer_without_a_token_that_prompts_have_is_refused(folder, tmp_pa
     for name in ("tokenizer.json", "tokenizer_config.json"):
         path = other / name
         path.write_text(path.read_text().replace(lost, "<|another|>"))
-    with pytest.raises(ModelError, match=f"one token for {re.escape(lost)}, found"):
+    with pytest.raises(ModelError, match=rf"/other: .*{re.escape(lost)}, found \d+ tokens"):
         _ = transformers(checkpoint=str(other)).processor
 
 
@@ -177,13 +177,13 @@ def test_a_tokenizer_without_a_token_that_prompts_have_is_refused(folder, tmp_pa
 def test_marks_must_have_the_numbers_that_the_network_looks_for(folder, tmp_path, place):
     plain = json.loads((folder / "config.json").read_text())
     other = copied(folder, tmp_path / "other", **{place: plain[place] - 1})
-    with pytest.raises(ModelError, match=rf"as token {plain[place] - 1} \({place}\)"):
+    with pytest.raises(ModelError, match=rf"token {plain[place] - 1} \({place}\)"):
         _ = transformers(checkpoint=str(other)).processor
 
 
 @pytest.mark.parametrize(
     ("end", "words"),
-    [([3, 9999], "9999, with"), (None, "a token that ends a response, found none")],
+    [([3, 9999], "9999, with"), (None, r"/other: .*none\. .*eos_token_id")],
 )
 def test_what_ends_a_response_must_be_a_token(tiny_qwen, tmp_path, end, words):
     other = shutil.copytree(tiny_qwen, tmp_path / "other")
@@ -239,7 +239,7 @@ def copied(folder, target, **changes):
 
 def test_coordinates_of_another_architecture_must_be_given(tiny_qwen, tmp_path):
     other = copied(tiny_qwen, tmp_path / "other", model_type="qwen9_vl")
-    with pytest.raises(ModelError, match="coordinates of a qwen9_vl"):
+    with pytest.raises(ModelError, match=r"^coordinates .*qwen2_5_vl.*found qwen9_vl"):
         transformers(checkpoint=str(other))
     assert transformers(checkpoint=str(other), coordinates="pixels").coordinates == "pixels"
 
@@ -256,7 +256,7 @@ def test_weights_that_were_cut_off_are_refused_by_name(tiny_qwen, tmp_path, keep
 def test_pickled_weights_are_refused(tiny_qwen, tmp_path):
     pickled = copied(tiny_qwen, tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"pickled weights \(pytorch_model\.bin\)"):
+    with pytest.raises(ModelError, match=r"/pickled: .*model\.safetensors.*\(pytorch_model\.bin\)"):
         transformers(checkpoint=str(pickled))
 
 
@@ -300,7 +300,7 @@ def test_a_checkpoint_that_is_nowhere_says_how_to_get_it(tmp_path, monkeypatch):
     with pytest.raises(ModelError, match="hf download nobody/nothing"):
         transformers(checkpoint="nobody/nothing")
     for name in (str(tmp_path / "none"), "none", "./a/b/c"):
-        with pytest.raises(ModelError, match="no such folder"):
+        with pytest.raises(ModelError, match=rf"^checkpoint {re.escape(repr(name))}: "):
             transformers(checkpoint=name)
     with pytest.raises(ModelError, match=r"config\.json"):
         (tmp_path / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
@@ -315,7 +315,7 @@ def test_an_index_must_name_files_that_are_there(tiny_qwen, tmp_path):
     assert checkpoints.weights(shards) == (shards / "model-1.safetensors",)
     for name in ("model-2.safetensors", "../shards/model-1.safetensors"):
         index.write_text(json.dumps({"weight_map": {"a": name}}))
-        with pytest.raises(ModelError, match="named in"):
+        with pytest.raises(ModelError, match=rf"/shards: .*{re.escape(repr(name))}.*index\.json"):
             checkpoints.weights(shards)
 
 
@@ -333,7 +333,7 @@ def test_broken_logits_are_a_model_error_that_names_the_request(tiny_qwen, ask):
     made = transformers(checkpoint=str(tiny_qwen))
     with torch.no_grad():
         made.network.lm_head.weight[7] = float("nan")
-    with pytest.raises(ModelError, match="request a"):
+    with pytest.raises(ModelError, match=r"token 0: .*NaN .*request a\."):
         made.generate(requests(ask)[:1])
 
 
@@ -442,7 +442,7 @@ def test_without_a_file_only_the_canvas_is_known(ask):
         ('{"response": "a"}', '"key" or "id"'),
         ("[]", 'text "response"'),
         ("{", "one JSON object"),
-        ('{"key": "a", "response": "again"}', "each key once"),
+        ('{"key": "a", "response": "again"}', "key .*found a$"),
         ("[" * 100_000, "one JSON object"),
     ],
 )

@@ -239,9 +239,7 @@ def test_what_a_model_may_look_at_only_in_part_is_not_asked(installed, name, mad
     two = contract.replace(one, media=(*one.media, contract.clip(2, 1)))
     clip = contract.replace(one, media=(contract.clip(1),), frames=((0, 2),))
     for request in (two, clip):
-        with pytest.raises(
-            UsageError, match=rf"{name}.*question of 2 images.*image_nesting=nested"
-        ):
+        with pytest.raises(UsageError, match=rf"name={name}\).* 2 images: .*image_nesting=nested"):
             chat.generate([one, request])
     assert not chat.model.seen
     chat.generate([one])
@@ -332,9 +330,9 @@ def test_images_and_small_frames_keep_the_canvas_of_a_processor():
 @pytest.mark.parametrize(
     ("name", "frames", "words"),
     [
-        ("qwen3_vl", 2, "rule for video files is known.*clips=images"),
-        ("newer", 2, "rule for video files is known.*clips=images"),
-        ("qwen2_vl", 301, "at most 300 frames.*found 301.*clips=images"),
+        ("qwen3_vl", 2, "video .*clips=images"),
+        ("newer", 2, "video .*clips=images"),
+        ("qwen2_vl", 301, "300 frames.*found 301.*clips=images"),
         ("qwen2_vl", 300, None),
     ],
 )
@@ -402,7 +400,7 @@ def test_a_clip_beside_an_image_is_shown_to_models_that_look_at_both(installed, 
     installed["gemma4"] = Opening
     chat = lmms(name="gemma4", coordinates="pixels", clips=clips)
     if clips == "images":
-        with pytest.raises(UsageError, match=r"question of 3 images.*clips=file"):
+        with pytest.raises(UsageError, match=r"name=gemma4\).* 3 images: .*clips=file"):
             chat.generate([both])
     else:
         chat.generate([both])
@@ -486,7 +484,7 @@ def test_frames_that_are_too_far_apart_for_a_file_are_said_to_be(step):
         if step == 100_000:
             assert len(decoded(path_of(media, range(3), None))[0]) == 3
             return
-        with pytest.raises(ModelError, match="at most 100000 seconds") as raised:
+        with pytest.raises(ModelError, match="100000 seconds") as raised:
             path_of(media, range(3), None)
     assert f"found frames that are {step:g} seconds apart" in str(raised.value)
     assert "TMPDIR" not in str(raised.value)
@@ -566,9 +564,9 @@ def test_special_tokens_are_broken_up(installed):
 
 def test_what_the_interface_has_no_form_for_is_refused(installed):
     requests = contract.requests()
-    with pytest.raises(UsageError, match="beginning of the response"):
+    with pytest.raises(UsageError, match=r"^backend lmms: .* response$"):
         lmms(name="newer", coordinates="pixels").generate([requests["prefix"]])
-    with pytest.raises(UsageError, match="system message"):
+    with pytest.raises(UsageError, match=r"^backend lmms: .*\bsystem\b"):
         lmms(name="newer", force_simple=True, coordinates="pixels").generate([requests["first"]])
 
 
@@ -681,7 +679,7 @@ def test_a_model_that_does_not_trust_checkpoints_needs_no_leave(written):
 def test_a_model_whose_source_is_not_there_is_taken_for_one_that_trusts(written, tmp_path):
     written("", "pass")
     (tmp_path / "the_model.py").unlink()
-    with pytest.raises(UsageError, match="the_model, whose source cannot be read"):
+    with pytest.raises(UsageError, match=r"name=careless\).*the_model, whose .*remote_code=true"):
         lmms(name="careless", coordinates="pixels").prepare()
 
 

@@ -100,7 +100,7 @@ def changed(adapter, target, **changes):
 
 def test_an_adapter_of_another_base_is_refused(tiny_qwen, adapter, tmp_path):
     other = changed(adapter, tmp_path / "other", base_model_name_or_path="Qwen/Qwen2.5-VL-3B")
-    with pytest.raises(ModelError, match=r"found one made for Qwen/Qwen2\.5-VL-3B"):
+    with pytest.raises(ModelError, match=r"/other: .*Qwen/Qwen2\.5-VL-3B"):
         chat(tiny_qwen, adapter=str(other))
     assert chat(tiny_qwen, adapter=str(other), allow_any_base=True).adapter is not None
     for name in (f"somewhere/else/{tiny_qwen.name}", f"x/{tiny_qwen.name}/checkpoint", None, ""):
@@ -112,9 +112,9 @@ def test_an_adapter_of_another_base_is_refused(tiny_qwen, adapter, tmp_path):
 
 def test_an_adapter_whose_shapes_do_not_fit_is_refused(tiny_qwen, tiny_qwen3, adapter, tmp_path):
     other = changed(adapter, tmp_path / "other", r=8)
-    with pytest.raises(ModelError, match=r"size mismatch"):
+    with pytest.raises(ModelError, match=r"/other .*q_proj\.lora_A"):
         _ = chat(tiny_qwen, adapter=str(other)).network
-    with pytest.raises(ModelError, match=r"made for checkpoint .*qwen3"):
+    with pytest.raises(ModelError, match=r"tiny-qwen3-vl, .*tiny-qwen2\.5-vl"):
         chat(tiny_qwen3, adapter=str(adapter))  # whose layers have the same names and shapes
 
 
@@ -136,8 +136,8 @@ def test_an_adapters_weights_must_be_all_used_and_all_there(tiny_qwen, adapter, 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda at: (at / adapters.WEIGHTS).rename(at / adapters.PICKLED), "a pickle"),
-        (lambda at: (at / adapters.WEIGHTS).unlink(), "found none"),
+        (lambda at: (at / adapters.WEIGHTS).rename(at / adapters.PICKLED), r"adapter_model\.bin"),
+        (lambda at: (at / adapters.WEIGHTS).unlink(), r"adapter_model\.safetensors, .*none"),
         (lambda at: (at / adapters.WEIGHTS).write_bytes(b"\x08" + b"\x00" * 99), "safetensors"),
         (lambda at: (at / "adapter_config.json").unlink(), "adapter_config.json"),
         (lambda at: (at / "adapter_config.json").write_text("{"), "JSON object"),
@@ -165,7 +165,7 @@ def test_a_tokenizer_without_the_tokens_of_images_is_refused(tiny_qwen, tmp_path
     path.write_text(json.dumps(plain))
     path = other / "tokenizer_config.json"
     path.write_text(path.read_text().replace("<|image_pad|>", "<|vision_start|>"))
-    with pytest.raises(ModelError, match=r"one token for <\|image_pad\|>"):
+    with pytest.raises(ModelError, match=r"/other: .*<\|image_pad\|>, found \d+ tokens"):
         chat(other).prepare()
 
 

@@ -66,7 +66,7 @@ def test_a_server_whose_response_does_not_depend_on_the_request_fails_the_contra
 
     with serving(Constant()) as served, pytest.raises(AssertionError):
         contract.check(reached(served), Scripted(), contract.requests())
-    with pytest.raises(AssertionError, match="too little"):
+    with pytest.raises(AssertionError, match="little"):
         contract.check(Constant(), Constant(), contract.requests())
 
 
@@ -215,7 +215,7 @@ def resized(media, size):
 
 
 def test_some_of_the_limits_without_the_others_are_refused():
-    with serving(Scripted()) as served, pytest.raises(UsageError, match="all three"):
+    with serving(Scripted()) as served, pytest.raises(UsageError, match=r"^factor=…,min_pixels=…,"):
         reached(served, max_pixels=3136)
 
 
@@ -352,7 +352,7 @@ def test_the_key_comes_from_the_environment_and_is_told_to_nobody_else(monkeypat
         chat.generate([one()])
         assert served.headers[0]["Authorization"] == f"Bearer {KEY}"
         assert KEY not in json.dumps(dict(chat.describe())) + repr(chat)
-        with pytest.raises(UsageError, match="a key that it accepts"):
+        with pytest.raises(UsageError, match=r"status 401.*key_variable=NAME"):
             reached(served).generate([one()])
         monkeypatch.setenv("MY_KEY", "another-key")
         with pytest.raises(UsageError) as raised:
@@ -394,7 +394,7 @@ def test_an_address_of_the_environment_is_not_recorded(monkeypatch):
 
 def test_a_model_that_the_server_does_not_have_is_found_before_the_first_question():
     with serving(Scripted(), model="that") as served:
-        with pytest.raises(UsageError, match="it has that"):
+        with pytest.raises(UsageError, match=r"openai\(model=this\): .*\bthat$"):
             reached(served, model="this").prepare()
         reached(served).prepare()
 
@@ -405,9 +405,9 @@ def test_what_is_needed_and_not_known_is_asked_for():
         openai(model="m", **address)
     with pytest.raises(UsageError, match="model"):
         openai(coordinates="pixels", **address)
-    with pytest.raises(UsageError, match="both or neither"):
+    with pytest.raises(UsageError, match=r"openai\(prompt_price=…,completion_price=…\): "):
         openai(model="m", coordinates="pixels", prompt_price=1.0, **address)
-    with pytest.raises(ModelError, match="no such folder"):
+    with pytest.raises(ModelError, match=r"^checkpoint '/nowhere': "):
         openai(model="m", tokenizer="/nowhere", **address)
     for name, value in {"quality": 0, "concurrency": 0, "retries": -1, "timeout": 0.0}.items():
         with pytest.raises(UsageError, match=name):

@@ -148,10 +148,10 @@ def test_a_response_of_ten_megabytes_is_taken_and_an_endless_one_is_not():
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("wrong_model", "responses of served"),
+        ("wrong_model", r"\bserved, .*another\. .*model="),
         ("401", "key"),
-        ("404", "with this model"),
-        ("302", "Redirections are not followed"),
+        ("404", r"status 404.*base_url=.*model="),
+        ("302", "status 302"),
     ],
 )
 def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
@@ -185,7 +185,7 @@ def test_what_no_request_would_survive_ends_the_run_at_once(fault, words):
     ],
 )
 def test_a_dated_release_is_the_model_asked_for_and_another_size_is_not(name, same):
-    with nullcontext() if same else pytest.raises(UsageError, match="responses of gpt-4o"):
+    with nullcontext() if same else pytest.raises(UsageError, match=rf"gpt-4o, .*{name}\."):
         check_model(name, wanted="gpt-4o", url="here")
 
 
@@ -233,7 +233,7 @@ def test_many_failures_in_a_row_end_the_run():
         for _ in range(GIVE_UP - 1):
             with pytest.raises(ServerError):
                 chat.generate([REQUEST])
-        with pytest.raises(MissingDependency, match="20 requests in a row"):
+        with pytest.raises(MissingDependency, match=r"20 requests .*status 500"):
             chat.generate([REQUEST])
 
 

@@ -74,7 +74,7 @@ def test_responses_without_a_reader_are_refused_before_anything_is_scored(replay
 
 def test_a_model_that_reads_nothing_cannot_be_the_reader(replayed, tmp_path):
     (tmp_path / "other.jsonl").write_text('{"id": "one", "answer": 3}\n')
-    with pytest.raises(UsageError, match="reads responses"):
+    with pytest.raises(UsageError, match=r"qwen_vl\(backend=stored\), found replay/other"):
         replayed({"id": "one", "answer": 3}, model=f'replay(file="{tmp_path}/other.jsonl")')
 
 

@@ -247,7 +247,7 @@ def test_what_cannot_be_compiled_is_said_before_the_first_sample(make, monkeypat
     monkeypatch.setattr(
         torch.nn.Module, "compile", lambda module, **named: whole(module, backend=no_compiler)
     )
-    with pytest.raises(ModelError, match=r"compiled=true.*a compiler"):
+    with pytest.raises(ModelError, match=r"compiled=true: .*C\+\+.*Triton"):
         make(compiled=True).prepare()
     make().prepare()
 
@@ -419,9 +419,9 @@ def test_the_shipped_weights_follow_unseen_things(propagator):
 
 
 def test_masks_of_another_size_are_refused(propagator, video):
-    with pytest.raises(ModelError, match="mask to propagate"):
+    with pytest.raises(ModelError, match=r"168 × 224, found .*\(3, 4\)"):
         propagator.propagate(video[0], 0, [np.ones((3, 4), dtype=np.bool_)])
-    with pytest.raises(ModelError, match="start frame 99"):
+    with pytest.raises(ModelError, match=r"frame 99: .*0 to 7"):
         propagator.propagate(video[0], 99, [])
 
 
@@ -452,8 +452,9 @@ def test_a_copy_of_the_checkpoint_answers_alike(copy, segmenter, still):
 @pytest.mark.parametrize("plugin", [sam2, sam2_video])
 def test_a_checkpoint_that_is_cut_off_is_refused_when_it_is_named(copy, plugin):
     path = copy / "model.safetensors"
+    size = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ModelError, match="complete safetensors file"):
+    with pytest.raises(ModelError, match=rf"{path.name}: .*{size - 100} bytes.*{size}\b"):
         plugin(checkpoint=str(copy))
 
 
@@ -501,13 +502,13 @@ def test_a_checkpoint_that_brings_code_or_is_nowhere_is_refused(copy, plugin, tm
     changed(copy, auto_map={"AutoModel": "evil.Model"})
     with pytest.raises(ModelError, match="auto_map"):
         plugin(checkpoint=str(copy))
-    with pytest.raises(ModelError, match="no such folder"):
+    with pytest.raises(ModelError, match=r"^checkpoint '.*/nowhere': "):
         plugin(checkpoint=str(tmp_path / "nowhere"))
 
 
 def test_a_processor_that_is_missing_is_an_error_of_the_checkpoint(copy):
     (copy / "processor_config.json").unlink()
-    with pytest.raises(ModelError, match="processor of checkpoint"):
+    with pytest.raises(ModelError, match=r"^processor .*/copy: "):
         sam2(checkpoint=str(copy)).prepare()
 
 

@@ -240,11 +240,11 @@ def test_the_record_tells_file_and_configuration(both):
 @pytest.mark.parametrize("plugin", [sam2, sam2_video])
 def test_a_configuration_or_a_file_that_is_none_is_refused(both, plugin):
     _, file = both
-    with pytest.raises(UsageError, match="expected tiny, found 'huge'"):
+    with pytest.raises(UsageError, match=r"config=….*tiny, found 'huge'"):
         plugin(checkpoint=str(file), config="huge")
     with pytest.raises(UsageError, match="checkpoint="):
         plugin(config="tiny")
-    with pytest.raises(ModelError, match="no such file"):
+    with pytest.raises(ModelError, match=r"nowhere.pt"):
         plugin(checkpoint="nowhere.pt", config="tiny")
 
 

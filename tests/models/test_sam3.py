@@ -236,7 +236,7 @@ def test_the_instance_that_overlaps_most_is_taken():
 
 def test_weights_that_are_not_there_are_named_with_the_licence(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(ModelError, match=r"gated.*accept the licence"):
+    with pytest.raises(ModelError, match=r"'facebook/sam3-of-nobody'.*gated"):
         sam3(checkpoint="facebook/sam3-of-nobody")
 
 

@@ -166,9 +166,9 @@ def test_several_parts_are_said_as_one_object():
     assert item == Item(Box(10, 5, 210, 120), Point(30, 40), second=Point(205, 10))
     (alone,) = grammar.parse(grammar.write([other])).items
     assert alone.point == alone.second == Point(205, 10)
-    with pytest.raises(ParseError, match="one object"):
+    with pytest.raises(ParseError, match=r"^answer .*none"):
         grammar.write([])
-    with pytest.raises(ParseError, match="no tag"):
+    with pytest.raises(ParseError, match=r"^reasoning .*<answer>"):
         grammar.write([ITEM], think="<answer>")
 
 

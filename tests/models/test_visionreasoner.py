@@ -175,9 +175,9 @@ def test_a_video_response_may_name_its_frame():
 
 
 def test_reasoning_to_write_must_not_hold_a_tag():
-    with pytest.raises(ParseError, match="no tag of the grammar"):
+    with pytest.raises(ParseError, match=r"^reasoning .*<answer>\[\]</answer>"):
         grammar.write([ITEM], think="so <answer>[]</answer>")
-    with pytest.raises(ParseError, match="a box alone"):
+    with pytest.raises(ParseError, match=r"^object .*point.*box"):
         grammar.write([Item(ITEM.box)])
 
 

@@ -319,7 +319,7 @@ def test_one_frame_is_not_followed(walking):
 
 def test_what_the_code_raises_names_it_and_the_next_video_is_followed(walking):
     mask = rectangle(64, 16, 80, 48)
-    with pytest.raises(ModelError, match="too bright"):
+    with pytest.raises(ModelError, match=r"^xmem .*ValueError: .*bright"):
         walking.propagate(video(4, bright=2), 0, [mask])
     assert np.array_equal(walking.propagate(video(2), 0, [mask])[0][1], rolled(mask, 1))
 
@@ -329,13 +329,13 @@ def test_a_process_that_ends_is_told_with_its_last_words(fake, monkeypatch):
     made = plugins.build(
         "propagators", "xmem", repo=fake[0], weights=fake[1], size=96, device="cpu"
     )
-    with pytest.raises(ModelError, match=r"ended \(3\).*the tracker is lost"):
+    with pytest.raises(ModelError, match=r"^xmem .*\(3\): .*tracker"):
         made.propagate(video(3), 0, [rectangle(64, 16, 80, 48)])
 
 
 def test_a_process_that_does_not_answer_is_ended(fake):
     made = plugins.build("propagators", "xmem", repo=fake[0], weights=fake[1], timeout=0.01)
-    with pytest.raises(ModelError, match="an answer within"):
+    with pytest.raises(ModelError, match=r"^xmem .* 0\.01 s.*none"):
         made.prepare()
 
 
@@ -376,7 +376,7 @@ def test_secrets_are_not_handed_on(monkeypatch):
 def test_without_a_checkout_the_error_says_where_to_get_one(tmp_path):
     with pytest.raises(MissingDependency, match=r"git clone https://github.com/hkchengrex/XMem"):
         plugins.build("propagators", "xmem", repo=tmp_path / "no", weights=tmp_path / "w")
-    with pytest.raises(UsageError, match="a value for repo, weights"):
+    with pytest.raises(UsageError, match=r"^xmem: .*repo, weights.*none"):
         plugins.build("propagators", "xmem")
 
 
@@ -385,14 +385,14 @@ def test_another_checkout_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"Use propagator=cutie"):
         plugins.build("propagators", "xmem", repo=cutie, weights=tmp_path / "w")
     (tmp_path / "cutie2").mkdir()
-    with pytest.raises(UsageError, match=r"cutie/model/cutie.py, found a folder without it"):
+    with pytest.raises(UsageError, match=r"/cutie2\): .*cutie/model/cutie.py"):
         plugins.build("propagators", "cutie", repo=tmp_path / "cutie2", weights=tmp_path / "w")
 
 
 def test_missing_weights_and_small_sizes_are_refused(fake, tmp_path):
     with pytest.raises(MissingDependency, match="weights"):
         plugins.build("propagators", "xmem", repo=fake[0], weights=tmp_path / "no.pth")
-    with pytest.raises(UsageError, match="at least 96"):
+    with pytest.raises(UsageError, match=r"xmem\(size=…\): .*96.*found 64"):
         plugins.build("propagators", "xmem", repo=fake[0], weights=fake[1], size=64)
 
 

@@ -261,7 +261,7 @@ def test_a_helper_that_is_not_heard_of_any_more_ends_the_run_by_name(tmp_path, m
     quickly(monkeypatch, SILENCE=0.5)
     helper = threading.Thread(target=help_out, args=(tmp_path, Staged(), [batch(1, "1")]))
     helper.start()
-    with pytest.raises(Unavailable, match=r"process 1 of the 2.*a sign of life within 0 s.*again"):
+    with pytest.raises(Unavailable, match=r"^process 1 .* 0 s.*none"):
         led(tmp_path)
     helper.join(10)
     assert set(Journal(tmp_path).places) == {"0", "2", "1"}, "what was finished is kept"
@@ -273,7 +273,7 @@ def test_a_helper_that_never_begins_ends_the_run_by_name(tmp_path, monkeypatch):
     for name in ("hello", "seen", "alive"):  # of a launch that was killed
         text = json.dumps({"number": "old", "leader": "old"})
         (tmp_path / "launch" / f"{name}.1.json").write_text(text)
-    with pytest.raises(Unavailable, match=r"process 1 of the 2.*it never began"):
+    with pytest.raises(Unavailable, match=r"^process 1 .* 0 s.*--out"):
         led(tmp_path)
 
 
@@ -341,7 +341,7 @@ def test_a_leader_that_has_died_is_not_waited_for(tmp_path, monkeypatch):
         there = tmp_path / LIVES / launch.name
         there.mkdir(parents=True, exist_ok=True)
         (there / "alive.0.json").write_text('{"process": 1, "beats": 3}')
-        with pytest.raises(StoreError, match="the first process to begin"):
+        with pytest.raises(StoreError, match=r"/run, process 1 of 2: .* 0 s.*--out"):
             rendezvous(launch, tmp_path / "run")
 
 
@@ -354,7 +354,7 @@ def test_another_launch_that_lives_in_the_same_folder_is_not_taken_for_this_one(
     with (
         heartbeat(two[0], tmp_path),
         heartbeat(replace(two[1], rank=1), tmp_path) as launch,
-        pytest.raises(StoreError, match="the first process to begin"),
+        pytest.raises(StoreError, match=r"/run, process 1 of 2: .* 0 s.*--out"),
     ):
         rendezvous(launch, tmp_path / "run")
 
@@ -369,7 +369,7 @@ def test_a_helper_that_has_its_share_and_is_silent_there_is_not_excused_by_its_l
         given = (tmp_path / "run", Staged(), [batch(1, "1")])
         helper = threading.Thread(target=help_out, args=given)
         helper.start()
-        with pytest.raises(Unavailable, match="a sign of life"):
+        with pytest.raises(Unavailable, match=r"^process 1 .* 0 s.*none"):
             led(tmp_path / "run", launch=launch)
         helper.join(10)
 
@@ -456,5 +456,5 @@ def test_each_process_sees_its_own_gpu(monkeypatch, seen, local, own):
 def test_a_process_that_no_gpu_is_left_for_shares_none(monkeypatch, seen):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
     monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(UsageError, match="LOCAL_RANK=2: expected a GPU of its own, found CUDA_VIS"):
+    with pytest.raises(UsageError, match=r"LOCAL_RANK=2: .*CUDA_VISIBLE_DEVICES=4,6"):
         own_gpu()

@@ -127,7 +127,7 @@ def test_a_rubric_can_ask_about_exact_answers_too(tmp_path):
 
 
 def test_a_score_that_is_not_what_the_response_says_is_refused():
-    with pytest.raises(ModelError, match="the score that its response says"):
+    with pytest.raises(ModelError, match=r"scripted\(.*: .*1\.0, found 0\.5"):
         judgement(Scripted({YES.answer: "3"}, spoiled=-0.5), rubric("graded"), YES)
 
 
@@ -151,7 +151,7 @@ def written(folder, **changes):
         ({"prompt": '"{answer}"'}, "fields"),
         ({"prompt": '"{answer} {ground_truth} {file}"'}, "fields"),
         ({"prompt": '"{answer} {question}"'}, "ground_truth"),
-        ({"scale": ""}, "without a scale"),
+        ({"scale": ""}, r"\['answer', 'ground_truth', 'question'\]: "),
         ({"scale": "", "prompt": '"{answer}"'}, "question"),
         ({"scale": "3"}, "scale"),
         ({"max_new_tokens": "0"}, "max_new_tokens"),
@@ -171,7 +171,7 @@ def test_a_file_that_is_no_rubric_is_refused_with_what_is_wrong(tmp_path, change
 
 
 def test_an_unknown_rubric_lists_those_there_are():
-    with pytest.raises(UsageError, match=r"graded or same_meaning.*\.toml"):
+    with pytest.raises(UsageError, match=r"'nonsense': .*graded .*same_meaning .*\.toml"):
         rubric("nonsense")
 
 
@@ -223,7 +223,7 @@ def test_a_missing_verdict_is_an_error_that_lists_what_is_missing(tmp_path):
     others = [YES._replace(answer=f"answer {k}") for k in range(8)]
     exact = YES._replace(answer=YES.ground_truth)
     assert replayed.missing_cases(rubric("graded"), [YES, exact, *others]) == others
-    with pytest.raises(DataError, match=r"none on 8: 'answer 0'.*and 3 more"):
+    with pytest.raises(DataError, match=r"\b8: 'answer 0'.*\b3 more"):
         replayed.require(rubric("graded"), [YES, exact, *others])
     with pytest.raises(DataError, match="graded"):
         judgement(replayed, rubric("graded"), others[0])
@@ -238,9 +238,9 @@ def test_verdicts_of_several_judges_need_a_choice(tmp_path):
     with pytest.raises(UsageError, match="kind, strict"):
         stored(file=file)
     assert stored(file=file, judge="kind").judge("graded", *YES) == Verdict(1.0, "3")
-    with pytest.raises(UsageError, match="kind or strict"):
+    with pytest.raises(UsageError, match=r"judge=other.*kind .*strict"):
         stored(file=file, judge="other")
-    with pytest.raises(UsageError, match="a file of verdicts"):
+    with pytest.raises(UsageError, match=r"/none\.jsonl\): .*none"):
         stored(file=tmp_path / "none.jsonl")
 
 
@@ -255,7 +255,7 @@ def test_a_torn_line_is_a_missing_verdict_and_spoils_no_later_one(tmp_path):
     ledger = Ledger(file)
     assert [one["answer"] for one in ledger.records.values()] == ["other"]
     assert ledger.damaged == 1
-    with pytest.raises(DataError, match="none on 1"):
+    with pytest.raises(DataError, match=r"\b1: 'the car that is red' for 'a red car'"):
         stored(file=file).judge("graded", *YES)
 
 
@@ -272,12 +272,12 @@ def test_two_verdicts_of_one_key_are_refused(tmp_path):
     Ledger(first).append("k", {"score": 1})
     Ledger(second).append("k", {"score": 0})
     first.write_bytes(first.read_bytes() + second.read_bytes())
-    with pytest.raises(StoreError, match="two that differ"):
+    with pytest.raises(StoreError, match=r"/a\.jsonl: .*\bk, "):
         Ledger(first)
     same = Ledger(second)
     same.append("k", {"score": 0})
     assert len(second.read_bytes().splitlines()) == 1
-    with pytest.raises(StoreError, match="two that differ"):
+    with pytest.raises(StoreError, match=r"/b\.jsonl: .*\bk, "):
         same.append("k", {"score": 1})
 
 

@@ -143,9 +143,7 @@ def test_an_actor_that_waits_for_a_machine_for_too_long_is_heard_of(tmp_path, mo
     patient = actor(Reference(), placed=False, latest=float("inf"))
     assert pool._wait_ready([loads, patient], 0.0) == []
     assert pool._wait_ready([loads, waits, patient], 0.0) == [waits]
-    with pytest.raises(
-        WorkerNotScheduled, match=r"1 CPU free within 600 s.*a longer --worker-wait"
-    ):
+    with pytest.raises(WorkerNotScheduled, match=r"1 CPU .* 600 s.*--worker-wait"):
         waits.receive()
 
 

@@ -1,5 +1,6 @@
 """The journal loses nothing that was appended, and notices what was damaged."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -151,7 +152,7 @@ def test_a_full_disk_is_an_error_and_earlier_records_stay(tmp_path):
         writer.append([record("a")])
         full = os.open("/dev/full", os.O_WRONLY)
         kept, writer._handle = writer._handle, full
-        with pytest.raises(StoreError, match="No space left"):
+        with pytest.raises(StoreError, match=os.strerror(errno.ENOSPC)):
             writer.append([record("b")])
         writer._handle = kept
         os.close(full)
@@ -196,7 +197,7 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path):
         write_json(path, {"a": float("nan")})
     assert read_json(path) == {"a": 1}
     assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
-    with pytest.raises(StoreError, match="found none"):
+    with pytest.raises(StoreError, match=r"/y\.json: .*none"):
         read_json(tmp_path / "y.json")
     path.write_text('{"a": ')
     with pytest.raises(StoreError, match=r"x\.json"):

@@ -7,7 +7,14 @@ import pytest
 
 from harness.errors import ModelError, UsageError
 from harness.run.predict import Outcome, begin, records
-from harness.run.worker_pool import READY, TRIES, Member, Pool, WorkerNotScheduled
+from harness.run.worker_pool import (
+    READY,
+    TRIES,
+    Member,
+    Pool,
+    WorkerNotScheduled,
+    WorkerStartFailed,
+)
 from harness.run.workers import WorkerInfo
 from harness.store.journal import Journal, Writer
 from harness.types import Answer, FailureKind, Prediction
@@ -102,9 +109,9 @@ def test_a_replacement_whose_greeting_fails_is_not_left_behind(greeting, error, 
     [
         (
             replace(HELLO, device="Card B"),
-            "the same device in every worker, here Card A, found Card B",
+            "Card A, found Card B",
         ),
-        (replace(HELLO, device="Card A", name="another"), "describe themselves differently"),
+        (replace(HELLO, device="Card A", name="another"), r"\bname$"),
     ],
     ids=["device", "model"],
 )
@@ -115,7 +122,7 @@ def test_workers_that_differ_are_refused_in_words(other, said, tmp_path):
         Scene(tmp_path, *members, count=3)
     assert all(one.closed for one in members)
     dying, replacement = Scripted(says=[first, READY, None]), Scripted(says=[other])
-    with pytest.raises(ModelError, match=f"a replaced worker.*{said}"):
+    with pytest.raises(ModelError, match=f"replaced .*{said}"):
         list(Scene(tmp_path, dying, replacement, count=1).run([batch(0, "a")]))
 
 
@@ -167,7 +174,7 @@ def test_replacements_that_all_die_while_they_load_end_the_run_if_no_other_is_le
     if others:
         assert sorted(one.batch for one in done) == [0, 1]
     else:
-        with pytest.raises(ModelError, match="to load the model, found it ended with exit code 1"):
+        with pytest.raises(WorkerStartFailed, match="code 1"):
             list(done)
     assert all(one.closed for one in (*started, *stillborn)) and pool._members == []
 

@@ -86,9 +86,9 @@ def test_a_ratio_weighs_by_its_denominators():
 @pytest.mark.parametrize(
     ("values", "groups", "words"),
     [
-        ([1.0, 2.0], "aa", "at least two groups that count, found 1"),
-        ([], "", "at least two groups that count, found 0"),
-        ([1.0, float("nan")], "ab", "NaN or infinity"),
+        ([1.0, 2.0], "aa", "interval: .*found 1"),
+        ([], "", "interval: .*found 0"),
+        ([1.0, float("nan")], "ab", "samples: .*NaN"),
         ([1.0, 2.0, 3.0], "ab", r"shapes \(3,\)"),
     ],
 )

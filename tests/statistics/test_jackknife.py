@@ -119,5 +119,5 @@ def test_its_interval_covers_the_ground_truth_about_as_often_as_it_says():
 
 @pytest.mark.parametrize("blocks", [1, 0, -3])
 def test_fewer_than_two_blocks_are_refused(blocks):
-    with pytest.raises(UsageError, match="at least 2 blocks"):
+    with pytest.raises(UsageError, match=rf"2 blocks.*found {blocks} blocks, 8 units"):
         intervals((F1,), run(np.random.default_rng(5), 4), blocks=blocks)

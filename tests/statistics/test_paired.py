@@ -206,14 +206,14 @@ def test_the_detectable_loss_is_found_in_about_four_of_five_cases():
 
 def test_runs_on_other_samples_are_refused_with_what_is_missing():
     a = means([0.1, 0.2, 0.3])
-    with pytest.raises(DataError, match=r"1 missing in the second \(2\)"):
+    with pytest.raises(DataError, match=r"1 .*second \(2\)"):
         compare((GIOU,), a, a[:2], name="giou")
-    with pytest.raises(DataError, match=r"1 missing in the first \(0\)"):
+    with pytest.raises(DataError, match=r"1 .*first \(0\)"):
         compare((GIOU,), a[1:], a, name="giou")
-    with pytest.raises(DataError, match="each unit once"):
+    with pytest.raises(DataError, match=r"second .*4 lines.*3 units"):
         compare((GIOU,), a, [*a, a[0]], name="giou")
     moved = [unit("0", "elsewhere", giou=Mean(0.1)), *a[1:]]
-    with pytest.raises(DataError, match="1 units in another group"):
+    with pytest.raises(DataError, match=r"1 units .*\(0\)"):
         compare((GIOU,), a, moved, name="giou")
 
 

@@ -136,12 +136,12 @@ def test_both_protocols_of_letters_score_responses(tmp_path, response, official,
         ("film_quiz", {"right": 2}, r"question 'one/1': 'right'.*0 to 1"),
         ("film_quiz", {"choices": ["one"]}, "'choices'.*2 to 26 texts"),
         ("film_quiz", {"asked": " "}, "'asked'.*text"),
-        ("film_quiz", {"kind": "weather"}, "'kind'.*one of action, place"),
+        ("film_quiz", {"kind": "weather"}, "'kind': .*action, place.*'weather'"),
         ("film_quiz", {"film": None}, "record 1: 'film'"),
-        ("film_quiz", {"film": "../one"}, "relative path"),
+        ("film_quiz", {"film": "../one"}, r"'\.\./one\.mp4'"),
         ("phrase_masks", {"phrase": 5}, "line 2: 'phrase'"),
         ("phrase_masks", {"mask": "mask9.png"}, r"mask9\.png"),
-        ("phrase_masks", {"mask": "/etc/x.png"}, "relative path"),
+        ("phrase_masks", {"mask": "/etc/x.png"}, r"'/etc/x\.png'"),
     ],
 )
 def test_what_is_wrong_is_refused_and_listed_by_name(tmp_path, name, changes, message):
@@ -155,7 +155,7 @@ def test_a_mask_of_another_size_is_refused(tmp_path):
     root = phrase_files(tmp_path)
     Image.new("L", (10, 8), 255).save(root / "phrase_masks" / "mask1.png")
     task = plugin("phrase_masks")(root)
-    with pytest.raises(DataError, match=r"line 2: mask.*size of its image, 20 × 16"):
+    with pytest.raises(DataError, match=r"line 2: mask.*20 × 16.*10 × 8"):
         list(task.samples())
 
 

@@ -180,7 +180,7 @@ def test_annotations_that_are_not_numbers_are_refused_by_name(tmp_path):
         sized_labels(good, (3, 2))
     with pytest.raises(DataError, match=r"colour\.png.*mode RGB"):
         read_labels(saved(tmp_path / "colour.png", np.zeros((2, 2, 3))))
-    with pytest.raises(DataError, match=r"gone\.png.*found none"):
+    with pytest.raises(DataError, match=r"gone\.png: .*none"):
         read_labels(tmp_path / "gone.png")
     cut = tmp_path / "cut.png"
     big = saved(tmp_path / "big.png", np.random.default_rng(0).integers(0, 255, (64, 64)))
@@ -277,7 +277,7 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
         with pytest.raises(DataError, match=message):
             list(png_tree(tmp_path / "said", samples, **options))
 
-    refused("said.*a folder")
+    refused("/said: .*none")
     (tmp_path / "said").mkdir()
     refused("folders <video>/<expression>")
     tree(tmp_path / "said", "b/0", frames=("00000",))
@@ -289,7 +289,7 @@ def test_a_wrong_tree_is_refused_by_name(tmp_path, samples):
     (tmp_path / "said/b/0/00005.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     refused(r"00005\.png")
     tree(tmp_path / "said", "b/0", "c/7")
-    refused("1 others, such as c/7")
+    refused("/said: .*1 .*c/7")
     assert len(list(png_tree(tmp_path / "said", samples, allow_extra=True))) == 3
 
 
@@ -351,7 +351,7 @@ def test_a_tree_of_numbers_gives_each_expression_its_own(tmp_path, sample):
     assert [mask.area for mask in two.answer.masks] == [0, 6]
     assert "anno_1/v" in lacking.failure.message
     saved(tmp_path / "anno_0/v/00005.png", square(3))
-    with pytest.raises(DataError, match="numbers from 0 to 2, one an expression, found 3"):
+    with pytest.raises(DataError, match=r"/v: .*0 to 2.*found 3"):
         list(label_tree(tmp_path, requested))
     shutil.rmtree(tmp_path / "anno_0")
     with pytest.raises(DataError, match="anno_<annotator>"):

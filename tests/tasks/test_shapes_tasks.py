@@ -1,6 +1,7 @@
 """shapes_qa and shapes_referring: the files, what is read of them, and what answers earn."""
 
 import json
+import re
 import shutil
 from collections import Counter
 
@@ -222,27 +223,27 @@ def test_the_record_and_the_ids_of_the_card(build, name, tmp_path):
         *(
             ("shapes_qa", field, value, message)
             for field, value, message in (
-                ("frames", [], "at least one image"),
-                ("frames", ["../../x.jpg"], "a relative path inside it"),
-                ("frames", ["a.jpg", "a.jpg"], "different texts"),
-                ("question", " ", "'question': expected text"),
-                ("options", "AB", "'options': expected list"),
-                ("options", ["a", 3], "a list of texts"),
-                ("answer", "neither", "one of at most 26 options"),
-                ("answer", None, "'answer': expected str or int or float"),
-                ("kind", None, "'kind': expected str"),
+                ("frames", [], "'frames': .*none"),
+                ("frames", ["../../x.jpg"], r"'\.\./\.\./x\.jpg'"),
+                ("frames", ["a.jpg", "a.jpg"], r"\['a\.jpg', 'a\.jpg'\]"),
+                ("question", " ", "'question': .*text.*blanks"),
+                ("options", "AB", "'options': .*list.*'AB'"),
+                ("options", ["a", 3], r"'options': .*\['a', 3\]"),
+                ("answer", "neither", "'answer': .*26 .*'neither'"),
+                ("answer", None, "'answer': .*str .*int .*float.*None"),
+                ("kind", None, "'kind': .*str.*None"),
             )
         ),
         *(
             ("shapes_referring", field, value, message)
             for field, value, message in (
-                ("image", "/etc/passwd", "a relative path inside it"),
-                ("asks", "all", "single or several or reasoning"),
+                ("image", "/etc/passwd", "'/etc/passwd'"),
+                ("asks", "all", "'asks': .*single .*several .*reasoning.*'all'"),
                 ("boxes", [[3, 3, 1, 9]], "left < right"),
                 ("boxes", [[1, 2, 3]], "'boxes'"),
                 ("boxes", [], "'boxes' and 'masks'"),
                 ("masks", [{"size": [2, 2], "counts": [1]}], "'masks'"),
-                ("level", 3, "'level': expected str"),
+                ("level", 3, "'level': .*str.*3"),
             )
         ),
     ],
@@ -256,9 +257,9 @@ def test_a_field_that_is_wrong_is_named_with_its_line(build, place, name, field,
     task = build(name, path.parents[2])
     with pytest.raises(DataError, match=message) as raised:
         list(task.samples())
-    assert "line 2" in str(raised.value) or "a relative path" in message
+    assert "line 2" in str(raised.value) or "/" in message
     (problem,) = task.check()
-    assert message.split(":")[-1].strip() in problem.message
+    assert re.search(message, problem.message)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_missing_files_are_listed(build, place, name):
     )
     path.unlink()
     assert [problem.path for problem in task.check()] == [str(path)]
-    with pytest.raises(DataError, match="a readable file"):
+    with pytest.raises(DataError, match=r"questions\.jsonl: "):
         list(task.samples())
 
 
@@ -310,7 +311,7 @@ def test_no_questions_and_endless_lines_are_told(build, place, name):
     path.write_bytes(b"\n\n")
     assert "no questions" in next(iter(build(name, path.parents[2]).check())).message
     path.write_bytes(b"x" * 300_000)
-    with pytest.raises(DataError, match="longer line"):
+    with pytest.raises(DataError, match=r"questions\.jsonl, line 1: .*200000 bytes"):
         list(build(name, path.parents[2]).samples())
 
 

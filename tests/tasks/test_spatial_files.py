@@ -3,6 +3,7 @@ met; nothing large is read whole; videos may be folders of frames.
 """
 
 import json
+import re
 import shutil
 import tracemalloc
 from itertools import islice
@@ -65,11 +66,11 @@ def refused(build, spec, root, *said):
     ("change", "said"),
     [
         ({"Task": "Guessing"}, "Dimensional Measurement"),
-        ({"Answer": "F"}, "a letter of"),
+        ({"Answer": "F"}, "'F'"),
         ({"Question": " "}, "'Question'"),
         ({"Candidates": {"A": "1 m", "C": "2 m"}}, "letters A, B"),
         ({"time_start": None}, "'time_start'"),
-        ({"Video": "../../secret.mp4"}, "relative path"),
+        ({"Video": "../../secret.mp4"}, "'../../secret.mp4'"),
     ],
 )
 def test_a_wrong_row_of_sti_bench_is_named(build, copy, change, said):
@@ -102,13 +103,13 @@ def test_options_of_sti_bench_may_be_json_text(build, copy, example):
     ("change", "said"),
     [
         ({"question_type": "colour"}, "object_counting"),
-        ({"ground_truth": "none"}, "a number above 0"),
-        ({"ground_truth": "0"}, "a number above 0"),
-        ({"scene_name": "../x"}, "relative path"),
+        ({"ground_truth": "none"}, "found 'none'"),
+        ({"ground_truth": "0"}, "found '0'"),
+        ({"scene_name": "../x"}, "'shapes/../x.mp4'"),
         ({"id": None}, "'id'"),
-        ({"question_type": "route_planning"}, "begin with A."),
-        ({"question_type": "route_planning", "options": ["A. x", "C. y"]}, "begin with A."),
-        ({"question_type": "route_planning", "options": ["A. x", "B. y"]}, "letter of an option"),
+        ({"question_type": "route_planning"}, "'options': expected 2 to 8"),
+        ({"question_type": "route_planning", "options": ["A. x", "C. y"]}, "option B: "),
+        ({"question_type": "route_planning", "options": ["A. x", "B. y"]}, "A, B, found '3'"),
     ],
 )
 def test_a_wrong_line_of_vsi_bench_is_named(build, copy, change, said):
@@ -118,7 +119,7 @@ def test_a_wrong_line_of_vsi_bench_is_named(build, copy, change, said):
     path.write_text("\n".join([json.dumps({**json.loads(first), **change}), *others]))
     task = build("vsi_bench", root)
     assert any(said in problem.message for problem in task.check())
-    with pytest.raises(DataError, match=said.replace("(", r"\(")):
+    with pytest.raises(DataError, match=re.escape(said)):
         list(task.samples())
 
 
@@ -138,10 +139,10 @@ def test_a_damaged_line_of_vsi_bench_is_named(build, copy, line):
     ("change", "said"),
     [
         ({"task": "guessing"}, "depth_prediction_oc"),
-        ({"image": []}, "at least one image"),
-        ({"image": [{"bytes": None, "path": None}]}, "bytes or a path"),
-        ({"image": [{"bytes": None, "path": "/etc/x.png"}]}, "relative path"),
-        ({"task": "depth_prediction_oc", "answer": "far"}, "a number"),
+        ({"image": []}, "'image': .*none"),
+        ({"image": [{"bytes": None, "path": None}]}, "'image': .*'bytes': None, 'path': None"),
+        ({"image": [{"bytes": None, "path": "/etc/x.png"}]}, "'/etc/x.png'"),
+        ({"task": "depth_prediction_oc", "answer": "far"}, "'answer': .*'far'"),
         ({"question": ""}, "'question'"),
     ],
 )
@@ -149,7 +150,7 @@ def test_a_wrong_row_of_spar_bench_is_named(build, copy, change, said):
     root = copy("spar_bench")
     table(root, "spar_bench", change)
     task = build("spar_bench", root)
-    assert any(said in problem.message for problem in task.check())
+    assert any(re.search(said, problem.message) for problem in task.check())
     with pytest.raises(DataError, match=said):
         list(task.samples())
 

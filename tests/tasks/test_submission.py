@@ -138,7 +138,7 @@ def test_a_hidden_ground_truth_leaves_counts_and_no_number(valid, done):
     found = done.results
     assert set(found["metrics"].values()) == {None} and found["ceiling"] is None
     assert found["n_scored"] + found["n_failed"] == found["n_total"] == 8
-    with pytest.raises(DataError, match="ground truth to verify with"):
+    with pytest.raises(DataError, match=r"mevis, split valid: .*none"):
         list(verify(valid, None))
 
 

@@ -437,12 +437,12 @@ BAD = {
         ("options", ["B. x", "A. y"], "option A"),
         ("options", ["A. x"], "options"),
         ("duration", "endless", "'duration'"),
-        ("videoID", "../../x", "relative path"),
+        ("videoID", "../../x", "'../../x.mp4'"),
     ],
     "long_video_bench": [
         ("correct_choice", 9, "'correct_choice'"),
         ("candidates", ["one"], "'candidates'"),
-        ("video_path", "/etc/passwd", "relative path"),
+        ("video_path", "/etc/passwd", "'/etc/passwd'"),
         ("duration", "long", "'duration'"),
     ],
 }

@@ -310,7 +310,7 @@ def test_what_begins_with_no_model_is_refused(tmp_path, examples):
         "--out",
         str(tmp_path / "out"),
     ]
-    with pytest.raises(UsageError, match=r"a model to start from"):
+    with pytest.raises(UsageError, match=r"--model"):
         command_of_train(build_parser().parse_args(line))
     assert not (tmp_path / "out").exists(), "the corrected command has to find it empty"
 
@@ -461,7 +461,7 @@ def test_difficulties_are_typed_where_a_penalty_hangs_on_them(path):
         assert plugins.build("trainers", bare).ratings is None
         assert "ratings" not in command(path)
     else:
-        with pytest.raises(UsageError, match=r"neither ratings nor a scorer.*--set ratings=FILE"):
+        with pytest.raises(UsageError, match=r"^videoseg_r1 .*--set scorer=….*--set ratings=FILE"):
             plugins.build("trainers", bare)
         assert built(path).ratings == Path("difficulty.jsonl")
 
@@ -496,7 +496,7 @@ def test_it_says_how_it_is_run_without_what_it_names_itself(path):
 
 
 def test_a_wrong_argument_is_found_by_the_check():
-    with pytest.raises(AssertionError, match="takes no colour"):
+    with pytest.raises(AssertionError, match=r"^sam2 .*\bcolour\b"):
         checked("models", parse("qwen_vl(segmenter=sam2(colour=red))"))
     with pytest.raises(UsageError):
         checked("models", parse("qwen_vl(max_new_tokens=none)"))

@@ -419,7 +419,7 @@ def test_the_overlap_of_nothing_with_nothing_is_whole():
 
 def test_samples_without_masks_are_named():
     bare = replace(SAMPLE, target=Target(answer=Answer(count=3)))
-    with pytest.raises(ParseError, match="true mask"):
+    with pytest.raises(ParseError, match=r"^sample s: .*true.*none"):
         true_masks(bare)
 
 

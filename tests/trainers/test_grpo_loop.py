@@ -621,7 +621,7 @@ def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples,
         return prepare_examples(method, model, model.chat.processor, run)
 
     still, clip, wide = samples
-    with pytest.raises(UsageError, match=r"clip of t.*4 frames.*Leave vllm_mode out"):
+    with pytest.raises(UsageError, match=r"clip of t: .*4 frames.*vllm_mode"):
         kept("server", still, clip)
     assert len(kept("server", still, wide)[0]) == 2
     assert len(kept(None, still, clip)[0]) == 2
@@ -637,7 +637,7 @@ def test_limits_that_vllm_would_not_have_are_refused(
     chosen = Settings(vllm_mode="server", report_to=None)
     method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
     for way in (method.check, method.train):
-        with pytest.raises(UsageError, match=rf"vllm_mode=server with .*{limits.split(',')[-1]}"):
+        with pytest.raises(UsageError, match=rf"vllm_mode=server .*{limits.split(',')[-1]}"):
             way(run)
     replace(method, settings=replace(chosen, vllm_mode=None)).check(run)
     model = plugins.build("models", spec)
@@ -699,7 +699,7 @@ def test_a_method_offers_every_setting_beside_its_own():
     assert parameters["beta"].default == 0.5
     own, settings = method(own=4, num_generations=4)
     assert (own, settings.num_generations, settings.beta) == (4, 4, 0.5)
-    with pytest.raises(UsageError, match="Did you mean"):
+    with pytest.raises(UsageError, match=r"num_generation=….*\bnum_generations\?"):
         plugins.build("trainers", parse("visionreasoner(num_generation=8)"))
     built = plugins.build("trainers", parse("visionreasoner(num_generations=4,semantics=paper)"))
     assert built.describe() | {"num_generations": 4, "semantics": "paper"} == built.describe()

@@ -647,10 +647,10 @@ def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, t
     )
     known = {"fingerprint": fingerprint(first / "checkpoint")}
     assert made["before"] == earlier | known and made["settings"]["start"] == str(first)
-    with pytest.raises(ModelError, match=r"of these sizes, found .*size mismatch"):
+    with pytest.raises(ModelError, match=r"start=.*/first: .*gate_proj"):
         train(tmp_path / "wider", small(start=str(first), intermediate_size=80))
     (first / "checkpoint" / "training.json").unlink()
-    with pytest.raises(ModelError, match="No such file"):
+    with pytest.raises(ModelError, match=r"start=.*/first: .*checkpoint/training\.json"):
         train(tmp_path / "untold", small(start=str(first)))
 
 
@@ -669,9 +669,9 @@ def test_a_part_of_what_a_training_started_from_is_kept(undisturbed, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"start_kept": 0.5}, r"start_kept=0.5.*no start.*start=DIR"),
-        ({"start": "x", "start_kept": 1.5}, r"from 0 to below 1, found 1.5"),
-        ({"start": "x", "start_kept": -0.5}, r"from 0 to below 1, found -0.5"),
+        ({"start_kept": 0.5}, r"start_kept=0.5.*start=DIR"),
+        ({"start": "x", "start_kept": 1.5}, r"start_kept=1.5.*0 to .*1, found 1.5"),
+        ({"start": "x", "start_kept": -0.5}, r"start_kept=-0.5.*0 to .*1, found -0.5"),
     ],
 )
 def test_a_part_of_nothing_or_more_than_all_is_not_kept(given, said, tmp_path):
@@ -680,7 +680,7 @@ def test_a_part_of_nothing_or_more_than_all_is_not_kept(given, said, tmp_path):
 
 
 def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="draws its own world"):
+    with pytest.raises(UsageError, match=r"^method pocket: .*--model .*--train-tasks"):
         small().train(TrainingRun(out=tmp_path, model=Spec("pocket")))
 
 

@@ -480,18 +480,18 @@ def test_samples_without_an_image_are_left_out_and_named(tiny_qwen, examples, tm
 
 
 def test_nothing_to_learn_from_is_an_error(start):
-    with pytest.raises(DataError, match="at least one to learn from"):
+    with pytest.raises(DataError, match=r"3 dropped, .*'val_00000': .*10 tokens"):
         start("none", "max_steps=1,max_length=10")
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("gradient_accumulation_step=2", "Did you mean gradient_accumulation_steps"),
-        ("per_device_train_batch_size=two", "a whole number"),
-        ("per_device_train_batch_size=0", "at least 1"),
+        ("gradient_accumulation_step=2", r"step=….*\bgradient_accumulation_steps\?"),
+        ("per_device_train_batch_size=two", "per_device_train_batch_size=….*'two'"),
+        ("per_device_train_batch_size=0", "per_device_train_batch_size=….*1, found 0"),
         ("finetune=half", "'full' or 'lora'"),
-        ("learning_rate=-1", "at least 0"),
+        ("learning_rate=-1", r"learning_rate=….*0, found -1\.0"),
         ("finetune=lora,freeze_vision=true", "lora_layers"),
     ],
 )
@@ -501,9 +501,9 @@ def test_settings_that_cannot_be_are_refused(settings, said):
 
 
 def test_only_a_network_in_process_can_be_trained(start):
-    with pytest.raises(UsageError, match="a network that transformers calls"):
+    with pytest.raises(UsageError, match=r"sft, .*found Saliency$"):
         start("other", model="saliency")
-    with pytest.raises(UsageError, match="a model to start from"):
+    with pytest.raises(UsageError, match=r"sft: .*--model"):
         trainable("sft", None)
 
 

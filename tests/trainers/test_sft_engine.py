@@ -165,7 +165,7 @@ def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state
     state.mkdir(parents=True)
     (state / "trainer_state.json").write_text('{"global_step": 4, "max_steps": 4}')
     trainer = Spread(TrainingRun(out=tmp_path, resume=True))
-    with pytest.raises(ModelError, match="a training that has begun"):
+    with pytest.raises(ModelError, match=r"DeepSpeed: .*none"):
         whole_weights(trainer)
     trainer.train_to_end()
     assert trainer.resumed == ["step-4"]
@@ -309,7 +309,7 @@ def test_no_trainer_reports_to_a_server(build, monkeypatch):
     monkeypatch.setattr(_telemetry, "_start_telemetry_thread", reported)
     build()
     monkeypatch.setattr(_telemetry.constants, "HF_HUB_DISABLE_TELEMETRY", False)
-    with pytest.raises(AssertionError, match="it reports"):
+    with pytest.raises(AssertionError, match="reports"):
         _telemetry.send_telemetry("x")
 
 

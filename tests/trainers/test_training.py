@@ -90,7 +90,7 @@ def test_a_signal_is_noticed_and_a_second_one_interrupts():
 
 def test_a_folder_in_use_or_with_files_is_refused(mine, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match="not empty"):
+    with pytest.raises(UsageError, match=r"^--out .*: .*--resume"):
         train(mine(), [], None, tmp_path, TrainingOptions())
     out = tmp_path / "out"
     out.mkdir()
@@ -118,7 +118,7 @@ def test_a_trainer_that_fails_is_named_and_what_it_cost_is_kept(page, tmp_path):
         def train(self, run):
             raise ZeroDivisionError("nothing")
 
-    with pytest.raises(ModelError, match=r"trainer mine.*ZeroDivisionError"):
+    with pytest.raises(ModelError, match=r"\bmine: .*ZeroDivisionError"):
         train(Failing(3), [], None, tmp_path / "out", TrainingOptions())
     manifest = Training.open(tmp_path / "out").manifest
     assert "result" not in manifest and manifest["seconds"] > 0
@@ -129,14 +129,14 @@ def test_a_trainer_without_a_checkpoint_has_not_finished(page, tmp_path):
         def train(self, run):
             return {}
 
-    with pytest.raises(ModelError, match="a checkpoint in"):
+    with pytest.raises(ModelError, match=r"\bmine: .*/out/checkpoint, .*none"):
         train(Idle(3), [], None, tmp_path / "out", TrainingOptions())
     assert not Training.open(tmp_path / "out").is_finished
 
 
 def test_a_sample_that_comes_twice_is_a_fault_of_the_data(mine, task, tmp_path):
     doubled = replace(task, samples=lambda: [*task.samples(), *task.samples()])
-    with pytest.raises(DataError, match="each id once"):
+    with pytest.raises(DataError, match=r"^reason_seg: sample 'val_00000': .*twice"):
         train(mine(), [doubled], None, tmp_path / "out", TrainingOptions())
 
 
@@ -172,7 +172,7 @@ def test_a_folder_that_is_no_training_is_refused(tmp_path):
     with pytest.raises(StoreError):
         Training.open(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"version": 1}))
-    with pytest.raises(StoreError, match="the field method"):
+    with pytest.raises(StoreError, match=r"manifest\.json: .*\bmethod\b.*none"):
         Training.open(tmp_path)
 
 

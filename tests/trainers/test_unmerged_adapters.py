@@ -29,7 +29,7 @@ def test_an_adapter_beside_the_weights_is_refused_and_merging_is_explained(
 ):
     backend = f"transformers(adapter={adapter},merged={merged})"
     spec = parse(f"visionreasoner(checkpoint={tiny_qwen},backend={backend})")
-    with pytest.raises(UsageError, match=r"(?s)adapter.*Merge it first.*checkpoint="):
+    with pytest.raises(UsageError, match=r"(?s)adapter .*merge_and_unload.*checkpoint="):
         trainable("visionreasoner", spec)
 
 

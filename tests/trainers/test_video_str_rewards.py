@@ -605,7 +605,7 @@ def test_a_long_answer_costs_no_time(text):
 )
 def test_a_literal_has_decimal_numbers_of_at_most_sixty_four_digits(number):
     for text in (f"{{'a': {number}}}", f"{{{number}: 1}}", f"(1,\r{number})"):
-        with pytest.raises(ParseError, match=r"at most 64 digits|JSON, or Python"):
+        with pytest.raises(ParseError, match=r"64 digits|JSON, .*Python"):
             python_literal(text)
     assert python_literal("{'0x10': " + "9" * 64 + "}") == {"0x10": int("9" * 64)}
 
@@ -614,7 +614,7 @@ def test_a_cell_beyond_all_floats_is_no_error_in_the_code():
     with pytest.raises(ParseError, match="finite"):
         cells_number(10**400)
     assert with_map(1.0, f"<map>{{'star': [[{'9' * 400}, 1]]}}</map>", {"star": [[1, 2]]}) == 0
-    with pytest.raises(ParseError, match="found int"):
+    with pytest.raises(ParseError, match=r"^number: .*\bint$"):
         finite_numbers(1 << 20_000, 1, "number")
 
 

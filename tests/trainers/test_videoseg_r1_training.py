@@ -91,13 +91,13 @@ def test_difficulties_are_rated_kept_and_counted(training, examples):
 @pytest.mark.parametrize(
     ("settings", "installed", "error", "said"),
     [
-        ({"per_device_train_batch_size": 3}, True, UsageError, "a divisor of the 4 rollouts"),
+        ({"per_device_train_batch_size": 3}, True, UsageError, "batch_size=3: .*4 .*found 3"),
         ({"vllm_mode": "colocate"}, False, MissingDependency, r"vllm_mode=colocate.*'vllm'"),
         (
             {"vllm_mode": "colocate"},
             True,
             UsageError,
-            "vllm_mode=colocate, sample .* of mevis: .*a clip of",
+            "vllm_mode=colocate, .* mevis: .*2 frames",
         ),
         ({"deepspeed": "zero3"}, False, MissingDependency, "'deepspeed'"),
     ],

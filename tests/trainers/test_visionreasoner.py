@@ -343,7 +343,7 @@ def test_boxes_of_the_ground_truth_win_over_parts_of_its_mask():
 def test_nothing_meant_is_no_object_and_no_place_is_no_ground_truth():
     assert ground_truth(sample(Answer(no_target=True))) == []
     for answer in (Answer(text="a cat"), Answer(points=(Point(1, 2),)), Answer(count=3)):
-        with pytest.raises(ParseError, match="masks or boxes"):
+        with pytest.raises(ParseError, match=r"sample s: .*masks .*boxes.*none"):
             check(sample(answer, form=AnswerForm.COUNT))
     check(sample(Answer(count=1, boxes=(Box(1, 2, 3, 4),)), form=AnswerForm.COUNT))
 

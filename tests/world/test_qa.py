@@ -511,7 +511,7 @@ def test_only_the_kinds_asked_for_are_asked() -> None:
         "width",
     }
     assert ask_qa(scene, kinds=["order"]) == ()
-    with pytest.raises(UsageError, match=r"'colours'.*one of relation"):
+    with pytest.raises(UsageError, match=r"'colours': .*relation, relation4"):
         ask_qa(scene, kinds=["colours"])
 
 
@@ -610,7 +610,7 @@ def test_a_question_without_its_answer_among_the_options_cannot_be_made() -> Non
     for options, answer in ((("a", "b"), "c"), (("a", "a"), "a"), ((), "a")):
         with pytest.raises(HarnessError, match="'x'"):
             QA(kind="k", text="x", options=options, answer=answer, named=())
-    with pytest.raises(HarnessError, match="for a number"):
+    with pytest.raises(HarnessError, match=r"'x': .*number"):
         _ = QA(kind="k", text="x", answer=2.0, named=()).letter
 
 

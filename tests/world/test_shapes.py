@@ -107,7 +107,7 @@ def test_a_world_is_frozen(small: World) -> None:
 
 
 def test_a_world_of_no_samples_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"size of a world.*at least 1.*found 0"):
+    with pytest.raises(UsageError, match=r"^size .*1 sample.*found 0"):
         make_world(seed=1, size=0)
 
 
@@ -115,14 +115,14 @@ def test_a_folder_with_something_in_it_is_refused_by_name(tmp_path: Path) -> Non
     out = tmp_path / "data"
     out.mkdir()
     (out / "mine.txt").write_text("keep")
-    with pytest.raises(UsageError, match=r"data.*empty folder.*1 entries"):
+    with pytest.raises(UsageError, match=r"/data: .*1 entries"):
         make(out, seed=1, size=1, writers={})
     assert contents(tmp_path) == {"data/mine.txt": b"keep"}
 
 
 def test_a_file_in_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("keep")
-    with pytest.raises(UsageError, match="not a folder"):
+    with pytest.raises(UsageError, match=r"/data: .*\bnot\b"):
         make(tmp_path / "data", seed=1, size=1, writers={})
 
 
@@ -139,7 +139,7 @@ def test_a_writer_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         (root / "half").mkdir()
         raise OSError("the disk is full")
 
-    with pytest.raises(OSError, match="the disk is full"):
+    with pytest.raises(OSError, match="disk"):
         make(tmp_path / "data", seed=1, size=1, writers={"broken": broken})
     assert list(tmp_path.iterdir()) == []
 

@@ -144,12 +144,12 @@ def test_memory_does_not_grow_with_the_video():
 
 @BOTH
 def test_a_start_or_a_mask_that_does_not_fit_is_refused(propagator, moving):
-    with pytest.raises(ModelError, match="start frame 7: expected 0 to 6"):
+    with pytest.raises(ModelError, match=r"frame 7: .*0 to 6"):
         propagator.propagate(moving.media, 7, [])
-    with pytest.raises(ModelError, match="expected height × width 120 × 160"):
+    with pytest.raises(ModelError, match=r"120 × 160.*(160, 120)"):
         propagator.propagate(moving.media, 0, [np.zeros((160, 120), dtype=np.bool_)])
 
 
 def test_a_working_size_without_room_for_flow_is_refused():
-    with pytest.raises(UsageError, match="at least 16"):
+    with pytest.raises(UsageError, match=r"flow\(max_side=…\): .*16.*found 8"):
         flow(max_side=8)

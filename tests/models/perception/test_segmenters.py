@@ -194,7 +194,7 @@ def test_a_rectangle_holds_the_pixels_whose_centres_are_inside(edges, found):
 
 
 def test_arguments_that_make_no_sense_are_refused():
-    with pytest.raises(UsageError, match="at least 1"):
+    with pytest.raises(UsageError, match=r"grabcut\(iterations=…\): .*1.*found 0"):
         plugins.build("segmenters", "grabcut", iterations=0)
-    with pytest.raises(UsageError, match="at least 32"):
+    with pytest.raises(UsageError, match=r"grabcut\(max_side=…\): .*32.*found 8"):
         grabcut(max_side=8)

@@ -121,7 +121,7 @@ class Runs:
 def test_a_pickle_that_runs_code_is_refused_and_runs_nothing(tmp_path, protocol):
     canary = tmp_path / "ran"
     raw = pickle.dumps([REFERENTS, Runs(canary)], protocol)
-    with pytest.raises(DataError, match="would run code"):
+    with pytest.raises(DataError, match=r"byte \d+: .*GLOBAL"):
         loads(raw)
     assert not canary.exists()
     pickle.loads(raw)
@@ -137,8 +137,8 @@ def test_every_instruction_that_builds_more_than_plain_data_is_refused_by_name(c
 BOMBS = {
     "memo index": (b"]r" + struct.pack("<I", 2**32 - 1) + b".", None),
     "memo index as text": (b"]p99999999999999999\n.", None),
-    "memo index without end": (b"]p" + b"9" * 5000 + b"\n.", "no whole number"),
-    "memo entry that is none": (b"h\x07.", "memo entry 7"),
+    "memo index without end": (b"]p" + b"9" * 5000 + b"\n.", "byte 1: "),
+    "memo entry that is none": (b"h\x07.", r"byte 0: .*entry 7\b"),
     "huge number": (b"\x8b" + struct.pack("<I", 2**20) + b"\xff" * 2**20 + b".", "1048576 bytes"),
     "huge number announced": (b"\x8b" + struct.pack("<I", 2**31 - 1) + b"1.", "cut"),
     "number of nine bytes": (b"\x8a\x09" + b"\x01" * 9 + b".", "9 bytes"),
@@ -152,16 +152,16 @@ BOMBS = {
     "depth": (b"]" * 99 + b"a" * 98 + b".", "levels"),
     "itself": (b"]q\x00h\x00a.", "levels"),
     "dictionary in itself": (b"}q\x00K\x01h\x00s.", "levels"),
-    "key that is a list": (b"}]K\x01s.", "neither text nor"),
-    "value without key": (b"(K\x01d.", "without a value"),
-    "list that is none": (b"K\x01K\x02a.", "put into a int"),
+    "key that is a list": (b"}]K\x01s.", "byte 4: .*list"),
+    "value without key": (b"(K\x01d.", "byte 3: "),
+    "list that is none": (b"K\x01K\x02a.", r"byte 4: .*\bint$"),
     "nothing there": (b"a.", "cut"),
     "empty": (b"", "cut"),
     "no stop": (b"]", "cut"),
-    "two values": (b"]].", "one value"),
-    "more behind": (b"].]", "end of the file"),
-    "open mark": (b"](.", "cut|one value"),
-    "unknown": (b"\xff.", "instruction of a pickle"),
+    "two values": (b"]].", "byte 2: "),
+    "more behind": (b"].]", "byte 1: "),
+    "open mark": (b"](.", "byte 2: "),
+    "unknown": (b"\xff.", r"byte 0: .*b'\\xff'"),
     "half a character": (b"V\\ud800\n.", "surrogate"),
     "text without quotes": (b"Sabc\n.", "quotes"),
     "bad text": (b"X\x01\x00\x00\x00\xff.", "utf-8"),
@@ -185,7 +185,7 @@ def test_a_short_file_cannot_stand_for_a_huge_tree():
         raw += (
             b"](" + b"h" + bytes([index]) + (b"h" + bytes([index])) * 9 + b"eq" + bytes([index + 1])
         )
-    with pytest.raises(DataError, match="stands for many"):
+    with pytest.raises(DataError, match=r"16 levels.*\d values"):
         loads(b"(" + raw + b"l.")
 
 
@@ -216,7 +216,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path):
     path = tmp_path / "large.p"
     with path.open("wb") as file:
         file.truncate(2**28 + 1)
-    with pytest.raises(DataError, match="at most"):
+    with pytest.raises(DataError, match=rf"large\.p: .*{2**28} .*{2**28 + 1}"):
         read_plain_pickle(path)
 
 

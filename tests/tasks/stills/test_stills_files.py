@@ -22,18 +22,18 @@ def refused(build, root, message, *, spec="refcoco"):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"ann_id": 71}, r"entry 0: 'ann_id'.*one of the 1 annotations.*71"),
-        ({"ann_id": [70, 70]}, r"entry 0: 'ann_id'.*each object once"),
+        ({"ann_id": 71}, r"entry 0: 'ann_id': .*\b1 .*instances\.json.*71"),
+        ({"ann_id": [70, 70]}, r"entry 0: 'ann_id': .*\[70, 70\]"),
         ({"ann_id": [-1, 70]}, r"entry 0: 'ann_id'"),
-        ({"ann_id": -1}, r"entry 0: 'ann_id'.*one object"),
-        ({"ann_id": "70"}, r"entry 0: 'ann_id'.*int or list"),
-        ({"image_id": 6}, r"entry 0: 'image_id' 6.*5, the image of annotation 70"),
+        ({"ann_id": -1}, r"entry 0: 'ann_id': .*found 0"),
+        ({"ann_id": "70"}, r"entry 0: 'ann_id': .*int.*list.*'70'"),
+        ({"image_id": 6}, r"entry 0: 'image_id' 6.*5.*annotation 70"),
         ({"image_id": True}, "'image_id'"),
         ({"split": 3}, "'split'"),
-        ({"sentences": []}, "'sentences'.*at least one"),
+        ({"sentences": []}, "'sentences': .*none"),
         ({"sentences": [{"sent": "it"}]}, "sentence 0: 'sent_id'"),
         ({"sentences": [{"sent_id": 4, "sent": 5}]}, "sentence 0: 'sent'"),
-        ({"split": "train"}, "something of split val.*only train"),
+        ({"split": "train"}, r"refs\(unc\)\.json: .*\bval\b.*\btrain\b"),
     ],
 )
 def test_a_referent_that_is_wrong_is_named(build, refer_files, changed, message):
@@ -41,9 +41,9 @@ def test_a_referent_that_is_wrong_is_named(build, refer_files, changed, message)
 
 
 def test_numbers_that_occur_twice_are_named(build, refer_files):
-    refused(build, refer_files(refs=[{}, {}]), r"entry 1: 'ref_id' 1.*second time")
-    refused(build, refer_files(refs=[{}, {"ref_id": 2}]), r"entry 1: 'sent_id' 4.*second time")
-    refused(build, refer_files(things=[{}, {}]), r"'annotations', entry 1: 'id' 70.*second time")
+    refused(build, refer_files(refs=[{}, {}]), r"entry 1: 'ref_id' 1: ")
+    refused(build, refer_files(refs=[{}, {"ref_id": 2}]), r"entry 1: 'sent_id' 4: ")
+    refused(build, refer_files(things=[{}, {}]), r"'annotations', entry 1: 'id' 70: ")
 
 
 SQUARE = [2, 3, 6, 3, 6, 8, 2, 8]
@@ -52,15 +52,15 @@ SQUARE = [2, 3, 6, 3, 6, 8, 2, 8]
 @pytest.mark.parametrize(
     ("segmentation", "message"),
     [
-        ([[2, 3, 6, 3]], "annotation 70: 'segmentation', part 0.*three corners.*4 numbers"),
-        ([[2, 3, 6, 3, 6]], "three corners"),
+        ([[2, 3, 6, 3]], "annotation 70: 'segmentation', part 0: .*4 numbers"),
+        ([[2, 3, 6, 3, 6]], "part 0: .*5 numbers"),
         ([SQUARE, [2, 3, 6, 3, float("inf"), 8]], "part 1.*coordinates.*inf"),
         ([[2, 3, 6, 3, float("nan"), 8]], "nan"),
         ([[2, 3, 6, 3, 1e9, 8]], "from -30 to 60"),
         ([[2, 3, 6, -21, 6, 8]], "from -20 to 40"),
         ([[2, 3, 6, True, 6, 8]], "True"),
         (["left"], "part 0"),
-        ("left", "'segmentation'.*polygons or a run-length"),
+        ("left", "'segmentation': .*'left'"),
         ([{"size": [30, 20], "counts": [0, 600]}], "30 × 20 pixels"),
         ({"size": [20, 30], "counts": [0, 599]}, "600 pixels"),
         ({"size": [10**6, 10**6], "counts": "5"}, "size"),
@@ -81,10 +81,10 @@ def test_a_box_that_is_wrong_is_named(build, refer_files, box):
 @pytest.mark.parametrize(
     ("image", "message"),
     [
-        ({"width": 31}, r"five\.jpg.*31 × 20 pixels, as annotated.*30 × 20"),
+        ({"width": 31}, r"five\.jpg.*31 × 20 .*30 × 20"),
         ({"width": 0}, "image 5 size"),
         ({"height": 10**6}, "image 5 size"),
-        ({"file_name": "../five.jpg"}, "relative path"),
+        ({"file_name": "../five.jpg"}, r"'\.\./five\.jpg'"),
         ({"file_name": 5}, "'file_name'"),
     ],
 )
@@ -119,9 +119,9 @@ def test_a_pickle_that_is_cut_or_runs_code_is_named(build, stills, tmp_path):
     path.write_bytes(raw[: len(raw) // 2])
     refused(build, tmp_path, r"refs.unc.\.p.*cut")
     path.write_bytes(b"cos\nsystem\n(S'false'\ntR.")
-    refused(build, tmp_path, r"refs.unc.\.p.*GLOBAL.*would run code")
+    refused(build, tmp_path, r"refs.unc.\.p.*byte 0: .*GLOBAL")
     path.write_bytes(b"}.")
-    refused(build, tmp_path, "expected a list")
+    refused(build, tmp_path, r"refs.unc.\.p: .*list.*dict")
 
 
 def test_what_is_not_there_says_where_it_is_had(build, tmp_path, refer_files):
@@ -152,9 +152,9 @@ def test_what_is_not_there_says_where_it_is_had(build, tmp_path, refer_files):
     [
         ([{"ann_id": [70, 99]}], [{}], "'ann_id'.*99"),
         ([{"ann_id": [70, 71]}], [{}, {"id": 71, "image_id": 6}], "'ann_id' 71.*image 5"),
-        ([{"ann_id": [70]}], [{"iscrowd": 1}], "'ann_id'.*no crowd"),
+        ([{"ann_id": [70]}], [{"iscrowd": 1}], "'ann_id': .*crowd"),
         ([{"ann_id": []}], [{}], "'ann_id'"),
-        ([{"split": "testAB"}], [{}], "split val.*only testAB"),
+        ([{"split": "testAB"}], [{}], r"\bval\b.*\btestAB\b"),
     ],
 )
 def test_a_referent_of_grefcoco_that_is_wrong_is_named(build, refer_files, refs, things, message):
@@ -205,13 +205,13 @@ def questions(tmp_path):
         ({"rle_seg": {"size": [20, 30], "counts": [5]}}, {}, "question 0: 'rle_seg'.*600 pixels"),
         ({"rle_seg": {"size": [30, 20], "counts": [0, 600]}}, {}, "question 0: mask.*shape"),
         ({"rle_seg": 5}, {}, "'rle_seg'"),
-        ({"segmentation_path": "../a.png"}, {}, "relative path"),
+        ({"segmentation_path": "../a.png"}, {}, r"'\.\./a\.png'"),
         ({"segmentation_path": "masks/b.png"}, {}, r"b\.png"),
         ({"segmentation_path": None}, {}, "'segmentation_path'"),
         ({"question": None}, {}, "question 0: 'question'"),
         ({"answer": 5}, {}, "'answer'"),
-        ({}, {"source": "lvis"}, "'from_dataset'.*coco or ego_objects"),
-        ({}, {"name": "../a.jpg"}, "relative path"),
+        ({}, {"source": "lvis"}, "'from_dataset': .*coco .*ego_objects.*lvis"),
+        ({}, {"name": "../a.jpg"}, r"'\.\./a\.jpg'"),
     ],
 )
 def test_a_question_of_llm_seg40k_that_is_wrong_is_named(build, questions, pair, more, message):
@@ -271,15 +271,18 @@ def with_column(name, values, kind=None):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table.drop_columns(["text"]), "none named text"),
-        (lambda table: table.drop_columns(["mask"]), "a column 'mask' of rows of booleans"),
-        (with_column("img_width", lambda side: side + 1), "row 0: 'mask'.*rows of"),
+        (lambda table: table.drop_columns(["text"]), r"test-00000.*\btext, .*none .*\btext\b"),
+        (lambda table: table.drop_columns(["mask"]), "column 'mask'.*none"),
+        (with_column("img_width", lambda side: side + 1), "row 0: 'mask': .*161.*× 160"),
         (with_column("img_height", lambda side: -side), "row 0: 'img_height'"),
         (with_column("mask", lambda rows: rows[:-1]), "row 0: 'mask'"),
-        (with_column("mask", lambda rows: [*rows[:-1], rows[-1][:-1]]), "rows of one length"),
-        (with_column("mask", lambda rows: [*rows[:-1], [None, *rows[-1][1:]]]), "or gaps"),
-        (with_column("mask", lambda rows: None), "rows of pixels"),
-        (with_column("mask", lambda rows: []), "rows of pixels"),
+        (with_column("mask", lambda rows: [*rows[:-1], rows[-1][:-1]]), "row 0: 'mask': .*lengths"),
+        (
+            with_column("mask", lambda rows: [*rows[:-1], [None, *rows[-1][1:]]]),
+            "row 0: 'mask': .*gaps",
+        ),
+        (with_column("mask", lambda rows: None), "row 0: 'mask': .*none"),
+        (with_column("mask", lambda rows: []), "row 0: 'mask': .*none"),
         (with_column("ann_id", lambda _: None), "row 0: 'ann_id'"),
         (with_column("image", lambda _: None), "row 0: 'image' and 'text'"),
     ],
@@ -317,7 +320,7 @@ def test_a_box_of_a_copy_that_is_wrong_is_named(build, copied, box):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("bbox", [1.0, 2.0, 0.0, 4.0], "'bbox'.*with area"),
+        ("bbox", [1.0, 2.0, 0.0, 4.0], r"'bbox': .*1\.0, 2\.0, 0\.0, 4\.0"),
         ("bbox", [1.0], "'bbox'"),
         ("answer", None, "'answer'"),
         ("question_id", None, "'question_id'"),

@@ -143,7 +143,7 @@ def test_a_protocol_is_refused_where_the_layout_has_lost_its_ground_truth(build,
         build("refcoco(layout=lmms)", stills)
     with pytest.raises(UsageError, match="layout=visionreasoner"):
         build("refcoco(layout=visionreasoner)", stills)
-    with pytest.raises(UsageError, match=r"seg/lisa.*ignored regions as foreground"):
+    with pytest.raises(UsageError, match=r"^protocol=seg/lisa: .*seg/vision.*/ReasonSeg_val"):
         build("reason_seg(layout=hub)", stills)
     shutil.copytree(
         stills / "reason_seg" / "ReasonSeg_val", tmp_path / "reason_seg" / "ReasonSeg_val"
