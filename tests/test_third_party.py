@@ -200,7 +200,7 @@ def test_a_mistyped_argument_names_the_right_one(installed, images, command):
         "runs",
     )
     assert done.returncode == 2
-    assert "Did you mean level?" in done.stderr
+    assert " level?" in done.stderr
     wrong = command(
         "eval",
         "--model",
@@ -212,4 +212,4 @@ def test_a_mistyped_argument_names_the_right_one(installed, images, command):
         "--out",
         "runs",
     )
-    assert wrong.returncode == 2 and "a whole number" in wrong.stderr
+    assert wrong.returncode == 2 and "found 'high'" in wrong.stderr

@@ -26,16 +26,20 @@ class ProgramExit:
     """End of a program's run: its exit code and last output."""
 
     code: int | None
-    """None: it took too long, and was killed."""
+    """None: it took more than `timeout`, and was killed."""
     last_output: str
     """Last part of its standard output and error."""
+    timeout: float = 0.0
+    """Seconds that it had."""
 
     @property
     def fault(self) -> str | None:
         """Fault of the run, if there was one."""
         if self.code == 0:
             return None
-        how = "it took too long" if self.code is None else f"it ended with exit code {self.code}"
+        how = f"it ended with exit code {self.code}"
+        if self.code is None:
+            how = f"it took more than {self.timeout:g} s"
         return f"{how}; its last words: {self.last_output or 'none'}"
 
 
@@ -105,7 +109,7 @@ class Program:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        return ProgramExit(code, _tail(log))
+        return ProgramExit(code, _tail(log), self.timeout)
 
     def fingerprint(self) -> str:
         """Hash of the command and of the files that it names, such as a script."""

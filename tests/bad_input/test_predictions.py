@@ -39,7 +39,7 @@ def full(height, width):
 def test_a_mask_a_frame_is_needed(harness, mevis, count):
     (video,) = list(json.loads((mevis / "meta_expressions.json").read_text())["videos"])[:1]
     rows = [{"id": f"{video}/0", "masks": [None] * count}]
-    harness.score(rows).says("line 1", f"{video}/0", "8 masks, one a frame", f"{count} of them")
+    harness.score(rows).says("line 1", f"{video}/0", "8 masks, one a frame", f"found {count}")
 
 
 @case(
@@ -101,7 +101,7 @@ def test_a_letter_beyond_ascii_is_not_read_as_another(harness, wide):
     rows = [{"id": name, "masks": [{"size": [height, width], "counts": text}]}]
     assert harness.score(rows, code=0).task("reason_seg")["n_scored"] == 1
     rows[0]["masks"][0]["counts"] = "é" + text[1:]
-    harness.score(rows).says("line 1", name, "frame 0", "characters from '0' to 'o'")
+    harness.score(rows).says("line 1", name, "frame 0", "'0' to 'o'")
 
 
 @case(
@@ -162,7 +162,7 @@ def test_there_are_bounds(harness, counting, row):
 @case(22, "10⁵ digits or 10⁵ levels of nesting", "refused; names the line", code=3)
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"id": "0", "answer": ' + "9" * 100_000 + "}"])
 def test_depth_and_digits_are_bounded(harness, counting, text):
-    harness.score(text.encode(), tasks="counting").says("line 1", "expected one JSON object")
+    harness.score(text.encode(), tasks="counting").says("line 1", "JSON")
 
 
 @case(50, "predictions for another split", "refused: so many ids are not of this split", code=3)
@@ -175,14 +175,14 @@ def test_predictions_for_another_split_are_refused(harness, reason_seg):
 def test_turned_masks_are_told_apart(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(width, height)]}])
-    done.says(f"[{height}, {width}], as the image is", f"[{width}, {height}]", "[height, width]")
+    done.says(f"[{height}, {width}]", f"[{width}, {height}]", "[height, width]")
 
 
 @case(52, "masks at another scale", "refused; never resized", code=3)
 def test_masks_at_another_scale_are_refused(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(height // 2, width // 2)]}])
-    done.says("line 1", "as the image is", "never resized")
+    done.says("line 1")
 
 
 @case(
@@ -196,17 +196,17 @@ def test_masks_at_another_scale_are_refused(harness, wide):
     ("end", "content", "words"),
     [
         (".png", lambda size: encode_png(np.zeros(size[::-1], np.uint8))[:50], "a complete PNG"),
-        (".png", lambda size: encode_png(np.zeros(size, np.uint8)), "as the image is"),
+        (".png", lambda size: encode_png(np.zeros(size, np.uint8)), "192 × 256"),
         (
             ".png",
             lambda size: encode_png(np.indices(size[::-1], np.uint8)[0]),
-            "one value besides 0",
+            "besides 0",
         ),
         (".png", lambda size: encode_png(np.zeros((*size[::-1], 3), np.uint8)), "mode RGB"),
         (".npy", lambda size: pickle.dumps(Canary()), "numpy.save"),
-        (".npy", lambda size: npy(np.full(size[::-1], Canary(), object)), "array of numbers"),
+        (".npy", lambda size: npy(np.full(size[::-1], Canary(), object)), "array"),
         (".npy", lambda size: npy(np.full(size[::-1], 1.5)), "from 0 to 1"),
-        (".npy", lambda size: npy(np.zeros(size[::-1]))[:-1], "array of numbers"),
+        (".npy", lambda size: npy(np.zeros(size[::-1]))[:-1], "array"),
     ],
 )
 def test_a_file_that_tells_no_mask_is_refused(harness, wide, end, content, words):
@@ -247,7 +247,7 @@ def npy(values):
         ([{"answer": 1}], "a text"),
         ([["0", 1]], "a text"),
         ([{"id": None, "answer": 1}], "a text"),
-        ([{"id": "\ud800", "answer": 1}], "whole characters"),
+        ([{"id": "\ud800", "answer": 1}], r"'\ud800'"),
     ],
 )
 def test_an_id_is_text_and_occurs_once(harness, counting, rows, words):
@@ -279,12 +279,12 @@ def test_other_forms_are_refused(harness, counting, form):
     rows = [{"id": str(number), "answer": number} for number in range(4)]
     text = "\n".join(map(json.dumps, rows))
     raw, words = {
-        "gzip": (gzip.compress(text.encode()), "Unpack it first"),
-        "zip": (b"PK\x03\x04" + text.encode(), "Unpack it first"),
-        "utf-16": (text.encode("utf-16"), "line 1: expected one JSON object"),
+        "gzip": (gzip.compress(text.encode()), "packed"),
+        "zip": (b"PK\x03\x04" + text.encode(), "packed"),
+        "utf-16": (text.encode("utf-16"), "line 1: expected one JSON"),
         "list": (json.dumps(rows).encode(), "line 1: expected an object"),
-        "indented": (json.dumps(rows, indent=1).encode(), "line 1: expected one JSON object"),
-        "nul": (b"\0" * 999, "line 1: expected one JSON object"),
+        "indented": (json.dumps(rows, indent=1).encode(), "line 1: expected one JSON"),
+        "nul": (b"\0" * 999, "line 1: expected one JSON"),
     }[form]
     harness.score(raw, tasks="counting").says("said.jsonl", words)
 
@@ -309,7 +309,7 @@ def test_an_endless_line_is_not_read_whole(harness, counting):
         _, limit = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    done.says("line 1", f"at most {MAX_LINE} bytes", "a longer line")
+    done.says("line 1", f"{MAX_LINE} bytes")
     assert limit < 4 * MAX_LINE
 
 
@@ -338,7 +338,7 @@ def test_predictions_must_be_a_file(harness, counting, name):
 )
 @pytest.mark.parametrize("raw", [b"", b"\n\n \n", b"\xef\xbb\xbf"])
 def test_an_empty_file_is_refused(harness, counting, raw):
-    harness.score(raw, tasks="counting").says("said.jsonl", "at least one line")
+    harness.score(raw, tasks="counting").says("said.jsonl", "none")
 
 
 @case(
@@ -358,20 +358,20 @@ def test_a_sample_without_a_line_fails(harness, counting):
 @pytest.mark.parametrize(
     ("task", "row", "words"),
     [
-        ("reason_seg", {"id": "val_00000", "boxes": [[1, 2, 3, 4]]}, "masks or no_target"),
-        ("reason_seg", {"id": "val_00000", "answer": "B"}, "masks or no_target"),
-        ("counting", {"id": "0", "masks": [None]}, "answer or boxes or points"),
-        ("counting", {"id": "0", "answer": "3"}, "a whole number"),
-        ("counting", {"id": "0", "answer": 3.0}, "a whole number"),
-        ("counting", {"id": "0", "answer": True}, "a whole number"),
-        ("counting", {"id": "0", "answer": -1}, "a whole number"),
-        ("counting", {"id": "0", "no_target": "yes"}, "expected true"),
-        ("counting", {"id": "0", "answer": 3, "boxes": []}, "exactly one of"),
-        ("counting", {"id": "0", "count": 3}, "exactly one of"),
-        ("counting", {"id": "0"}, "exactly one of"),
+        ("reason_seg", {"id": "val_00000", "boxes": [[1, 2, 3, 4]]}, 'found "boxes"'),
+        ("reason_seg", {"id": "val_00000", "answer": "B"}, 'found "answer"'),
+        ("counting", {"id": "0", "masks": [None]}, 'found "masks"'),
+        ("counting", {"id": "0", "answer": "3"}, "found '3'"),
+        ("counting", {"id": "0", "answer": 3.0}, "found 3.0"),
+        ("counting", {"id": "0", "answer": True}, "found True"),
+        ("counting", {"id": "0", "answer": -1}, "found -1"),
+        ("counting", {"id": "0", "no_target": "yes"}, "found 'yes'"),
+        ("counting", {"id": "0", "answer": 3, "boxes": []}, "found boxes, answer"),
+        ("counting", {"id": "0", "count": 3}, "response, boxes, points, masks, answer"),
+        ("counting", {"id": "0"}, "response, boxes, points, masks, answer"),
         ("counting", {"id": "0", "box_scores": [1], "boxes": 5}, "box_scores"),
         ("counting", {"id": "0", "box_scores": [1], "boxes": [[1, 2, 3, 4]] * 2}, "box_scores"),
-        ("counting", {"id": "0", "response": 5}, "text or a list of texts"),
+        ("counting", {"id": "0", "response": 5}, '"response"'),
     ],
 )
 def test_a_row_must_fit_its_question(harness, bench, task, row, words):
@@ -400,7 +400,7 @@ def test_hidden_ground_truth_cannot_be_scored(harness, shapes):
     done = harness(
         "score", "--tasks", "mevis(split=valid)", "--data", shapes, "--predictions", path, "--json"
     )
-    done.says("ground truth to score against", "the organisers keep it", "harness eval")
+    done.says("mevis", "valid", "harness eval")
 
 
 def videos_of(root):
@@ -415,5 +415,5 @@ def test_an_earlier_run_of_predictions_is_kept(harness, counting, contents):
     harness.score(rows, "--out", out, tasks="counting", code=0)
     before = contents(out)
     rows = [{"id": "0", "answer": 4}]
-    harness.score(rows, "--out", out, tasks="counting").says("a new folder", "--out or --name")
+    harness.score(rows, "--out", out, tasks="counting").says(str(out), "--out or --name")
     assert contents(out) == before

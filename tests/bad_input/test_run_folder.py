@@ -44,7 +44,7 @@ def again(harness, *arguments, **options):
 )
 def test_another_configuration_is_not_mixed_in(harness, finished, contents, option, value, words):
     before = contents(finished)
-    again(harness, option, value).says("begun with something else", words, "--restart")
+    again(harness, option, value).says(words, "--restart")
     assert contents(finished) == before
 
 
@@ -66,7 +66,7 @@ def test_an_old_run_is_set_aside_whole(harness, finished, contents):
 def test_two_writers_are_refused(harness, finished, contents):
     with lease(finished):
         before = contents(finished)
-        again(harness).says("nobody else to write to it", "process", "another --out")
+        again(harness).says("process", "another --out")
         assert contents(finished) == before
     again(harness, code=0)
 
@@ -121,7 +121,7 @@ def toy():
     ended = [(process.communicate(timeout=60), process.returncode) for process in started]
     assert sorted(code for _, code in ended) == [0, 5]
     ((_, err),) = [output for output, code in ended if code == 5]
-    assert "nobody else to write to it" in err and "Traceback" not in err
+    assert "--out" in err and "Traceback" not in err
     assert json.loads((harness.run / "results.json").read_text())["n_scored"] == 8
 
 
@@ -150,7 +150,7 @@ def test_a_journal_of_another_run_is_refused(harness, finished, manifest, conten
         for path in [*finished.glob("*.json"), finished / "samples.0.1.jsonl"]:
             path.unlink()
     before = contents(finished)
-    again(harness).says("samples.0.7.jsonl", "another configuration", "Take it out")
+    again(harness).says("samples.0.7.jsonl")
     assert contents(finished) == before
     if manifest:
         harness("score", finished).says("samples.0.7.jsonl")
@@ -219,7 +219,7 @@ def test_damaged_results_are_refused_and_written_again(harness, finished, name, 
     harness("board", "check", "--baseline", finished, "--candidate", finished).says(name)
     harness("board", "build", "--runs", finished, "--out", harness.folder / "board").says(name)
     if name == "results.json":  # which is compared; scores are not looked at
-        harness("score", finished).says(name, "The same `harness eval` writes it again")
+        harness("score", finished).says(name, "`harness eval`")
     again(harness, code=0)
     assert (finished / name).read_bytes() == whole
 
@@ -267,13 +267,13 @@ def test_a_manifest_that_was_changed_is_refused(harness, finished, edit, change)
     if change == "lost":
         path.unlink()
     else:
-        edit(path, lambda plain: plain.update({change: [{"said": "by hand"}]}))
+        edit(path, lambda plain: plain.update({change: [{"said": "1 → 2"}]}))
     board = ("board", "build", "--runs", harness.folder / "runs", "--out", harness.folder / "board")
     gate = ("board", "check", "--baseline", harness.folder / "runs", "--candidate", finished)
     for command in (board, gate):
         harness(*command).says(str(finished), "manifest.json")
     if change == "subset":
-        again(harness).says("subset", "by hand", "--restart")
+        again(harness).says("subset", "1 → 2", "--restart")
     else:
         again(harness, code=0)
         assert path.read_bytes() == whole
@@ -378,7 +378,7 @@ def test_a_damaged_journal_costs_only_what_is_damaged(harness, finished, damage)
     assert (finished / "results.json").read_bytes() == results
     Run.open(finished).check_files()
     if damage != "missing":
-        done.says("quarantined", "samples.0.1.jsonl", "predicted again")
+        done.says("quarantined", "samples.0.1.jsonl")
 
 
 @case(82, "a journal that lacks a sample, for commands that only read", "refused", code=5)
@@ -437,7 +437,7 @@ def test_what_is_no_run_is_refused(harness, name):
 @case(86, "a run whose data root has moved", "refused; `--data` says where it is now", code=3)
 def test_a_moved_data_root_is_said(harness, finished):
     (harness.folder / "data").rename(harness.folder / "moved")
-    harness("score", finished).says(str(harness.folder / "data"), "official layout")
+    harness("score", finished).says(str(harness.folder / "data"))
     done = harness("score", finished, "--data", harness.folder / "moved", "--json", code=0)
     assert done.json["tasks"]
 

@@ -178,7 +178,7 @@ def test_a_video_outside_is_not_opened(harness, video):
     rows = parquet.read_table(table).to_pylist()
     rows[0]["videoID"] = "../../../secret"
     parquet.write_table(pa.Table.from_pylist(rows), table)
-    harness.eval().says("../../../secret", "relative path")
+    harness.eval().says("../../../secret")
 
 
 @case(104, "a rule for frames that there is not", "refused; lists the rules", code=2)
@@ -249,7 +249,7 @@ def test_foreign_questions_are_refused(harness, video):
 )
 def test_two_responses_to_a_question_are_refused(harness, video):
     path = result_file(harness, (3, {"question_id": "001-1", "response": "B"}))
-    scored(harness, path).says("001-1", "another one")
+    scored(harness, path).says("001-1")
 
 
 @case(
@@ -269,7 +269,7 @@ def test_a_pickled_table_is_never_opened(harness, video):
     canary = harness.folder / "canary"
     path = harness.folder / "results.pkl"
     path.write_bytes(b"cos\nsystem\n(S'touch %b'\ntR." % str(canary).encode())
-    scored(harness, path, format="vlmevalkit").says("pickle", "not opened")
+    scored(harness, path, format="vlmevalkit").says("results.pkl", "pickle")
 
 
 def sheet(
@@ -320,7 +320,7 @@ OUTSIDE = '<!DOCTYPE a [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
         ({"head": OUTSIDE}, "entities"),
         ({"head": NESTED.encode("utf-16").decode("latin-1")}, "entities"),
         ({"more": {"xl/t.xml": " " * 2**19 + NESTED}}, "entities"),
-        ({"more": {"xl/t.xml": " " * (2**26 + 1)}}, "at most"),
+        ({"more": {"xl/t.xml": " " * (2**26 + 1)}}, str(2**26)),
     ],
 )
 def test_a_spreadsheet_that_would_grow_is_refused(harness, video, given, words):

@@ -92,7 +92,7 @@ def test_a_checkpoint_is_a_model(folder, tmp_path, capsys):
     for place in (folder, folder / "checkpoint"):
         (whole,) = asked_models([str(place)], tell=True)
         assert str(whole) == f"dr2seg(checkpoint={place},{ASKED})"
-        assert "is asked as in its training" in capsys.readouterr().err
+        assert ASKED in capsys.readouterr().err
     first, second = asked_models([str(folder), "random,whole_frame"], tell=False)[1:]
     assert (str(first), str(second)) == ("random", "whole_frame")
     (tmp_path / "empty").mkdir()
@@ -129,9 +129,7 @@ def test_an_adapter_is_asked_as_its_training_asked_it(folder, place, tmp_path, c
         given = f"checkpoint={base},backend=transformers({adapter})"
         (whole,) = asked_models([f"dr2seg({given})"], tell=True)
         assert str(whole) == f"dr2seg({given},{ASKED})"
-        assert f"note: dr2seg with the {adapter.replace('=', ' ')} is asked" in (
-            capsys.readouterr().err
-        )
+        assert adapter.replace("=", " ") in capsys.readouterr().err
     other = f"seg_zero({given})"
     assert as_trained(parse(other)) == parse(other)
 
@@ -277,11 +275,11 @@ def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
     (whole,) = asked_models([given], tell=True)
     assert str(whole) == f"dr2seg(checkpoint={folder},canvas=56)"
     output = capsys.readouterr().err
-    assert "with canvas=56; give" in output and "without its training's map=named, which" in output
+    assert "canvas=56" in output and "map=named" in output
     says(folder, "dr2seg(map=named)")
     assert asked_models([given], tell=True) == [parse(given)]
     output = capsys.readouterr().err
-    assert "map=named" in output and "give these arguments" not in output
+    assert "map=named" in output and "SPEC" not in output
 
 
 def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
@@ -290,8 +288,8 @@ def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
     (whole,) = asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
     assert whole.arguments["system"] == text
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.isprintable() and "canvas=56" in line and "red two" in line
-    assert "characters cut" in line and len(line) < 2 * SHOWN
+    assert line.isprintable() and "canvas=56" in line and "two" in line
+    assert len(line) < 2 * SHOWN
 
 
 RESPONSES = (
@@ -347,7 +345,7 @@ def test_stored_responses_are_read_as_they_were_asked(folder, tmp_path, capsys):
         results = json.loads(output.out)["tasks"]["reason_seg"]
         assert results["n_failed"] == 0
         metrics[name] = results["metrics"]
-        assert "note: dr2seg with the checkpoint" in output.err
+        assert "note: dr2seg" in output.err
     assert metrics["asked"] == metrics["replayed"] == metrics["scored"] != metrics["typed"]
 
 
@@ -359,7 +357,7 @@ def test_verify_reads_responses_as_they_were_asked(folder, monkeypatch, capsys):
     model = f"dr2seg(checkpoint={folder},backend=stored,segmenter=box)"
     line = ["verify", "--tasks", "reason_seg", "--data", str(DATA), "--json", "--model"]
     assert main([*line, model]) == 0
-    assert f"note: dr2seg with the checkpoint {folder} is asked" in capsys.readouterr().err
+    assert str(folder) in capsys.readouterr().err
     assert readers[0].prompt.resize == (168, 168)
     assert main([*line, "none"]) == 0
     assert readers[1] is None and capsys.readouterr().err == ""
@@ -371,7 +369,7 @@ def test_the_processes_that_do_not_lead_take_the_same_and_are_silent(folder, cap
     assert capsys.readouterr().err == ""
     assert asked_models(given * 2, tell=True) == others * 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert ASKED in line and str(folder) in line and "give these arguments in the SPEC" in line
+    assert ASKED in line and str(folder) in line and "SPEC" in line
 
 
 def test_a_sweep_names_its_models_as_they_are_evaluated(folder, tmp_path, monkeypatch):
@@ -426,8 +424,7 @@ def test_a_run_says_what_was_taken_and_keeps_the_whole_model(folder, tmp_path, c
     ]
     assert main(line) == 0
     first = capsys.readouterr()
-    assert "note: dr2seg with the checkpoint" in first.err
-    assert "with canvas=168,prompt=short; give" in first.err
+    assert "note: dr2seg" in first.err and "canvas=168,prompt=short" in first.err
     (results,) = (tmp_path / "runs").rglob("results.json")
     run = Run.open(results.parent)
     assert run.manifest["model"]["spec"] == whole == json.loads(first.out)["model"]

@@ -23,7 +23,7 @@ def test_problems_come_with_the_way_to_the_data(capsys, tmp_path):
         path.unlink()
     assert main(["data", "check", "video_mme", "--data", str(tmp_path)]) == 1
     output = capsys.readouterr().out
-    assert "1 problem(s)" in output and "How it is had: lmms-lab/Video-MME" in output
+    assert "1 problem(s)" in output and "lmms-lab/Video-MME" in output
 
 
 def checked(capsys, root, *more, code=0):
@@ -35,14 +35,14 @@ def test_the_published_numbers_are_told_where_they_differ(capsys):
     output = checked(capsys, TASKS / "video_mme" / "example", "video_mme")
     assert "3 samples (published: 2700), fingerprint" in output
     assert "difference: 3 of 2700 samples, 1 of 900 videos\n" in output and "error" not in output
-    assert "How it is had" not in output
+    assert "lmms-lab" not in output
 
 
 def test_strict_makes_another_number_than_the_published_one_an_error(capsys):
     root = TASKS / "video_mme" / "example"
     output = checked(capsys, root, "video_mme", "--strict", code=1)
     assert "error: 3 of 2700 samples, 1 of 900 videos\n" in output
-    assert "How it is had: lmms-lab/Video-MME" in output
+    assert "lmms-lab/Video-MME" in output
     (line,) = json.loads(checked(capsys, root, "video_mme", "--strict", "--json", code=1))
     assert line["differences"] == [
         {"what": "samples", "found": 3, "published": 2700},
@@ -53,7 +53,7 @@ def test_strict_makes_another_number_than_the_published_one_an_error(capsys):
 
 def test_a_generated_world_is_named_as_one(capsys, shapes):
     output = checked(capsys, shapes, "mevis")
-    assert "8 samples (published: 793)" in output and "videos (a generated world)" in output
+    assert "8 samples (published: 793)" in output and "generated" in output
 
 
 def test_published_numbers_that_are_met_are_no_difference(capsys, monkeypatch):

@@ -180,8 +180,8 @@ def test_a_second_call_completes_the_same_commit(command, hub, tmp_path):
 def test_another_revision_is_not_mixed_in(command, hub, tmp_path):
     assert fetched(command, tmp_path).returncode == 0
     done = fetched(command, tmp_path, "--revision", "other")
-    assert done.returncode == 5 and "files of revision other" in done.stderr
-    assert f"those of {COMMIT}, fetched as main" in done.stderr
+    assert done.returncode == 5 and str(tmp_path) in done.stderr
+    assert all(named in done.stderr for named in ("revision other", COMMIT, "main"))
     assert fetched(command, tmp_path, "--revision", COMMIT).returncode == 0
 
 
@@ -204,10 +204,10 @@ def test_a_token_comes_from_the_environment_alone(command, hub, tmp_path, monkey
 @pytest.mark.parametrize(
     ("refuse", "words"),
     [
-        ((403, "GatedRepo"), "Accept its terms"),
-        ((404, "RepoNotFound"), "HF_TOKEN is needed"),
-        ((404, "RevisionNotFound"), "the revision main"),
-        ((500, ""), "goes on where"),
+        ((403, "GatedRepo"), "Accept"),
+        ((404, "RepoNotFound"), "HF_TOKEN"),
+        ((404, "RevisionNotFound"), "main"),
+        ((500, ""), "500"),
     ],
 )
 def test_what_the_hub_refuses_is_said(command, hub, tmp_path, refuse, words):
@@ -239,7 +239,7 @@ def test_a_task_that_is_not_on_the_hub_says_where_it_is(capsys, tmp_path):
     assert main(["data", "fetch", "mevis", "--data", str(tmp_path)]) == 2
     assert "henghuiding/MeViS" in capsys.readouterr().err
     assert main(["data", "fetch", "video_me", "--data", str(tmp_path)]) == 2
-    assert "Did you mean video_mme" in capsys.readouterr().err
+    assert " video_mme, " in capsys.readouterr().err
 
 
 def test_a_branch_that_moved_on_is_not_followed(command, hub, tmp_path):
@@ -262,7 +262,7 @@ def test_a_download_that_broke_off_is_completed_at_the_commit_of_its_start(comma
     (one,) = json.loads((place / "hub.json").read_text())["repositories"]
     assert one["commit"] == COMMIT and one["files"] is None
     done = command("data", "check", "long_video_bench", "--data", tmp_path)
-    assert "not complete: run data fetch again" in done.stdout
+    assert COMMIT in done.stdout and "fetch" in done.stdout
     hub.state["broken"].clear()
     hub.state["commit"] = MOVED
     assert fetched(command, tmp_path).returncode == 0
@@ -284,7 +284,7 @@ def test_a_card_that_names_another_revision_is_told_and_not_followed(
     monkeypatch.setattr(fetch, "_download", lambda source, folder, known, quiet: known)
     assert main(arguments) == 0
     output = capsys.readouterr()
-    assert f"stays at {COMMIT}" in output.err and f"the card now names {MOVED}" in output.err
+    assert COMMIT in output.err and MOVED in output.err
 
 
 # Benchmarks that share a folder

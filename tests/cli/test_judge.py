@@ -121,7 +121,7 @@ def test_a_judge_that_nothing_needs_is_a_mistake(capsys, example_of, grader, tmp
         "grader",
         code=2,
     )
-    assert "a task whose answers are judged" in error and grader.asked == 0
+    assert "--judge" in error and grader.asked == 0
 
 
 def test_verdicts_are_kept_in_the_run_and_replayed(capsys, example_of, grader, tmp_path, said):
@@ -210,7 +210,7 @@ def test_stored_verdicts_score_a_file_without_a_network(capsys, example_of, tmp_
     lines = kept.read_bytes().splitlines(keepends=True)
     kept.write_bytes(b"".join(lines[:-1]))
     command[command.index("--out") + 1] = tmp_path / "other"
-    assert "none on 1" in run(capsys, *command, code=3)
+    assert str(kept) in run(capsys, *command, code=3)
 
 
 def test_a_config_may_name_the_judge(capsys, example_of, grader, tmp_path, said):
@@ -264,7 +264,7 @@ def test_a_judge_that_fails_while_scoring_ends_with_an_error(capsys, example_of,
         "grader",
         code=3,
     )
-    assert "judge grader" in error
+    assert "grader" in error
 
 
 class ReadsOptions:

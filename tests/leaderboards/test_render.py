@@ -192,8 +192,7 @@ def test_the_gallery_shows_every_view_once_a_switch(board):
 def test_a_missing_benchmark_is_said_on_the_page(world, tmp_path):
     gone = build(world.runs, data_root=tmp_path / "gone")
     shown = "".join(read(page.render(gone)).text)
-    assert "The benchmark cannot be read here, so there are no images." in shown
-    assert "J&F cannot be computed from the scores again" in shown
+    assert str(tmp_path / "gone") in shown and "J&F" in shown
 
 
 def test_the_markdown_has_tables_of_one_width_and_no_live_html(board):

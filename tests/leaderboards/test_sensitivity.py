@@ -50,8 +50,8 @@ def test_of_every_combination_only_rows_that_differ_in_one_setting_are_compared(
 
 def test_a_setting_that_does_nothing_is_not_blamed_for_another():
     frames, prompt = grid({(n, text): n / 10 for n in (2, 8) for text in ("short", "long")})
-    assert "from 0.200 (frames=2) to 0.800 (frames=8)" in frames and "mean is 0.600" in frames
-    assert "over 2 settings of prompt" in prompt and "mean is 0.000" in prompt
+    assert "from 0.200 (frames=2) to 0.800 (frames=8)" in frames and "0.600." in frames
+    assert "2 settings of prompt" in prompt and "0.000." in prompt
     for value in ("0.200", "0.800"):
         assert prompt.count(value) in (0, 2), "both ends are of the same number of frames"
 
@@ -65,13 +65,13 @@ def test_the_interval_is_of_the_two_rows_that_are_named():
 
     frames, prompt = grid(compare=compare)
     assert pairs == [(1, 3), (1, 0)]  # rows: 2 short, 2 long, 8 short, 8 long
-    assert "with prompt=long; paired difference +0.150 (+0.050 to +0.250). That is" in frames
-    assert "with frames=2; paired difference" in prompt
+    assert "prompt=long; " in frames and "+0.150 (+0.050 to +0.250)" in frames
+    assert "frames=2; " in prompt
 
 
 def test_where_less_is_better_the_worst_is_the_highest():
     frames, _ = grid(lower=True)
-    assert "from 0.450 (frames=8) to 0.300 (frames=2)" in frames and "mean is 0.125" in frames
+    assert "from 0.450 (frames=8) to 0.300 (frames=2)" in frames and "0.125." in frames
 
 
 def test_rows_without_a_number_and_those_left_alone_are_not_compared():
@@ -96,4 +96,4 @@ def test_one_at_a_time_each_setting_is_compared_with_the_base(turned):
         "frames.",
     ]
     (line,) = said(Sweep(BASE, {"frames": (2,)}), [0.7, 0.6])
-    assert "from 0.600 (frames=2) to 0.700 (frames as in the base)" in line
+    assert "0.600 (frames=2) to 0.700 (frames " in line

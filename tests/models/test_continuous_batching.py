@@ -262,8 +262,7 @@ def test_logits_that_are_no_numbers_fail_their_sample_alone(tiny_qwen, shapes, t
     found = said(bad)
     kind, message = found.pop(bad)["failure"]
     assert kind == FailureKind.MODEL
-    assert "logits of token 0: expected numbers, found NaN" in message
-    assert f"for request {bad}" in message
+    assert "token 0" in message and "NaN" in message and bad in message
     assert found == {query: one for query, one in whole.items() if query != bad}
 
 

@@ -216,7 +216,7 @@ def test_what_was_written_before_a_crash_counts(program, ask):
     output = answered(program(twist), *requested)
     assert [one.failure is None for one in output] == [True, True, False]
     assert "out of memory" in output[2].failure.message
-    assert "exit code 1" in output[2].failure.message
+    assert "code 1" in output[2].failure.message
     assert output[2].failure.kind is FailureKind.MODEL
 
 
@@ -241,7 +241,7 @@ if number == 1:
     output = answered(program(twist.strip(), timeout=8.0), *requested)
     assert output[0].failure is None
     assert output[1].failure.kind is FailureKind.INFRASTRUCTURE
-    assert "too long" in output[1].failure.message
+    assert " 8 s" in output[1].failure.message
     until = time.monotonic() + 20
     while alive(int(child.read_text())) and time.monotonic() < until:
         time.sleep(0.05)  # a signal is sent at once, and acted upon when there is time

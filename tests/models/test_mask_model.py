@@ -91,7 +91,7 @@ def test_a_response_without_objects_says_that_nothing_is_meant(ask):
         ([[square(0).astype(np.float32)]], "float32"),
         ([[square(0, size=(90, 120))]], "120"),
         ([[square(0), square(0)]], "1 masks"),
-        ([[square(0)], []], "0 of them"),
+        ([[square(0)], []], "found 0"),
     ],
 )
 def test_masks_that_are_none_of_the_image_fail_their_sample(ask, masks, named):

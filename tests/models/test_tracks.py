@@ -97,12 +97,12 @@ def test_without_objects_there_is_an_empty_mask_a_frame_and_no_memory():
     ("given", "said"),
     [
         ([Track(6, HEIGHT, WIDTH)], "2 tracks, found 1"),
-        ([Track(6, HEIGHT, WIDTH), Track(5, HEIGHT, WIDTH)], "found 5 of them"),
+        ([Track(6, HEIGHT, WIDTH), Track(5, HEIGHT, WIDTH)], "found 5"),
         (
             [Track(6, HEIGHT, WIDTH), Track(6, WIDTH, HEIGHT)],
-            r"found 6 of them, one of \(128, 96\)",
+            r"found 6 .*\(128, 96\)",
         ),
-        ([Track(6, HEIGHT, WIDTH), [np.zeros((3, 3), bool)] * 6], r"6 of them, one of \(3, 3\)"),
+        ([Track(6, HEIGHT, WIDTH), [np.zeros((3, 3), bool)] * 6], r"found 6 .*\(3, 3\)"),
         ([[np.zeros((HEIGHT, WIDTH), bool)] * 6] * 3, "2 tracks, found 3"),
     ],
     ids=["fewer", "shorter", "turned", "smaller", "more"],

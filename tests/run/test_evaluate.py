@@ -92,9 +92,9 @@ def test_a_finished_run_is_not_predicted_again(dots, tmp_path):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("raise", "RuntimeError: no idea"),
-        ("wrong size", "a mask of 32 × 5"),
-        ("number", "no mask in the answer"),
+        ("raise", "RuntimeError: "),
+        ("wrong size", "32 × 5"),
+        ("number", "mask"),
     ],
 )
 @pytest.mark.parametrize("workers", [1, 2])

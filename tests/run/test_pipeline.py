@@ -226,7 +226,7 @@ def test_a_sample_that_cannot_be_segmented_or_propagated_fails_alone_and_is_not_
     predictor.close()
     found = predictions(journal)
     assert ["failure" not in found[name] for name in "abc"] == [False, True, False]
-    assert found["a"]["failure"][0] == FailureKind.MODEL and "no mask" in found["a"]["failure"][1]
+    assert found["a"]["failure"][0] == FailureKind.MODEL and "mask" in found["a"]["failure"][1]
     assert found["a"]["calls"] == found["c"]["calls"], "what was asked and said is kept"
     assert found["a"]["calls"][0]["response"] == "long"
     assert model.asked == [["a", "b", "c"]], "the network is not asked twice"

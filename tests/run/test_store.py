@@ -64,7 +64,7 @@ def test_a_torn_tail_is_quarantined_and_cut_off(tmp_path, cut):
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a"}
     (output,) = journal.repair()
-    assert "torn tail" in output
+    assert "torn" in output and path.name in output
     (kept,) = (tmp_path / "quarantine").iterdir()
     assert path.read_bytes() + kept.read_bytes() == whole[:-cut]
     assert not Journal(tmp_path).damaged
@@ -79,7 +79,7 @@ def test_a_tail_whose_copy_was_kept_before_a_kill_is_cut_off_all_the_same(tmp_pa
     kept = tmp_path / "quarantine" / f"{path.name}.{len(line(record('a')))}"
     kept.parent.mkdir()
     kept.write_bytes(b"half")  # killed in the middle of mending
-    assert "torn tail" in Journal(tmp_path).repair()[0]
+    assert path.name in Journal(tmp_path).repair()[0]
     assert path.read_bytes() == line(record("a"))
     assert path.read_bytes() + kept.read_bytes() == whole[:-5]
 
@@ -93,7 +93,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
     path.write_bytes(bytes(raw))
     journal = Journal(tmp_path)
     assert set(journal.places) == {"a", "c"}
-    assert "damaged line" in journal.repair()[0]
+    assert path.name in journal.repair()[0]
     with pytest.raises(StoreError):
         journal.record("b")
 

@@ -69,7 +69,7 @@ def test_a_problem_names_its_file_once(capsys, copied):
     (path,) = root.rglob("mask_dict.json")
     path.write_bytes(path.read_bytes()[:-9])
     assert main(["data", "check", "mevis", "--data", str(root)]) == 1
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "at byte" in line]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if str(path) in line]
     assert line.count(str(path)) == 1
     assert (
         main(
@@ -153,13 +153,11 @@ def test_verify_takes_all_tasks_that_are_there_and_names_the_others(capsys, copi
     assert main(["verify", "--tasks", "all", "--data", str(root), "--model", "none", "--json"]) == 0
     output = capsys.readouterr()
     assert [one["name"] for one in json.loads(output.out)["verdicts"]] == ["counting"]
-    assert (
-        "no data below" in output.err and "video_mme" in output.err and "reason_seg" in output.err
-    )
+    assert str(root) in output.err and "video_mme" in output.err and "reason_seg" in output.err
     empty = root / "empty"
     empty.mkdir()
     assert main(["verify", "--tasks", "all", "--data", str(empty)]) == 2
-    assert "at least one benchmark's folder" in capsys.readouterr().err
+    assert str(empty) in capsys.readouterr().err
 
 
 def test_a_subset_that_is_larger_than_the_set_says_so(capsys, copied, tmp_path):
@@ -179,7 +177,8 @@ def test_a_subset_that_is_larger_than_the_set_says_so(capsys, copied, tmp_path):
             "first200",
         ]
     ) in (0, 1)
-    assert "3 samples of the 200 that first200 asks for" in "".join(capsys.readouterr())
+    shown = "".join(capsys.readouterr())
+    assert all(word in shown for word in ("3 samples", "200", "first200"))
     (manifest,) = out.rglob("manifest.json")
     info = json.loads(manifest.read_text())["subset_short"]
     assert info == shortage("first200", 3)

@@ -159,14 +159,14 @@ def test_a_wrong_row_of_spar_bench_is_named(build, copy, change, said):
     ("change", "said"),
     [
         ({"vid": None}, "'vid'"),
-        ({"timestamps": [3]}, "two numbers"),
+        ({"timestamps": [3]}, "[3]"),
         ({"timestamps": [3, 1]}, "start ≤ end"),
-        ({"fps": 0}, "more than 0"),
+        ({"fps": 0}, "'fps'"),
         ({"bboxes": [{"timestamp": 1}]}, "'xmin'"),
-        ({"bboxes": [3]}, "an object"),
+        ({"bboxes": [3]}, "found 3"),
         ({"answer": ""}, "'answer'"),
         ({"width": "wide"}, "'width'"),
-        ({"timestamps": ["a", 2]}, "finite number"),
+        ({"timestamps": ["a", 2]}, "finite"),
     ],
 )
 def test_a_wrong_item_of_v_star_is_named(build, copy, change, said):
@@ -184,7 +184,7 @@ def test_an_item_says_the_size_of_its_video(build, copy):
     plain = json.loads(path.read_text("utf-8"))
     plain[0]["width"] += 2
     path.write_text(json.dumps(plain))
-    assert any("pixels, as its item says" in one.message for one in build("v_star", root).check())
+    assert any(" pixels" in one.message for one in build("v_star", root).check())
 
 
 @pytest.mark.parametrize("name", ["sti_bench", "vsi_bench", "v_star"])

@@ -499,7 +499,7 @@ def test_a_missing_or_damaged_video_is_lost_and_named(build, copied, name):
     assert {Path(one.path).suffix for one in task.check()} == {".mp4"}
     for path in (root / name).rglob("*.mp4"):
         path.unlink()
-    assert all("found none" in one.query.media[0].fault for one in build(name, root).samples())
+    assert all("none" in one.query.media[0].fault for one in build(name, root).samples())
 
 
 @pytest.mark.parametrize("name", MODULES)

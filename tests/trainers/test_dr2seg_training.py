@@ -121,7 +121,7 @@ def test_a_greedy_second_pass_says_the_same_to_the_same_request(begin, random_re
     assert {len(texts) for texts in seconds(greedy)} == {1}
     assert max(len(texts) for texts in seconds(random_reward)) == 2
     assert greedy.manifest["method"]["settings"]["second_temperature"] == 0
-    assert any("is trained with the prompt of dr2seg" in note for note in told.notes)
+    assert any("--eval-model" in note for note in told.notes)
 
 
 def test_no_token_of_the_second_pass_is_learned_from(begin, random_reward):

@@ -621,7 +621,7 @@ def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples,
         return prepare_examples(method, model, model.chat.processor, run)
 
     still, clip, wide = samples
-    with pytest.raises(UsageError, match=r"clip of t: .*4 frames.*vllm_mode"):
+    with pytest.raises(UsageError, match=r"\bt: .*4 frames.*vllm_mode"):
         kept("server", still, clip)
     assert len(kept("server", still, wide)[0]) == 2
     assert len(kept(None, still, clip)[0]) == 2

@@ -120,7 +120,7 @@ def test_a_map_or_graph_is_asked_of_samples_alone_that_have_one(
     texts = [trainer.ask(requested, one).text for one in samples]
     assert [f"<{tag}>" in text for text in texts] == [True, False, False, False, False]
     assert "['sofa'" in texts[0]
-    assert not any("is trained with the prompt of" in note for note in told.notes)
+    assert not any("--eval-model" in note for note in told.notes)
 
 
 def test_no_map_is_asked_where_none_is_scored(tiny_qwen, tmp_path, told, monkeypatch):
@@ -357,7 +357,7 @@ def test_training_prompts_begin_as_in_the_official_training(
     assert not evaluated.text.startswith("\n"), "evaluation has none"
     if model.partition("(")[0] == method.partition("(")[0] or model == "pocket":
         assert request.text.lstrip("\n") == evaluated.text
-        assert not any("is trained with the prompt of" in note for note in told.notes)
+        assert not any("--eval-model" in note for note in told.notes)
     if method.startswith("dr2seg"):
         tag = "target_desc" if "sam3" in method else "description"
         again = trainer.bound(requested).second(

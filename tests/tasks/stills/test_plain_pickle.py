@@ -71,7 +71,7 @@ def test_what_is_written_is_read_by_python_and_by_us(value):
     try:
         raw = dumps(value)
     except DataError as error:
-        assert "plain data" in str(error)  # bytes, which Python 2 does not have
+        assert str(error).endswith("bytes")  # bytes, which Python 2 does not have
         return
     assert pickle.loads(raw, encoding="latin-1") == _lists(value) == loads(raw)
 

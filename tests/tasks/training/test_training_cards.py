@@ -129,7 +129,7 @@ def test_summe_without_references_has_no_sample_and_says_so(build, tmp_path):
     task = build("summe", tmp_path)
     assert not list(task.samples()) and not task.annotations
     (problem,) = task.check()
-    assert "references.jsonl" in problem.path and "no summaries" in problem.message
+    assert "references.jsonl" in problem.path and "summaries" in problem.message
 
 
 def test_summe_keeps_how_its_references_were_made(build, example):
