@@ -1,7 +1,8 @@
-"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes, circles.
+"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes, circles,
+sentences that tests expect of errors.
 
 python benchmarks/house.py            # a table of this checkout
-python benchmarks/house.py --list     # and each such docstring, probe and circle
+python benchmarks/house.py --list     # and each such docstring, probe, sentence and circle
 """
 
 import argparse
@@ -64,6 +65,24 @@ def probes(tree: ast.Module, declared: frozenset[str]) -> Iterator[int]:
                 yield node.lineno
 
 
+VALUES = re.compile(
+    r"`[^`]*`|'[^']*'|harness( \w+)+|(pip install|hf download|git clone|vllm serve)\b"
+)
+"""Quoted texts and commands: an error may hold them as they are."""
+SENTENCE = re.compile(r"(?<![\w./:-])[a-z]{2,} [a-z]{2,}(?![\w/:-]|\.\w)")
+"""Two plain words, one after the other."""
+
+
+def sentences(tree: ast.Module) -> Iterator[int]:
+    """Yield the line of each `match=` that expects words of a sentence beside values."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="match", value=pattern):
+                texts = (one.value for one in ast.walk(pattern) if isinstance(one, ast.Constant))
+                if any(SENTENCE.search(VALUES.sub("", str(text))) for text in texts):
+                    yield pattern.lineno
+
+
 def circles() -> Iterator[list[str]]:
     """Yield the modules and folders of one parent that import each other in a circle.
 
@@ -91,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--list", action="store_true", help="name docstrings, probes and circles")
+    parser.add_argument("--list", action="store_true", help="name each of them")
     arguments = parser.parse_args()
     files = lines = texts = questions = skips = anys = probed = 0
     declared = members()
@@ -113,7 +132,14 @@ def main() -> None:
                     opening = text.splitlines()[0]
                     print(f"{path.relative_to(REPOSITORY)}:{line}: {opening}")
     tests = [path for room in ("tests", "benchmarks") for path in (REPOSITORY / room).rglob("*.py")]
-    beside = sum(path.read_text("utf-8").count("# fmt: " + "skip") for path in tests)
+    beside = expected = 0
+    for path in tests:
+        source = path.read_text("utf-8")
+        beside += source.count("# fmt: " + "skip")
+        for line in sentences(ast.parse(source)):
+            expected += 1
+            if arguments.list:
+                print(f"{path.relative_to(REPOSITORY)}:{line}: a sentence")
     print(f"library: {files} files, {lines} lines")
     print(
         f"docstrings that open with a question word: {questions} of {texts}"
@@ -122,6 +148,7 @@ def main() -> None:
     print(f"fmt skips: {skips}, in tests and benchmarks {beside}")
     print(f"getattr probes of members of models, chats, parts and trainers: {probed}")
     print(f"Any: {1000 * anys / lines:.1f} a thousand lines")
+    print(f"sentences that tests expect of errors (match=): {expected}")
     found = list(circles())
     print(f"circles of imports: {len(found)}")
     if arguments.list:
