@@ -182,7 +182,7 @@ def test_turned_masks_are_told_apart(harness, wide):
 def test_masks_at_another_scale_are_refused(harness, wide):
     name, width, height = wide
     done = harness.score([{"id": name, "masks": [full(height // 2, width // 2)]}])
-    done.says("line 1")
+    done.says("line 1", f"[{height}, {width}]", f"[{height // 2}, {width // 2}]")
 
 
 @case(

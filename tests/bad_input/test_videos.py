@@ -249,7 +249,7 @@ def test_foreign_questions_are_refused(harness, video):
 )
 def test_two_responses_to_a_question_are_refused(harness, video):
     path = result_file(harness, (3, {"question_id": "001-1", "response": "B"}))
-    scored(harness, path).says("001-1")
+    scored(harness, path).says("001-1", path.name)
 
 
 @case(

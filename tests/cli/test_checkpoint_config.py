@@ -288,8 +288,8 @@ def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
     (whole,) = asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
     assert whole.arguments["system"] == text
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.isprintable() and "canvas=56" in line and "two" in line
-    assert len(line) < 2 * SHOWN
+    assert line.isprintable() and "canvas=56" in line and "red two" in line
+    assert "cut" in line and len(line) < 2 * SHOWN
 
 
 RESPONSES = (

@@ -121,7 +121,7 @@ def test_a_judge_that_nothing_needs_is_a_mistake(capsys, example_of, grader, tmp
         "grader",
         code=2,
     )
-    assert "--judge" in error and grader.asked == 0
+    assert "judged" in error and grader.asked == 0
 
 
 def test_verdicts_are_kept_in_the_run_and_replayed(capsys, example_of, grader, tmp_path, said):

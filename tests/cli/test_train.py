@@ -257,7 +257,7 @@ def test_a_judge_may_stand_in_the_configuration_and_is_refused_where_nothing_nee
     assert main([*line, "--config", str(config)]) == 2
     assert "/nowhere/verdicts.jsonl" in capsys.readouterr().err
     assert main([*line[: line.index("--eval-tasks")], "--judge", "grader"]) == 2
-    assert "--judge" in capsys.readouterr().err
+    assert "judged" in capsys.readouterr().err
 
 
 def test_a_used_folder_is_refused_and_going_on_needs_the_same_settings(line, capsys, tmp_path):
