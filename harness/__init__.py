@@ -5,7 +5,7 @@ that `import harness` costs nothing. What plugins build on is documented in docs
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.api import (
@@ -96,7 +96,7 @@ _ELSEWHERE = {
 """The module of each public name; the rest are in `harness.api`."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a public name from its module, once."""
     if name not in {*__all__, "__version__"}:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")

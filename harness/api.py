@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
@@ -197,7 +196,7 @@ def evaluate(
 
 def score(
     task: Task, predictions: str | Path | Iterable[Prediction], *, subset: str | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Score predictions that exist already; a sample without one is a failed sample.
 
     Args:

@@ -4,9 +4,17 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.errors import DataError
+
+
+class Counts(TypedDict, total=False):
+    """Published numbers by split, and the arguments with which they hold."""
+
+    when: Mapping[str, object]
+    splits: Mapping[str, int]
+    videos: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +45,11 @@ class Card:
     where none is given."""
     videos: Mapping[str, int] = field(default_factory=dict)
     """Published number of videos of each split, where known. A video is a group of samples."""
-    counts: tuple[Mapping[str, Any], ...] = ()
+    counts: tuple[Counts, ...] = ()
     """Numbers of samples and videos that depend on a task's arguments: tables with `when`
     (arguments and the value, or list of values, that they have), `splits` and `videos`. The last
     table that matches counts; numbers that it leaves out are not known."""
-    hub: Mapping[str, Any] | None = None
+    hub: Mapping[str, object] | None = None
     """For `harness data fetch`: `repository` on the Hugging Face hub (or a table `repositories`,
     by the folders that they go to, below this benchmark's), `revision` (a commit, or a branch that
     is resolved when it is first fetched) and `files` (patterns; all, without)."""
@@ -58,7 +66,7 @@ class Card:
                 f"card {path}", expected="the fields of harness.card.Card", found=str(error)
             ) from error
 
-    def published_counts(self, split: str, arguments: Mapping[str, Any]) -> tuple[int, int]:
+    def published_counts(self, split: str, arguments: Mapping[str, object]) -> tuple[int, int]:
         """Return the published numbers of samples and of videos of a split; 0 where one is not
         known.
 
@@ -66,13 +74,12 @@ class Card:
             split: The split's name.
             arguments: The task's arguments, as its record has them.
         """
-        found: Mapping[str, Any] = {"splits": self.splits, "videos": self.videos}
+        found: Counts = {"splits": self.splits, "videos": self.videos}
         for table in self.counts:
             if all(_is(arguments.get(key), value) for key, value in table["when"].items()):
                 found = table
-        samples, videos = (found.get(key, {}).get(split, 0) for key in ("splits", "videos"))
-        return samples, videos
+        return found.get("splits", {}).get(split, 0), found.get("videos", {}).get(split, 0)
 
 
-def _is(value: Any, wanted: Any) -> bool:
+def _is(value: object, wanted: object) -> bool:
     return value in wanted if isinstance(wanted, list) else value == wanted

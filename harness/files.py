@@ -15,7 +15,6 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from harness.errors import HarnessError
 
@@ -129,7 +128,7 @@ class Contents:
     """Hashes of files, by folder; safe to use from several threads and processes."""
 
     def __init__(self) -> None:
-        self._folders: dict[str, dict[str, Any]] = {}
+        self._folders: dict[str, dict[str, object]] = {}
         self._changed: set[str] = set()
         self._lock = threading.Lock()
 
@@ -175,7 +174,7 @@ class Contents:
         name = hashlib.blake2b(folder.encode("utf-8", "surrogateescape"), digest_size=16)
         return cache_folder() / "contents" / f"{name.hexdigest()}.json"
 
-    def _read_hashes(self, folder: str) -> dict[str, Any]:
+    def _read_hashes(self, folder: str) -> dict[str, object]:
         with suppress(OSError, ValueError, RecursionError, KeyError, TypeError):
             with open_regular(self._place(folder)) as file:
                 plain = json.loads(file.read())

@@ -12,10 +12,10 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from harness.errors import DataError, MaskError, ParseError, UsageError
 from harness.files import open_regular
@@ -39,6 +39,8 @@ from harness.types import (
     Shown,
     Usage,
 )
+
+T = TypeVar("T")
 
 KINDS = ("response", "boxes", "points", "masks", "answer", "no_target")
 FITTING = {
@@ -70,7 +72,7 @@ class Row:
 
     id: str
     kind: str
-    value: Any
+    value: object
     box_scores: tuple[float, ...] | None
     where: str
     """File and line, for messages."""
@@ -284,7 +286,7 @@ def _box_track(row: Row, query: Query) -> Answer:
     return Answer(box_track=tuple(None if item is None else _box(item) for item in row.value))
 
 
-def _box(plain: Any) -> Box:
+def _box(plain: object) -> Box:
     box = Box(*finite_numbers(plain, 4, "box"))
     if box.right <= box.left or box.bottom <= box.top:
         raise ParseError("box", expected="left < right and top < bottom", found=str(tuple(box)))
@@ -299,7 +301,7 @@ def _points(row: Row, query: Query) -> Answer:
     return Answer(points=tuple(Point(*finite_numbers(item, 2, "point")) for item in row.value))
 
 
-def _length(value: Any) -> str:
+def _length(value: object) -> str:
     return f"{len(value)} of them" if isinstance(value, list) else type(value).__name__
 
 
@@ -339,7 +341,14 @@ _READERS = {
 }
 
 
-def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
+class TextReader(Protocol):
+    """A model that reads responses, as a `model.ResponseReader` does."""
+
+    def read(self, query: Query, responses: Sequence[str], /) -> Prediction:
+        """Parse, rescale and segment."""
+
+
+def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None) -> Prediction:
     """The prediction of a row; a response is read by `reader`, a `model.ResponseReader`."""
     if row.responses is None:
         return Prediction(query_id=query.id, answer=row_to_answer(row, query))
@@ -350,16 +359,14 @@ def row_to_prediction(row: Row, query: Query, reader: Any = None) -> Prediction:
             found="none",
             fix='Give one, such as --model "qwen_vl(backend=stored)".',
         )
-    prediction = reader.read(query, row.responses)
-    assert isinstance(prediction, Prediction), "a reader returns predictions"
-    return prediction
+    return reader.read(query, row.responses)
 
 
-def answer_to_json(answer: Answer) -> dict[str, Any]:
+def answer_to_json(answer: Answer) -> dict[str, object]:
     """Plain data with the fields that are not None, but for `instances`: only ground truths have
     those.
     """
-    plain: dict[str, Any] = {}
+    plain: dict[str, object] = {}
     for name in ("masks", "soft_masks"):
         if (masks := getattr(answer, name)) is not None:
             plain[name] = [mask.to_json() for mask in masks]
@@ -402,18 +409,20 @@ def answer_from_json(plain: Mapping[str, Any]) -> Answer:
     )
 
 
-def _read_list(plain: Mapping[str, Any], name: str, read: Any) -> Any:
+def _read_list(
+    plain: Mapping[str, Any], name: str, read: Callable[[Any], T]
+) -> tuple[T, ...] | None:
     items = plain.get(name)
     return None if items is None else tuple(read(item) for item in items)
 
 
-def prediction_to_json(prediction: Prediction) -> dict[str, Any]:
+def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     """Plain data for the journal; text is made storable, nothing else is changed.
 
     Nothing stands there twice: a request that equals an earlier call's is that call's number, and
     so is a response that is a call's response. Without `responses`, they are the calls' responses.
     """
-    plain: dict[str, Any] = {"query_id": prediction.query_id}
+    plain: dict[str, object] = {"query_id": prediction.query_id}
     if prediction.answer is not None:
         plain["answer"] = answer_to_json(prediction.answer)
     if prediction.failure is not None:
@@ -464,12 +473,12 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
     )
 
 
-def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, Any]]:
+def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:
     numbers: dict[Request, int] = {}
     plain = []
     for number, call in enumerate(calls):
         first = numbers.setdefault(call.request, number)
-        one: dict[str, Any] = {
+        one: dict[str, object] = {
             "request": _request_to_json(call.request) if first == number else first
         }
         if call.key:
@@ -493,8 +502,8 @@ def _calls_from_json(plain: Sequence[Mapping[str, Any]]) -> tuple[Call, ...]:
     )
 
 
-def _request_to_json(request: Request) -> dict[str, Any]:
-    plain: dict[str, Any] = {"text": storable(request.text)}
+def _request_to_json(request: Request) -> dict[str, object]:
+    plain: dict[str, object] = {"text": storable(request.text)}
     if request.system is not None:
         plain["system"] = storable(request.system)
     if request.shown:
@@ -525,8 +534,8 @@ def _request_from_json(plain: Mapping[str, Any]) -> Request:
     )
 
 
-def _shown_to_json(shown: Shown) -> dict[str, Any]:
-    plain: dict[str, Any] = {"medium": shown.medium} if shown.medium != 0 else {}
+def _shown_to_json(shown: Shown) -> dict[str, object]:
+    plain: dict[str, object] = {"medium": shown.medium} if shown.medium != 0 else {}
     plain["frames"] = list(shown.frames)
     if shown.times:
         plain["times"] = list(shown.times)
@@ -554,8 +563,8 @@ def _responses_to_json(prediction: Prediction) -> list[int | str]:
     return plain
 
 
-def _parsed_to_json(parsed: Parsed) -> dict[str, Any]:
-    plain: dict[str, Any] = {"form": parsed.form}
+def _parsed_to_json(parsed: Parsed) -> dict[str, object]:
+    plain: dict[str, object] = {"form": parsed.form}
     if parsed.objects:
         plain["objects"] = [
             {

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from harness.errors import DataError, ModelError, UsageError
 from harness.model import Judge, Verdict
@@ -129,7 +129,7 @@ class Rubric:
     @cached_property
     def digest(self) -> str:
         """Return a hash of all that can change a verdict; the file's place cannot."""
-        plain: list[Any] = [self.name, self.version, self.prompt_template]
+        plain: list[object] = [self.name, self.version, self.prompt_template]
         if self.scale is not None:
             plain += [
                 self.scale.lowest,
@@ -278,7 +278,7 @@ def _load_rubric(path: Path, reference: str) -> Rubric:
     )
 
 
-def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
+def _problems(plain: Mapping[str, object]) -> Iterable[str]:
     """Yield the faults of a rubric's file."""
     if unknown := sorted(plain.keys() - KEYS):
         yield f"unknown: {', '.join(unknown)}"
@@ -288,8 +288,8 @@ def _problems(plain: Mapping[str, Any]) -> Iterable[str]:
     tokens = plain.get("max_new_tokens", 1)
     if type(tokens) is not int or tokens < 1:
         yield f"max_new_tokens: {tokens!r}"
-    if isinstance(plain.get("prompt"), str):
-        yield from _prompt_problems(plain["prompt"], graded="scale" in plain)
+    if isinstance(prompt := plain.get("prompt"), str):
+        yield from _prompt_problems(prompt, graded="scale" in plain)
     if "scale" in plain:
         yield from _scale_problems(plain["scale"])
 
@@ -313,7 +313,7 @@ def _prompt_problems(template: str, *, graded: bool) -> Iterable[str]:
         yield f"{found}: needs {sorted(needed)}, may have {sorted(allowed)}"
 
 
-def _scale_problems(scale: Any) -> Iterable[str]:
+def _scale_problems(scale: object) -> Iterable[str]:
     if not isinstance(scale, dict):
         yield f"scale: {scale!r}"
         return
@@ -328,6 +328,6 @@ def _scale_problems(scale: Any) -> Iterable[str]:
         yield f"words: {words!r}"
 
 
-def _hash(plain: Any) -> str:
+def _hash(plain: object) -> str:
     text = json.dumps(plain, ensure_ascii=False)
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, overload
+from typing import Self, overload
 
 import cv2
 import numpy as np
@@ -67,7 +67,7 @@ class Rle:
         return parse_counts(self.counts, self.height * self.width)
 
     @classmethod
-    def from_array(cls, mask: NDArray[Any]) -> Self:
+    def from_array(cls, mask: NDArray[np.generic]) -> Self:
         """Encode a boolean or whole-number array of height × width; nonzero is foreground.
 
         Raises:
@@ -107,7 +107,7 @@ class Rle:
         return cls(height, width, encode_runs([0, height * width]))
 
     @classmethod
-    def from_json(cls, value: Any, what: str = "mask") -> Self:
+    def from_json(cls, value: object, what: str = "mask") -> Self:
         """Read `{"size": [height, width], "counts": text or list of runs}`."""
         if not isinstance(value, dict) or not {"size", "counts"} <= set(value):
             raise MaskError(
@@ -134,7 +134,7 @@ class Rle:
         except MaskError as error:
             raise MaskError(f"{what}: {error}") from error
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The COCO form, `{"size": [height, width], "counts": text}`."""
         return {"size": [self.height, self.width], "counts": self.counts}
 
@@ -174,7 +174,7 @@ class Rle:
         merged = coco.merge([self._coco(), *(other._coco() for other in others)], intersect)
         return Rle(self.height, self.width, _text(merged["counts"]))
 
-    def _coco(self) -> Any:
+    def _coco(self) -> object:
         return {"size": [self.height, self.width], "counts": self.counts.encode("ascii")}
 
 
@@ -362,7 +362,7 @@ class SoftMask:
     levels: bytes
 
     @classmethod
-    def from_array(cls, confidence: NDArray[np.floating[Any]]) -> Self:
+    def from_array(cls, confidence: NDArray[np.floating]) -> Self:
         """Quantise an array of height × width with values in [0, 1]."""
         if confidence.ndim != 2:
             raise MaskError("soft mask", expected="height × width", found=str(confidence.shape))
@@ -383,7 +383,7 @@ class SoftMask:
         levels = np.frombuffer(raw, dtype=np.uint8).reshape(self.height, self.width)
         return levels.astype(np.float32) / np.float32(255)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """`{"size": [height, width], "levels": base64 of the compressed levels}`."""
         return {
             "size": [self.height, self.width],
@@ -391,9 +391,11 @@ class SoftMask:
         }
 
     @classmethod
-    def from_json(cls, value: Any, what: str = "soft mask") -> Self:
+    def from_json(cls, value: object, what: str = "soft mask") -> Self:
         """Read what `to_json` wrote, checking its size."""
         try:
+            if not isinstance(value, dict):
+                raise TypeError("no object")
             height, width = value["size"]
             levels = base64.b64decode(value["levels"], validate=True)
         except (KeyError, TypeError, ValueError) as error:

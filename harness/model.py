@@ -6,7 +6,6 @@ from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import (
     TYPE_CHECKING,
-    Any,
     Generic,
     Literal,
     Protocol,
@@ -68,7 +67,7 @@ class Model(ABC):
             """
 
     @abstractmethod
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: resolved arguments, fingerprint of the weights, …"""
 
     @abstractmethod
@@ -235,7 +234,7 @@ class RecordedReader(ResponseReader, Protocol):
     def devices(self) -> tuple[str, ...]:
         """Devices that it computes on; see `Model.devices`."""
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record."""
 
 
@@ -266,10 +265,12 @@ class ObjectPrompt:
     """Words for it. By itself, a phrase names everything in the image that it fits."""
 
 
-def settings(part: Any) -> dict[str, Any]:
+def settings(part: "Part") -> dict[str, object]:
     """Return a part's name and its plain settings, for the record of the model."""
-    fields = dataclass_fields(part) if is_dataclass(part) else ()
-    plain = {field.name: getattr(part, field.name) for field in fields}
+    names: list[str] = (
+        [field.name for field in dataclass_fields(part)] if is_dataclass(part) else []
+    )
+    plain = {name: getattr(part, name) for name in names}
     kept = {
         key: value
         for key, value in plain.items()
@@ -420,7 +421,7 @@ class Chat(ABC):
             """Meaning of the numbers that the network writes."""
 
     @abstractmethod
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record."""
 
     @abstractmethod

@@ -57,12 +57,12 @@ class Setting:
     """One setting, as a `paper.toml` declares it."""
 
     setting: str
-    paper: tuple[Any, ...] = ()
+    paper: tuple[object, ...] = ()
     """Values of the paper; empty: the paper has no such thing."""
     forms: frozenset[str] = frozenset()
     tasks: frozenset[str] = frozenset()
     other_than: frozenset[str] = frozenset()
-    where: Mapping[str, Any] | None = None
+    where: Mapping[str, object] | None = None
     published: str = ""
     record: str = ""
 
@@ -112,7 +112,7 @@ def _read_paper(path: Path) -> dict[str, Any]:
 
 
 def deviations(
-    model: str, description: Mapping[str, Any], forms: Iterable[AnswerForm], task: str = ""
+    model: str, description: Mapping[str, object], forms: Iterable[AnswerForm], task: str = ""
 ) -> list[Deviation]:
     """List the settings in which a model differs from its paper on a task.
 
@@ -130,7 +130,7 @@ def deviations(
 
 
 def _deviations(
-    spec: Spec, description: Mapping[str, Any], forms: frozenset[str], task: str
+    spec: Spec, description: Mapping[str, object], forms: frozenset[str], task: str
 ) -> Iterator[Deviation]:
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
@@ -151,9 +151,9 @@ def _deviations(
             yield Deviation(one.setting, _format_value(used), one.published or first)
 
 
-def _recorded_part(description: Mapping[str, Any], path: str) -> Any:
+def _recorded_part(description: Mapping[str, object], path: str) -> object:
     """Return a part of a description as recorded (name and settings); None if it is not there."""
-    found: Any = description
+    found: object = description
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found if isinstance(found, Mapping) or "." in path else None
@@ -171,7 +171,7 @@ def _spec_value(spec: Spec, name: str) -> Value:
     return None
 
 
-def _is(used: Any, value: Any) -> bool:
+def _is(used: object, value: object) -> bool:
     """Return True if the value in use is one of the paper's."""
     if isinstance(used, Mapping):
         part = parse(value) if isinstance(value, str) else Spec("")
@@ -181,7 +181,7 @@ def _is(used: Any, value: Any) -> bool:
     return _is_same(used, None if value == "none" else value)
 
 
-def _is_same(used: Any, value: Any) -> bool:
+def _is_same(used: object, value: object) -> bool:
     if isinstance(used, str) and isinstance(value, str):
         cached = f"models--{value.replace('/', '--')}"  # as the Hugging Face cache names it
         place = PurePath(used)
@@ -191,7 +191,7 @@ def _is_same(used: Any, value: Any) -> bool:
     return bool(used == value)
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     """A part by its name and its checkpoint; anything else as it is typed."""
     if isinstance(value, Mapping):
         name, weights = value.get("name"), value.get("checkpoint")

@@ -167,7 +167,7 @@ def accepts(kind: Kind, name: str, parameter: str) -> bool:
     return known is not None and known.kind is inspect.Parameter.KEYWORD_ONLY
 
 
-def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
+def build(kind: Kind, spec: Spec | str, /, *context: object, **given: object) -> Any:
     """Build the plugin that `spec` names.
 
     `context` is passed as positional arguments (a task gets the data root); `given` are
@@ -187,7 +187,7 @@ def build(kind: Kind, spec: Spec | str, /, *context: Any, **given: Any) -> Any:
         for name, parameter in signature.parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     ]
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, object] = {}
     for key, value in spec.arguments.items():
         if key not in known:
             from difflib import get_close_matches
@@ -235,7 +235,7 @@ def check_contract(kind: Kind, what: str, made: object) -> None:
         )
 
 
-def convert(value: Any, hint: Any, what: str) -> Any:
+def convert(value: Any, hint: object, what: str) -> object:
     """Turn a SPEC's value into the annotated type, or raise UsageError."""
     options = get_args(hint) if _is_union(hint) else (hint,)
     if any(option is Any or isinstance(option, typing.TypeVar) for option in options):
@@ -267,7 +267,7 @@ def convert(value: Any, hint: Any, what: str) -> Any:
     )
 
 
-def _is_union(hint: Any) -> bool:
+def _is_union(hint: object) -> bool:
     return isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 PACKAGES = (
     "visual-reasoning-harness",
@@ -34,7 +34,7 @@ SCORING = frozenset({"pycocoevalcap", "bert-score"})
 CPU, AUTO = "cpu", "auto"
 
 
-def collect(where: str | None = None) -> dict[str, Any]:
+def collect(where: str | None = None) -> dict[str, object]:
     """Commit, package versions, interpreter, platform and device, as plain data.
 
     Args:
@@ -113,10 +113,11 @@ def _device_name(setting: str) -> str:
     return str(cuda.get_device_name(int(index))) if there else setting
 
 
-def _cuda() -> Any:
+def _cuda() -> ModuleType | None:
     """`torch.cuda`, if torch is installed and sees a GPU."""
     try:
         torch = import_module("torch")  # by name: nothing that scores needs it
     except ImportError:
         return None
-    return torch.cuda if torch.cuda.is_available() else None
+    cuda: ModuleType = torch.cuda
+    return cuda if cuda.is_available() else None

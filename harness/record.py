@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from harness.errors import StoreError
 from harness.files import open_regular
@@ -217,13 +217,13 @@ def unfinished_below(folder: Path) -> list[Path]:
     )
 
 
-def config_hash(config: Mapping[str, Any]) -> str:
+def config_hash(config: Mapping[str, object]) -> str:
     """A hash of plain data that does not depend on the order of keys."""
     text = json.dumps(config, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def differences(old: Any, new: Any, name: str = "") -> list[str]:
+def differences(old: object, new: object, name: str = "") -> list[str]:
     """Return the values that differ between two pieces of plain data, one line each."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = sorted(set(old) | set(new))
@@ -243,7 +243,7 @@ def summarise(
     usage: Mapping[str, int],
     intervals: Mapping[str, tuple[float, float] | None],
     ceiling: float | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The content of results.json."""
     protocol = task.protocol
     n_total = sum(len(unit.samples) for unit in units)
@@ -305,11 +305,11 @@ def cost(model: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, float]
 
 def unscored_results(
     task: Task,
-    manifest: Mapping[str, Any],
+    manifest: Mapping[str, object],
     n_total: int,
     failures: Mapping[str, int],
     usage: Mapping[str, int],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return results.json's content where the organisers keep the ground truth: counts alone."""
     nothing = dict.fromkeys(metric.name for metric in task.protocol.metrics)
     plain = summarise(task, manifest, [], failures, usage, nothing, None)
@@ -325,7 +325,14 @@ def values(task: Task, units: Iterable[UnitScore]) -> dict[str, float | None]:
     return totals.values()
 
 
-def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Any]]:
+class Breakdown(TypedDict):
+    """Numbers of the samples that have one value of a category."""
+
+    n: int
+    metrics: dict[str, float | None]
+
+
+def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, Breakdown]]:
     """Every metric's number for each value of each category."""
     parts: dict[str, dict[str, list[UnitScore]]] = {}
     for unit in units:
@@ -343,7 +350,7 @@ def breakdowns(task: Task, units: Sequence[UnitScore]) -> dict[str, dict[str, An
     }
 
 
-def _in_order(item: tuple[str, Any]) -> tuple[bool, int, str]:
+def _in_order(item: tuple[str, object]) -> tuple[bool, int, str]:
     """Numbers by size, then words by letter."""
     value = item[0]
     return not value.isdecimal(), int(value) if value.isdecimal() else 0, value
@@ -352,9 +359,9 @@ def _in_order(item: tuple[str, Any]) -> tuple[bool, int, str]:
 def finish(
     folder: Path,
     units: Iterable[UnitScore] | None,
-    results: Mapping[str, Any],
+    results: Mapping[str, object],
     *,
-    manifest: Mapping[str, Any] | None = None,
+    manifest: Mapping[str, object] | None = None,
     journal: bool = True,
 ) -> None:
     """Write scores.jsonl, checksums.json and last results.json, with which the run is finished.
@@ -382,7 +389,7 @@ def _lines(units: Iterable[UnitScore]) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def public(results: Mapping[str, Any]) -> dict[str, Any]:
+def public(results: Mapping[str, object]) -> dict[str, Any]:
     """Return the results of a task that `--json` prints."""
     keys = (
         "headline",

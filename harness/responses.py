@@ -7,7 +7,7 @@ use (and must report), so that a reward can stay strict where a prediction is ki
 import json
 import re
 from collections import Counter
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from harness.errors import ParseError
 
@@ -40,7 +40,7 @@ def _text_between(text: str, opening: str, closing: str) -> str | None:
     return None if end < 0 else text[start:end].strip()
 
 
-def loads_strict(text: str) -> Any:
+def loads_strict(text: str) -> object:
     """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
 
     >>> loads_strict('[{"bbox_2d": [1, 2, 3, 4]}]')
@@ -60,7 +60,7 @@ def loads_strict(text: str) -> Any:
         raise ParseError("JSON", expected="one JSON value", found=str(error)) from error
 
 
-def loads_lenient(text: str) -> tuple[Any, tuple[str, ...]]:
+def loads_lenient(text: str) -> tuple[object, tuple[str, ...]]:
     r"""Parse JSON, with known repairs; return the value and the repairs that were made.
 
     Repairs, each only if strict reading fails: a ```json fence is removed, trailing commas are
@@ -121,7 +121,7 @@ def nesting(text: str) -> int:
     return deepest
 
 
-def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
+def finite_numbers(value: object, length: int, what: str) -> tuple[float, ...]:
     """`value` as a tuple of `length` finite numbers; bool and text are no numbers.
 
     >>> finite_numbers([1, 2.5], 2, "point")
@@ -136,7 +136,7 @@ def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
     return tuple(float(item) for item in value)
 
 
-def excerpt(value: Any, limit: int = 60) -> str:
+def excerpt(value: object, limit: int = 60) -> str:
     """Return the start of a value's text, for an error; its type where it cannot be written.
 
     Python refuses to write out integers of thousands of digits, which a literal can hold.
@@ -160,7 +160,7 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """The dictionary of an object in JSON; ValueError if a key occurs twice in it."""
     plain = dict(pairs)
     if len(plain) != len(pairs):

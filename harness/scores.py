@@ -37,7 +37,7 @@ class Corpus:
     Each item is plain JSON data.
     """
 
-    items: tuple[Any, ...]
+    items: tuple[object, ...]
 
 
 Statistic: TypeAlias = Mean | Ratio | Corpus
@@ -85,7 +85,7 @@ class Totals:
     units: int = 0
     _above: dict[str, list[float]] = field(default_factory=dict)
     _below: dict[str, list[float]] = field(default_factory=dict)
-    _items: dict[str, list[Any]] = field(default_factory=dict)
+    _items: dict[str, list[object]] = field(default_factory=dict)
 
     def add(self, scores: Scores) -> None:
         """Merge one unit's statistics."""
@@ -145,9 +145,9 @@ def check_scores(metrics: Iterable[Metric], scores: Scores) -> None:
             raise HarnessError(f"score {name!r}", expected="finite numbers", found=repr(statistic))
 
 
-def to_json(scores: Scores) -> dict[str, Any]:
+def to_json(scores: Scores) -> dict[str, object]:
     """Plain data: `[value, weight]`, `{"ratio": [n, d]}` or `{"corpus": [items]}` a metric."""
-    plain: dict[str, Any] = {}
+    plain: dict[str, object] = {}
     for name, statistic in scores.items():
         if isinstance(statistic, Mean):
             plain[name] = [statistic.value, statistic.weight]
@@ -175,7 +175,7 @@ def from_json(plain: Mapping[str, Any]) -> dict[str, Statistic]:
     return scores
 
 
-def _number(plain: Any) -> float:
+def _number(plain: object) -> float:
     """A finite number that a float can hold."""
     if type(plain) is int and abs(plain) <= sys.float_info.max:
         return plain
@@ -197,7 +197,7 @@ class UnitScore:
     """Number of the unit's samples without an answer that the protocol can read."""
     scores: Scores
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data, in a fixed order of keys."""
         return {
             "unit": self.unit,

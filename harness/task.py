@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from harness.errors import DataError, UsageError
 from harness.scores import Mean, Metric, Ratio, Scores, Statistic
 from harness.types import AnswerForm, Prediction, Sample
+
+T = TypeVar("T")
 
 ScoreUnit: TypeAlias = Callable[[Sequence[Sample], Sequence[Prediction]], Scores]
 """Scores one unit: its samples, and the prediction for each in the same order."""
@@ -202,7 +204,7 @@ def with_metrics(task: Task, extras: Sequence[ExtraMetric | CostMetric]) -> Task
     )
 
 
-def choose(what: str, options: Mapping[str, Any], name: str) -> Any:
+def choose(what: str, options: Mapping[str, T], name: str) -> T:
     """`options[name]`, or a UsageError that lists the names there are."""
     if name not in options:
         raise UsageError(f"{what} {name!r}", expected=" or ".join(options), found=repr(name))

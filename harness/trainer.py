@@ -86,14 +86,14 @@ class Trainer(ABC):
         return None
 
     @abstractmethod
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return every setting as resolved, plain data.
 
         Equal settings, equal data: a training is resumed only if nothing here has changed.
         """
 
     @abstractmethod
-    def train(self, run: "TrainingRun") -> Mapping[str, Any]:
+    def train(self, run: "TrainingRun") -> Mapping[str, object]:
         """Train to the end, and write the checkpoint.
 
         Returns:
@@ -189,7 +189,7 @@ class Curve:
         whole = [line for line in lines[:-1] if line]  # what follows the last newline is cut off
         return [self._row(line, number) for number, line in enumerate(whole, start=1)]
 
-    def _row(self, line: str, number: int) -> dict[str, Any]:
+    def _row(self, line: str, number: int) -> dict[str, object]:
         try:
             row = json.loads(line)
         except ValueError as error:

@@ -4,7 +4,6 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.files import read_text
@@ -25,7 +24,7 @@ OURS = ("function", "config")  # not to be set from a file
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
+def read_config(path: Path, *, known: Mapping[str, object]) -> dict[str, object]:
     """The file's values by argument name.
 
     Raises:
@@ -55,7 +54,7 @@ def read_config(path: Path, *, known: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _convert(path: Path, name: str, value: Any, default: Any) -> Any:
+def _convert(path: Path, name: str, value: object, default: object) -> object:
     if name in LISTS:
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):

@@ -62,7 +62,7 @@ def curves(arguments: Namespace) -> int:
     return 0
 
 
-def _rows(training: Training) -> list[dict[str, Any]]:
+def _rows(training: Training) -> list[dict[str, object]]:
     """Read the logged rows of a training; at least one.
 
     Raises:
@@ -77,7 +77,7 @@ def _rows(training: Training) -> list[dict[str, Any]]:
 
 
 def _requested_names(
-    texts: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, Any]]]
+    texts: Sequence[str] | None, rows: Mapping[Path, Sequence[Mapping[str, object]]]
 ) -> list[str]:
     """The names of `--y`, each of which some training has logged."""
     known = sorted(

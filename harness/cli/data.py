@@ -105,7 +105,7 @@ def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
         yield key, task
 
 
-def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
+def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, object]:
     card = _card_of(task.name)
     with plugins.plugin_errors(f"the check of {task.name}"):
         problems = [{"path": one.path, "message": one.message} for one in task.check()]
@@ -138,7 +138,7 @@ def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
     return line
 
 
-def _complete(task: Task) -> dict[str, Any]:
+def _complete(task: Task) -> dict[str, object]:
     """Return the counts of files that are complete."""
     found = survey(task, select(task, None))
     groups: set[str] = set()
@@ -164,7 +164,7 @@ def duplicates(samples: Iterable[Sample]) -> list[list[str]]:
 
     Only files of equal length are read and compared.
     """
-    by_weight: dict[tuple[Any, ...], dict[str, Media]] = {}
+    by_weight: dict[tuple[object, ...], dict[str, Media]] = {}
     for sample in samples:
         for place, media in enumerate(sample.query.media):
             if media.fault is None and media.weight:
@@ -201,7 +201,7 @@ def _show_check(line: dict[str, Any], *, strict: bool) -> None:
         print(f"  How it is had: {line['data']}")
 
 
-def _counts(line: dict[str, Any]) -> str:
+def _counts(line: dict[str, object]) -> str:
     """Return the numbers found, with the published ones where they differ."""
     text = f"{line['samples']} samples"
     if line["published"]:
@@ -237,7 +237,7 @@ def info(arguments: Namespace) -> int:
     return 0
 
 
-def _info(key: str, task: Task) -> dict[str, Any]:
+def _info(key: str, task: Task) -> dict[str, object]:
     categories: dict[str, dict[str, int]] = {}
     groups: dict[str, int] = {}
     first = None
@@ -250,7 +250,7 @@ def _info(key: str, task: Task) -> dict[str, Any]:
         for name, value in sample.categories.items():
             counts = categories.setdefault(name, {})
             counts[value] = counts.get(value, 0) + 1
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "name": key,
         "split": task.split,
         "samples": count,
@@ -278,7 +278,7 @@ def _info(key: str, task: Task) -> dict[str, Any]:
     return plain
 
 
-def _with_unknown(name: str, value: Any) -> Any:
+def _with_unknown(name: str, value: Any) -> object:
     """Return published numbers by split; a 0 means that nobody has published one."""
     if name not in ("splits", "videos"):
         return value
@@ -293,7 +293,7 @@ def _weight(media: Media) -> int:
         return 0
 
 
-def _card(task: Task) -> dict[str, Any]:
+def _card(task: Task) -> dict[str, object]:
     from harness.cli.show import describe
 
     return describe("tasks", plugins.installed_plugins("tasks")[task.name])
@@ -307,7 +307,7 @@ def _card_of(name: str) -> Card | None:
         return None
 
 
-def _shorten(value: Any) -> Any:
+def _shorten(value: object) -> object:
     """Plain data with long texts and lists cut, to be read by people."""
     if isinstance(value, str) and len(value) > 40:
         return value[:40] + "…"

@@ -89,7 +89,7 @@ def _evaluate_models(
     def place(spec: Spec, task: Spec) -> Path:
         return run_folder(out, arguments.name or str(spec), str(task), options.subset)
 
-    shown: dict[str, dict[str, Any]] = {}
+    shown: dict[str, dict[str, object]] = {}
     leads = launch is None or launch.leads
     started = 0
     with _progress(quiet=arguments.quiet or arguments.json or not leads) as progress:
@@ -179,7 +179,7 @@ def _progress(*, quiet: bool) -> AbstractContextManager[Progress]:
     return nullcontext(LineProgress()) if quiet else ProgressBars()
 
 
-def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, Any]:
+def _outcome(task: Task, run: Run, found: Contamination | None) -> dict[str, object]:
     shown = public(run.results)
     if differs := run.manifest["deviations"]:
         shown["deviations"] = differs

@@ -83,9 +83,9 @@ def _unit(task: Task, run: Run, wanted: str) -> Sequence[Sample]:
     )
 
 
-def _question(task: Task, run: Run, sample: Sample) -> dict[str, Any]:
+def _question(task: Task, run: Run, sample: Sample) -> dict[str, object]:
     query = sample.query
-    shown: dict[str, Any] = {
+    shown: dict[str, object] = {
         "sample": sample.id,
         "model": run.manifest["model"]["spec"],
         "protocol": task.protocol.name,
@@ -98,7 +98,7 @@ def _question(task: Task, run: Run, sample: Sample) -> dict[str, Any]:
     return shown
 
 
-def _called(sample: Sample, prediction: Prediction) -> dict[str, Any]:
+def _called(sample: Sample, prediction: Prediction) -> dict[str, str]:
     if not prediction.calls:
         log = {"prompt": "none in the record: no network was called, or it failed"}
         texts: Sequence[str | None] = prediction.responses
@@ -111,8 +111,8 @@ def _called(sample: Sample, prediction: Prediction) -> dict[str, Any]:
     }
 
 
-def _outcome(prediction: Prediction) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+def _outcome(prediction: Prediction) -> dict[str, object]:
+    shown: dict[str, object] = {}
     if prediction.notes:
         shown["notes"] = "; ".join(prediction.notes)
     if prediction.failure is not None:
@@ -122,8 +122,8 @@ def _outcome(prediction: Prediction) -> dict[str, Any]:
 
 def _judged(
     task: Task, run: Run, unit: Sequence[Sample], sample: Sample, prediction: Prediction
-) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+) -> dict[str, object]:
+    shown: dict[str, object] = {}
     ground_truth = sample.target.answer if sample.target else None
     if prediction.answer is not None:
         shown["answer"] = describe_answer(prediction.answer)
@@ -189,7 +189,7 @@ def draw_overlay(sample: Sample, prediction: Prediction) -> Frame:
 
 
 def _row(
-    sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, Any, bool]]
+    sample: Sample, frames: Sequence[int], layers: list[tuple[Answer | None, overlay.Colour, bool]]
 ) -> Frame:
     media = sample.query.media[0]
     images = []

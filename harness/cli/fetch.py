@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness import plugins
 from harness.card import Card
@@ -21,6 +21,9 @@ from harness.cli.output import show_json
 from harness.cli.spec_arguments import ROOT, require_value
 from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
+
+if TYPE_CHECKING:
+    from huggingface_hub import DatasetInfo
 
 RECORD = "hub.json"
 """File beside a benchmark's files that names their repositories and commits."""
@@ -118,7 +121,7 @@ def _sources(card: Card, folder: Path, arguments: Namespace) -> list[HubSource]:
     ]
 
 
-def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
+def _read_record(folder: Path) -> dict[str, dict[str, object]]:
     """Read the folder's record, by repository."""
     path = folder / RECORD
     if not path.is_file():
@@ -132,14 +135,14 @@ def _read_record(folder: Path) -> dict[str, dict[str, Any]]:
     return {one["repository"]: one for one in listed}
 
 
-def _is_record(one: Any) -> bool:
+def _is_record(one: object) -> bool:
     keys = ("repository", "revision", "commit")
     return isinstance(one, dict) and all(isinstance(one.get(key), str) for key in keys)
 
 
 def _refuse_another(
     folder: Path,
-    known: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Mapping[str, object]],
     sources: Sequence[HubSource],
     revision: str | None,
 ) -> None:
@@ -178,8 +181,8 @@ def _refuse_offline(card: Card, sources: Sequence[HubSource]) -> None:
 
 
 def _download(
-    source: HubSource, folder: Path, known: Mapping[str, Any] | None, *, quiet: bool
-) -> dict[str, Any]:
+    source: HubSource, folder: Path, known: Mapping[str, object] | None, *, quiet: bool
+) -> dict[str, object]:
     """Download one repository, and add it to the folder's record."""
     # Both are read when it is imported.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -193,7 +196,7 @@ def _download(
     requested = source.revision if known is None else str(known["commit"])
     patterns = list(source.files) if source.files else None
 
-    def info() -> Any:
+    def info() -> "DatasetInfo":
         return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=requested)
 
     found = _call_hub(source, info)
@@ -206,7 +209,7 @@ def _download(
     }
     _keep(folder, record)
 
-    def download() -> Any:
+    def download() -> object:
         return hub.snapshot_download(
             source.repository,
             repo_type="dataset",
@@ -227,9 +230,9 @@ def _download(
     return record
 
 
-def _keep(folder: Path, record: Mapping[str, Any]) -> None:
+def _keep(folder: Path, record: Mapping[str, object]) -> None:
     """Put one repository's entry into the folder's record; others stay as they are."""
-    entries = {**_read_record(folder), record["repository"]: dict(record)}
+    entries = {**_read_record(folder), str(record["repository"]): dict(record)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -237,7 +240,10 @@ def _keep(folder: Path, record: Mapping[str, Any]) -> None:
     write_json(folder / RECORD, {"version": 1, "repositories": [*entries.values()]})
 
 
-def _call_hub(source: HubSource, call: Callable[[], Any]) -> Any:
+T = TypeVar("T")
+
+
+def _call_hub(source: HubSource, call: Callable[[], T]) -> T:
     """Return the hub's answer; turn its refusals into a DataError."""
     from huggingface_hub import errors
 
@@ -273,7 +279,7 @@ def _call_hub(source: HubSource, call: Callable[[], Any]) -> Any:
         ) from error
 
 
-def fetched_sources(root: Path, card: Card) -> list[dict[str, Any]]:
+def fetched_sources(root: Path, card: Card) -> list[dict[str, object]]:
     """The repositories and commits that a benchmark's files were fetched from, if they were."""
     path = root / card.folder / RECORD
     own = set(repositories(card).values())

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from harness.cli.arguments import board, data, inspect, scores, train
 from harness.errors import HarnessError, MissingDependency, UsageError, printable
@@ -132,7 +131,7 @@ def _with_config(
     return parser.parse_args(arguments)
 
 
-def _set_defaults(parser: argparse.ArgumentParser, values: dict[str, Any]) -> None:
+def _set_defaults(parser: argparse.ArgumentParser, values: dict[str, object]) -> None:
     for action in parser._actions:  # no public way leads to the parsers of subcommands
         if isinstance(action, argparse._SubParsersAction):
             for child in action.choices.values():

@@ -1,7 +1,7 @@
 """Predicted masks beside true ones, frame by frame: size, place, number of pieces."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 from scipy import ndimage
@@ -15,7 +15,33 @@ FRAMES = 8  # of a video that are told
 CORNERS = np.ones((3, 3), dtype=np.int64)  # pixels that touch by a corner are one piece
 
 
-def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> dict[str, Any] | None:
+class MaskFacts(TypedDict):
+    """A mask in numbers."""
+
+    area: int
+    share: float
+    box: list[int] | None
+    pieces: int
+
+
+class FrameMasks(TypedDict):
+    """Both masks of a frame."""
+
+    frame: int
+    prediction: MaskFacts | None
+    ground_truth: MaskFacts | None
+    iou: float | None
+
+
+class MaskTable(TypedDict):
+    """Both masks of some frames."""
+
+    size: list[int]
+    of_frames: int
+    frames: list[FrameMasks]
+
+
+def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> MaskTable | None:
     """Each mask and their IoU, of at most `FRAMES` frames, evenly spread; None without masks.
 
     Areas are in pixels of the original image, boxes too (right and bottom exclusive). The IoU is
@@ -32,13 +58,13 @@ def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> dict[st
         "size": list(known[0].size),
         "of_frames": total,
         "frames": [
-            {"frame": frame, **_frame(_mask_at(predicted, frame), _mask_at(target, frame))}
+            _frame(frame, _mask_at(predicted, frame), _mask_at(target, frame))
             for frame in spread(total, FRAMES)
         ],
     }
 
 
-def lines(table: Mapping[str, Any]) -> list[str]:
+def lines(table: MaskTable) -> list[str]:
     """The same in words, a line a frame."""
     width, height = table["size"]
     return [
@@ -55,19 +81,20 @@ def _mask_at(masks: Sequence[Rle] | None, frame: int) -> Rle | None:
     return masks[frame] if masks is not None and frame < len(masks) else None
 
 
-def _frame(predicted: Rle | None, target: Rle | None) -> dict[str, Any]:
+def _frame(frame: int, predicted: Rle | None, target: Rle | None) -> FrameMasks:
     iou = None
     if predicted is not None and target is not None and predicted.size == target.size:
         union = predicted.union(target).area
         iou = predicted.intersection(target).area / union if union else None
     return {
+        "frame": frame,
         "prediction": _describe_mask(predicted),
         "ground_truth": _describe_mask(target),
         "iou": iou,
     }
 
 
-def _describe_mask(mask: Rle | None) -> dict[str, Any] | None:
+def _describe_mask(mask: Rle | None) -> MaskFacts | None:
     if mask is None:
         return None
     pixels: BoolArray = mask.to_array()
@@ -80,7 +107,7 @@ def _describe_mask(mask: Rle | None) -> dict[str, Any] | None:
     }
 
 
-def _mask_text(info: Mapping[str, Any] | None) -> str:
+def _mask_text(info: MaskFacts | None) -> str:
     if info is None:
         return "not given"
     if info["box"] is None:
@@ -89,7 +116,7 @@ def _mask_text(info: Mapping[str, Any] | None) -> str:
     return f"{info['area']} pixels ({100 * info['share']:.1f} %), box {info['box']}, {pieces}"
 
 
-def _ratio(row: Mapping[str, Any]) -> str:
+def _ratio(row: FrameMasks) -> str:
     if row["iou"] is not None:
         return f"{row['iou']:.3f}"
     both = row["prediction"] is not None and row["ground_truth"] is not None

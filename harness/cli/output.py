@@ -1,9 +1,8 @@
 """Printing for programs: one JSON value on standard output."""
 
 import json
-from typing import Any
 
 
-def show_json(value: Any) -> None:
+def show_json(value: object) -> None:
     """Print one JSON value."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False))

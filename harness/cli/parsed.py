@@ -1,8 +1,8 @@
 """Parsed responses of a record: objects in pixels of the image, or why there are none."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import NotRequired, TypedDict
 
 from harness.leaderboards.images import describe_answer
 from harness.models.grammar import reasoning, split_frame, tag_text
@@ -16,39 +16,63 @@ OWN_LINE = ("think", "answer", "frame")
 MAX_TAGS = 6
 
 
-def parsed_parts(prediction: Prediction) -> list[dict[str, Any]]:
+class PartObject(TypedDict):
+    """An object as the grammar read it."""
+
+    box: list[float] | None
+    positive: list[list[float]]
+    negative: list[list[float]]
+    phrase: NotRequired[str]
+
+
+class ResponsePart(TypedDict):
+    """Parts of a response, and what the grammar read in it."""
+
+    form: str
+    frame: int | None
+    think: str
+    tags: dict[str, str]
+    phrase: str
+    objects: list[PartObject]
+    answer: str | None
+    error: str | None
+
+
+def parsed_parts(prediction: Prediction) -> list[ResponsePart]:
     """Return, for each form of answer, its response's parts and what the grammar read in it."""
     responses = prediction.responses[len(prediction.responses) - len(prediction.parsed) :]
     return [
-        {
-            "form": str(one.form),
-            **_surroundings(response),
-            **({} if one.frame is None else {"frame": one.frame}),
-            "phrase": one.phrase,
-            "objects": [_object(place) for place in one.objects],
-            "answer": _answer_text(one, prediction.answer),
-            "error": one.error or None,
-        }
+        _part(one, response, prediction.answer)
         for one, response in zip(prediction.parsed, responses, strict=True)
     ]
 
 
-def _surroundings(response: str) -> dict[str, Any]:
-    """Return the frame that a response names, its reasoning, and other tags."""
+def _part(one: Parsed, response: str, answer: Answer | None) -> ResponsePart:
     frame, rest = split_frame(response)
     names = dict.fromkeys(TAG.findall(rest[:MAX_TEXT]))
     others = [name for name in names if name not in OWN_LINE][:MAX_TAGS]
     tags = {name: text for name in others if (text := tag_text(rest, name)) is not None}
-    return {"frame": frame, "think": reasoning(rest), "tags": tags}
-
-
-def _object(one: ParsedObject) -> dict[str, Any]:
     return {
+        "form": str(one.form),
+        "frame": frame if one.frame is None else one.frame,
+        "think": reasoning(rest),
+        "tags": tags,
+        "phrase": one.phrase,
+        "objects": [_object(place) for place in one.objects],
+        "answer": _answer_text(one, answer),
+        "error": one.error or None,
+    }
+
+
+def _object(one: ParsedObject) -> PartObject:
+    plain: PartObject = {
         "box": None if one.box is None else list(one.box),
         "positive": [list(point) for point in one.positive],
         "negative": [list(point) for point in one.negative],
-        **({"phrase": one.phrase} if one.phrase else {}),
     }
+    if one.phrase:
+        plain["phrase"] = one.phrase
+    return plain
 
 
 def _answer_text(one: Parsed, answer: Answer | None) -> str | None:
@@ -61,7 +85,7 @@ def _answer_text(one: Parsed, answer: Answer | None) -> str | None:
     return describe_answer(Answer(**{name: getattr(answer, name) for name in fields})) or None
 
 
-def lines(part: Mapping[str, Any]) -> list[str]:
+def lines(part: ResponsePart) -> list[str]:
     """Describe one parsed response in words."""
     text = [part["form"]]
     if part["frame"] is not None:
@@ -81,10 +105,10 @@ def lines(part: Mapping[str, Any]) -> list[str]:
     return text
 
 
-def _place(one: Mapping[str, Any]) -> str:
+def _place(one: PartObject) -> str:
     parts = [] if one["box"] is None else [f"box {_numbers(one['box'])}"]
-    for name, words in (("positive", "on it"), ("negative", "not on it")):
-        parts += [f"{words} {_numbers(point)}" for point in one[name]]
+    for points, words in ((one["positive"], "on it"), (one["negative"], "not on it")):
+        parts += [f"{words} {_numbers(point)}" for point in points]
     parts += [repr(one["phrase"])] if "phrase" in one else []
     return ", ".join(parts)
 

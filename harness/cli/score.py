@@ -154,7 +154,9 @@ def _score_runs(arguments: Namespace) -> int:
     return int(any(one.get("differs") for one in shown.values()))
 
 
-def _read_again(arguments: Namespace, run: Run, source: JudgedSource, root: Path) -> dict[str, Any]:
+def _read_again(
+    arguments: Namespace, run: Run, source: JudgedSource, root: Path
+) -> dict[str, object]:
     """Score a run's responses as another model reads and segments them."""
     reader, reader_spec = _reader(arguments, run.folder)
     spec, subset = run.manifest["task"]["spec"], run.manifest["subset"]

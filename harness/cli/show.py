@@ -54,9 +54,9 @@ def _list_kinds(arguments: Namespace) -> int:
     return 0
 
 
-def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
+def describe(kind: str, entry: EntryPoint) -> dict[str, object]:
     """Describe a plugin without importing it: its name, module and card."""
-    plain: dict[str, Any] = {"name": entry.name, "module": entry.value}
+    plain: dict[str, object] = {"name": entry.name, "module": entry.value}
     place = plugins.folder(entry)
     if kind == "tasks" and place is not None and (place / "card.toml").is_file():
         from harness.card import Card
@@ -76,11 +76,11 @@ def describe(kind: str, entry: EntryPoint) -> dict[str, Any]:
     return plain
 
 
-def details(kind: str, entry: EntryPoint) -> dict[str, Any]:
+def details(kind: str, entry: EntryPoint) -> dict[str, object]:
     """The settings of a plugin, and the configurations of a trainer."""
     from harness.cli.settings import settings
 
-    info: dict[str, Any] = {} if kind == "tasks" else {"settings": settings(entry)}
+    info: dict[str, object] = {} if kind == "tasks" else {"settings": settings(entry)}
     return {**info, "configs": configs(entry)} if kind == "trainers" else info
 
 
@@ -139,7 +139,7 @@ def _cell(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _count(one: dict[str, Any]) -> str:
+def _count(one: dict[str, object]) -> str:
     """Return the default split's number of samples; of videos where only that is published."""
     if one.get("count"):
         return str(one["count"])
@@ -147,7 +147,7 @@ def _count(one: dict[str, Any]) -> str:
     return f"? in {videos} videos" if videos else "?"
 
 
-def _show_one(one: dict[str, Any]) -> None:
+def _show_one(one: dict[str, object]) -> None:
     for key, value in one.items():
         if isinstance(value, dict):
             print(f"{key}:")

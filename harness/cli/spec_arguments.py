@@ -6,13 +6,15 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from harness import plugins
 from harness.card import Card
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
+
+T = TypeVar("T")
 
 LONGEST = 80  # bytes of a folder's name
 
@@ -24,7 +26,7 @@ def specs(texts: Sequence[str] | None, option: str) -> list[Spec]:
     return [spec for text in texts for spec in parse_list(text)]
 
 
-def require_value(value: Any, option: str, what: str) -> Any:
+def require_value(value: T | None, option: str, what: str) -> T:
     """Return an option's value, or raise a UsageError that says what the option is for."""
     if value is None:
         raise UsageError(option, expected=what, found="nothing")

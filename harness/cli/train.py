@@ -4,7 +4,7 @@ import shutil
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ from harness.run.preflight import preflight
 from harness.run.train import TrainingOptions, is_main
 from harness.run.train import train as run_training
 from harness.run.workers import build_model
-from harness.spec import Spec, parse
+from harness.spec import Spec, Value, parse
 from harness.task import Task
 from harness.trainer import EVALUATIONS, Trainer, TrainingProgress
 
@@ -126,7 +126,7 @@ def train(arguments: Namespace) -> int:
     return 0
 
 
-def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Any]]:
+def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:
     """Return the options with the values of a configuration, and its settings.
 
     Typed arguments take precedence.
@@ -141,7 +141,7 @@ def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Any]]:
         plain = tomllib.loads(read_text(path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"config {path}", expected="a TOML file", found=str(error)) from error
-    given, settings = dict(vars(arguments)), {}
+    given, settings = dict(vars(arguments)), dict[str, Value]()
     for key, value in plain.items():
         name = key.replace("-", "_")
         if name not in OURS:
@@ -174,7 +174,7 @@ def _configuration(arguments: Namespace) -> Path:
     )
 
 
-def _option(path: Path, name: str, value: Any) -> Any:
+def _option(path: Path, name: str, value: object) -> object:
     if name in WHOLE and type(value) is int:
         return value
     if name in LISTS and isinstance(value, list) and all(isinstance(one, str) for one in value):
@@ -185,7 +185,7 @@ def _option(path: Path, name: str, value: Any) -> Any:
     raise UsageError(f"config {path}: {name!r}", expected=wanted, found=repr(value)[:60])
 
 
-def _setting(path: Path, name: str, value: Any) -> Any:
+def _setting(path: Path, name: str, value: object) -> Value:
     if not isinstance(value, (str, int, float, bool)):
         raise UsageError(
             f"config {path}: {name!r}",
@@ -195,10 +195,10 @@ def _setting(path: Path, name: str, value: Any) -> Any:
     return value
 
 
-def method_of(given: Namespace, settings: Mapping[str, Any]) -> Spec:
+def method_of(given: Namespace, settings: Mapping[str, Value]) -> Spec:
     """The trainer's SPEC: settings of the file, then those of `--method`, then `--set`."""
     spec = parse(given.method)
-    typed: dict[str, Any] = {}
+    typed: dict[str, Value] = {}
     for text in given.set or ():
         if "=" not in text:
             raise UsageError(f"--set {text}", expected="key=value", found=text)
@@ -290,7 +290,7 @@ class CheckpointEvaluator:
 
     def after_training(
         self, progress: Progress, overlaps: Mapping[str, Contamination]
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, dict[str, object]]:
         """Evaluate the finished checkpoint, keep its run folders, and return results and
         contamination.
         """
@@ -335,14 +335,14 @@ class CheckpointEvaluator:
         return shown
 
 
-def _progress(given: Namespace, *, main: bool) -> Any:
+def _progress(given: Namespace, *, main: bool) -> AbstractContextManager[TrainingProgress]:
     if not main or given.quiet or given.json:
         quiet: TrainingProgress = TrainingLines(speaking=main)
         return nullcontext(quiet)
     return StepBars()
 
 
-def _evaluation_progress(given: Namespace) -> Any:
+def _evaluation_progress(given: Namespace) -> AbstractContextManager[Progress]:
     return nullcontext(LineProgress()) if given.quiet or given.json else ProgressBars()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 ID_KEYS = ("question_id", "id", "qid", "sample_id")
 VIDEO_KEYS = ("videoID", "video_id", "video_path", "video", "scene_name")
@@ -28,7 +27,7 @@ class Entry:
     """The right answer as the file writes it."""
 
 
-def ids_in(info: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def ids_in(info: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the candidates for an id in some objects, in their order."""
     return tuple(
         str(one[key])
@@ -40,7 +39,7 @@ def ids_in(info: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def text_in(info: Iterable[Mapping[str, Any]], *keys: str) -> str:
+def text_in(info: Iterable[Mapping[str, object]], *keys: str) -> str:
     """The first text under one of these keys in some objects; "" if there is none."""
-    found = (one[key] for one in info for key in keys if isinstance(one.get(key), str))
-    return next((text for text in found if text), "")
+    found = (one.get(key) for one in info for key in keys)
+    return next((text for text in found if isinstance(text, str) and text), "")

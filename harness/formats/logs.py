@@ -31,11 +31,11 @@ def lmms_eval(path: Path) -> Iterator[Entry]:
         yield _lmms_entry(one, f"{path}, log {number}")
 
 
-def _lmms_entry(one: Any, where: str) -> Entry:
+def _lmms_entry(one: object, where: str) -> Entry:
     if not isinstance(one, dict) or not {"resps", "filtered_resps"} & set(one):
         raise DataError(where, expected='"resps" or "filtered_resps"', found=repr(one)[:60])
     given = one.get("doc")
-    document: dict[str, Any] = given if isinstance(given, dict) else {}
+    document: dict[str, object] = given if isinstance(given, dict) else {}
     # Newer files have no document, but what each metric was given, with its question's id.
     info = [document, *(value for value in one.values() if isinstance(value, dict))]
     row, aspect = one.get("doc_id"), text_in(info, "dim")
@@ -51,7 +51,7 @@ def _lmms_entry(one: Any, where: str) -> Entry:
     )
 
 
-def _first_text(value: Any, where: str) -> str:
+def _first_text(value: object, where: str) -> str:
     """Return the only response, at any depth of lists."""
     while isinstance(value, list) and value:
         value = value[0]
@@ -140,7 +140,7 @@ def tempcompass(path: Path) -> Iterator[Entry]:
                 )
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[dict[str, object]]:
     """The objects of a file of JSON lines."""
     try:
         file = open_regular(path)
@@ -176,7 +176,7 @@ def _read_list(path: Path) -> list[dict[str, Any]]:
     return plain
 
 
-def _objects(plain: Any, where: str) -> dict[str, Any]:
+def _objects(plain: object, where: str) -> dict[str, object]:
     if not isinstance(plain, dict):
         raise DataError(where, expected="an object", found=type(plain).__name__)
     return plain

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ UNREADABLE = (
 
 DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 """Pillow's modes for grey of 16 bits."""
+
+Values: TypeAlias = NDArray[np.bool_ | np.integer | np.floating]
 
 
 def file_name(sample_id: str) -> str:
@@ -180,14 +182,14 @@ def _mask(path: Path, sample: Sample, threshold: float) -> BoolArray:
     return np.asarray(values != 0)
 
 
-def _array(path: Path, what: str) -> NDArray[Any]:
+def _array(path: Path, what: str) -> Values:
     """The array of an .npy file; objects in it, which could run code, are never unpickled."""
     try:
         with open_regular(path) as file:
             if file.read(len(NPY)) != NPY:
                 raise DataError(what, expected="an array that numpy.save wrote", found="others")
         # As a map, so that what the header claims is not reserved before the size is known.
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: Values = np.load(path, mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
         raise DataError(what, expected="a complete array of numbers", found=str(error)) from error
     if array.dtype.kind not in "buif":
@@ -197,7 +199,7 @@ def _array(path: Path, what: str) -> NDArray[Any]:
     return array
 
 
-def _image(path: Path, what: str) -> NDArray[Any]:
+def _image(path: Path, what: str) -> Values:
     """The values of a PNG; of one of 16 bits, from 0 to 1."""
     try:
         with Image.open(path, formats=("PNG",)) as image:
@@ -219,7 +221,7 @@ def _image(path: Path, what: str) -> NDArray[Any]:
         raise DataError(what, expected="a complete PNG", found=found) from error
 
 
-def _refuse_several(values: NDArray[Any], what: str) -> None:
+def _refuse_several(values: Values, what: str) -> None:
     """Raise DataError if an array has more than one value besides 0."""
     limit = values.max()
     other = values[(values != 0) & (values != limit)]

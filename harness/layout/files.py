@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from harness.errors import DataError
 from harness.files import read_bytes, refuse_other
@@ -16,6 +16,7 @@ MISSING = object()
 MAX_ROWS = 2**20
 """Maximum for one Parquet file: the largest benchmark has a quarter of a million rows, and ten
 times as many would take minutes to read."""
+T = TypeVar("T")
 
 
 def folder(path: Path, *, fix: str) -> Path:
@@ -87,7 +88,7 @@ class LazyFileList(Sequence[Path]):
         return tuple(self.find())[place]
 
 
-def path_inside(root: Path, name: Any) -> Path:
+def path_inside(root: Path, name: object) -> Path:
     """Return the path of `name` below `root`, for a name from an annotation file.
 
     Raises:
@@ -152,7 +153,15 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
     return plain
 
 
-def field(plain: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+@overload
+def field(plain: object, key: str, kind: type[T], where: str) -> T: ...
+
+
+@overload
+def field(plain: object, key: str, kind: tuple[type, ...], where: str) -> Any: ...
+
+
+def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     """`plain[key]` if it is there and of the right type; a DataError that names it if not."""
     value = plain.get(key, MISSING) if isinstance(plain, (dict, Mapping)) else MISSING
     if value is MISSING:

@@ -57,7 +57,7 @@ class JsonIndex(Mapping[str, Any]):
         self.by = by
         self._places: _ByteSpans | DataError | None = None
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         for number, place in self._index().spans_of(key):
             entry = self._entry(key, number, place)
             found, value = self._pair(entry)
@@ -88,13 +88,13 @@ class JsonIndex(Mapping[str, Any]):
         """
         self._index()
 
-    def _stream(self) -> Iterator[tuple[str, Any]]:
+    def _stream(self) -> Iterator[tuple[str, object]]:
         """Raises DataError where an entry cannot be decoded."""
         if self.by:
             return map(self._decode_entry, self.file.items())
         return ((str(entry.key), entry.parse()) for entry in self.file.entries())
 
-    def _decode_entry(self, entry: Entry) -> tuple[str, Any]:
+    def _decode_entry(self, entry: Entry) -> tuple[str, object]:
         value = entry.parse()
         return str(field(value, self.by, int, f"{self._name}, entry {entry.key}")), value
 
@@ -105,7 +105,7 @@ class JsonIndex(Mapping[str, Any]):
     def _entry(self, key: str, number: int, place: ByteSpan) -> Entry:
         return Entry(self.file.path, number if self.by else key, self.file.read_text(place), place)
 
-    def _pair(self, entry: Entry) -> tuple[str, Any]:
+    def _pair(self, entry: Entry) -> tuple[str, object]:
         """Return the key and the value at a place."""
         if self.by:
             return self._decode_entry(entry)
@@ -184,5 +184,5 @@ class _StreamedItems(ItemsView[str, Any]):
 
     _mapping: JsonIndex
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, object]]:
         return self._mapping._stream()

@@ -3,12 +3,16 @@
 They are what `Metric(derived=…)` is given: the parts may be numbers, or arrays of resamples.
 """
 
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+
+Numbers = TypeVar("Numbers", float, NDArray[np.float64])
+"""One number, or an array of resamples."""
 
 
-def mean_in_order(*parts: Any) -> Any:
+def mean_in_order(*parts: Numbers) -> Numbers:
     """The mean of numbers or arrays, added from the first to the last.
 
     >>> mean_in_order(0.5, 0.25, 0.75), mean_in_order(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
@@ -20,10 +24,11 @@ def mean_in_order(*parts: Any) -> Any:
     return total / len(parts)
 
 
-def pairwise_mean(*parts: Any) -> Any:
+def pairwise_mean(*parts: Numbers) -> Numbers:
     """The mean of numbers, or of arrays of one length, added as `numpy.mean` adds a list.
 
     >>> float(pairwise_mean(0.5, 0.25, 0.75))
     0.5
     """
-    return np.mean(np.asarray(parts), axis=0)
+    mean: Numbers = np.mean(np.asarray(parts), axis=0)
+    return mean

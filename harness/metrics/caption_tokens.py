@@ -7,7 +7,7 @@ metric's name, and there is no falling back: without Java, `ptb` is an error.
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from harness.errors import DataError
 from harness.metrics.penn_treebank import penn_treebank
@@ -27,7 +27,7 @@ class Captions(NamedTuple):
     """The references of each caption, at least one."""
 
 
-def tokenize(items: Sequence[Mapping[str, Any]], *, tokenizer: Tokenizer = "ptb") -> Captions:
+def tokenize(items: Sequence[Mapping[str, object]], *, tokenizer: Tokenizer = "ptb") -> Captions:
     """The captions and references of a corpus as tokens.
 
     Args:
@@ -67,7 +67,7 @@ def _tokenize(
     return Captions(candidates=tuple(rest), references=parts)
 
 
-def _check_item(item: Any, place: int) -> tuple[str, tuple[str, ...]]:
+def _check_item(item: object, place: int) -> tuple[str, tuple[str, ...]]:
     candidates = item.get("said") if isinstance(item, Mapping) else None
     texts = item.get("references") if isinstance(item, Mapping) else None
     if (

@@ -11,7 +11,8 @@ a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from types import ModuleType
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from harness.scores import Corpus, Metric
 
 Name: TypeAlias = Literal["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "METEOR", "CIDEr"]
 NAMES: tuple[Name, ...] = get_args(Name)
-Items: TypeAlias = Sequence[Mapping[str, Any]]
+Items: TypeAlias = Sequence[Mapping[str, object]]
 
 ABOUT: Mapping[str, str] = {
     "BLEU": "clipped n-gram precision of the corpus with brevity penalty, 0 to 1",
@@ -169,11 +170,11 @@ def _as_official(captions: Captions) -> tuple[dict[int, list[str]], dict[int, li
     return references, {place: [text] for place, text in enumerate(captions.candidates)}
 
 
-def _to_scores(value: Any, each: Any) -> CaptionScores:
+def _to_scores(value: float, each: Sequence[float]) -> CaptionScores:
     return CaptionScores(float(value), tuple(map(float, np.asarray(each).tolist())))
 
 
-def _module(name: str) -> Any:
+def _module(name: str) -> ModuleType:
     """A module of pycocoevalcap, which is needed only to score captions."""
     try:
         return import_module(f"pycocoevalcap.{name}")

@@ -15,7 +15,7 @@ from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from numpy.typing import NDArray
 from harness.errors import DataError, MissingDependency, UsageError
 from harness.metrics.detection_subsets import subset_statistics
 from harness.types import Box
+
+if TYPE_CHECKING:
+    from pycocotools.coco import COCO
+    from pycocotools.cocoeval import COCOeval
 
 Library: TypeAlias = Literal["pycocotools", "hotcoco"]
 """Libraries that compute AP: only those equal to pycocotools to the last bit (hotcoco 1.3.0 is)."""
@@ -47,6 +51,28 @@ PLACES: Mapping[Library, tuple[str, str]] = MappingProxyType(
 """Modules of each library for its data set and its evaluation."""
 
 
+Name: TypeAlias = Any
+"""Text or a number: of one type in all items, which are put in its order."""
+
+
+class Detections(TypedDict):
+    """Boxes of one category in one image: true with area and crowd, predicted with score."""
+
+    image: Name
+    category: Name
+    ground_truth: list[list[float]]
+    predicted: list[list[float]]
+    sizes: NotRequired[list[list[float]]]
+
+
+class CocoData(TypedDict):
+    """Annotations in COCO's layout."""
+
+    images: list[dict[str, int]]
+    annotations: list[dict[str, object]]
+    categories: list[dict[str, object]]
+
+
 def detection_item(
     image: str | int,
     category: str | int,
@@ -57,7 +83,7 @@ def detection_item(
     crowd: Sequence[bool] | None = None,
     areas: Sequence[float] | None = None,
     sizes: Sequence[tuple[float, float]] | None = None,
-) -> dict[str, Any]:
+) -> Detections:
     """Return one item of a `Corpus`: true and predicted boxes of one category in one image.
 
     Args:
@@ -99,8 +125,15 @@ def detection_item(
             raise DataError(
                 f"box of {category!r} in {image!r}", expected="finite numbers", found=repr(row)
             )
-    item = {"image": image, "category": category, "ground_truth": true, "predicted": output}
-    return item if sizes is None else {**item, "sizes": [list(size) for size in sizes]}
+    item: Detections = {
+        "image": image,
+        "category": category,
+        "ground_truth": true,
+        "predicted": output,
+    }
+    if sizes is not None:
+        item["sizes"] = [list(size) for size in sizes]
+    return item
 
 
 def area_score(box: Box, size: tuple[int, int], *, has_ground_truth: bool) -> float:
@@ -150,11 +183,13 @@ class CocoStatistic:
     name: str
     library: Library
 
-    def __call__(self, items: Sequence[Mapping[str, Any]]) -> float:
+    def __call__(self, items: Sequence[Detections]) -> float:
         """The number of all items, as `coco_statistics` has it."""
         return _cached_statistics(items, self.library)[self.name]
 
-    def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.float64]) -> list[float]:
+    def over(
+        self, blocks: Sequence[Sequence[Detections]], kept: NDArray[np.float64]
+    ) -> list[float]:
         """Return the number over the blocks that are marked 1 in each row; NaN where they have no
         item.
 
@@ -184,10 +219,10 @@ class CocoStatistic:
         ]
 
 
-_last: tuple[Library, list[Mapping[str, Any]], dict[str, float]] | None = None
+_last: tuple[Library, list[Detections], dict[str, float]] | None = None
 
 
-def _cached_statistics(items: Sequence[Mapping[str, Any]], library: Library) -> dict[str, float]:
+def _cached_statistics(items: Sequence[Detections], library: Library) -> dict[str, float]:
     """Return all statistics; those of the last items are cached, as a protocol prints several."""
     global _last
     known = _last
@@ -199,7 +234,7 @@ def _cached_statistics(items: Sequence[Mapping[str, Any]], library: Library) -> 
 
 
 @lru_cache(maxsize=1)
-def _match_boxes(text: str) -> Any:
+def _match_boxes(text: str) -> "COCOeval":
     """COCO's evaluator after its boxes were matched, of items as JSON."""
     ground_truth, found = _as_coco(json.loads(text))
     return _evaluator(
@@ -207,12 +242,12 @@ def _match_boxes(text: str) -> Any:
     )
 
 
-def _evaluate_boxes(items: Sequence[Mapping[str, Any]]) -> Any:
+def _evaluate_boxes(items: Sequence[Detections]) -> "COCOeval":
     return _match_boxes(json.dumps(items))
 
 
 def _by_number(
-    items: Sequence[Mapping[str, Any]], block_of: Mapping[tuple[Any, Any], int]
+    items: Sequence[Detections], block_of: Mapping[tuple[Name, Name], int]
 ) -> dict[tuple[int, int], int]:
     """Blocks by the numbers that an image and a category have in `_as_coco`."""
     images, categories = _number_names(items)
@@ -222,7 +257,9 @@ def _by_number(
     }
 
 
-def _number_names(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], dict[Any, int]]:
+def _number_names(
+    items: Sequence[Detections],
+) -> tuple[dict[Name, int], dict[Name, int]]:
     """Numbers of images and of categories from 1 on, in the order of their names."""
     images, categories = (
         {name: number for number, name in enumerate(sorted({item[key] for item in items}), 1)}
@@ -232,7 +269,7 @@ def _number_names(items: Sequence[Mapping[str, Any]]) -> tuple[dict[Any, int], d
 
 
 def coco_statistics(
-    items: Sequence[Mapping[str, Any]], *, library: Library = "pycocotools"
+    items: Sequence[Detections], *, library: Library = "pycocotools"
 ) -> dict[str, float]:
     """All twelve `STATISTICS` of the items of `detection_item`.
 
@@ -253,7 +290,9 @@ def coco_statistics(
     return dict(zip(STATISTICS, map(float, evaluator.stats), strict=False))
 
 
-def _with_one_miss(ground_truth: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _with_one_miss(
+    ground_truth: CocoData,
+) -> tuple[CocoData, list[dict[str, object]]]:
     """The same ground truth, and one box in a further image, for loaders that take no empty
     list.
     """
@@ -264,7 +303,9 @@ def _with_one_miss(ground_truth: dict[str, Any]) -> tuple[dict[str, Any], list[d
     return {**ground_truth, "images": images}, [miss]
 
 
-def _evaluator(library: Library, ground_truth: dict[str, Any], found: list[dict[str, Any]]) -> Any:
+def _evaluator(
+    library: Library, ground_truth: CocoData, found: list[dict[str, object]]
+) -> "COCOeval":
     coco, evaluation = _classes(library)
     with contextlib.redirect_stdout(io.StringIO()):  # all of them print
         if library == "pycocotools":
@@ -280,7 +321,7 @@ def _evaluator(library: Library, ground_truth: dict[str, Any], found: list[dict[
     return evaluator
 
 
-def _classes(library: Library) -> tuple[Any, Any]:
+def _classes(library: Library) -> "tuple[type[COCO], type[COCOeval]]":
     """The classes of a data set and of its evaluation; imported here, so that none is needed."""
     data, evaluation = PLACES[library]
     try:
@@ -294,7 +335,9 @@ def _classes(library: Library) -> tuple[Any, Any]:
         ) from error
 
 
-def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _as_coco(
+    items: Sequence[Detections],
+) -> tuple[CocoData, list[dict[str, object]]]:
     """Annotations and results in COCO's layout.
 
     Images and categories are numbered in the order of their names: COCO breaks ties between
@@ -310,8 +353,8 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
             found="none" if not rows else f"two of {twice}",
         )
     images, categories = _number_names(rows)
-    annotations: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
+    annotations: list[dict[str, object]] = []
+    results: list[dict[str, object]] = []
     for item in rows:
         image, category = images[item["image"]], categories[item["category"]]
         annotations += [
@@ -344,7 +387,7 @@ def _as_coco(items: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[d
     }, results
 
 
-def _sizes(item: Mapping[str, Any]) -> list[list[float]]:
+def _sizes(item: Detections) -> list[list[float]]:
     """Return width and height of each true box, as annotated where that is known."""
     if "sizes" in item:
         return list(item["sizes"])

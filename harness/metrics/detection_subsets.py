@@ -6,12 +6,15 @@ once, and only the categories that a subset lacks something of are added up agai
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.masks import BoolArray
+
+if TYPE_CHECKING:
+    from pycocotools.cocoeval import COCOeval
 
 FloatArray = NDArray[np.float64]
 AREAS = {"s": 1, "m": 2, "l": 3}
@@ -33,7 +36,7 @@ class Ranking(NamedTuple):
 
 
 def subset_statistics(
-    evaluator: Any, block_of: Mapping[tuple[int, int], int], kept: FloatArray, name: str
+    evaluator: "COCOeval", block_of: Mapping[tuple[int, int], int], kept: FloatArray, name: str
 ) -> FloatArray:
     """Compute one of COCO's twelve numbers for each subset of blocks; -1 without a true object.
 
@@ -64,7 +67,12 @@ def subset_statistics(
 
 
 def _rankings(
-    evaluator: Any, block_of: Mapping[tuple[int, int], int], blocks: int, *, area: int, boxes: int
+    evaluator: "COCOeval",
+    block_of: Mapping[tuple[int, int], int],
+    blocks: int,
+    *,
+    area: int,
+    boxes: int,
 ) -> Iterator[Ranking]:
     """The ranking of each category, of at most `boxes` boxes an image."""
     constants = evaluator.params

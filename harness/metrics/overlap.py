@@ -5,7 +5,7 @@ intersections and unions; neither is the Generalised or the Complete IoU of boxe
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import cv2
 import numpy as np
@@ -92,7 +92,7 @@ def _overlap_of_runs(ground_truth: Rle, predicted: Rle, ignore: Rle | None) -> O
     return Overlap(*kept.tolist())
 
 
-def _coco(mask: Rle) -> Any:
+def _coco(mask: Rle) -> object:
     # An Rle is validated, so that pycocotools may see it; what it merges stays inside this module.
     return {"size": [mask.height, mask.width], "counts": mask.counts.encode("ascii")}
 

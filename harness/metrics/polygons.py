@@ -1,7 +1,7 @@
 """LISA's rule for turning polygons into a mask with ignored pixels."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ Polygon: TypeAlias = NDArray[np.int32]
 
 
 def rasterise(
-    shapes: Sequence[Mapping[str, Any]], height: int, width: int, *, opencv: FillVersion = "4.8"
+    shapes: Sequence[Mapping[str, object]], height: int, width: int, *, opencv: FillVersion = "4.8"
 ) -> NDArray[np.uint8]:
     """Paint ReasonSeg's shapes: uint8 of height × width, 0 background, 1 target, 255 ignored.
 
@@ -76,7 +76,7 @@ def _label(shape: object, place: int) -> str:
     return label.lower()
 
 
-def _polygon(shape: Mapping[str, Any], place: int) -> Polygon:
+def _polygon(shape: Mapping[str, object], place: int) -> Polygon:
     points = shape.get("points")
     if not isinstance(points, (list, tuple)) or not points or not all(map(_is_point, points)):
         raise DataError(

@@ -6,7 +6,7 @@ comes out is scored as if nobody knew which object is which.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ class ObjectScores(NamedTuple):
     f: NDArray[np.float64]
 
 
-def soft_argmax(confidences: Sequence[NDArray[np.floating[Any]]]) -> Labels:
+def soft_argmax(confidences: Sequence[NDArray[np.floating]]) -> Labels:
     """Give each pixel to the most confident object, or to the background.
 
     Confidences below 0.5 count as 0 and the background has 0.1, so that a pixel goes to an object

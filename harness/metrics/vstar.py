@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.metrics.averages import mean_in_order
+from harness.metrics.averages import Numbers, mean_in_order
 from harness.metrics.boxes import box_iou
 from harness.responses import MAX_DEPTH, nesting
 from harness.scores import Mean, Metric
@@ -30,7 +30,7 @@ MAX_ANSWER = 10_000  # characters
 _TWO_NUMBERS = re.compile(r"\b\d+(?:\.\d+)?\b")
 
 
-def read_interval(answer: Any) -> Interval | None:
+def read_interval(answer: object) -> Interval | None:
     """Return an answer as the scorer takes it: two numbers, or the text of such a list; else None.
 
     A text is read as a Python literal, within bounds of length and depth.
@@ -54,7 +54,7 @@ def read_interval(answer: Any) -> Interval | None:
     return None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
@@ -91,8 +91,8 @@ def read_rating(judgement: str) -> int | None:
 
 
 def frame_ious(
-    ground_truth: Sequence[tuple[Any, Box]],
-    predicted: Mapping[str, Any],
+    ground_truth: Sequence[tuple[object, Box]],
+    predicted: Mapping[str, object],
     *,
     times: Literal["text", "number"] = "text",
 ) -> NDArray[np.float64]:
@@ -123,14 +123,14 @@ def frame_ious(
     return np.array(ious, dtype=np.float64)
 
 
-def _number(time: Any) -> Any:
+def _number(time: Any) -> object:
     try:
         return float(time)
     except ValueError:
         return time
 
 
-def _best_iou(ground_truth: Box, predicted: Any) -> float:
+def _best_iou(ground_truth: Box, predicted: object) -> float:
     if not isinstance(predicted, (list, tuple)) or not predicted:
         return 0.0
     if len(predicted) == 4 and _is_number(predicted[0]):
@@ -142,7 +142,7 @@ def _best_iou(ground_truth: Box, predicted: Any) -> float:
     return float(box_iou([ground_truth], finite).max()) if finite else 0.0
 
 
-def arithmetic_mean(what: Any, when: Any, where: Any) -> Any:
+def arithmetic_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
     """AM of a chain: the mean of accuracy, m_tIoU and m_vIoU; numbers or arrays, as fractions.
 
     >>> round(arithmetic_mean(0.6078, 0.1667, 0.0647), 4)
@@ -151,7 +151,7 @@ def arithmetic_mean(what: Any, when: Any, where: Any) -> Any:
     return mean_in_order(what, when, where)
 
 
-def logarithmic_geometric_mean(what: Any, when: Any, where: Any) -> Any:
+def logarithmic_geometric_mean(what: Numbers, when: Numbers, where: Numbers) -> Numbers:
     """LGM of a chain: `-(ln(1 - what) + ln(1 - when) + ln(1 - where)) / 3`, of numbers or arrays.
 
     The official code fails at 1; here each is clamped to the largest number below 1, which changes
@@ -162,10 +162,11 @@ def logarithmic_geometric_mean(what: Any, when: Any, where: Any) -> Any:
     >>> logarithmic_geometric_mean(1.0, 1.0, 1.0)
     36.7368005696771
     """
-    return -(_log_of_rest(what) + _log_of_rest(when) + _log_of_rest(where)) / 3
+    mean: Numbers = -(_log_of_rest(what) + _log_of_rest(when) + _log_of_rest(where)) / 3
+    return mean
 
 
-def _log_of_rest(fraction: Any) -> Any:
+def _log_of_rest(fraction: object) -> Any:
     """Return `ln(1 - fraction)` by the C library; the last bit of numpy's own may differ."""
     rest = 1 - np.minimum(np.asarray(fraction, dtype=np.float64), BELOW_ONE)
     logs = [math.log(value) for value in rest.ravel()]

@@ -101,7 +101,7 @@ def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
         ) from error
 
 
-def _manifest(path: Path) -> dict[str, Any] | None:
+def _manifest(path: Path) -> dict[str, object] | None:
     """Read a training's manifest; None if the file is missing or is none."""
     try:
         plain = read_json(path)

@@ -71,14 +71,14 @@ class TrainedSample:
         return tuple(number for place, number in enumerate(self.size) if place % 3 < 2)
 
     @property
-    def same_sample(self) -> tuple[Any, ...]:
+    def same_sample(self) -> tuple[object, ...]:
         """Equal for equal samples. The split is no part: two splits may share a sample; text and
         width and height are: two splits may number theirs alike.
         """
         return self.task, self.id, self.question, self.shape
 
     @property
-    def same_image(self) -> tuple[Any, ...]:
+    def same_image(self) -> tuple[object, ...]:
         """Equal for questions about the same image or video of a benchmark."""
         return self.task, self.group, self.shape
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 from harness.interchange import MAX_COUNT
 from harness.metrics.numeric import NUMBER_WORDS
@@ -72,7 +72,7 @@ class Counting:
         """The reader's devices."""
         return self.reader.devices
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """The reader's settings."""
         return self.reader.describe()
 

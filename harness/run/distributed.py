@@ -161,7 +161,7 @@ class Leader:
         """
         others: dict[int, tuple[str, ...]] = {}
         journal = Journal(self.folder)
-        message: dict[str, Any] = {"run": None}
+        message: dict[str, object] = {"run": None}
         signs = _Heartbeats(self.launch, self.folder / MEETING, self._is_alive)
 
         def own_batches() -> Iterator[Batch]:
@@ -190,7 +190,7 @@ class Leader:
         for path in (self.folder / MEETING).glob("*.json"):
             forget(path)
 
-    def _answer(self, message: dict[str, Any]) -> None:
+    def _answer(self, message: dict[str, object]) -> None:
         """Write the answer that lets every helper begin that has started since the last one."""
         there = self.folder / MEETING
         numbers = [read_json(path)["number"] for path in sorted(there.glob("hello.*.json"))]

@@ -290,7 +290,7 @@ class _Evaluation:
         )
 
     def _predict(
-        self, journal: Journal, workers: Workers, manifest: dict[str, Any]
+        self, journal: Journal, workers: Workers, manifest: dict[str, object]
     ) -> tuple[Scorer, int]:
         hidden = self.task.submission is not None
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
@@ -350,7 +350,7 @@ class _Evaluation:
         )
 
     def _remaining_batches(
-        self, places: Mapping[str, JournalPosition], manifest: dict[str, Any]
+        self, places: Mapping[str, JournalPosition], manifest: dict[str, object]
     ) -> Iterator[Batch]:
         """Yield the batches of the plan that have unfinished samples; see `remaining_batches`."""
         return remaining_batches(
@@ -382,11 +382,11 @@ class _Evaluation:
 
     def _finish(
         self,
-        manifest: dict[str, Any],
+        manifest: dict[str, object],
         scorer: Scorer,
         *,
         predicted: bool,
-        renewed: dict[str, Any] | None,
+        renewed: dict[str, object] | None,
     ) -> None:
         if self.task.submission is not None:
             submit(

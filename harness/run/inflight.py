@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -13,7 +13,7 @@ def set_result(future: "Future[T]", value: T) -> None:
         future.set_result(value)
 
 
-def set_error(future: "Future[Any]", error: BaseException) -> bool:
+def set_error(future: "Future[T]", error: BaseException) -> bool:
     """Give a future its error, unless it is settled already; return True if it was not."""
     try:
         future.set_exception(error)

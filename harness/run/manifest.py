@@ -24,7 +24,7 @@ def manifest_of(
     sort: bool,
     device: str,
     data_root: str,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the content of manifest.json.
 
     Args:
@@ -45,7 +45,7 @@ def manifest_of(
         "n_total": survey.n_total,
         "ids": survey.ids,
     }
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "version": VERSION,
         "harness": __version__,
         "task": {
@@ -76,7 +76,7 @@ def manifest_of(
     }
 
 
-def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a run to be resumed.
 
     The commit is recorded, not compared: between two attempts people commit their notes.

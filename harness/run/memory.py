@@ -12,7 +12,8 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 
 class PeakMemory(NamedTuple):
@@ -32,7 +33,7 @@ class PeakMemory(NamedTuple):
 class StageMemory:
     """Counts of samples and bytes in this process's stages; safe to use from several threads."""
 
-    _lock: Any = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _now: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By stage: number of samples that are in it or wait for it, and bytes of their pixels."""
     _most: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -100,8 +101,10 @@ def begin_gpu_peak() -> None:
             cuda.reset_peak_memory_stats(one)
 
 
-def _cuda() -> Any:
+def _cuda() -> ModuleType | None:
     """`torch.cuda`, if something here has loaded torch and used a GPU."""
     torch = sys.modules.get("torch")
-    used = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
-    return torch.cuda if torch is not None and used else None
+    if torch is None:
+        return None
+    cuda: ModuleType = torch.cuda
+    return cuda if cuda.is_available() and cuda.is_initialized() else None

@@ -7,9 +7,8 @@ bytes of their masks as well as by their number.
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
-from harness.model import StagedModel
+from harness.model import Answered, StagedModel
 from harness.run.prefetch import masked_pixels
 from harness.types import Prediction, Query
 
@@ -36,7 +35,7 @@ class MemoryBudget:
     _held: int = 0
     _taken: int = 0
     _closed: bool = False
-    _changed: Any = field(default_factory=threading.Condition)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def enter(self, need: int) -> None:
         """Wait until there is room for a sample of `need` bytes, or `close` is called."""
@@ -63,7 +62,7 @@ class MemoryBudget:
         return within or self._held == 0
 
 
-def bytes_needed(model: StagedModel[Any], query: Query, response: Any) -> int:
+def bytes_needed(model: StagedModel[Answered], query: Query, response: Answered) -> int:
     """Bytes of the image and the masks that are made from a response, as far as they are known.
 
     If the model's `objects` raises, their number counts as unknown: the error shows when the sample

@@ -21,12 +21,12 @@ No prediction depends on any of this: every stage is given what it would be give
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.errors import ModelError
 from harness.model import Answered, Model, StagedModel
@@ -109,7 +109,7 @@ class Predictor:
     inline: bool = True
     on_outcome: Callable[[Outcome], None] = lambda _: None
     prepared: bool = False
-    _lock: Any = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while the journal is written, and while it is closed."""
     ending: bool = False
     """True: no batch is begun any more, and the network is asked nothing."""
@@ -124,7 +124,7 @@ class Predictor:
     _under_way: list[InflightBatch] = field(default_factory=list)
     _ends: "set[Future[None]]" = field(default_factory=set)
     """A future for each sample that was answered and is not journalled."""
-    _fewer: Any = field(init=False)
+    _fewer: threading.Condition = field(init=False)
     _room: MemoryBudget = field(default_factory=MemoryBudget)
     _memory: StageMemory = field(default_factory=StageMemory)
 
@@ -247,14 +247,14 @@ class Predictor:
             self.model.halt()
 
     def _run_stage(
-        self, stage: str, call: Callable[..., T], *given: Any, threads: int = 1
+        self, stage: str, call: Callable[..., T], *given: object, threads: int = 1
     ) -> "Future[T]":
         if stage not in self._threads:
             made = ThreadPoolExecutor(threads, thread_name_prefix=stage)
             self._threads.setdefault(stage, made)  # of two threads that come here one is first
         return self._threads[stage].submit(call, *given)
 
-    def _append(self, lines: Sequence[Any]) -> None:
+    def _append(self, lines: Sequence[Mapping[str, object]]) -> None:
         with self._lock:
             if self.closed:
                 raise CancelledError
@@ -305,14 +305,14 @@ class Predictor:
         with suppress(Exception):  # what is wrong shows when the model is asked
             self.model.prepare_next(batch.queries)
 
-    def _ask(self, model: StagedModel[Any], inflight: InflightBatch, shown: int) -> None:
+    def _ask(self, model: StagedModel[Answered], inflight: InflightBatch, shown: int) -> None:
         """Ask for a batch in a thread of the language stage."""
         for waits in self._iter_answers(model, inflight, shown):
             if waits:
                 self._wait_for_room()
 
     def _iter_answers(
-        self, model: StagedModel[Any], inflight: InflightBatch, shown: int
+        self, model: StagedModel[Answered], inflight: InflightBatch, shown: int
     ) -> Iterator[bool]:
         """Ask for a batch, and hand each sample on as it is answered, unless the run ends."""
         batch, self._asked_now = inflight.batch, inflight.batch
@@ -354,14 +354,16 @@ class Predictor:
             if self.ending:
                 raise CancelledError
 
-    def _wait_seconds(self, model: StagedModel[Any]) -> float | None:
+    def _wait_seconds(self, model: StagedModel[Answered]) -> float | None:
         """Seconds that the network has waited for images; None if it takes several batches at once.
 
         Seconds of several batches at once could not be attributed to one of them.
         """
         return model.wait_seconds if model.turns == 1 else None
 
-    def _responses(self, model: StagedModel[Any], queries: Sequence[Query]) -> Sequence[Answered]:
+    def _responses(
+        self, model: StagedModel[Answered], queries: Sequence[Query]
+    ) -> Sequence[Answered]:
         if self.ending:
             raise CancelledError
         responses = model.ask(queries) if queries else ()
@@ -370,7 +372,11 @@ class Predictor:
         return responses
 
     def _hand_on(
-        self, model: StagedModel[Any], inflight: InflightBatch, query: Query, response: Answered
+        self,
+        model: StagedModel[Answered],
+        inflight: InflightBatch,
+        query: Query,
+        response: Answered,
     ) -> None:
         end: Future[None] = Future()
         with self._lock:
@@ -382,7 +388,7 @@ class Predictor:
 
     def _segment(
         self,
-        model: StagedModel[Any],
+        model: StagedModel[Answered],
         inflight: InflightBatch,
         query: Query,
         response: Answered,
@@ -405,7 +411,11 @@ class Predictor:
             self._memory.leave(SEGMENTATION, need)
 
     def _begin(
-        self, model: StagedModel[Any], inflight: InflightBatch, query: Query, response: Answered
+        self,
+        model: StagedModel[Answered],
+        inflight: InflightBatch,
+        query: Query,
+        response: Answered,
     ) -> Prediction | Callable[[], Prediction]:
         """Return the call that finishes a sample, or the Prediction of a sample that failed."""
         if self.closed:

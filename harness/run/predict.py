@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from harness.errors import (
     DataError,
@@ -16,7 +16,7 @@ from harness.errors import (
     UsageError,
 )
 from harness.interchange import MAX_COUNT, prediction_from_json, prediction_to_json
-from harness.model import Model, StagedModel
+from harness.model import Answered, Model, StagedModel
 from harness.plugins import describe_error, missing_dependency
 from harness.run.batching import Batch, lost_image
 from harness.run.stage_timing import Stage
@@ -45,7 +45,7 @@ SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
 class RecordSink(Protocol):
     """A receiver of records: a journal's file, or a buffer for the process that writes one."""
 
-    def append(self, records: Sequence[Mapping[str, Any]]) -> None: ...  # noqa: D102
+    def append(self, records: Sequence[Mapping[str, object]]) -> None: ...  # noqa: D102
 
 
 @dataclass(slots=True)
@@ -67,12 +67,12 @@ class Outcome:
     """False: these samples of the batch are journalled, and others of it are not yet."""
 
 
-def begin(batch: Batch) -> dict[str, Any]:
+def begin(batch: Batch) -> dict[str, object]:
     """Return the journal's record of a batch that is begun."""
     return {"begin": batch.index, "run": batch.run}
 
 
-def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+def records(batch: Batch, predictions: Sequence[Prediction]) -> list[dict[str, object]]:
     """Return the journal's records of predictions of a batch, but for those that it has already."""
     queries = {query.id: query for query in batch.queries}
     return [
@@ -104,11 +104,11 @@ def by_sample(model: Model) -> bool:
 
 
 def responded(
-    model: StagedModel[Any],
+    model: StagedModel[Answered],
     queries: Sequence[Query],
     stage: Stage,
-    ask: Callable[[Sequence[Query]], Any],
-) -> Generator[tuple[Query, Any], None, None]:
+    ask: Callable[[Sequence[Query]], Sequence[Answered]],
+) -> Generator[tuple[Query, Answered], None, None]:
     """Yield each query with its response as it comes, or with the Prediction of its failure.
 
     If a model that answers by the sample raises, `ask` is called with the queries that are left, to

@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any
 
 from harness import plugins
 from harness.errors import HarnessError, ModelError
@@ -38,14 +38,14 @@ class Process(Member):
     """A worker process, and our end of the pipe to it."""
 
     pipe: Connection
-    process: Any
+    process: BaseProcess
 
     def send(self, batch: Batch) -> None:
         """Send a batch."""
         with suppress(OSError):  # it is dead: that is found where it is listened to
             self.pipe.send(batch)
 
-    def receive(self) -> Any:
+    def receive(self) -> object:
         """Wait for the next message and return it; None if the process is dead."""
         try:
             return self.pipe.recv()

@@ -14,13 +14,13 @@ import asyncio
 import math
 import os
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError, MissingDependency, ModelError, UsageError
 from harness.plugins import describe_error
@@ -28,9 +28,13 @@ from harness.run.batching import Batch
 from harness.run.interrupts import sigterm_kept
 from harness.run.pipeline import Predictor
 from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
-from harness.run.workers import build_model, worker_info
+from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec
 from harness.store.journal import Writer
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from ray.actor import ActorHandle
 
 FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
 LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
@@ -40,17 +44,18 @@ class BufferedJournal:
     """A journal that keeps what is appended, by batch, until that is fetched."""
 
     def __init__(self) -> None:
-        self._records: dict[int, list[Any]] = {}
+        self._records: dict[int, list[Mapping[str, object]]] = {}
         self._lock = threading.Lock()
 
-    def append(self, records: Sequence[Any]) -> None:
+    def append(self, records: Sequence[Mapping[str, object]]) -> None:
         """Keep records of a batch."""
         with self._lock:
             for record in records:
                 batch = record["begin"] if "begin" in record else record["batch"]
+                assert type(batch) is int, "records are of a batch"
                 self._records.setdefault(batch, []).append(record)
 
-    def fetch(self, batch: int | None = None) -> list[Any]:
+    def fetch(self, batch: int | None = None) -> list[Mapping[str, object]]:
         """Remove and return the records kept of one batch, or of all batches (None)."""
         with self._lock:
             chosen = list(self._records) if batch is None else [batch]
@@ -71,7 +76,7 @@ class Worker:
     async def is_placed(self) -> None:
         """Return nothing; a call that completes shows that the actor has a machine."""
 
-    async def info(self) -> Any:
+    async def info(self) -> WorkerInfo | HarnessError:
         """Build the model and return its `WorkerInfo`, or the HarnessError that this raised."""
         try:
             model = build_model(self._spec, self._seed)
@@ -80,11 +85,11 @@ class Worker:
         except HarnessError as error:
             return error
 
-    async def prepare(self) -> Any:
+    async def prepare(self) -> object:
         """Load what the model loads before its first prediction."""
         return await self._call_guarded(self._prepare)
 
-    async def run(self, batch: Batch) -> Any:
+    async def run(self, batch: Batch) -> object:
         """Predict a batch; return its outcome and its journal records.
 
         Calls may begin and end in another order than they were sent, so only the records of this
@@ -92,7 +97,7 @@ class Worker:
         """
         return await self._call_guarded(partial(self._run, batch))
 
-    async def finish(self) -> list[Any]:
+    async def finish(self) -> list[Mapping[str, object]]:
         """Finish answered samples, drop the others, and return the records not fetched yet."""
         if self._predictor is not None:
             await asyncio.to_thread(self._predictor.finish)
@@ -102,12 +107,12 @@ class Worker:
         predictor.prepare()
         return READY
 
-    async def _run(self, batch: Batch, predictor: Predictor) -> Any:
+    async def _run(self, batch: Batch, predictor: Predictor) -> object:
         predictor.prefetch(batch)  # others are before it
         outcome = await asyncio.wrap_future(predictor.submit(batch))
         return outcome, self._journal.fetch(batch.index)
 
-    async def _call_guarded(self, call: Callable[[Predictor], Awaitable[Any]]) -> Any:
+    async def _call_guarded(self, call: Callable[[Predictor], Awaitable[object]]) -> object:
         assert self._predictor is not None, "the pool greets first"
         try:
             return await call(self._predictor)
@@ -121,15 +126,15 @@ class Worker:
 class Actor(Member):
     """An actor, references to its outstanding messages, and the journal written for it."""
 
-    handle: Any
-    placed: Any  # what its `here` returns
+    handle: "ActorHandle"
+    placed: object  # what its `here` returns
     patience: float  # seconds within which it must have a machine
     latest: float  # when they are over
     needs: str
     journal: Writer
-    owed: list[Any] = field(default_factory=list)
+    owed: "list[ObjectRef]" = field(default_factory=list)
     last: str = "no error"
-    ending: Any = None  # what its `finish` returns, once it was told to
+    ending: object = None  # what its `finish` returns, once it was told to
     until: float = 0.0  # when that must be here: actors that were told together share a minute
 
     def send(self, batch: Batch) -> None:
@@ -138,7 +143,7 @@ class Actor(Member):
             self.owed.append(self.handle.prepare.remote())
         self.owed.append(self.handle.run.remote(batch))
 
-    def receive(self) -> Any:
+    def receive(self) -> object:
         """Wait for the next message and return it; None if the actor is lost.
 
         Raises:

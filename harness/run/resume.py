@@ -23,7 +23,7 @@ NOT_HELD = ("config_hash", "data.root", "data.images_before", "resumed_at")
 
 def begin_or_resume(
     folder: Path, manifest: dict[str, Any], progress: Progress
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Write the manifest of a new run, or compare it with that of the run in `folder`.
 
     Images and commits may differ: that is recorded. A finished run keeps its manifest, which is
@@ -64,7 +64,7 @@ def begin_or_resume(
     return None
 
 
-def _as_stored(plain: dict[str, Any]) -> dict[str, Any]:
+def _as_stored(plain: dict[str, object]) -> dict[str, Any]:
     """Return plain data as it is read again from JSON."""
     return dict(json.loads(json.dumps(plain)))
 
@@ -106,7 +106,7 @@ def is_done(place: JournalPosition | None, *, retry_failed: bool) -> bool:
 
 
 def refuse_other_numbers(
-    folder: Path, results: dict[str, Any], *, rescore: bool, progress: Progress
+    folder: Path, results: dict[str, object], *, rescore: bool, progress: Progress
 ) -> None:
     """Raise ResumeMismatch if a finished run's predictions or their scores have changed.
 

@@ -71,7 +71,7 @@ class Submission:
 
 def score_file(
     task: Task, submission: Submission, *, folder: Path | None, task_spec: str = ""
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Score a predictions file; a sample without a line is a failed sample.
 
     Args:
@@ -103,7 +103,7 @@ def score_file(
     manifest = _manifest(task, submission, task_spec, matched)
     scorer = Scorer(task, samples)
 
-    def score_with(keep: Callable[[Sequence[Prediction]], None]) -> dict[str, Any]:
+    def score_with(keep: Callable[[Sequence[Prediction]], None]) -> dict[str, object]:
         # Unit by unit: the masks of a whole file would take gigabytes.
         for unit, predictions in _units_with_predictions(submission, samples, matched):
             scorer.add(unit, predictions)
@@ -189,7 +189,7 @@ def _manifest(
     task: Task, submission: Submission, task_spec: str, matched: Matched | None
 ) -> dict[str, Any]:
     selection = _selected(task, submission)
-    described: dict[str, Any] = {
+    described: dict[str, object] = {
         "predictions": submission.path.name,
         "content": _content(submission.path),
         "reader": submission.reader_spec or None,
@@ -302,7 +302,7 @@ def _appending(journal: Writer, run: str) -> Callable[[Sequence[Prediction]], No
 
 def rescore(
     source: TaskSource, run: Run, *, processes: int = 1
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[dict[str, object], list[str]]:
     """Score a run again from its journal, without the model.
 
     Returns:

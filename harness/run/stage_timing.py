@@ -62,9 +62,9 @@ class Stage:
             self.peaks[process] = peak.merge(self.peaks.get(process, PeakMemory()))
 
 
-def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, Any]]:
+def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
     """Return plain data of stages, which `from_json` reads again."""
-    plain: dict[str, dict[str, Any]] = {}
+    plain: dict[str, dict[str, object]] = {}
     for name, one in stages.items():
         plain[name] = {
             "seconds": round(one.seconds, 3),

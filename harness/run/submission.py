@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from harness.plugins import plugin_errors
 from harness.record import Run, finish, unscored_results
@@ -16,7 +15,7 @@ def submit(
     task: Task,
     samples: Iterable[Sample],
     run: Run,
-    manifest: dict[str, Any],
+    manifest: dict[str, object],
     *,
     total: int,
     progress: Progress,

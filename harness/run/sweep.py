@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from harness.errors import StoreError, UsageError
 from harness.spec import Spec, Value, parse_values
@@ -136,7 +135,7 @@ def merge_values(texts: Iterable[str]) -> dict[str, tuple[Value, ...]]:
     return varied
 
 
-def sweep_of(folder: Path) -> dict[str, Any] | None:
+def sweep_of(folder: Path) -> dict[str, object] | None:
     """Read the nearest `sweep.json` up to three levels above a run folder; None if there is none.
 
     Raises:

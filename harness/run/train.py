@@ -148,13 +148,13 @@ def manifest_of(
     listed: Sequence[Sequence[TrainedSample]],
     options: TrainingOptions,
     faults: Sequence[Mapping[str, int]],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return manifest.json as it is before training; `result` and `seconds` are added after it."""
     with plugin_errors(f"trainer {trainer.name}", ModelError):
         settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
     specs = options.task_specs or tuple(task.name for task in tasks)
     info = None if model is None else worker_info(build_model(model, options.seed))
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "version": VERSION,
         "ground_truth": GROUND_TRUTH,
         "harness": __version__,
@@ -182,7 +182,7 @@ def manifest_of(
     }
 
 
-def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     """Return the part of a manifest that must be equal for a training to be resumed."""
     kept = {name: value for name, value in manifest.items() if name not in NOT_COMPARED}
     made_with = {
@@ -199,14 +199,15 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "provenance": made_with, "tasks": tasks}
 
 
-def _describe_model(info: WorkerInfo) -> dict[str, Any]:
+def _describe_model(info: WorkerInfo) -> dict[str, object]:
     description = dict(info.description)
-    network = description.get("chat", description)
+    chat = description.get("chat")
+    network = chat if isinstance(chat, Mapping) else description
     base = {name: network.get(name) for name in ("checkpoint", "weights")}
     return {"name": info.name, "base": base, "description": description}
 
 
-def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, Any]:
+def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, object]:
     found = survey(task, Selection(None, None))
     ids = hashlib.blake2b("\n".join(row.id for row in rows).encode(), digest_size=16).hexdigest()
     return {
@@ -286,8 +287,8 @@ def _refuse_used(out: Path, *, resume: bool) -> None:
 
 
 def _start_or_resume(
-    out: Path, manifest: dict[str, Any], listed: Sequence[Sequence[TrainedSample]], *, main: bool
-) -> tuple[dict[str, Any], bool]:
+    out: Path, manifest: dict[str, object], listed: Sequence[Sequence[TrainedSample]], *, main: bool
+) -> tuple[dict[str, object], bool]:
     """Return the manifest to go on with, and True if the training is finished."""
     path = out / MANIFEST
     if not main:  # a manifest with a result is no work of the process that writes just now
@@ -312,7 +313,7 @@ def _run_training(
 ) -> None:
     """Train, and complete the manifest; the time that it took is recorded even if it fails."""
     started = perf_counter()
-    done: dict[str, Any] = {}
+    done: dict[str, object] = {}
     try:
         with plugin_errors(f"trainer {trainer.name}", ModelError):
             facts = json.loads(json.dumps(dict(trainer.train(run))))

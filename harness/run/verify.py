@@ -18,11 +18,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from harness.errors import DataError
@@ -370,7 +368,7 @@ def _close(one: Box, other: Box, reach: tuple[float, float]) -> bool:
     return all(abs(a - b) <= step for a, b, step in zip(one, other, steps, strict=True))
 
 
-def _hits(point: Point, part: NDArray[Any], reach: tuple[float, float]) -> bool:
+def _hits(point: Point, part: BoolArray, reach: tuple[float, float]) -> bool:
     """Return True if a point lies within `reach` (x, y), in pixels, of a part."""
     rows = _span(point.y, reach[1], part.shape[0])
     columns = _span(point.x, reach[0], part.shape[1])

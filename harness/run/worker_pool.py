@@ -53,7 +53,7 @@ class Member(ABC):
         """Send a batch; nothing happens if the worker is dead."""
 
     @abstractmethod
-    def receive(self) -> Any:
+    def receive(self) -> object:
         """Wait for the next message and return it: first a WorkerInfo, then READY, then an Outcome
         for each batch; None if the worker is dead, and a HarnessError if that ends the run.
         """

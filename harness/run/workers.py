@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness import plugins
 from harness.errors import ModelError
@@ -28,7 +28,7 @@ class WorkerInfo:
     name: str
     batch_size: int
     sort: bool
-    description: Mapping[str, Any]
+    description: Mapping[str, object]
     device: str = "cpu"
     """Device that the model computes on, by its parts' settings in the process that holds it."""
     ahead: int = 1

@@ -7,7 +7,7 @@ weights, which makes thousands of resamples one matrix product.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ def numbers(
         for metric in metrics:
             if metric.derived is not None:
                 if all(name in found for name in metric.inputs):
-                    value: Any = metric.derived(*(found[name] for name in metric.inputs))
+                    value: object = metric.derived(*(found[name] for name in metric.inputs))
                     found[metric.name] = np.broadcast_to(
                         np.asarray(value, dtype=np.float64), (len(above),)
                     )

@@ -6,7 +6,7 @@ a paired comparison sees far smaller changes than two separate intervals do.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Comparison:
         """True if b is shown to be better: the whole interval lies on that side."""
         return self._share_beyond(lower_side=self.better == "lower")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data, without the single swaps."""
         plain = asdict(replace(self, swaps=None))
         del plain["swaps"]

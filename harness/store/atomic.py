@@ -38,12 +38,12 @@ def cannot_write(path: Path, error: OSError) -> StoreError:
     )
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write `value` as indented JSON, keys in their given order: equal values, equal bytes."""
     write_bytes(path, json_bytes(value))
 
 
-def json_bytes(value: Any) -> bytes:
+def json_bytes(value: object) -> bytes:
     """Return the bytes that `write_json` writes."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace") + b"\n"

@@ -9,7 +9,6 @@ gate besides compute their numbers from the scores again.
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from harness.errors import StoreError
 from harness.files import read_bytes
@@ -62,7 +61,7 @@ def changed_files(folder: Path) -> dict[str, str]:
                 f"file {path}", expected=f"version {VERSION}", found=repr(plain["version"])[:40]
             )
         kept, journal = dict(plain["files"]), plain["journal"]
-        now: dict[str, Any] = {name: _current_hash(folder / name) for name in kept}
+        now: dict[str, object] = {name: _current_hash(folder / name) for name in kept}
         if journal is not None:
             kept |= journal
             now |= dict.fromkeys(journal) | journal_of(folder)
@@ -90,5 +89,5 @@ def _hash(content: bytes) -> str:
     return str(_blake(content).hexdigest())
 
 
-def _blake(content: bytes = b"") -> Any:
+def _blake(content: bytes = b"") -> hashlib.blake2b:
     return hashlib.blake2b(content, digest_size=16)

@@ -92,7 +92,7 @@ class Writer:
         self.close()
 
 
-def line(record: Mapping[str, Any]) -> bytes:
+def line(record: Mapping[str, object]) -> bytes:
     """One line of the journal."""
     body = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     return HEAD % zlib.crc32(body) + body + b"}\n"
@@ -135,7 +135,7 @@ class Journal:
         """File and offset of lines that are not valid."""
         self._texts: dict[str, str] = {}
         """Texts that samples share, by name."""
-        self._runs: dict[Path, set[Any]] = {}
+        self._runs: dict[Path, set[object]] = {}
         """Runs that the batches of each file name as theirs."""
         self._read: dict[Path, int] = {}
         self.refresh()

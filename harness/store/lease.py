@@ -71,7 +71,7 @@ def _take_lock(handle: int, folder: Path, path: Path) -> None:
         raise _locked_error(folder, holder)
 
 
-def _locked_error(folder: Path, holder: dict[str, Any] | None) -> Locked:
+def _locked_error(folder: Path, holder: dict[str, object] | None) -> Locked:
     who = f"process {holder['pid']} on {holder['host']}" if holder else "another process"
     return Locked(
         f"run folder {folder}",

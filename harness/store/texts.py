@@ -17,8 +17,8 @@ MIN_SHARED = 40
 
 
 def with_references(
-    record: dict[str, Any], *, question: str, options: Sequence[str]
-) -> dict[str, Any]:
+    record: dict[str, object], *, question: str, options: Sequence[str]
+) -> dict[str, object]:
     """Return a sample's record with references in its requests, and their texts under `texts`.
 
     Args:
@@ -32,7 +32,7 @@ def with_references(
     return {**record, "texts": texts} if texts else record
 
 
-def references(record: Mapping[str, Any]) -> set[str]:
+def references(record: Mapping[str, object]) -> set[str]:
     """Return the names of the texts that a sample's requests refer to."""
     return {
         part["text"]
@@ -42,7 +42,7 @@ def references(record: Mapping[str, Any]) -> set[str]:
     }
 
 
-def with_texts(record: dict[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def with_texts(record: dict[str, object], texts: Mapping[str, str]) -> dict[str, object]:
     """Return a sample's record with texts in the place of references."""
     for request, name in _texts(record):
         request[name] = "".join(

@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import MaskError, MediaError, MissingDependency
 from harness.files import refuse_other
@@ -146,7 +146,7 @@ def open_file(path: Path | Tables) -> "InputContainer":
     if isinstance(path, Path):
         refuse_other(path, MediaError, f"video {path}")
     # "file:" keeps a name with a colon from being taken for another protocol.
-    name: Any = f"file:{path}" if isinstance(path, Path) else path
+    name: object = f"file:{path}" if isinstance(path, Path) else path
     container: InputContainer = library().open(name, options={"format_whitelist": FORMATS})
     return container
 

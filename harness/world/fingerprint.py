@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from harness.errors import DataError
 from harness.media import decode_image
@@ -63,7 +62,7 @@ def _rows_digest(path: Path) -> str:
     return hexdigest(columns.encode(), *rows)
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     if isinstance(value, bytes):
         return hexdigest(value)
     raise DataError("value of a row", expected="plain data", found=type(value).__name__)

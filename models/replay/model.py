@@ -9,13 +9,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness import plugins
 from harness.errors import UsageError
 from harness.files import open_regular
 from harness.interchange import Row, read_rows, row_to_prediction
-from harness.model import Model, ResponseReader
+from harness.model import Model, RecordedReader, ResponseReader
 from harness.spec import Spec
 from harness.types import FailureKind, Prediction, Query, failed_prediction, query_id
 
@@ -27,7 +26,7 @@ class Replay(Model):
     file: Path
     rows: Mapping[str, Row] = field(repr=False)
     """Rows by the id under which a model sees a sample."""
-    reader: Model | None
+    reader: RecordedReader | None
     """Reads the rows that are responses; a `ResponseReader`."""
     fingerprint: str
     batch_size: int
@@ -42,7 +41,7 @@ class Replay(Model):
         """Those of the model that reads responses."""
         return () if self.reader is None else self.reader.devices
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record."""
         return {
             "name": self.name,

@@ -1,12 +1,11 @@
 """Arguments of `harness board`: build, keep, check."""
 
 from pathlib import Path
-from typing import Any
 
-from harness.cli.arguments.shared import add_json, command
+from harness.cli.arguments.shared import Commands, add_json, command
 
 
-def add_board(commands: Any) -> None:
+def add_board(commands: Commands) -> None:
     """`harness board`."""
     parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)

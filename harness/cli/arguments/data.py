@@ -1,12 +1,11 @@
 """Arguments of `harness data`: make, fetch, check, info."""
 
 from pathlib import Path
-from typing import Any
 
-from harness.cli.arguments.shared import add_json, add_tasks_and_data, command
+from harness.cli.arguments.shared import Commands, add_json, add_tasks_and_data, command
 
 
-def add_data(commands: Any) -> None:
+def add_data(commands: Commands) -> None:
     """`harness data`."""
     parser = commands.add_parser("data", help="make, check and describe benchmarks' files")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)

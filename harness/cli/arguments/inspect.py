@@ -1,9 +1,8 @@
 """Arguments of the commands that change nothing: `list`, `explain`, `curves` and `doctor`."""
 
 from pathlib import Path
-from typing import Any
 
-from harness.cli.arguments.shared import add_json, command
+from harness.cli.arguments.shared import Commands, add_json, command
 
 KINDS = (
     "tasks",
@@ -17,7 +16,7 @@ KINDS = (
 )
 
 
-def add_list(commands: Any) -> None:
+def add_list(commands: Commands) -> None:
     """`harness list`."""
     parser = command(commands, "list", "show:list_plugins", "the plugins that are installed")
     parser.add_argument(
@@ -31,7 +30,7 @@ def add_list(commands: Any) -> None:
     add_json(parser)
 
 
-def add_explain(commands: Any) -> None:
+def add_explain(commands: Commands) -> None:
     """`harness explain`."""
     parser = command(
         commands,
@@ -73,7 +72,7 @@ def add_explain(commands: Any) -> None:
     add_json(parser)
 
 
-def add_curves(commands: Any) -> None:
+def add_curves(commands: Commands) -> None:
     """`harness curves`."""
     parser = command(
         commands,
@@ -102,7 +101,7 @@ def add_curves(commands: Any) -> None:
     add_json(parser)
 
 
-def add_doctor(commands: Any) -> None:
+def add_doctor(commands: Commands) -> None:
     """`harness doctor`."""
     parser = command(commands, "doctor", "doctor:doctor", "what this machine has and lacks")
     add_json(parser)

@@ -1,9 +1,10 @@
 """Arguments of the commands that compute scores: `eval`, `sweep`, `score` and `verify`."""
 
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
 
 from harness.cli.arguments.shared import (
+    Commands,
     add_config,
     add_json,
     add_judge,
@@ -31,7 +32,7 @@ FORMATS = (
 """Formats that `harness score` reads. `harness.formats` defines them, but is slow to import."""
 
 
-def add_eval(commands: Any) -> None:
+def add_eval(commands: Commands) -> None:
     """`harness eval`."""
     parser = command(
         commands,
@@ -44,7 +45,7 @@ def add_eval(commands: Any) -> None:
     _evaluation(parser)
 
 
-def add_sweep(commands: Any) -> None:
+def add_sweep(commands: Commands) -> None:
     """`harness sweep`."""
     parser = command(
         commands,
@@ -69,7 +70,7 @@ def add_sweep(commands: Any) -> None:
     _evaluation(parser)
 
 
-def _evaluation(parser: Any) -> None:
+def _evaluation(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         action="append",
@@ -151,7 +152,7 @@ def _evaluation(parser: Any) -> None:
     add_json(parser)
 
 
-def add_score(commands: Any) -> None:
+def add_score(commands: Commands) -> None:
     """`harness score`."""
     parser = command(
         commands,
@@ -199,7 +200,7 @@ def add_score(commands: Any) -> None:
     add_json(parser)
 
 
-def add_verify(commands: Any) -> None:
+def add_verify(commands: Commands) -> None:
     """`harness verify`."""
     parser = command(
         commands,

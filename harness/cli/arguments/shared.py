@@ -2,28 +2,33 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""The commands of a parser, or the actions of a command, as `add_subparsers` returns them."""
 
 
-def command(commands: Any, name: str, function: str, about: str, **extra: Any) -> Any:
+def command(
+    commands: Commands, name: str, function: str, about: str, *, epilog: str | None = None
+) -> argparse.ArgumentParser:
     """A parser of a command or an action; `function` is `module:name` in `harness.cli`."""
     parser = commands.add_parser(
         name,
         help=about,
         description=about[0].upper() + about[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        **extra,
+        epilog=epilog,
     )
     parser.set_defaults(function=function)
     return parser
 
 
-def add_json(parser: Any) -> None:
+def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`, for commands that can print their result for a program."""
     parser.add_argument("--json", action="store_true", help="print one JSON value and nothing else")
 
 
-def add_tasks_and_data(parser: Any) -> None:
+def add_tasks_and_data(parser: argparse.ArgumentParser) -> None:
     """Add `--tasks` and `--data`: the benchmarks, and the folder of their data."""
     parser.add_argument(
         "--tasks",
@@ -36,14 +41,14 @@ def add_tasks_and_data(parser: Any) -> None:
     )
 
 
-def add_metrics(parser: Any) -> None:
+def add_metrics(parser: argparse.ArgumentParser) -> None:
     """Add `--metrics`: metrics beside those of a task."""
     parser.add_argument(
         "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
     )
 
 
-def add_judge(parser: Any) -> None:
+def add_judge(parser: argparse.ArgumentParser) -> None:
     """Add `--judge`: the model that grades answers in free text."""
     parser.add_argument(
         "--judge",
@@ -53,7 +58,7 @@ def add_judge(parser: Any) -> None:
     )
 
 
-def add_config(parser: Any) -> None:
+def add_config(parser: argparse.ArgumentParser) -> None:
     """Add `--config`: a TOML file with values of options."""
     parser.add_argument(
         "--config",

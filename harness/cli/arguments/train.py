@@ -1,12 +1,11 @@
 """Arguments of `harness train`."""
 
 from pathlib import Path
-from typing import Any
 
-from harness.cli.arguments.shared import add_json, add_judge, command
+from harness.cli.arguments.shared import Commands, add_json, add_judge, command
 
 
-def add_train(commands: Any) -> None:
+def add_train(commands: Commands) -> None:
     """`harness train`."""
     parser = command(
         commands,
