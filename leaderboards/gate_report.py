@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from harness.leaderboards import formatting
 from harness.leaderboards.losses import false_alarms
@@ -82,7 +81,7 @@ class GateReport:
         passing = (1 - false_alarms(each, self.max_loss) for each in (scores, answers))
         return 1 - prod(passing)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
         return {
             "passed": self.is_passed,

@@ -159,10 +159,10 @@ def _runs_by_training(runs: Sequence[Run]) -> dict[str, list[Run]]:
     return labelled
 
 
-def _model_text(model: Mapping[str, Any], without: frozenset[str]) -> str:
+def _model_text(model: Mapping[str, object], without: frozenset[str]) -> str:
     """Return a model's description as text, without some keys at any depth."""
 
-    def without_keys(plain: Any) -> Any:
+    def without_keys(plain: object) -> Any:
         if isinstance(plain, Mapping):
             return {
                 name: without_keys(value) for name, value in plain.items() if name not in without

@@ -66,7 +66,7 @@ def groups_of(path: Path) -> list[Group]:
     Raises:
         StoreError: it is no such file.
     """
-    made: list[list[dict[str, Any]]] = []
+    made: list[list[dict[str, object]]] = []
     for row in Curve(path).read():
         if row.get("rollout") == 0 or not made:
             made.append([])
@@ -108,7 +108,7 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
     )
 
 
-def _number(value: Any) -> float:
+def _number(value: float) -> float:
     if not math.isfinite(number := float(value)):
         raise ValueError(f"{value} is no coordinate")
     return number

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import StoreError
 from harness.papers import Deviation
-from harness.record import TIMING, Run
+from harness.record import TIMING, Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, read_contamination
 from harness.scores import Better
@@ -61,7 +61,7 @@ class Row:
     about: Mapping[str, str]
     metrics: Mapping[str, float | None]
     intervals: Mapping[str, tuple[float, float] | None]
-    breakdowns: Mapping[str, Mapping[str, Any]]
+    breakdowns: Mapping[str, Mapping[str, Breakdown]]
     """`{category: {value: {"n": samples, "metrics": {name: number}}}}`."""
     ceiling: float | None
     n_total: int
@@ -200,7 +200,7 @@ def _says_nothing(results: Mapping[str, Any]) -> bool:
     return bool(results["n_scored"] == 0 and silent == results["n_total"])
 
 
-def _without_values(results: Mapping[str, Any]) -> dict[str, Any]:
+def _without_values(results: Mapping[str, Any]) -> dict[str, object]:
     """Return numbers and breakdowns without values, if a model answered nothing; else nothing."""
     if not _says_nothing(results):
         return {}
@@ -212,7 +212,7 @@ def _without_values(results: Mapping[str, Any]) -> dict[str, Any]:
     return {"metrics": nothing, "breakdowns": parts}
 
 
-def _judge(arguments: Mapping[str, Any]) -> str | None:
+def _judge(arguments: Mapping[str, object]) -> str | None:
     if "judge" not in arguments:
         return None
     return f"{arguments['judge']}, rubric {arguments.get('rubric')}"
@@ -275,7 +275,7 @@ def _peak(path: Path, name: str) -> int | None:
     return None
 
 
-def _data(recorded: Mapping[str, Any]) -> str:
+def _data(recorded: Mapping[str, object]) -> str:
     """Return the hash of a run's data: annotations and images. Comparable rows have equal ones."""
     fingerprint, images = recorded["fingerprint"], recorded.get("images")
     if images is None:

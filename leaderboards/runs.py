@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, StoreError
@@ -185,7 +184,7 @@ def _value(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> 
     return totals.values()[name]
 
 
-def _close(one: float | None, other: Any) -> bool:
+def _close(one: float | None, other: object) -> bool:
     if one is None or not isinstance(other, (int, float)):
         return one is other
     return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)

@@ -25,7 +25,7 @@ def embeddable_json(board: Board) -> str:
     return text
 
 
-def to_json(board: Board) -> dict[str, Any]:
+def to_json(board: Board) -> dict[str, object]:
     """The board's content without images."""
     return {
         "version": VERSION,
@@ -35,7 +35,7 @@ def to_json(board: Board) -> dict[str, Any]:
     }
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: Table) -> dict[str, object]:
     return {
         "task": table.task,
         "task_version": table.task_version,
@@ -51,7 +51,7 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: Entry) -> dict[str, object]:
     return {
         "rank": entry.rank,
         "ranked_by": entry.basis,
@@ -73,11 +73,11 @@ def _row(row: Row) -> dict[str, Any]:
     return plain
 
 
-def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
+def _exhibit(exhibit: Exhibit) -> dict[str, object]:
     return {key: value for key, value in asdict(exhibit).items() if key not in ("views", "wide")}
 
 
-def _data(value: Any) -> Any:
+def _data(value: object) -> Any:
     """Mappings as dictionaries, in their order."""
     if isinstance(value, Mapping):
         return {str(key): _data(member) for key, member in value.items()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.refer.tables import image, write_table
 from harness.tasks.refer.world import (
@@ -45,7 +44,7 @@ def write(world: World, root: Path) -> None:
     write_table(place / "coco_val", "test", list(_rows(scenes)), COPY)
 
 
-def _rows(scenes: Sequence[Scene]) -> Iterator[dict[str, Any]]:
+def _rows(scenes: Sequence[Scene]) -> Iterator[dict[str, object]]:
     """One row an image and category, as the hub has them."""
     for scene in scenes:
         drawn, masks = image(scene, file_name(scene)), visible_masks(scene)

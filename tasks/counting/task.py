@@ -15,6 +15,7 @@ from typing import Any, Literal
 from harness.errors import DataError, MediaError
 from harness.layout import folder, path_inside, rows
 from harness.media import Media, image_bytes, open_image, placeholder_media
+from harness.metrics.averages import Numbers
 from harness.metrics.counting import absolute_error, exact, squared_error
 from harness.scores import Mean, Metric, Scores
 from harness.task import Ceiling, Problem, Protocol, Task, choose
@@ -44,22 +45,22 @@ class Listing:
     hub_split: str
     columns: Mapping[str, str]
     """Columns to read, each with a word on its content."""
-    read: Callable[[Mapping[str, Any], int, Path], Record]
+    read: Callable[[Mapping[str, object], int, Path], Record]
     """Turns a row, its number in the list and the list's folder into a record."""
 
 
-def visionreasoner_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+def visionreasoner_row(row: Mapping[str, object], number: int, place: Path) -> Record:
     """A row of VisionReasoner's copies."""
     return Record(str(row["image_id"]), _text(row, "text"), _count(row, "count"), _bytes(row))
 
 
-def countbench_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+def countbench_row(row: Mapping[str, object], number: int, place: Path) -> Record:
     """A row of the 540 captions; the question is the caption with its number left out."""
     count = _count(row, "number")
     return Record(str(number), without_number(_text(row, "text"), count), count, _bytes(row))
 
 
-def countbenchqa_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
+def countbenchqa_row(row: Mapping[str, object], number: int, place: Path) -> Record:
     """A row of the 491 questions."""
     return Record(str(number), _text(row, "question"), _count(row, "number"), _bytes(row))
 
@@ -82,21 +83,21 @@ def pixmo_row(row: Mapping[str, Any], number: int, place: Path) -> Record:
     )
 
 
-def _text(row: Mapping[str, Any], column: str) -> str:
+def _text(row: Mapping[str, object], column: str) -> str:
     text = row[column]
     if not isinstance(text, str) or not text.strip():
         raise DataError(column, expected="text", found=repr(text)[:40])
     return text.strip()
 
 
-def _count(row: Mapping[str, Any], column: str) -> int:
+def _count(row: Mapping[str, object], column: str) -> int:
     count = row[column]
     if type(count) is not int or count < 0:
         raise DataError(column, expected="a whole number ≥ 0", found=repr(count)[:40])
     return count
 
 
-def _bytes(row: Mapping[str, Any]) -> bytes | None:
+def _bytes(row: Mapping[str, object]) -> bytes | None:
     image = row["image"]
     return image.get("bytes") if isinstance(image, dict) else None
 
@@ -263,9 +264,10 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     }
 
 
-def root(mean_square: Any) -> Any:
+def root(mean_square: Numbers) -> Numbers:
     """RMSE of the final mean."""
-    return mean_square**0.5
+    mean: Numbers = mean_square**0.5
+    return mean
 
 
 PROTOCOLS = {

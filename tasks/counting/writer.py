@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.world.encode import encode_png
 from harness.world.language import NUMBER_WORDS
@@ -56,13 +56,13 @@ def _write_training(examples: Sequence[Example], folder: Path) -> None:
     rows = []
     for example in examples:
         data = encode_png(render(example.scene))
-        row = _training_row(example, hashlib.sha256(data).hexdigest())
-        (images / row["image_sha256"]).write_bytes(data)
-        rows.append(row)
+        digest = hashlib.sha256(data).hexdigest()
+        (images / digest).write_bytes(data)
+        rows.append(_training_row(example, digest))
     _write_table(folder, "train", rows, _training_schema())
 
 
-def _reasoner_row(example: Example, image: Image) -> dict[str, Any]:
+def _reasoner_row(example: Example, image: Image) -> dict[str, object]:
     scene, question = example.scene, example.questions[0]
     return {
         "image": image,
@@ -75,7 +75,7 @@ def _reasoner_row(example: Example, image: Image) -> dict[str, Any]:
     }
 
 
-def _question_row(example: Example, image: Image) -> dict[str, Any]:
+def _question_row(example: Example, image: Image) -> dict[str, object]:
     question = example.questions[0]
     return {
         "image": image,
@@ -85,7 +85,7 @@ def _question_row(example: Example, image: Image) -> dict[str, Any]:
     }
 
 
-def _caption_row(example: Example, image: Image) -> dict[str, Any]:
+def _caption_row(example: Example, image: Image) -> dict[str, object]:
     return {
         "image_url": _address(example),
         "text": _caption(example),
@@ -94,12 +94,12 @@ def _caption_row(example: Example, image: Image) -> dict[str, Any]:
     }
 
 
-def _lost_row(row: dict[str, Any]) -> dict[str, Any]:
+def _lost_row(row: dict[str, object]) -> dict[str, object]:
     """Return a row whose image can no longer be fetched, as every tenth of the original."""
     return {**row, "image_url": f"{ADDRESS}/lost.png", "image": None}
 
 
-def _training_row(example: Example, sha256: str) -> dict[str, Any]:
+def _training_row(example: Example, sha256: str) -> dict[str, object]:
     question = example.questions[0]
     return {
         "image_url": _address(example),
@@ -209,7 +209,7 @@ def _schema(columns: "dict[str, pa.DataType]") -> "pa.Schema":
     return pa.schema(list(columns.items()), metadata=metadata)
 
 
-def _feature(kind: "pa.DataType") -> Any:
+def _feature(kind: "pa.DataType") -> object:
     import pyarrow as pa
 
     if kind == _image_type():
@@ -223,7 +223,7 @@ def _feature(kind: "pa.DataType") -> Any:
 
 
 def _write_table(
-    folder: Path, split: str, rows: Sequence[dict[str, Any]], schema: "pa.Schema"
+    folder: Path, split: str, rows: Sequence[dict[str, object]], schema: "pa.Schema"
 ) -> None:
     import pyarrow as pa
     from pyarrow import parquet

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.refer.world import (
     Mention,
@@ -60,7 +59,7 @@ def absent_phrase(scene: Scene, draws: Draws) -> str:
     return f"the {missing.words()}"
 
 
-def referents(splits: Mentions) -> list[dict[str, Any]]:
+def referents(splits: Mentions) -> list[dict[str, object]]:
     """The content of the file of referents."""
     numbers = count(1)
     pairs = [(split, one) for split, several in splits.items() for one in several]

@@ -12,7 +12,7 @@ In place of `rle_seg` an entry may have `segmentation_path`, a grey image of the
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import Entry, JsonFile, field, file, folder, path_inside
@@ -82,7 +82,7 @@ def _of_image(root: Path, entry: Entry) -> Iterator[Phrase]:
         )
 
 
-def read_mask(pair: Any, where: str, root: Path) -> Rle:
+def read_mask(pair: object, where: str, root: Path) -> Rle:
     """The mask of a question: its run-length, or the image that it names below `root`.
 
     Raises:

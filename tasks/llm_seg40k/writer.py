@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ def write(world: World, root: Path, *, files: Mapping[str, Split] = FILES) -> No
         write_json(place / "LLMSeg-40K" / f"{name}.json", plain)
 
 
-def _entry(example: Example, split: str, place: Path) -> tuple[str, dict[str, Any]]:
+def _entry(example: Example, split: str, place: Path) -> tuple[str, dict[str, object]]:
     scene, question = example.scene, example.questions[0]
     source, folder = SOURCES[scene.index % 2]
     name = f"{split}_{scene.index:06d}.jpg"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.tasks.qa.questions import Fields, Question, read_records
@@ -51,7 +51,7 @@ def read_questions(paths: tuple[Path, ...], split: Split) -> Iterator[Question |
     yield from read_records(paths, columns, partial(_question, fields))
 
 
-def _question(fields: Fields, row: Mapping[str, Any], where: str) -> Question:
+def _question(fields: Fields, row: Mapping[str, object], where: str) -> Question:
     if SLOTS[0] in row:
         row = {
             **row,

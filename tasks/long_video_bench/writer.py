@@ -57,7 +57,7 @@ def write(world: World, root: Path) -> None:
         write_table(table, list(map(_row, records)), COLUMNS)
 
 
-def _row(record: dict[str, Any]) -> dict[str, Any]:
+def _row(record: dict[str, Any]) -> dict[str, object]:
     """A record of the JSON files as a row of the tables."""
     given = record["candidates"]
     slots = zip(SLOTS, [*given, *[NOTHING] * (len(SLOTS) - len(given))], strict=True)
@@ -66,7 +66,7 @@ def _row(record: dict[str, Any]) -> dict[str, Any]:
 
 def _record(
     scene: Scene, question: QA, split: str, place: int, starts: int, number: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "id": f"{split}_{name(scene)}_{place}",
         "video_id": name(scene),
@@ -84,9 +84,9 @@ def _record(
     }
 
 
-def _subtitles(scene: Scene, starts: int) -> list[dict[str, Any]]:
+def _subtitles(scene: Scene, starts: int) -> list[dict[str, object]]:
     """Return subtitles without hints at the answers; their form depends on the video's start."""
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, object]] = []
     for second in range(0, scene.frames, 3):
         start, end = starts + second + 0.25, starts + second + 1.5
         text = f"This is second {second}."

@@ -133,7 +133,7 @@ def _size(layout: Layout, video: Mapping[str, Any], paths: Sequence[Path]) -> tu
     return next(known, (1, 1))
 
 
-def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
+def frame_paths(place: Path, name: str, video: object) -> list[Path]:
     """The images of a video, in order."""
     frames = field(video, "frames", list, f"{place}/meta_expressions.json, video {name!r}")
     if not frames:
@@ -146,7 +146,7 @@ def frame_paths(place: Path, name: str, video: Any) -> list[Path]:
     return [path_inside(images, f"{frame}.jpg") for frame in frames]
 
 
-def _categories(expression: Mapping[str, Any]) -> dict[str, str]:
+def _categories(expression: Mapping[str, object]) -> dict[str, str]:
     objects = expression.get("anno_id")
     if not isinstance(objects, list):
         return {}  # the ground truth is hidden
@@ -154,7 +154,7 @@ def _categories(expression: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _target(
-    layout: Layout, expression: Mapping[str, Any], media: Media, sample_id: str
+    layout: Layout, expression: Mapping[str, object], media: Media, sample_id: str
 ) -> Target | None:
     """The expression's annotations in each frame, and their union."""
     if layout.masks is None:
@@ -178,7 +178,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     paths = frame_paths(layout.place, name, video)
     gone = list(missing_files(paths))
     yield from gone

@@ -7,7 +7,6 @@ organisers keep its masks.
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from harness.tasks.rvos.writing import (
     frame_name,
@@ -34,8 +33,8 @@ def write(world: World, root: Path) -> None:
     for name, split in SPLIT_NAMES.items():
         folder = root / "mevis" / name
         folder.mkdir(parents=True)
-        videos: dict[str, Any] = {}
-        masks: dict[str, list[dict[str, Any] | None]] = {}
+        videos: dict[str, object] = {}
+        masks: dict[str, list[dict[str, object] | None]] = {}
         for number, example in enumerate(world.examples_of("video", split)):
             scene = example.scene
             write_frames(scene, folder / "JPEGImages" / video_name(scene))
@@ -49,13 +48,15 @@ def write(world: World, root: Path) -> None:
             write_json(folder / "mask_dict.json", masks)
 
 
-def video_entry(example: Example, number: int, *, first_annotation: int | None) -> dict[str, Any]:
+def video_entry(
+    example: Example, number: int, *, first_annotation: int | None
+) -> dict[str, object]:
     """The entry of one video in `meta_expressions.json`.
 
     `obj_id` counts the things of the video; `anno_id` those of the split, of which this video's
     begin at `first_annotation`. Where that is None, expressions carry their text alone.
     """
-    expressions: dict[str, dict[str, Any]] = {}
+    expressions: dict[str, dict[str, object]] = {}
     for place, question in enumerate(example.questions):
         expressions[str(place)] = {"exp": question.text}
         if first_annotation is not None:

@@ -17,7 +17,7 @@ from harness.tasks.qa.tables import number, records, text
 from harness.tasks.qa.videos import Clip
 from harness.types import Answer
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[str, str] = MappingProxyType({})
 LARGEST = 1e12  # of a number that is an answer
 FILE, INDEX = "_file", "_index"
 
@@ -42,7 +42,7 @@ class Question:
     group: str = ""
     """Group for the clusters of statistics; by default the medium's name or content."""
     categories: Mapping[str, str] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
     """Data for the benchmark's scorer besides the letter and the existing letters."""
     row: Mapping[str, Any] = field(default_factory=dict)
     """The whole record, for fields of one benchmark alone."""
@@ -98,7 +98,7 @@ class Fields:
         clip = dict.fromkeys(self.clip or (), "seconds")
         return read_records(paths, self.columns, self.read_record, optional=clip)
 
-    def read_record(self, row: Mapping[str, Any], where: str) -> Question:
+    def read_record(self, row: Mapping[str, object], where: str) -> Question:
         """The question of a record.
 
         Args:
@@ -133,7 +133,7 @@ class Fields:
             row=row,
         )
 
-    def _clip(self, row: Mapping[str, Any], where: str) -> Clip | None:
+    def _clip(self, row: Mapping[str, object], where: str) -> Clip | None:
         assert self.clip is not None, "the caller has looked"
         first, last = self.clip
         given = [name for name in self.clip if row.get(name) is not None]
@@ -149,7 +149,7 @@ class Fields:
             )
         return clip
 
-    def _options(self, row: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    def _options(self, row: Mapping[str, object], where: str) -> tuple[str, ...]:
         value, where = row.get(self.options), f"{where}: {self.options!r}"
         given = value if isinstance(value, list) else []
         if not 2 <= len(given) <= self.max_options or not all(
@@ -163,7 +163,7 @@ class Fields:
             )
         return texts(given, where) if self.lettered else tuple(given)
 
-    def _answer(self, row: Mapping[str, Any], options: Sequence[str], where: str) -> Answer:
+    def _answer(self, row: Mapping[str, object], options: Sequence[str], where: str) -> Answer:
         value, where = row.get(self.answer), f"{where}: {self.answer!r}"
         if self.form == "number":
             return Answer(number=numeric(value, where, positive=self.positive))
@@ -194,7 +194,7 @@ class Fields:
 def read_records(
     paths: Sequence[Path],
     columns: Mapping[str, str],
-    make: Callable[[Mapping[str, Any], str], Made],
+    make: Callable[[Mapping[str, object], str], Made],
     *,
     optional: Mapping[str, str] = NOTHING,
 ) -> Iterator[Made | DataError]:
@@ -214,7 +214,7 @@ def read_records(
                 yield error
 
 
-def fill_pattern(pattern: str, row: Mapping[str, Any], where: str) -> str:
+def fill_pattern(pattern: str, row: Mapping[str, object], where: str) -> str:
     """A pattern with the record's fields in it.
 
     >>> fill_pattern("{video}|{start}", {"video": "x.mp4", "start": 0.5}, "row 3")
@@ -233,20 +233,25 @@ def fill_pattern(pattern: str, row: Mapping[str, Any], where: str) -> str:
     return pattern.format_map(values)
 
 
-def numeric(value: Any, where: str, *, positive: bool = False) -> float:
+def numeric(value: object, where: str, *, positive: bool = False) -> float:
     """A finite number, or a text that is one."""
     try:
-        found = float(value) if isinstance(value, str) or type(value) in (int, float) else None
+        found = float(value) if isinstance(value, (str, int, float)) else None
     except ValueError:
         found = None
-    if found is None or not abs(found) < LARGEST or (positive and found <= 0):
+    if (
+        found is None
+        or isinstance(value, bool)
+        or not abs(found) < LARGEST
+        or (positive and found <= 0)
+    ):
         raise DataError(
             where, expected="a number above 0" if positive else "a number", found=repr(value)[:40]
         )
     return found
 
 
-def _category(row: Mapping[str, Any], name: str, where: str) -> str:
+def _category(row: Mapping[str, object], name: str, where: str) -> str:
     """A field as a breakdown: a text, or a whole number."""
     value = row.get(name)
     if type(value) is float and value.is_integer():

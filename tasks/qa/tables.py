@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.files import open_regular, read_text, refuse_other
@@ -15,7 +14,7 @@ MAX_LINE = 2**24  # bytes of one record
 
 def records(
     path: Path, columns: Mapping[str, str], *, optional: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield (place, record) for each record of a file, in order.
 
     `.parquet`, `.jsonl` with a record a line, or `.json` with a list of records.
@@ -55,7 +54,7 @@ def _names(path: Path) -> Sequence[str]:
         ) from error
 
 
-def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, object]]]:
     try:
         lines = open_regular(path)
     except OSError as error:
@@ -69,7 +68,7 @@ def _lines(path: Path, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[s
                 yield where, _record(line, columns, where)
 
 
-def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, Any]:
+def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, object]:
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="more")
     try:
@@ -80,7 +79,7 @@ def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, An
     return _complete(plain, columns, where)
 
 
-def _complete(plain: Any, columns: Mapping[str, str], where: str) -> dict[str, Any]:
+def _complete(plain: object, columns: Mapping[str, str], where: str) -> dict[str, object]:
     if not isinstance(plain, dict):
         raise DataError(where, expected="one JSON object", found=type(plain).__name__)
     if missing := [name for name in columns if name not in plain]:
@@ -88,7 +87,7 @@ def _complete(plain: Any, columns: Mapping[str, str], where: str) -> dict[str, A
     return plain
 
 
-def text(row: Mapping[str, Any], name: str, where: str) -> str:
+def text(row: Mapping[str, object], name: str, where: str) -> str:
     """A field that has to be text with something in it."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
@@ -96,12 +95,12 @@ def text(row: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def number(row: Mapping[str, Any], name: str, where: str) -> float:
+def number(row: Mapping[str, object], name: str, where: str) -> float:
     """Return a field that has to be a finite number, as it is in the file (whole or not)."""
     value = row.get(name)
-    if type(value) not in (int, float) or not abs(value) < 1e12:  # type: ignore[arg-type]
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e12:
         raise DataError(f"{where}: {name!r}", expected="a finite number", found=repr(value)[:40])
-    return value  # type: ignore[return-value]
+    return value
 
 
 def listed_ids(path: Path) -> frozenset[str]:

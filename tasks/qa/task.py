@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.media import Media
@@ -186,7 +185,7 @@ def question_task(
     name: str,
     *,
     protocol: Protocol,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, object],
     forms: Sequence[AnswerForm] = (AnswerForm.CHOICE,),
     split: str = "test",
     version: int = 1,

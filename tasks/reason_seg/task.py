@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError, MediaError
 from harness.layout import Files, field, folder, read_json
@@ -101,7 +101,7 @@ def _samples(place: Path, stems: Sequence[str], protocol: str) -> Iterator[Sampl
         )
 
 
-def _extent(shapes: Sequence[Any]) -> tuple[int, int]:
+def _extent(shapes: Sequence[object]) -> tuple[int, int]:
     """Return the (width, height) that holds all polygons, where the image's size cannot be read."""
     sides = [1.0, 1.0]
     for shape in shapes:
@@ -116,7 +116,7 @@ def _extent(shapes: Sequence[Any]) -> tuple[int, int]:
     return width, height
 
 
-def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
+def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, object]]]:
     """(texts, is_sentence, shapes) of one JSON file.
 
     Raises:
@@ -134,7 +134,7 @@ def read_annotation(path: Path) -> tuple[list[str], bool, list[dict[str, Any]]]:
     return texts, field(plain, "is_sentence", bool, str(path)), shapes
 
 
-def _target(shapes: list[dict[str, Any]], media: Media, protocol: str, where: str) -> Target:
+def _target(shapes: list[dict[str, object]], media: Media, protocol: str, where: str) -> Target:
     """The ground truth as the protocol's own copy of the data has it.
 
     The copies on the hub hold `mask.astype(bool)`: regions to ignore became foreground.

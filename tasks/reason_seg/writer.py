@@ -86,7 +86,7 @@ def annotation(example: Example, split: Split) -> dict[str, Any]:
     return {"text": list(texts), "is_sentence": question.is_sentence, "shapes": shapes}
 
 
-def _shapes(label: str, mask: BoolArray) -> list[dict[str, Any]]:
+def _shapes(label: str, mask: BoolArray) -> list[dict[str, object]]:
     """One polygon a piece, through the centres of pixels (whole numbers and a half)."""
     return [
         {"label": label, "points": [[x + 0.5, y + 0.5] for x, y in corners]}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
@@ -89,17 +89,17 @@ def _annotations(layout: Layout) -> Iterator[Path]:
         yield from (path for path in _labels(layout, name, video) if path.is_file())
 
 
-def _frames(layout: Layout, name: str, video: Any) -> list[str]:
+def _frames(layout: Layout, name: str, video: object) -> list[str]:
     where = f"{layout.meta}, video {name!r}"
     return frame_names(field(video, "frames", list, where), where)
 
 
-def _labels(layout: Layout, name: str, video: Any) -> list[Path]:
+def _labels(layout: Layout, name: str, video: object) -> list[Path]:
     place = path_inside(layout.place / "Annotations", name)
     return frame_paths(place, _frames(layout, name, video), suffix=".png")
 
 
-def _images(layout: Layout, name: str, video: Any) -> list[Path]:
+def _images(layout: Layout, name: str, video: object) -> list[Path]:
     place = path_inside(layout.place / "JPEGImages", name)
     return frame_paths(place, _frames(layout, name, video))
 
@@ -129,7 +129,7 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
 def _sample(
     name: str,
     number: str,
-    expression: Any,
+    expression: object,
     media: Media,
     frames: tuple[str, ...],
     ground_truth: "VideoGroundTruth",
@@ -161,7 +161,7 @@ def _sample(
     )
 
 
-def by_annotator(video: Any, where: str) -> list[list[tuple[str, Any]]]:
+def by_annotator(video: object, where: str) -> list[list[tuple[str, object]]]:
     """The (id, expression) pairs of each annotator, in the order of the objects.
 
     The n-th expression of the file, counted from 0, is annotator n mod 4's on object n div 4.
@@ -201,7 +201,7 @@ class VideoGroundTruth:
     void: tuple[Rle, ...]
     """Pixels that do not count."""
 
-    def masks_of(self, expression: Any, where: str) -> tuple[Rle, ...]:
+    def masks_of(self, expression: object, where: str) -> tuple[Rle, ...]:
         """The masks of the object that an expression means; empty ones if no frame shows it.
 
         Raises:
@@ -236,7 +236,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
     images, labels = _images(layout, name, video), _labels(layout, name, video)
     gone = [*missing_files(images), *missing_files(labels)]

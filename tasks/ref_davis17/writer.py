@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from itertools import cycle, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from harness.tasks.rvos.labels import VOID
 from harness.tasks.rvos.writing import (
@@ -36,8 +35,8 @@ def write(world: World, root: Path) -> None:
     """Write `root/ref_davis17`: two splits with their ground truth."""
     folder = root / "ref_davis17"
     for name, split in SPLIT_NAMES.items():
-        videos: dict[str, Any] = {}
-        objects: dict[str, Any] = {}
+        videos: dict[str, object] = {}
+        objects: dict[str, object] = {}
         for scene in world.scenes("video", split):
             texts = texts_of(scene)
             if not texts:
@@ -74,9 +73,9 @@ def values(scene: Scene, texts: Mapping[int, list[str]]) -> list[int]:
     return [numbers.get(index, 0) for index in range(len(scene.things))]
 
 
-def video_entry(scene: Scene, texts: Mapping[int, list[str]]) -> dict[str, Any]:
+def video_entry(scene: Scene, texts: Mapping[int, list[str]]) -> dict[str, object]:
     """The entry of one video: four expressions an object, one an annotator."""
-    expressions: dict[str, Any] = {}
+    expressions: dict[str, object] = {}
     for number, (index, value) in enumerate(texts.items(), start=1):
         draws = Draws(scene.seed, scene.id, "ref_davis17", index)
         for text in islice(cycle(draws.shuffle(list(dict.fromkeys(value)))), ANNOTATORS):

@@ -7,7 +7,7 @@ the videos' names, so that a part of the download is cut alike.
 import hashlib
 from collections.abc import Callable, ItemsView, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import DataError
 
@@ -29,14 +29,14 @@ def held_out(video: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MappingSubset(Mapping[str, Any]):
+class MappingSubset(Mapping[str, object]):
     """Some entries of a mapping, read through it."""
 
-    whole: Mapping[str, Any]
+    whole: Mapping[str, object]
     kept: Callable[[str], bool]
     """Function that returns True if the entry of a key belongs to the part."""
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         if not self.kept(key):
             raise KeyError(key)
         return self.whole[key]
@@ -47,26 +47,26 @@ class MappingSubset(Mapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> ItemsView[str, object]:
         """Keys and values in one pass over the whole."""
         return _PartOfItems(self)
 
 
-class _PartOfItems(ItemsView[str, Any]):
+class _PartOfItems(ItemsView[str, object]):
     _mapping: MappingSubset
 
-    def __iter__(self) -> Iterator[tuple[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, object]]:
         return (pair for pair in self._mapping.whole.items() if self._mapping.kept(pair[0]))
 
 
 def choose_videos(
     split: Split,
-    videos: Mapping[str, Any],
-    test: Mapping[str, Any],
+    videos: Mapping[str, object],
+    test: Mapping[str, object],
     where: str,
     *,
     generated: bool = False,
-) -> Mapping[str, Any]:
+) -> Mapping[str, object]:
     """The videos of a split, in the order of the file.
 
     Args:

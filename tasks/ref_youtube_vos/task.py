@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
@@ -59,7 +58,7 @@ class Layout:
     """The folder of JPEGImages and Annotations."""
     files: tuple[Path, ...]
     """The JSON files that it is read from; the first names videos and expressions."""
-    videos: Mapping[str, Any]
+    videos: Mapping[str, object]
     objects: JsonIndex | None
     """Entries of `meta.json` by video; None where the ground truth is hidden."""
 
@@ -137,13 +136,13 @@ def _annotations(layout: Layout) -> Iterator[Path]:
                 yield path
 
 
-def _paths(layout: Layout, name: str, video: Any, kind: str, suffix: str) -> list[Path]:
+def _paths(layout: Layout, name: str, video: object, kind: str, suffix: str) -> list[Path]:
     where = f"{layout.meta}, video {name!r}"
     names = frame_names(field(video, "frames", list, where), where)
     return frame_paths(path_inside(layout.place / kind, name), names, suffix=suffix)
 
 
-def _film(layout: Layout, name: str, video: Any) -> Media:
+def _film(layout: Layout, name: str, video: object) -> Media:
     labels = _paths(layout, name, video, "Annotations", ".png")
     return film(
         _paths(layout, name, video, "JPEGImages", ".jpg"), size=lambda: first_size_of(labels)
@@ -153,9 +152,9 @@ def _film(layout: Layout, name: str, video: Any) -> Media:
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         media = _film(layout, name, video)
-        frames = tuple(video["frames"])
         tracks = None if layout.objects is None else _tracks(layout, name, video, media)
         where = f"{layout.meta}, video {name!r}"
+        frames = tuple(field(video, "frames", list, where))
         for number, expression in field(video, "expressions", dict, where).items():
             label = f"{where}, expression {number!r}"
             text = field(expression, "exp", str, label)
@@ -186,12 +185,12 @@ def _objects(layout: Layout, name: str) -> list[int]:
     return [int(number) for number in numbers]
 
 
-def _tracks(layout: Layout, name: str, video: Any, media: Media) -> dict[int, tuple[Rle, ...]]:
+def _tracks(layout: Layout, name: str, video: object, media: Media) -> dict[int, tuple[Rle, ...]]:
     paths = _paths(layout, name, video, "Annotations", ".png")
     return label_tracks(paths, size=media.size, known=_objects(layout, name))
 
 
-def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: Any, where: str) -> Target:
+def _target(tracks: Mapping[int, tuple[Rle, ...]], expression: object, where: str) -> Target:
     number = field(expression, "obj_id", (str, int), where)
     if str(number) not in map(str, tracks):
         known = ", ".join(map(str, tracks))
@@ -214,7 +213,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
     paths = _paths(layout, name, video, "JPEGImages", ".jpg")
     gone = list(missing_files(paths))

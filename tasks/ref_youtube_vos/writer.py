@@ -6,7 +6,6 @@ organisers' file does, that of `valid` holds the videos of `test` as well; those
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.ref_youtube_vos.splits import held_out
 from harness.tasks.rvos.writing import (
@@ -68,12 +67,12 @@ def _of_train(scene: Scene) -> str:
     return salted(scene, lambda name: held_out(name) == (scene.split == "val"), digits=DIGITS)
 
 
-def _write_expressions(folder: Path, part: str, videos: Mapping[str, Any]) -> None:
+def _write_expressions(folder: Path, part: str, videos: Mapping[str, object]) -> None:
     path = folder / "meta_expressions" / part / "meta_expressions.json"
     write_json(path, {"videos": dict(videos)})
 
 
-def video_entry(example: Example, *, ground_truth: bool) -> dict[str, Any]:
+def video_entry(example: Example, *, ground_truth: bool) -> dict[str, object]:
     """The entry of one video: expressions that mean one object, which the number `obj_id` has."""
     target = single(example)
     return {
@@ -101,10 +100,10 @@ def single(example: Example) -> Sequence[tuple[str, int]]:
     return [(text, fitting[text]) for text in texts]
 
 
-def objects_entry(scene: Scene) -> dict[str, Any]:
+def objects_entry(scene: Scene) -> dict[str, dict[str, object]]:
     """The entry of one video in `meta.json`: the objects that are in any frame, and in which."""
     masks = {frame: visible_masks(scene, frame) for frame in some_frames(scene)}
-    objects = {}
+    objects: dict[str, object] = {}
     for index, thing in enumerate(scene.things):
         frames = [frame_name(frame) for frame, mask in masks.items() if mask[index].any()]
         if frames:

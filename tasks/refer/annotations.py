@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pycocotools import mask as coco
 
@@ -70,7 +70,7 @@ class Thing:
     @property
     def area(self) -> float:
         """Area in square pixels as annotated; COCO sorts objects into small and large by it."""
-        area: Any = self.plain.get("area")
+        area = self.plain.get("area")
         if not _finite(area) or area < 0:
             raise DataError(f"{self.where}: 'area'", expected="a number ≥ 0", found=repr(area)[:40])
         return float(area)
@@ -99,7 +99,7 @@ class Thing:
             return [Rle.empty(image.height, image.width)]
         return [self._part(piece, f"part {number}", image) for number, piece in enumerate(pieces)]
 
-    def _part(self, piece: Any, what: str, image: ImageInfo) -> Rle:
+    def _part(self, piece: object, what: str, image: ImageInfo) -> Rle:
         where = f"{self.where}: 'segmentation', {what}"
         if isinstance(piece, dict):
             mask = Rle.from_json(piece, where)
@@ -115,7 +115,7 @@ class Thing:
         return Rle(image.height, image.width, encoded["counts"].decode("ascii"))
 
 
-def check_polygon(piece: Any, image: ImageInfo, where: str) -> None:
+def check_polygon(piece: object, image: ImageInfo, where: str) -> None:
     """Raise DataError unless `piece` is [x, y, x, y, x, y, …] within reach of the image.
 
     COCO's code walks along every edge in whole pixels, in the image or not, and reads a list of
@@ -137,8 +137,8 @@ def check_polygon(piece: Any, image: ImageInfo, where: str) -> None:
                 )
 
 
-def _finite(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+def _finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and type(value) is not bool and math.isfinite(value)
 
 
 @dataclass(frozen=True)

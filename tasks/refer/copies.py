@@ -11,7 +11,7 @@ gigabytes.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from harness.layout import rows
 from harness.masks import BoolArray, Rle, check_size
 from harness.media import Media, image_bytes, placeholder_media
 from harness.types import Box
+
+if TYPE_CHECKING:
+    from pyarrow import ListArray
 
 COLUMNS = {
     "image": "image",
@@ -126,7 +129,7 @@ def _copy(row: Mapping[str, Any], where: str, mask: BoolArray | None) -> Copy:
     )
 
 
-def _id(row: Mapping[str, Any], column: str, where: str) -> str:
+def _id(row: Mapping[str, object], column: str, where: str) -> str:
     """An id, which some copies keep as text and some as a number."""
     value = row[column]
     number = column != "cat_id" or (str(value).isdigit() and len(str(value)) < 10)
@@ -137,7 +140,7 @@ def _id(row: Mapping[str, Any], column: str, where: str) -> str:
     return str(value)
 
 
-def read_boxes(value: Any, where: str) -> Iterator[Box]:
+def read_boxes(value: object, where: str) -> Iterator[Box]:
     """One box [x1, y1, x2, y2], or a list of them."""
     listed = [value] if isinstance(value, list) and value and _is_number(value[0]) else value
     if not isinstance(listed, list):
@@ -158,8 +161,8 @@ def read_boxes(value: Any, where: str) -> Iterator[Box]:
         yield Box(*map(float, sides))
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 2**31
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and type(value) is not bool and abs(value) < 2**31
 
 
 def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
@@ -169,7 +172,6 @@ def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
         DataError: it is no Parquet file, has no such column of rows of pixels, or the rows of a
             mask are not of one length.
     """
-    import pyarrow as pa
     from pyarrow import ArrowException, parquet
 
     try:
@@ -185,7 +187,7 @@ def read_masks(path: Path, column: str = "mask") -> Iterator[BoolArray]:
             number = 0
             for batch in file.iter_batches(batch_size=1, columns=[column]):
                 for scalar in batch.column(0):
-                    yield _mask(scalar.values, f"{path}, row {number}: {column!r}", pa)
+                    yield _mask(scalar.values, f"{path}, row {number}: {column!r}")
                     number += 1
     except (ArrowException, OSError) as error:
         raise DataError(
@@ -202,7 +204,7 @@ MASK_TYPES = tuple(
 """Arrow's names for the type of a mask's column."""
 
 
-def _mask(lines: Any, where: str, pa: Any) -> BoolArray:
+def _mask(lines: "ListArray | None", where: str) -> BoolArray:
     if lines is None or not len(lines):
         raise DataError(where, expected="rows of pixels", found="none")
     lengths = set(lines.value_lengths().to_pylist())

@@ -106,7 +106,7 @@ def _lmms_row(row: Mapping[str, Any], where: str) -> tuple[str, Box, list[str]]:
     return id, Box(x, y, x + width, y + height), sentences
 
 
-def _lmms_media(row: Mapping[str, Any], where: str) -> Media:
+def _lmms_media(row: Mapping[str, object], where: str) -> Media:
     encoded = row["image"].get("bytes") if isinstance(row["image"], dict) else None
     if not isinstance(encoded, bytes):
         raise DataError(f"{where}: 'image'", expected="an image's bytes", found=repr(encoded)[:40])

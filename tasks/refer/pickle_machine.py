@@ -7,7 +7,7 @@ truth values and None.
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypeVar
 
 from harness.errors import DataError
 
@@ -38,6 +38,8 @@ REFUSED = {
 }
 """Instructions that no benchmark's file needs; most of them can run code."""
 
+T = TypeVar("T")
+
 
 class Machine:
     """The stack machine. A mark begins a new stack; the one below waits in `marked`."""
@@ -46,11 +48,11 @@ class Machine:
         self.raw = raw
         self.at = 0
         self.start = 0
-        self.stack: list[Any] = []
-        self.marked: list[list[Any]] = []
-        self.memo: dict[int, Any] = {}
+        self.stack: list[object] = []
+        self.marked: list[list[object]] = []
+        self.memo: dict[int, object] = {}
 
-    def run(self) -> Any:
+    def run(self) -> object:
         """Carry out the program; the one value that it leaves."""
         raw, steps = self.raw, STEPS
         while True:
@@ -104,7 +106,7 @@ class Machine:
         """A whole number without sign, such as a length."""
         return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
 
-    def pop_mark(self) -> list[Any]:
+    def pop_mark(self) -> list[object]:
         """Pop the items that were pushed since the last mark."""
         items = self.stack
         self.stack = self.marked.pop()
@@ -143,26 +145,26 @@ def _set_items(machine: Machine) -> None:
     _top(machine, dict).update(_pairs(items))
 
 
-def _pairs(items: list[Any]) -> dict[Any, Any]:
+def _pairs(items: list[object]) -> dict[object, object]:
     if len(items) % 2:
         raise ValueError("a key without a value")
     return {_key(key): value for key, value in zip(items[::2], items[1::2], strict=True)}
 
 
-def _key(key: Any) -> Any:
+def _key(key: object) -> object:
     if type(key) not in (str, int):
         raise ValueError(f"a key that is neither text nor a whole number, {type(key).__name__}")
     return key
 
 
-def _top(machine: Machine, kind: type) -> Any:
+def _top(machine: Machine, kind: type[T]) -> T:
     value = machine.stack[-1]
-    if type(value) is not kind:
+    if type(value) is not kind or not isinstance(value, kind):
         raise ValueError(f"something put into a {type(value).__name__}")
     return value
 
 
-def _collect_step(make: Callable[[list[Any]], Any]) -> Step:
+def _collect_step(make: Callable[[list[object]], object]) -> Step:
     def step(machine: Machine) -> None:
         items = machine.pop_mark()
         machine.stack.append(make(items))
@@ -179,7 +181,7 @@ def _last_step(number: int) -> Step:
     return step
 
 
-def _constant(value: Any) -> Step:
+def _constant(value: object) -> Step:
     return lambda machine: machine.stack.append(value)
 
 
@@ -197,13 +199,13 @@ def _fixed_step(form: str) -> Step:
     return step
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value}, which is no number")
     return value
 
 
-def _counted_step(form: str, decode: Callable[[bytes], Any]) -> Step:
+def _counted_step(form: str, decode: Callable[[bytes], object]) -> Step:
     return lambda machine: machine.stack.append(decode(machine.take(machine.number(form))))
 
 

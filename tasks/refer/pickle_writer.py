@@ -1,12 +1,11 @@
 """Writing plain data as a pickle, for generated worlds in the layouts that have them."""
 
 import struct
-from typing import Any
 
 from harness.errors import DataError
 
 
-def dumps(value: Any) -> bytes:
+def dumps(value: object) -> bytes:
     """A pickle of protocol 2 that Python 2 might have written, of plain data.
 
     Texts in ASCII become Python 2's byte strings, as they are in the official files; others its
@@ -19,7 +18,7 @@ def dumps(value: Any) -> bytes:
     return b"\x80\x02" + _dumped(value) + b"."
 
 
-def _dumped(value: Any) -> bytes:
+def _dumped(value: object) -> bytes:
     if value is None or isinstance(value, bool):
         return {None: b"N", True: b"\x88", False: b"\x89"}[value]
     if isinstance(value, int):

@@ -11,7 +11,6 @@ shared values count each time, so that a short file cannot expand to a huge tree
 
 import struct
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.files import read_bytes
@@ -21,7 +20,7 @@ MAX_BYTES = 2**28  # of a file
 MAX_SHARING = 4  # times as many values as the file has bytes
 
 
-def read_plain_pickle(path: Path) -> Any:
+def read_plain_pickle(path: Path) -> object:
     """The plain data in a pickle: lists, tuples, dictionaries, texts, bytes, numbers and None.
 
     Texts of Python 2 are read as Latin-1.
@@ -45,7 +44,7 @@ def read_plain_pickle(path: Path) -> Any:
         raise DataError(f"file {path}: {error}") from error
 
 
-def loads(raw: bytes) -> Any:
+def loads(raw: bytes) -> object:
     r"""The plain data in the bytes of a pickle; see `read_plain_pickle`.
 
     >>> loads(b"(lp0\nS'left'\np1\naI3\na.")
@@ -70,7 +69,7 @@ def _cut(error: Exception) -> str:
     return "a key that is a container" if isinstance(error, TypeError) else "one that was cut"
 
 
-def _check_tree(value: Any, limit: int) -> None:
+def _check_tree(value: object, limit: int) -> None:
     """Raise DataError for a value nested too deeply, within itself, or too large for its file."""
     levels = 0
     seen = 1

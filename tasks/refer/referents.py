@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.layout import JsonFile, field
@@ -165,7 +164,7 @@ def in_split(own: str, split: str) -> bool:
     return split in own if split == "test" else own == split
 
 
-def read_referent(plain: Any, where: str) -> Referent:
+def read_referent(plain: object, where: str) -> Referent:
     """Check one entry.
 
     Raises:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import path_inside
@@ -52,7 +51,7 @@ def asked_sample(
     answer: Answer,
     group: str,
     categories: Mapping[str, str] | None = None,
-    extra: Mapping[str, Any] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> Sample:
     """One question about one image."""
     return Sample(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.world.encode import encode_png
 from harness.world.raster import render
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def image(scene: Scene, name: str) -> dict[str, Any]:
+def image(scene: Scene, name: str) -> dict[str, bytes | str]:
     """An image as a cell of a table: its file's bytes and its name."""
     return {"bytes": encode_png(render(scene)), "path": name}
 
 
 def write_table(
-    folder: Path, split: str, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]
+    folder: Path, split: str, rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]
 ) -> None:
     """Write `folder/data/SPLIT-00000-of-00001.parquet`.
 
@@ -44,14 +44,14 @@ def write_table(
     )
 
 
-def _types() -> "dict[str, tuple[pa.DataType, Any]]":
+def _types() -> "dict[str, tuple[pa.DataType, object]]":
     """Each kind of column in Arrow, and as the metadata name it."""
     import pyarrow as pa
 
     def value(dtype: str) -> dict[str, str]:
         return {"dtype": dtype, "_type": "Value"}
 
-    def list_type(inner: Any) -> dict[str, Any]:
+    def list_type(inner: object) -> dict[str, object]:
         return {"feature": inner, "_type": "List"}
 
     floats = pa.list_(pa.float64())

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ def thing_number(scene: Scene, index: int) -> int:
     return number_of(scene) * PER_IMAGE + index
 
 
-def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, Any]:
+def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict[str, object]:
     """Return COCO's `instances.json` of the scenes: all their things, by the visible parts."""
     images = [
         {
@@ -68,7 +67,7 @@ def instances(scenes: Sequence[Scene], *, named: Callable[[Scene], str]) -> dict
     return {"images": images, "annotations": annotations, "categories": categories}
 
 
-def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, Any]:
+def annotation(scene: Scene, index: int, mask: BoolArray) -> dict[str, object]:
     """One thing as COCO annotates it."""
     x1, y1, x2, y2 = edges(mask)
     return {

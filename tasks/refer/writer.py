@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.refer.pickle_writer import dumps
 from harness.tasks.refer.tables import image, write_table
@@ -108,13 +107,13 @@ def write_refer(
         write_table(place / "lmms-lab" / benchmark.boxes, split, rows, LMMS)
 
 
-def write_json(path: Path, plain: Any) -> None:
+def write_json(path: Path, plain: object) -> None:
     """Write plain data, equal bytes everywhere."""
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     path.write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
-def referents(splits: Mentions) -> list[dict[str, Any]]:
+def referents(splits: Mentions) -> list[dict[str, object]]:
     """The content of a file of referents."""
     numbers = count(1)
     return [
@@ -125,7 +124,7 @@ def referents(splits: Mentions) -> list[dict[str, Any]]:
     ]
 
 
-def _referent(one: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dict[str, Any]:
+def _referent(one: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dict[str, object]:
     (thing,) = one.things
     stem = file_name(one.scene).removesuffix(".jpg")
     return {
@@ -140,7 +139,7 @@ def _referent(one: Mention, split: str, ref_id: int, sent_ids: list[int]) -> dic
     }
 
 
-def sentence(number: int, text: str) -> dict[str, Any]:
+def sentence(number: int, text: str) -> dict[str, object]:
     """One expression's entry."""
     return {"tokens": text.lower().split(), "raw": text, "sent_id": number, "sent": text.lower()}
 
@@ -153,7 +152,7 @@ def _write_copies(folder: Path, several: Sequence[Mention]) -> None:
         write_table(place, "test", [_copy_row(*pair) for pair in pairs], COPY)
 
 
-def _copy_row(one: Mention, text: str) -> dict[str, Any]:
+def _copy_row(one: Mention, text: str) -> dict[str, object]:
     scene, (thing,) = one.scene, one.things
     mask = visible_masks(scene)[thing]
     return {
@@ -168,7 +167,7 @@ def _copy_row(one: Mention, text: str) -> dict[str, Any]:
     }
 
 
-def _lmms_row(one: Mention, number: int) -> dict[str, Any]:
+def _lmms_row(one: Mention, number: int) -> dict[str, object]:
     scene, (thing,) = one.scene, one.things
     x1, y1, x2, y2 = edges(visible_masks(scene)[thing])
     return {

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from harness.metrics.revos import Form, in_percent, revos_scores
 from harness.scores import Mean, Metric, Scores
@@ -76,7 +75,7 @@ def _metrics() -> tuple[Metric, ...]:
 
 
 def _protocol(form: Form, about: str) -> Protocol:
-    scored: Any = partial(score, form=form)
+    scored = partial(score, form=form)
     return Protocol(
         name=f"revos/{form}",
         score=scored,

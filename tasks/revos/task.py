@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, field, file, folder, path_inside
@@ -125,20 +125,20 @@ def _samples(layout: Layout) -> Iterator[Sample]:
             )
 
 
-def _film(layout: Layout, name: str, video: Any) -> Media:
+def _film(layout: Layout, name: str, video: object) -> Media:
     where = f"{layout.meta}, video {name!r}"
     height, width = (field(video, side, int, where) for side in ("height", "width"))
     check_size(height, width, f"{where}:")
     return film(_paths(layout, name, video), size=lambda: (width, height))
 
 
-def _paths(layout: Layout, name: str, video: Any) -> list[Path]:
+def _paths(layout: Layout, name: str, video: object) -> list[Path]:
     where = f"{layout.meta}, video {name!r}"
     names = frame_names(field(video, "frames", list, where), where)
     return frame_paths(path_inside(layout.place / "JPEGImages", name), names)
 
 
-def _categories(expression: Mapping[str, Any], where: str) -> dict[str, str]:
+def _categories(expression: Mapping[str, object], where: str) -> dict[str, str]:
     kind = field(expression, "type_id", int, where)
     if kind not in range(len(TYPES)):
         raise DataError(
@@ -154,13 +154,13 @@ def _categories(expression: Mapping[str, Any], where: str) -> dict[str, str]:
 class GroundTruth:
     """The masks of one video's objects, each read when it is first needed."""
 
-    def __init__(self, layout: Layout, name: str, video: Any, film: Media) -> None:
+    def __init__(self, layout: Layout, name: str, video: object, film: Media) -> None:
         self.where = f"{layout.meta}, video {name!r}"
         self._layout, self._name, self._video, self._film = layout, name, video, film
         self._tracks: dict[str, tuple[Rle | None, ...]] = {}
         self._foreground: tuple[Rle, ...] | None = None
 
-    def target(self, expression: Any, where: str) -> Target:
+    def target(self, expression: object, where: str) -> Target:
         """The union of the expression's objects, the objects, and the video's foreground."""
         tracks = [self._track(one) for one in field(expression, "anno_id", list, where)]
         masks = union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
@@ -175,7 +175,7 @@ class GroundTruth:
             self._foreground = self._union() if kept is None else self._select(kept)
         return self._foreground
 
-    def _track(self, annotation: Any) -> tuple[Rle | None, ...]:
+    def _track(self, annotation: object) -> tuple[Rle | None, ...]:
         if not isinstance(annotation, (int, str)) or isinstance(annotation, bool):
             raise DataError(
                 f"{self.where}: 'anno_id'",
@@ -204,7 +204,7 @@ class GroundTruth:
         tracks = [self._track(one) for one in every]
         return union_of_tracks(tracks, size=self._film.size, frames=len(self._film))
 
-    def _select(self, kept: Mapping[str, Any]) -> tuple[Rle, ...]:
+    def _select(self, kept: Mapping[str, object]) -> tuple[Rle, ...]:
         where = f"{self._layout.place / FOREGROUND}, video {self._name!r}"
         if self._name not in kept:
             raise DataError(where, expected="an entry", found="none")
@@ -236,7 +236,7 @@ def _check(layout: Layout) -> Iterator[Problem]:
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(layout: Layout, name: str, video: Any) -> Iterator[Problem]:
+def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     paths = _paths(layout, name, video)
     gone = list(missing_files(paths))
     yield from gone

@@ -3,7 +3,7 @@
 Expressions take turns in referring and reasoning; the third of a video has no referent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -35,8 +35,8 @@ ABSENT = 2
 def write(world: World, root: Path) -> None:
     """Write `root/revos`: JPEGImages, two files of expressions and two of masks."""
     folder = root / "revos"
-    masks: dict[str, Any] = {}
-    foreground: dict[str, Any] = {}
+    masks: dict[str, object] = {}
+    foreground: dict[str, object] = {}
     for name, split in SPLIT_NAMES.items():
         videos = {}
         for example in world.examples_of("video", split):
@@ -60,7 +60,7 @@ def write(world: World, root: Path) -> None:
 def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
     """Return the entry of one video; its annotations are numbered from a given number."""
     scene = example.scene
-    expressions: dict[str, Any] = {}
+    expressions: dict[str, dict[str, object]] = {}
     target: tuple[int, ...]
     for place, question in enumerate(example.questions):
         kind = place % 2
@@ -85,7 +85,9 @@ def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
     }
 
 
-def fitting(scene: Scene, question: Question, *, reasoning: bool, taken: set[str]) -> Question:
+def fitting(
+    scene: Scene, question: Question, *, reasoning: bool, taken: Collection[object]
+) -> Question:
     """Return the question, or another full question where reasoning is wanted."""
     if question.is_sentence == reasoning and question.text not in taken:
         return question
@@ -108,7 +110,7 @@ def absent_phrase(scene: Scene) -> str:
     return f"the {Draws(scene.seed, scene.id, 'revos', 'nothing').choice(absent).words()}"
 
 
-def foreground_entry(scene: Scene, used: set[int]) -> dict[str, Any]:
+def foreground_entry(scene: Scene, used: set[int]) -> dict[str, object]:
     """All pixels of the things that expressions refer to, and their share of each frame."""
     masks = joint_masks(scene, sorted(used), some_frames(scene))
     pixels = scene.width * scene.height

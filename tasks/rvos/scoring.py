@@ -1,9 +1,9 @@
 """The score `rvos/mevis`: J and F of one expression in all frames, expressions all alike."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from harness.masks import Rle
+from harness.metrics.averages import Numbers
 from harness.metrics.boundary import boundary_f_measure
 from harness.metrics.region import region_similarity
 from harness.scores import Mean, Metric, Scores
@@ -41,7 +41,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     }
 
 
-def half_sum(region: Any, boundary: Any) -> Any:
+def half_sum(region: Numbers, boundary: Numbers) -> Numbers:
     """J&F of final means."""
     return (region + boundary) / 2
 

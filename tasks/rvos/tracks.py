@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, field
@@ -10,7 +9,12 @@ from harness.masks import Rle
 
 
 def object_track(
-    masks: Mapping[str, Any], annotation: Any, *, size: tuple[int, int], frames: int, where: str
+    masks: Mapping[str, object],
+    annotation: object,
+    *,
+    size: tuple[int, int],
+    frames: int,
+    where: str,
 ) -> list[Rle | None]:
     """One object's masks, checked; None for a frame that it is not in.
 
@@ -37,7 +41,7 @@ def object_track(
     ]
 
 
-def _named_items(items: Iterable[Any], what: str) -> Iterator[tuple[Any, str]]:
+def _named_items(items: Iterable[object], what: str) -> Iterator[tuple[object, str]]:
     return ((item, f"{what} {index}") for index, item in enumerate(items))
 
 

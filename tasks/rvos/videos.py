@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import path_inside
@@ -14,7 +13,7 @@ from harness.types import Sample
 UNSEEN = "no frame shows its object"
 
 
-def frame_names(frames: Any, where: str) -> list[str]:
+def frame_names(frames: object, where: str) -> list[str]:
     """The names of a video's frames, in order.
 
     Raises:
@@ -72,7 +71,7 @@ def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
 
 
 def of_each(
-    videos: Mapping[str, Any], listed: Path, look: Callable[[str, Any], Iterable[Problem]]
+    videos: Mapping[str, object], listed: Path, look: Callable[[str, object], Iterable[Problem]]
 ) -> Iterator[Problem]:
     """Yield the problems that `look` finds in each video, its errors, and a file that cannot be
     read.

@@ -4,10 +4,9 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -47,13 +46,15 @@ def video_name(scene: Scene, *, digits: int = 12, salt: int = 0) -> str:
     return hashlib.blake2b(named.encode(), digest_size=digits // 2).hexdigest()
 
 
-def salted(scene: Scene, wanted: Any, *, digits: int = 12) -> str:
+def salted(scene: Scene, wanted: Callable[[str], bool], *, digits: int = 12) -> str:
     """The first name of a scene's video for which `wanted(name)` is true."""
     names = (video_name(scene, digits=digits, salt=salt) for salt in count())
     return next(name for name in names if wanted(name))
 
 
-def mask_tracks(scene: Scene, frames: Sequence[int] | None = None) -> list[list[Any]]:
+def mask_tracks(
+    scene: Scene, frames: Sequence[int] | None = None
+) -> list[list[dict[str, object] | None]]:
     """Return the COCO run-length of each thing in each frame, None where it is not visible."""
     masks = [visible_masks(scene, frame) for frame in frames or every_frame(scene)]
     return [
@@ -134,7 +135,7 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def write_json(path: Path, plain: Any) -> None:
+def write_json(path: Path, plain: object) -> None:
     """Write plain data in one line, as the official files are."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plain), encoding="utf-8", newline="\n")

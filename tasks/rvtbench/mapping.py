@@ -5,11 +5,12 @@ papers say: levels, categories, tasks. `mapping.toml` beside this module documen
 """
 
 import tomllib
+from collections.abc import Iterator
 from collections.abc import Mapping as Plain
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, TypeAlias
 
 from harness.errors import DataError
 from harness.files import read_text
@@ -36,6 +37,9 @@ PLACES = {"annotations": {"task"}, "frames": {"video", "frame"}}
 
 TABLES = ("files", "fields", "tasks", "levels", "categories", "masks", "boxes")
 
+Fault: TypeAlias = tuple[str, str, str]
+"""A key, what is expected there, and what was found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
@@ -48,11 +52,11 @@ class Mapping:
     """A template with {video} and {frame}."""
     records: str = ""
     fields: Plain[str, str] = field(default_factory=dict)
-    tasks: Plain[str, tuple[Any, ...]] = field(default_factory=dict)
-    levels: Plain[str, tuple[Any, ...]] = field(default_factory=dict)
-    categories: Plain[str, tuple[Any, ...]] = field(default_factory=dict)
+    tasks: Plain[str, tuple[object, ...]] = field(default_factory=dict)
+    levels: Plain[str, tuple[object, ...]] = field(default_factory=dict)
+    categories: Plain[str, tuple[object, ...]] = field(default_factory=dict)
     masks: Plain[str, str] = field(default_factory=dict)
-    boxes: Plain[str, Any] = field(default_factory=dict)
+    boxes: Plain[str, object] = field(default_factory=dict)
 
     def file(self, task: str) -> str:
         """The annotation file of a task, relative to the benchmark's folder."""
@@ -98,7 +102,7 @@ def read_mapping(path: Path) -> Mapping:
     )
 
 
-def _problems(plain: Plain[str, Any]) -> Any:
+def _problems(plain: Plain[str, Any]) -> Iterator[Fault]:
     """Yield (key, expected, found) of every fault."""
     for name in plain:
         if name not in TABLES or not isinstance(plain[name], dict):
@@ -121,7 +125,7 @@ def _problems(plain: Plain[str, Any]) -> Any:
             yield f"boxes.{key}", " or ".join(map(repr, options)), repr(value)[:40]
 
 
-def _files(files: Plain[str, Any]) -> Any:
+def _files(files: Plain[str, Any]) -> Iterator[Fault]:
     for key, value in files.items():
         if key not in ("annotations", "frames", "records"):
             yield f"files.{key}", "annotations, frames or records", key
@@ -141,7 +145,7 @@ def _files(files: Plain[str, Any]) -> Any:
             yield f"files.{key}", f"a path with {wanted}", repr(files[key])[:60]
 
 
-def _fields(fields: Plain[str, Any]) -> Any:
+def _fields(fields: Plain[str, object]) -> Iterator[Fault]:
     for key, value in fields.items():
         if key not in FIELDS:
             yield f"fields.{key}", f"one of {', '.join(FIELDS)}", key
@@ -152,7 +156,7 @@ def _fields(fields: Plain[str, Any]) -> Any:
             yield f"fields.{key}", "the name of a field", "none"
 
 
-def _masks(masks: Plain[str, Any]) -> Any:
+def _masks(masks: Plain[str, object]) -> Iterator[Fault]:
     for key, value in masks.items():
         if key not in ("form", "frame", "rle"):
             yield f"masks.{key}", "form, frame or rle", key

@@ -25,7 +25,7 @@ IMAGES = (".jpg", ".jpeg", ".png")
 class Record:
     """One record, with the mapping and folders for reading it."""
 
-    plain: Any
+    plain: object
     where: str
     """File and line (or place in the list)."""
     mapping: Mapping
@@ -99,7 +99,7 @@ def read_records(root: Path, mapping: Mapping, task: str) -> Iterator[Record]:
             yield record
 
 
-def _lines(path: Path) -> Iterator[tuple[Any, str]]:
+def _lines(path: Path) -> Iterator[tuple[object, str]]:
     try:
         with open_regular(path) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), start=1):
@@ -111,7 +111,7 @@ def _lines(path: Path) -> Iterator[tuple[Any, str]]:
         ) from error
 
 
-def _line(line: bytes, where: str) -> Any:
+def _line(line: bytes, where: str) -> object:
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
     try:
@@ -120,7 +120,7 @@ def _line(line: bytes, where: str) -> Any:
         raise DataError(where, expected="one complete JSON object", found=str(error)) from error
 
 
-def _iter_records(path: Path, mapping: Mapping) -> Iterator[tuple[Any, str]]:
+def _iter_records(path: Path, mapping: Mapping) -> Iterator[tuple[object, str]]:
     keys = tuple(mapping.records.split(".")) if mapping.records else ()
     for entry in JsonFile(path, keys).items():
         yield entry.parse(), f"record {int(entry.key) + 1}"
@@ -186,7 +186,7 @@ def boxes_of(record: Record, names: Sequence[str]) -> tuple[Box | None, ...]:
     return tuple(found)
 
 
-def _box(record: Record, plain: Any, what: str) -> Box:
+def _box(record: Record, plain: object, what: str) -> Box:
     boxes = record.mapping.boxes
     try:
         left, top, third, fourth = finite_numbers(plain, 4, what)
@@ -203,7 +203,9 @@ def _box(record: Record, plain: Any, what: str) -> Box:
     return Box(left, top, third, fourth)
 
 
-def _iter_frames(record: Record, key: str, names: Sequence[str]) -> Iterator[tuple[int, Any, str]]:
+def _iter_frames(
+    record: Record, key: str, names: Sequence[str]
+) -> Iterator[tuple[int, object, str]]:
     """Yield (index of the frame, value, its name for messages), in the mapping's form."""
     settings = getattr(record.mapping, key)
     form = settings["form"]
@@ -221,7 +223,7 @@ def _iter_frames(record: Record, key: str, names: Sequence[str]) -> Iterator[tup
         yield order[name], one, f"frame {name!r}"
 
 
-def _name_item(record: Record, key: str, item: Any) -> tuple[str, Any]:
+def _name_item(record: Record, key: str, item: object) -> tuple[str, object]:
     settings = getattr(record.mapping, key)
     if not isinstance(item, dict) or not {settings["frame"], settings["rle"]} <= set(item):
         raise record.error(

@@ -7,7 +7,6 @@ under a name that tells model and layer.
 from collections.abc import Sequence
 from functools import partial
 from string import ascii_uppercase
-from typing import Any
 
 from harness.metrics.caption_tokens import Tokenizer
 from harness.metrics.captions import Name, caption, caption_metrics
@@ -78,7 +77,7 @@ def by_text(name: str, tokenizer: Tokenizer, about: str) -> Protocol:
     """A protocol of the caption metrics, by one tokenizer."""
     metrics = caption_metrics(NAMES, tokenizer=tokenizer)
     names = [metric.name for metric in metrics]
-    scored: Any = partial(score_text, names=names)
+    scored = partial(score_text, names=names)
     return Protocol(
         name=name,
         score=scored,

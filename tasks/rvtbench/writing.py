@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from harness.masks import Rle
+from harness.masks import BoolArray, Rle
 from harness.tasks.rvos.writing import (
     frame_name,
     joint_masks,
@@ -21,7 +21,7 @@ from harness.world.scene import COMBINATIONS, Combination, Scene, Thing
 from harness.world.shapes import World
 
 Kind: TypeAlias = Literal["segmentation", "grounding", "vqa", "summary"]
-GroundTruth: TypeAlias = dict[str, Any]
+GroundTruth: TypeAlias = dict[str, object]
 
 CATEGORIES = ("semantic", "spatial", "temporal")
 OPTIONS = 4
@@ -45,7 +45,7 @@ def write_records(world: World, folder: Path, kind: Kind, *, levels: int, annota
     path.write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, Any]]:
+def records(world: World, kind: Kind, *, levels: int) -> Iterator[dict[str, object]]:
     """One record a question."""
     number = 0
     for example in world.examples_of("video", "test"):
@@ -86,7 +86,7 @@ def _boxes(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     return question.text, {"gt": {"boxes": boxes}}
 
 
-def _referents(scene: Scene, question: Question) -> Sequence[Any]:
+def _referents(scene: Scene, question: Question) -> Sequence[BoolArray]:
     return joint_masks(scene, question.referents, some_frames(scene))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -127,7 +126,7 @@ def segmentation_task(
     name: str,
     *,
     protocol: Protocol,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, object] | None = None,
     split: str = "test",
     version: int = 1,
 ) -> Task:

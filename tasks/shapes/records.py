@@ -60,7 +60,7 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
 
 
-def read_text(plain: Any, key: str, where: str) -> str:
+def read_text(plain: object, key: str, where: str) -> str:
     """A field that is text and not blank.
 
     Raises:
@@ -73,7 +73,7 @@ def read_text(plain: Any, key: str, where: str) -> str:
     return text
 
 
-def read_texts(plain: Any, key: str, where: str) -> list[str]:
+def read_texts(plain: object, key: str, where: str) -> list[str]:
     """A field that is a list of different texts, none of them blank.
 
     Raises:
@@ -122,7 +122,7 @@ def unreadable(files: Sequence[Path]) -> Iterator[Problem]:
         yield Problem(str(files[0].parent), f"holds frames of different sizes: {sorted(sizes)}")
 
 
-def categories(plain: Mapping[str, Any], keys: Sequence[str], where: str) -> dict[str, str]:
+def categories(plain: Mapping[str, object], keys: Sequence[str], where: str) -> dict[str, str]:
     """Breakdowns that a record names itself.
 
     Raises:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.shapes.records import QUESTIONS
 from harness.world.encode import write_jpeg
@@ -22,7 +21,7 @@ def write_images(scene: Scene, place: Path) -> list[str]:
     return names
 
 
-def write_questions(place: Path, questions: Iterable[dict[str, Any]]) -> None:
+def write_questions(place: Path, questions: Iterable[dict[str, object]]) -> None:
     """Write `questions.jsonl`."""
     place.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(plain, ensure_ascii=False) + "\n" for plain in questions)

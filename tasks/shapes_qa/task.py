@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import DataError
 from harness.layout import field, folder
@@ -144,7 +144,7 @@ def _record(place: Path, line: bytes, where: str) -> Record:
     )
 
 
-def _answer(plain: dict[str, Any], options: tuple[str, ...], where: str) -> str | float:
+def _answer(plain: dict[str, object], options: tuple[str, ...], where: str) -> str | float:
     value = field(plain, "answer", (str, int, float), where)
     if options:
         if value not in options or len(options) > len(LETTERS):

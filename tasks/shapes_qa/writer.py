@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.shapes.writing import write_images, write_questions
 from harness.world.qa import QA
@@ -31,7 +30,7 @@ def shares(total: int) -> dict[str, int]:
     return {"qa": total - moving - arriving, "qa_video": moving, "arrivals": arriving}
 
 
-def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
+def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, object]]:
     total = sum(len(example.quizzes) for example in world.examples_of("qa", split))
     for family, number in shares(total).items():
         for example in world.examples_of(family, split):
@@ -42,7 +41,7 @@ def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, An
                 yield from (record(example, names, k, qa) for k, qa in enumerate(requested))
 
 
-def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, Any]:
+def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, object]:
     """Return one line: a question with its images, its answer and the keys of its breakdowns."""
     scene = example.scene
     return {

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import DataError, ParseError
 from harness.layout import field, folder
@@ -133,7 +133,7 @@ def _record(place: Path, line: bytes, where: str) -> Record:
     )
 
 
-def _box(value: Any, where: str) -> Box:
+def _box(value: object, where: str) -> Box:
     try:
         box = Box(*finite_numbers(value, 4, where))
     except ParseError as error:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,13 +20,13 @@ def write(world: World, root: Path) -> None:
         write_questions(place, _questions(world, split, place))
 
 
-def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, Any]]:
+def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, object]]:
     for example in world.examples_of("referring", split):
         (image,) = write_images(example.scene, place)
         yield from records(example, image)
 
 
-def records(example: Example, image: str) -> Iterator[dict[str, Any]]:
+def records(example: Example, image: str) -> Iterator[dict[str, object]]:
     """Yield the lines of one scene: a question with boxes and visible pixels of its referents."""
     scene = example.scene
     masks = visible_masks(scene)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.layout import path_inside
@@ -32,7 +31,7 @@ def read_questions(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
         yield from read_records((path,), COLUMNS, make, optional=OPTIONAL)
 
 
-def _question(place: Path, row: Mapping[str, Any], where: str) -> Question:
+def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
     task, value = text(row, "task", where), text(row, "answer", where)
     if task not in TASKS:
         raise DataError(
@@ -64,7 +63,7 @@ def _answer(task: str, text: str, where: str) -> Answer:
     return Answer(choice=text.upper())
 
 
-def _images(value: Any, where: str, place: Path) -> tuple[bytes | Path, ...]:
+def _images(value: object, where: str, place: Path) -> tuple[bytes | Path, ...]:
     """Return each image's bytes, or its file below the folder where the table has none."""
     entries = value if isinstance(value, list) else [value]
     found: list[bytes | Path] = []

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
 from harness.tasks.qa.answer_text import digits
@@ -45,7 +44,7 @@ def write(world: World, root: Path) -> None:
     _write_table(root / "spar_bench" / "SPAR-Bench-Tiny" / "data", rows[: len(TASKS)])
 
 
-def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
+def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
     several = task.endswith("_mv") or task in LEVELS["Middle"]
     frames = (0, scene.frames // 2, scene.frames - 1) if several else (0,)
     question = _question(scene, task)
@@ -123,7 +122,7 @@ def _view_change(scene: Scene) -> str:
     return f"{sideways},{along},move_forward:0.5,rotate_left:0,rotate_up:0"
 
 
-def _write_table(folder: Path, rows: list[dict[str, Any]]) -> None:
+def _write_table(folder: Path, rows: list[dict[str, object]]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -1,7 +1,6 @@
 """Videos of the generated world in STI-Bench's layout: `qa.parquet` and a folder of videos."""
 
 from pathlib import Path
-from typing import Any
 
 from harness.metrics.choices import LETTERS
 from harness.tasks.spatial import shapes
@@ -55,7 +54,7 @@ def name_of(index: int) -> str:
     return NAMES[index % len(NAMES)].format(index)
 
 
-def _row(scene: Scene, number: int, task: str) -> dict[str, Any]:
+def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
     question = _question_of_task(scene, task)
     return {
         "Video": name_of(scene.index),

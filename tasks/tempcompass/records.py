@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, field, rows
@@ -90,7 +90,7 @@ def read_records(listing: Listing) -> Iterator[Record | DataError]:
                     yield error
 
 
-Placed: TypeAlias = tuple[str, str, str, int, Mapping[str, Any]]
+Placed: TypeAlias = tuple[str, str, str, int, Mapping[str, object]]
 """Place of a question, its video, its aspect, its number among theirs, and the question."""
 
 
@@ -107,7 +107,7 @@ def _iter_nested(path: Path) -> Iterator[Placed]:
         yield from _of_video(entry.parse(), str(entry.key), path)
 
 
-def _of_video(plain: Any, video: str, path: Path) -> Iterator[Placed]:
+def _of_video(plain: object, video: str, path: Path) -> Iterator[Placed]:
     aspects = field({video: plain}, video, dict, str(path))
     for aspect in aspects:
         where = f"{path}, video {video!r}, {aspect}"
@@ -142,7 +142,7 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
     return about
 
 
-def _finer_aspect(kinds: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
+def _finer_aspect(kinds: Mapping[str, object], video: str, aspect: str, meta: str) -> str:
     """Return the finer aspect of a video's aspect, from meta_info.json; empty where it has none."""
     if aspect == "order":
         return aspect  # of which the file names no type, and the official table does
@@ -159,7 +159,7 @@ def _record(
     video: str,
     aspect: str,
     number: int,
-    plain: Mapping[str, Any],
+    plain: Mapping[str, object],
     where: str,
     kind: str,
 ) -> Record:

@@ -5,9 +5,9 @@ The repository's files are `questions/<format>.json`; the hub's tables,
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from harness.metrics.tempcompass import ASPECTS
 from harness.tasks.qa.options import lettered
@@ -26,6 +26,8 @@ ASPECT = {
 COLUMNS = dict.fromkeys(("video_id", "question", "answer", "dim"), "text")
 JUDGED = dict.fromkeys(("mc_question", "mc_answer"), "text")
 """Further columns of the hub's table of captions: the judge's question about a caption."""
+Questions: TypeAlias = dict[str, dict[str, list[dict[str, str]]]]
+"""Questions of one format, by video and aspect."""
 NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
 
 
@@ -33,7 +35,7 @@ def write(world: World, root: Path) -> None:
     """Write questions, meta data and videos below `root/tempcompass`."""
     folder = root / "tempcompass"
     examples = choose_questions(world, "test")
-    formats: dict[str, dict[str, Any]] = {
+    formats: dict[str, Questions] = {
         "multi-choice": {},
         "yes_no": {},
         "caption_matching": {},
@@ -42,7 +44,7 @@ def write(world: World, root: Path) -> None:
     meta = {}
     for number, (scene, questions) in enumerate(examples):
         video = name(scene)
-        kinds: dict[str, Any] = dict.fromkeys(ASPECTS)
+        kinds: dict[str, object] = dict.fromkeys(ASPECTS)
         meta[video] = {"eval_dim": kinds, "content": ["shapes"]}
         for question in questions:
             aspect = ASPECT[question.kind]
@@ -58,7 +60,7 @@ def write(world: World, root: Path) -> None:
         write_table(folder / format / "test-00000-of-00001.parquet", rows, columns)
 
 
-def _rows(plain: Mapping[str, Any], choices: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _rows(plain: Questions, choices: Questions) -> Iterator[dict[str, str]]:
     """The rows of one format's table, with the first multiple-choice question on each aspect."""
     for video, aspects in plain.items():
         for aspect, questions in aspects.items():
@@ -114,6 +116,6 @@ def _matching(question: QA, wrong: str, number: int) -> dict[str, str]:
     }
 
 
-def _write(path: Path, plain: Any) -> None:
+def _write(path: Path, plain: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8", newline="\n")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import path_inside
@@ -15,7 +14,7 @@ from harness.tasks.training.subsets import RandomSubset, at_places
 from harness.types import AnswerForm, Query, Sample, Target, query_id
 
 
-def _no_extra(question: TrainingQuestion) -> Mapping[str, Any]:
+def _no_extra(question: TrainingQuestion) -> Mapping[str, object]:
     del question
     return {}
 
@@ -46,7 +45,7 @@ class QuestionSet:
     selection: FrameSelection
     sampled: RandomSubset
     is_selected: Callable[[TrainingQuestion], bool] = _every_question
-    more: Callable[[TrainingQuestion], Mapping[str, Any]] = _no_extra
+    more: Callable[[TrainingQuestion], Mapping[str, object]] = _no_extra
     """Function that returns additions to a target's `extra`."""
     objects: Callable[[TrainingQuestion], tuple[str, ...]] = _no_objects
     """Function that returns the objects that a query names beside its text."""

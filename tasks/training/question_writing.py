@@ -1,13 +1,11 @@
 """Questions of the generated world in Video-R1's form."""
 
-from typing import Any
-
 from harness.tasks.qa.answer_text import digits
 from harness.tasks.spatial.shapes import lettered
 from harness.world.qa import QA
 
 
-def record(question: QA, number: int, *, path: str, video: bool, source: str) -> dict[str, Any]:
+def record(question: QA, number: int, *, path: str, video: bool, source: str) -> dict[str, object]:
     """One record: a question with options or for a number."""
     solution = digits(float(question.answer)) if question.is_number else question.letter
     return {
@@ -22,7 +20,7 @@ def record(question: QA, number: int, *, path: str, video: bool, source: str) ->
     }
 
 
-def free_form(number: int, text: str, answer: str, *, path: str, source: str) -> dict[str, Any]:
+def free_form(number: int, text: str, answer: str, *, path: str, source: str) -> dict[str, object]:
     """One record that is answered in a word, about an image."""
     return {
         "problem_id": number,

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.errors import DataError, ParseError
 from harness.files import read_text
@@ -65,7 +65,7 @@ class TrainingQuestion:
     path: str
     """Path of the image or video, relative; empty where the record lists frames."""
     source: str
-    plain: Mapping[str, Any]
+    plain: Mapping[str, object]
     """The record as it is in the file."""
 
     @property
@@ -97,14 +97,14 @@ def read_questions(path: Path, *, kinds: Sequence[str] = VIDEO_R1) -> Iterator[R
         yield question if again == 1 else replace(question, id=f"{question.id}#{again}")
 
 
-def _read_plain(path: Path) -> Iterator[tuple[str, Any]]:
+def _read_plain(path: Path) -> Iterator[tuple[str, object]]:
     if path.suffix == ".jsonl":
         yield from records(path, {})
     else:
         yield from iter_list(path)
 
 
-def iter_list(path: Path) -> Iterator[tuple[str, Any]]:
+def iter_list(path: Path) -> Iterator[tuple[str, object]]:
     """Yield (place, value) for each entry of a JSON list, one parsed at a time.
 
     Raises:
@@ -150,7 +150,9 @@ def _blanks(whole: str, place: int) -> int:
     return place
 
 
-def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) -> TrainingQuestion:
+def read_question(
+    plain: object, where: str, *, kinds: Sequence[str] = VIDEO_R1
+) -> TrainingQuestion:
     """Check one record.
 
     Raises:
@@ -158,6 +160,7 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
     """
     for key in NEEDED:
         field(plain, key, (str, int), where)
+    assert isinstance(plain, Mapping), "it has fields"
     kind, medium = text(plain, "problem_type", where), text(plain, "data_type", where)
     if kind not in kinds:
         raise DataError(
@@ -181,7 +184,7 @@ def read_question(plain: Any, where: str, *, kinds: Sequence[str] = VIDEO_R1) ->
     )
 
 
-def _path(plain: Mapping[str, Any], where: str) -> str:
+def _path(plain: Mapping[str, object], where: str) -> str:
     """Return the path below the data's folder: files contain `./x` or `/x`."""
     if "path" not in plain and "frames" in plain:
         return ""
@@ -189,13 +192,13 @@ def _path(plain: Mapping[str, Any], where: str) -> str:
     return path.removeprefix(".").lstrip("/") if path.startswith(("./", "/")) else path
 
 
-def _options(value: Any, where: str) -> tuple[str, ...]:
+def _options(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise DataError(f"{where}: 'options'", expected="a list of texts", found=repr(value)[:60])
     return texts(value, where)
 
 
-def _solution(plain: Mapping[str, Any], where: str) -> str:
+def _solution(plain: Mapping[str, object], where: str) -> str:
     whole = text(plain, "solution", where)
     inner = tag_text(whole, "answer")
     return whole.strip() if inner is None else inner

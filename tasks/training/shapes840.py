@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.ndimage import distance_transform_edt
@@ -38,7 +37,7 @@ def scenes(world: World) -> list[Scene]:
     ]
 
 
-def image(scene: Scene, name: str) -> dict[str, Any]:
+def image(scene: Scene, name: str) -> dict[str, bytes | str]:
     """The scene squashed to 840 × 840, each pixel the nearest of the scene's, as a table's cell.
 
     The official tables were made by area interpolation; nearest pixels keep the file small.
@@ -109,6 +108,6 @@ def scene_question(scene: Scene, *, plural: bool) -> Question:
     return Draws(scene.seed, scene.id, "840").choice(wanted or questions)
 
 
-def write_rows(place: Path, rows: Iterator[dict[str, Any]]) -> None:
+def write_rows(place: Path, rows: Iterator[dict[str, object]]) -> None:
     """Write a copy's folder with its one file of `train`."""
     write_table(place, "train", list(rows), COLUMNS)

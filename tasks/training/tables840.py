@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import folder
@@ -40,7 +39,7 @@ class Solution:
     answer: Answer
     """Box in pixels of the 840 × 840 image, right and bottom *inclusive* as in the table: official
     rewards compare with it."""
-    plain: Mapping[str, Any]
+    plain: Mapping[str, object]
     """The same whole numbers under the official keys."""
 
 
@@ -124,7 +123,7 @@ def read_table(files: Sequence[Path], parse: Parse) -> Iterator[Row | DataError]
             )
 
 
-def _row(plain: Mapping[str, Any], where: str, parse: Parse) -> Row:
+def _row(plain: Mapping[str, object], where: str, parse: Parse) -> Row:
     image = plain["image"]
     encoded = image.get("bytes") if isinstance(image, dict) else None
     if not isinstance(encoded, bytes) or not encoded:
@@ -178,7 +177,7 @@ def _check_row(row: Row) -> Problem | None:
     return Problem(f"sample {row.id!r}", fault) if fault else None
 
 
-def whole_numbers(numbers: Any, count: int, where: str) -> list[int]:
+def whole_numbers(numbers: object, count: int, where: str) -> list[int]:
     """`count` whole numbers of the 840 × 840 frame.
 
     Raises:
@@ -195,7 +194,7 @@ def whole_numbers(numbers: Any, count: int, where: str) -> list[int]:
     return list(numbers)
 
 
-def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
+def box(numbers: object, where: str) -> tuple[Box, list[int]]:
     """A box of the table, as a box of ours and as plain numbers; they are the same four.
 
     Rewards compare responses with these very numbers, so right and bottom are unchanged: the last
@@ -212,7 +211,7 @@ def box(numbers: Any, where: str) -> tuple[Box, list[int]]:
     return Box(float(left), float(top), float(right), float(bottom)), plain
 
 
-def point(numbers: Any, where: str) -> tuple[Point, list[int]]:
+def point(numbers: object, where: str) -> tuple[Point, list[int]]:
     """Return a point of the table, and its numbers as they are there."""
     x, y = plain = whole_numbers(numbers, 2, where)
     return Point(float(x), float(y)), plain

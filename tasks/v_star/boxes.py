@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from harness.errors import ParseError
 from harness.responses import nesting
@@ -15,7 +14,7 @@ MAX_RESPONSE = 20_000
 """Characters that are looked at: a search for fences takes time with its square."""
 
 
-def boxes_in(response: str) -> Mapping[str, Any]:
+def boxes_in(response: str) -> Mapping[str, object]:
     r"""Boxes by the text of their second, of a response that holds them as JSON; none if it does
     not.
 
@@ -54,13 +53,13 @@ def _json_in(response: str) -> str | None:
     return None
 
 
-def _loads(text: str) -> Any:
+def _loads(text: str) -> object:
     if nesting(text) > MAX_DEPTH:
         raise ValueError("too many levels")
     return json.loads(text)
 
 
-def _by_second(value: Any) -> Mapping[str, Any]:
+def _by_second(value: object) -> Mapping[str, object]:
     if isinstance(value, list) and all(isinstance(item, dict) for item in value):
         return {key: boxes for item in value for key, boxes in item.items()}
     if isinstance(value, list):

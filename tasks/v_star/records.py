@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.layout import JsonFile, field
@@ -63,8 +62,9 @@ def read_records(path: Path) -> Iterator[Record | DataError]:
             yield error
 
 
-def _record(item: Any, where: str, seen: Counter[str]) -> Record:
+def _record(item: object, where: str, seen: Counter[str]) -> Record:
     video = field(item, "vid", (str, int), where)
+    assert isinstance(item, Mapping), "it has a field"
     seen[str(video)] += 1
     again = seen[str(video)]
     width, height = (field(item, side, int, where) for side in ("width", "height"))
@@ -95,7 +95,7 @@ def _record(item: Any, where: str, seen: Counter[str]) -> Record:
     )
 
 
-def _interval(value: list[Any], where: str) -> Interval:
+def _interval(value: list[object], where: str) -> Interval:
     plain = dict(enumerate(value))
     if len(value) != 2:
         raise DataError(f"{where}: 'timestamps'", expected="two numbers", found=repr(value)[:60])
@@ -105,7 +105,7 @@ def _interval(value: list[Any], where: str) -> Interval:
     return Interval(start, end)
 
 
-def _box(value: Any, where: str) -> tuple[float, Box]:
+def _box(value: object, where: str) -> tuple[float, Box]:
     if not isinstance(value, Mapping):
         raise DataError(where, expected="an object", found=repr(value)[:40])
     sides = (number(value, side, where) for side in ("xmin", "ymin", "xmax", "ymax"))

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import DataError, ParseError
 from harness.judging import Case, cases_to_judge, judgement, rubric
@@ -77,7 +78,7 @@ class Scoring:
             info = vstar.interval_in(text)
         return temporal_iou_of_hull(ground_truth, info)
 
-    def _where_scores(self, sample: Sample, prediction: Prediction) -> Any:
+    def _where_scores(self, sample: Sample, prediction: Prediction) -> NDArray[np.float64]:
         assert sample.target is not None
         info = _boxes(sample, prediction)
         times: Literal["text", "number"] = "text" if self.reading == "official" else "number"
@@ -107,12 +108,12 @@ class _NoJudge:
 
     name = "nobody"
 
-    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> Any:
+    def judge(self, rubric: str, question: str, answer: str, ground_truth: str) -> NoReturn:
         """Never called."""
         raise unjudged(rubric)
 
 
-def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, Any]:
+def _boxes(sample: Sample, prediction: Prediction) -> Mapping[str, object]:
     """Boxes by the text of their second."""
     answer = prediction.answer
     if sample.query.form is AnswerForm.TEXT:

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.spatial.shapes import RATE, write_video
 from harness.world.qa_video import interval, visible_frames
@@ -29,7 +28,7 @@ def _name(scene: Scene) -> str:
     return f"{FAMILY}_{scene.index:05d}"
 
 
-def _item(scene: Scene, place: int) -> dict[str, Any]:
+def _item(scene: Scene, place: int) -> dict[str, object]:
     things = called(scene)
     index, words = things[place % len(things)]
     thing, seen = scene.things[index], interval(scene, index)

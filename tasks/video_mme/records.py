@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.layout import Entry, JsonFile, field, path_inside
@@ -44,7 +43,7 @@ def read_questions(paths: tuple[Path, ...]) -> Iterator[Question | DataError]:
 
 def _of_video(entry: Entry) -> Iterator[Question | DataError]:
     where = f"{entry.path}, video {entry.key}"
-    video: Mapping[str, Any] = entry.parse()
+    video: Mapping[str, object] = entry.parse()
     for row in field(video, "questions", list, where):
         if not isinstance(row, dict):
             yield DataError(f"{where}: 'questions'", expected="objects", found=repr(row)[:60])

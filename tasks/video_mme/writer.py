@@ -8,7 +8,6 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.qa.options import lettered
 from harness.tasks.video_mme.records import DURATIONS, JSON
@@ -50,7 +49,7 @@ def write(world: World, root: Path) -> None:
     (folder / JSON).write_text(json.dumps(_videos(rows), indent=1), encoding="utf-8", newline="\n")
 
 
-def _videos(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _videos(rows: Sequence[dict[str, object]]) -> list[dict[str, object]]:
     """The rows of the table by video, as the official result files nest them."""
     return [
         {
@@ -61,7 +60,7 @@ def _videos(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, Any]:
+def _row(scene: Scene, question: QA, number: int, place: int) -> dict[str, object]:
     return {
         "video_id": f"{number:03d}",
         "duration": DURATIONS[number % 3],

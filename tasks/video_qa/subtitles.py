@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.files import read_text
@@ -117,7 +116,7 @@ def read_subtitles(path: Path, *, start: float, duration: float) -> list[Line]:
     ]
 
 
-def _read_line(plain: Any, start: float, duration: float, where: str) -> Line:
+def _read_line(plain: object, start: float, duration: float, where: str) -> Line:
     if isinstance(plain, dict) and "timestamp" in plain:
         times = field(plain, "timestamp", list, where)
         if len(times) != 2 or type(times[0]) not in (int, float):

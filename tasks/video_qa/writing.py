@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.spatial.shapes import write_video
 from harness.world.qa import QA, every_qa
@@ -51,7 +50,9 @@ def write_videos(folder: Path, scenes: Sequence[Scene]) -> None:
         write_video(folder / f"{name(scene)}.mp4", scene)
 
 
-def write_table(path: Path, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+def write_table(
+    path: Path, rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]
+) -> None:
     """Write rows as one Parquet file, as the hub has it.
 
     Args:

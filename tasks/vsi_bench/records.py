@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
@@ -71,7 +71,7 @@ def read_questions(
     """
     ids = None if listed.ids is None else listed_ids(listed.ids)
 
-    def choose(row: Mapping[str, Any], where: str) -> Question | None:
+    def choose(row: Mapping[str, object], where: str) -> Question | None:
         if ids is not None and (str(row["id"]) in ids) == listed.without:
             return None
         is_number = row["question_type"] in NUMBER_TYPES

@@ -6,7 +6,6 @@ All questions are there twice: as `test.jsonl`, and in the table that the hub ha
 
 import json
 from pathlib import Path
-from typing import Any
 
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
 from harness.tasks.qa.answer_text import digits
@@ -45,7 +44,7 @@ def write(world: World, root: Path) -> None:
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "test.jsonl").write_text(lines, encoding="utf-8", newline="\n")
     _write_table(folder / "test-00000-of-00001.parquet", rows)
-    pruned = [row for row in rows if row["id"] // len(TYPES) % 2]
+    pruned = [row for number, row in enumerate(rows) if number // len(TYPES) % 2]
     (folder / "pruned_ids.txt").write_text("".join(f"{row['id']}\n" for row in pruned))
     _write_table(folder / "test_pruned.parquet", pruned)
     _write_table(folder / "test_debiased.parquet", [row for row in rows if row not in pruned])
@@ -53,7 +52,7 @@ def write(world: World, root: Path) -> None:
     (folder / "tiny_ids.txt").write_text("".join(f"{number}\n" for number in tiny))
 
 
-def _row(scene: Scene, number: int) -> dict[str, Any]:
+def _row(scene: Scene, number: int) -> dict[str, object]:
     kind = TYPES[number % len(TYPES)]
     question = ASKED[kind](scene)
     text = digits(float(question.answer)) if question.is_number else question.letter
@@ -68,7 +67,7 @@ def _row(scene: Scene, number: int) -> dict[str, Any]:
     }
 
 
-def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+def _write_table(path: Path, rows: list[dict[str, object]]) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import field, folder, path_inside, read_json
@@ -115,7 +115,7 @@ def read_records(source: Source) -> list[Record]:
     Raises:
         DataError: a file is not in its layout, or a question has no answer or two.
     """
-    answers: dict[str, Mapping[str, Any]] = {}
+    answers: dict[str, object] = {}
     for number, plain in enumerate(_read_list(source.answers)):
         where = f"{source.answers}, entry {number}"
         name = field(plain, "question_id", str, where)
@@ -128,9 +128,7 @@ def read_records(source: Source) -> list[Record]:
     ]
 
 
-def _record(
-    plain: Any, answers: Mapping[str, Mapping[str, Any]], source: Source, where: str
-) -> Record:
+def _record(plain: object, answers: Mapping[str, object], source: Source, where: str) -> Record:
     name = field(plain, "question_id", str, where)
     if name not in answers:
         raise DataError(
@@ -149,7 +147,7 @@ def _record(
     )
 
 
-def _read_list(path: Path) -> list[Any]:
+def _read_list(path: Path) -> list[object]:
     plain = read_json(path)
     if not isinstance(plain, list):
         raise DataError(f"file {path}", expected="a list", found=type(plain).__name__)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Layout:
     meta: Path
     place: Path
     """The folder of one folder a clip."""
-    videos: Mapping[str, Any]
+    videos: Mapping[str, object]
 
 
 def groundmore(
@@ -99,7 +99,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
         yield from _of_clip(layout, name, video)
 
 
-def _of_clip(layout: Layout, name: str, video: Any) -> Iterator[Sample]:
+def _of_clip(layout: Layout, name: str, video: object) -> Iterator[Sample]:
     where = f"{layout.meta}, clip {name!r}"
     clip = Clip(path_inside(layout.place, name), clip_start(name, where))
     media = clip.media()
@@ -203,7 +203,7 @@ def clip_start(name: str, where: str) -> int:
     return 60 * int(match[1]) + int(match[2])
 
 
-def action(plain: Any, start: int, where: str) -> tuple[int, int]:
+def action(plain: object, start: int, where: str) -> tuple[int, int]:
     """The first and the last frame of the action, counted from the clip's beginning.
 
     As `evaluate_groundmore.py` counts: six frames a second, the end less one frame.
@@ -233,7 +233,7 @@ def seconds(text: str, where: str) -> int:
     return total
 
 
-def object_ids(plain: Any, where: str) -> tuple[int, ...]:
+def object_ids(plain: object, where: str) -> tuple[int, ...]:
     """The objects that a question means: one number, or several with commas between them.
 
     Raises:

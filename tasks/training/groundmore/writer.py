@@ -1,7 +1,6 @@
 """Moving scenes in the layout of GroundMoRe: frames, masks by object, questions with times."""
 
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.rvos.writing import write_json, write_labels
 from harness.tasks.training.groundmore.task import FILES, RATE, TYPES
@@ -23,7 +22,7 @@ def write(world: World, root: Path) -> None:
     """
     place = root / "groundmore"
     for name, split in SPLITS.items():
-        videos: dict[str, Any] = {}
+        videos: dict[str, object] = {}
         for example in world.examples_of("video", split)[: world.size]:
             clip = clip_name(example.scene)
             _write_frames(example.scene, place / "annotations" / clip)
@@ -46,7 +45,7 @@ def _clock(second: int, colon: str) -> str:
     return f"{second // 60:02d}{colon}{second % 60:02d}"
 
 
-def _question(scene: Scene, question: Question, number: int) -> dict[str, Any]:
+def _question(scene: Scene, question: Question, number: int) -> dict[str, object]:
     start = STARTS + 2 * scene.index
     objects = ", ".join(str(one + 1) for one in question.referents)
     return {

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.training.refcocog_9k.task import FOLDER
 from harness.tasks.training.shapes840 import image, one_object, scene_question, scenes, write_rows
@@ -14,7 +13,7 @@ def write(world: World, root: Path) -> None:
     write_rows(root / "refcocog_9k" / FOLDER, _rows(world))
 
 
-def _rows(world: World) -> Iterator[dict[str, Any]]:
+def _rows(world: World) -> Iterator[dict[str, object]]:
     for scene in scenes(world):
         question = scene_question(scene, plural=False)
         if question.count != 1:

@@ -14,7 +14,7 @@ and of `cognitive_map.jsonl`, the cells of a 10 × 10 grid that objects of a vid
 
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import field, folder
@@ -107,7 +107,7 @@ def video_of(question: TrainingQuestion) -> str:
     return PurePosixPath(question.path).stem
 
 
-def _map(question: TrainingQuestion, maps: Mapping[str, Map]) -> dict[str, Any]:
+def _map(question: TrainingQuestion, maps: Mapping[str, Map]) -> dict[str, object]:
     found = maps.get(video_of(question))
     return {} if found is None else {"map": found}
 
@@ -123,7 +123,7 @@ def read_maps(path: Path) -> dict[str, Map]:
         video = field(plain, "video_id", str, where)
         if video in found:
             raise DataError(f"{where}: 'video_id'", expected="each video once", found=video[:60])
-        cells: dict[str, Any] = field(plain, "cognitive_map", dict, where)
+        cells = field(plain, "cognitive_map", dict, where)
         for name, spots in cells.items():
             if not isinstance(spots, list) or not all(map(_is_cell, spots)):
                 raise DataError(
@@ -135,7 +135,7 @@ def read_maps(path: Path) -> dict[str, Map]:
     return found
 
 
-def _is_cell(spot: Any) -> bool:
+def _is_cell(spot: object) -> bool:
     return (
         isinstance(spot, list)
         and len(spot) == 2

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import write_video
@@ -36,7 +35,7 @@ def name(scene: Scene) -> str:
     return f"scene{scene.index:04d}_00"
 
 
-def _map(scene: Scene) -> dict[str, Any]:
+def _map(scene: Scene) -> dict[str, object]:
     """The cells of a grid over the image that things are in at the start."""
     cells: dict[str, list[list[int]]] = {}
     for thing in scene.things:
@@ -46,6 +45,6 @@ def _map(scene: Scene) -> dict[str, Any]:
     return {"video_id": name(scene), "cognitive_map": cells, "object_list": sorted(cells)}
 
 
-def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+def _lines(path: Path, rows: list[dict[str, object]]) -> None:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from harness.errors import UsageError
 from harness.store.atomic import cannot_write
@@ -100,7 +100,7 @@ class BuildSettings:
         if not self.sources:
             raise UsageError("sources of a build", expected="tao, kitti or scannet", found="none")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data."""
         return {
             "sources": list(self.sources),
@@ -199,7 +199,7 @@ def _of_kind(
 
 def _line(
     clip: Clip, draft: Draft, name: str, draws: Draws, settings: BuildSettings, letters: Letters
-) -> dict[str, Any]:
+) -> dict[str, object]:
     options: list[str] = []
     if isinstance(draft.answer, Choice):
         form = "multiple choice"
@@ -246,7 +246,7 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
     ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with _read_json(out / PARTIAL[0]) as requested, _read_json(out / PARTIAL[1]) as graphs:
+        with _create(out / PARTIAL[0]) as requested, _create(out / PARTIAL[1]) as graphs:
             for one in questions(clips(data, settings), settings, tally):
                 requested.write(json.dumps(one.question, ensure_ascii=False) + "\n")
                 if one.graph is not None:
@@ -265,7 +265,9 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
     return report
 
 
-def _report(settings: BuildSettings, statistics: Statistics, tally: FilterCounts) -> dict[str, Any]:
+def _report(
+    settings: BuildSettings, statistics: Statistics, tally: FilterCounts
+) -> dict[str, object]:
     return {
         "seed": settings.seed,
         "settings": settings.to_json(),
@@ -274,7 +276,7 @@ def _report(settings: BuildSettings, statistics: Statistics, tally: FilterCounts
     }
 
 
-def _read_json(path: Path) -> Any:
+def _create(path: Path) -> TextIO:
     return path.open("w", encoding="utf-8", newline="\n")
 
 

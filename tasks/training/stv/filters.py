@@ -7,7 +7,6 @@ Everything that is dropped is counted by source and reason.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from harness.errors import UsageError
 from harness.tasks.training.stv.clips import Clip, ObjectView
@@ -161,7 +160,7 @@ def choose_names(clip: Clip, names: Iterable[str], kind: Kind, tally: FilterCoun
     return sorted(shuffled[:FEW])
 
 
-def describe(limits: Limits) -> dict[str, Any]:
+def describe(limits: Limits) -> dict[str, object]:
     """The limits as plain data."""
     return {
         "visible": limits.visible,

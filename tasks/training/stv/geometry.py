@@ -4,7 +4,8 @@ The cameras of KITTI and ScanNet have y downwards; readers call `flip_y` on thei
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Place(NamedTuple):
     z: float
 
 
-def place(point: Any) -> Place:
+def place(point: Iterable[float]) -> Place:
     """A place from three numbers."""
     x, y, z = (float(one) for one in point)
     return Place(x, y, z)

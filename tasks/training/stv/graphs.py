@@ -12,7 +12,8 @@ y up, z forward. `count` is the number of clear instances, of which the nearest 
 frames with two categories or more are there; TAO has no depth, and so no graphs.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypedDict
 
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.filters import ORIGIN
@@ -22,9 +23,24 @@ FEWEST = 2  # nodes of a frame's graph
 DECIMALS = 3  # of a metre
 
 
-def graphs_of(clip: Clip) -> list[dict[str, Any]]:
+class Node(TypedDict):
+    """Things of one category that a frame shows: the nearest one's centre, and their number."""
+
+    category: str
+    centre: list[float]
+    count: int
+
+
+class GraphFrame(TypedDict):
+    """A frame of a graph."""
+
+    frame: int
+    nodes: list[Node]
+
+
+def graphs_of(clip: Clip) -> list[GraphFrame]:
     """The frames of a clip's graph; none if no frame shows two clear categories with depth."""
-    frames = []
+    frames: list[GraphFrame] = []
     for number, sights in enumerate(clip.sights):
         nodes = _nodes(sights)
         if len(nodes) >= FEWEST:
@@ -32,7 +48,7 @@ def graphs_of(clip: Clip) -> list[dict[str, Any]]:
     return frames
 
 
-def _nodes(sights: tuple[ObjectView, ...]) -> list[dict[str, Any]]:
+def _nodes(sights: tuple[ObjectView, ...]) -> list[Node]:
     """The nodes of a frame, in alphabetical order."""
     centres: dict[str, list[Place]] = {}
     for sight in sights:
@@ -52,6 +68,6 @@ def _nearest_place(places: list[Place]) -> Place:
     return min(places, key=lambda spot: distance(spot, ORIGIN))
 
 
-def categories_of(frames: list[dict[str, Any]]) -> list[str]:
+def categories_of(frames: Sequence[GraphFrame]) -> list[str]:
     """Return all categories of a graph in alphabetical order, for `{object_list}` in prompts."""
     return sorted({node["category"] for frame in frames for node in frame["nodes"]})

@@ -16,7 +16,6 @@ turned by `axisAlignment`, so that z points up and walls follow x and y; boxes a
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -25,6 +24,7 @@ from scipy.spatial import ConvexHull, QhullError
 from harness.errors import DataError
 from harness.files import open_regular, read_text
 from harness.layout import field, read_json
+from harness.masks import BoolArray
 from harness.media import header_size
 from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.geometry import (
@@ -253,7 +253,11 @@ def _depth(path: Path) -> Array | None:
 
 
 def sight_of(
-    thing: Thing, camera: Array, intrinsics: Array, size: tuple[int, int], depth: Any = None
+    thing: Thing,
+    camera: Array,
+    intrinsics: Array,
+    size: tuple[int, int],
+    depth: Array | None = None,
 ) -> ObjectView | None:
     """An object as a camera sees it; None if no point of it lies in the image.
 
@@ -286,9 +290,10 @@ def sight_of(
     )
 
 
-def _is_hidden(away: Array, across: Array, down: Array, seen: Any, depth: Array) -> Any:
+def _is_hidden(away: Array, across: Array, down: Array, seen: BoolArray, depth: Array) -> BoolArray:
     """Return the points behind the surface of the depth image; its gaps (0) hide nothing."""
     rows = np.clip((down * depth.shape[0]).astype(int), 0, depth.shape[0] - 1)
     columns = np.clip((across * depth.shape[1]).astype(int), 0, depth.shape[1] - 1)
     shown = depth[rows, columns]
-    return seen & (shown > 0) & (away > shown + BEHIND)
+    hidden: BoolArray = seen & (shown > 0) & (away > shown + BEHIND)
+    return hidden

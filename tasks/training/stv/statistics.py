@@ -38,7 +38,7 @@ class Statistics:
             letter = str(line["solution"])[len("<answer>")]
             self.letters.setdefault(which, Counter())[letter] += 1
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain data, in a fixed order of keys."""
         return {
             "total": self.total,

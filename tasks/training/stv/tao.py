@@ -46,7 +46,7 @@ def read_tao(data: Path, *, split: str = "train", frames: int = 16) -> Iterator[
     words = words_of(field(plain, "categories", list, str(path)), str(path))
     tracks = _by_id(plain, "tracks", path)
     boxes = _boxes(plain, tracks, words, path)
-    images: dict[int, list[Any]] = defaultdict(list)
+    images: dict[int, list[object]] = defaultdict(list)
     for image in field(plain, "images", list, str(path)):
         images[field(image, "video_id", int, f"{path}, images")].append(image)
     for number, video in _by_id(plain, "videos", path).items():
@@ -58,7 +58,7 @@ def read_tao(data: Path, *, split: str = "train", frames: int = 16) -> Iterator[
             yield _clip(number, start, ordered[start : start + frames], boxes, partly, data, where)
 
 
-def words_of(categories: Sequence[Any], where: str) -> dict[int, str]:
+def words_of(categories: Sequence[object], where: str) -> dict[int, str]:
     """Return each category's name for readers; "" for a name that several categories share.
 
     TAO's names are LVIS': `car_(automobile)` is a car. Two that become the same word say too
@@ -81,17 +81,16 @@ def plain_name(name: str) -> str:
     return QUALIFIER.sub("", name).replace("_", " ").strip().lower()
 
 
-def _by_id(plain: Any, key: str, path: Path) -> dict[int, Any]:
-    found = {
-        field(one, "id", int, f"{path}, {key}"): one for one in field(plain, key, list, str(path))
-    }
-    if len(found) != len(plain[key]):
+def _by_id(plain: object, key: str, path: Path) -> dict[int, object]:
+    listed = field(plain, key, list, str(path))
+    found = {field(one, "id", int, f"{path}, {key}"): one for one in listed}
+    if len(found) != len(listed):
         raise DataError(f"{path}, {key}", expected="each id once", found="one that comes again")
     return found
 
 
 def _boxes(
-    plain: Any, tracks: Mapping[int, Any], words: Mapping[int, str], path: Path
+    plain: object, tracks: Mapping[int, object], words: Mapping[int, str], path: Path
 ) -> dict[int, list[tuple[str, str, Box]]]:
     """(track, category, box) of every annotation, by the id of its image."""
     found: dict[int, list[tuple[str, str, Box]]] = defaultdict(list)
@@ -120,8 +119,8 @@ def _box(plain: Sequence[Any], where: str) -> Box:
 def _clip(
     number: int,
     start: int,
-    images: Sequence[Any],
-    boxes: Mapping[int, Any],
+    images: Sequence[object],
+    boxes: Mapping[int, Sequence[tuple[str, str, Box]]],
     partly: frozenset[str],
     data: Path,
     where: str,

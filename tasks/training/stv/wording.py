@@ -5,7 +5,6 @@ import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
 
 from harness.tasks.training.stv.drafts import Draft
 from harness.world.draws import Draws
@@ -14,7 +13,7 @@ FIELD = re.compile(r"\{(\w+)\}")
 
 
 @lru_cache
-def templates() -> Mapping[str, Any]:
+def templates() -> Mapping[str, Mapping[str, list[str]]]:
     """`templates.toml`: wordings by kind and name, and synonyms."""
     text = files("harness.tasks.training.stv").joinpath("templates.toml").read_text("utf-8")
     return tomllib.loads(text)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ FIRST_TRACK = 100  # tracks of video k are numbered from 100 × k
 
 def write_tao(root: Path, scenes: Sequence[Scene]) -> None:
     """Write `root/tao/annotations/train.json` and `root/tao/frames/train/shapes/<video>/*.jpg`."""
-    plain: dict[str, list[Any]] = {
+    plain: dict[str, list[object]] = {
         "images": [],
         "videos": [],
         "tracks": [],
@@ -35,7 +34,7 @@ def write_tao(root: Path, scenes: Sequence[Scene]) -> None:
     path.write_text(json.dumps({"info": {}, **plain}), encoding="utf-8", newline="\n")
 
 
-def _add(plain: dict[str, list[Any]], scene: Scene, number: int, root: Path) -> None:
+def _add(plain: dict[str, list[object]], scene: Scene, number: int, root: Path) -> None:
     name = f"train/shapes/{scene.index:05d}"
     plain["videos"].append(
         {

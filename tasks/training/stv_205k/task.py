@@ -11,11 +11,11 @@ ScanNet, into `ROOT/stv_205k`. A line of `questions.jsonl`, whose images lie bel
      "rate": 2.0, "size": [1242, 375], "frame": 3, "objects": ["car", "cyclist"]}
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError, MediaError
 from harness.layout import field, folder, path_inside
@@ -126,7 +126,7 @@ def _samples(source: Source) -> Iterator[Sample]:
             yield _sample(question, source, graph)
 
 
-def _sample(question: TrainingQuestion, source: Source, graph: list[Any] | None) -> Sample:
+def _sample(question: TrainingQuestion, source: Source, graph: list[object] | None) -> Sample:
     plain, where = question.plain, f"{source.questions}, question {question.id!r}"
     kind = text(plain, "task", where)
     if kind not in KINDS:
@@ -188,7 +188,7 @@ def _media(question: TrainingQuestion, source: Source) -> Media:
     return media
 
 
-def _size(plain: Mapping[str, Any], where: str) -> tuple[int, int]:
+def _size(plain: object, where: str) -> tuple[int, int]:
     size = field(plain, "size", list, where)
     if len(size) != 2 or not all(type(one) is int and one > 0 for one in size):
         raise DataError(f"{where}: 'size'", expected="[width, height]", found=repr(size)[:40])
@@ -203,7 +203,7 @@ class _Graphs:
         self._lines = records(path, wanted) if path.is_file() else iter(())
         self._next = next(self._lines, None)
 
-    def graphs_of(self, name: str) -> list[Any] | None:
+    def graphs_of(self, name: str) -> list[object] | None:
         """The frames of the graph of the next question of the file; None if it has none.
 
         Raises:
@@ -221,13 +221,13 @@ class _Graphs:
         return None if self._next is None else self._next[0]
 
 
-def read_graph(plain: Any, where: str) -> list[Any]:
+def read_graph(plain: object, where: str) -> list[object]:
     """The frames of one line of `graphs.jsonl`, checked.
 
     Raises:
         DataError: a frame has no number, or a node no name or no three finite numbers.
     """
-    frames: list[Any] = field(plain, "graphs", list, where)
+    frames: list[object] = field(plain, "graphs", list, where)
     for frame in frames:
         if field(frame, "frame", int, f"{where}, a frame") < 0:
             raise DataError(f"{where}: 'frame'", expected="a number from 0", found="a negative one")

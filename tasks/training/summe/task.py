@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import DataError
 from harness.layout import folder
@@ -92,7 +92,7 @@ def summe(
     )
 
 
-def made_by(path: Path) -> Any:
+def made_by(path: Path) -> object:
     """Return the first line's note on the making of the references; None if there is none."""
     first = next(records(path, {"video": "name", "reference": "text"}), None)
     return None if first is None else first[1].get("made_by")
@@ -124,7 +124,7 @@ def _samples(source: Source) -> Iterator[Sample]:
         )
 
 
-def _read_line(plain: Mapping[str, Any], where: str) -> tuple[str, tuple[str, ...]]:
+def _read_line(plain: Mapping[str, object], where: str) -> tuple[str, tuple[str, ...]]:
     """(video, references) of one line."""
     value = plain["reference"]
     texts = [value] if isinstance(value, str) else value

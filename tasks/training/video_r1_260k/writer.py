@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import write_video
@@ -25,7 +24,7 @@ def write(world: World, root: Path) -> None:
     (place / FILE).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _rows(world: World, place: Path) -> Iterator[dict[str, Any]]:
+def _rows(world: World, place: Path) -> Iterator[dict[str, object]]:
     videos = max(1, world.size // 4)
     for scene in world.scenes("qa_video", "train")[:videos]:
         path = f"{VIDEOS}/{scene.index:05d}.mp4"

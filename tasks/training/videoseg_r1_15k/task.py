@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import UsageError
 from harness.layout import field, read_json
@@ -112,7 +112,7 @@ def _draw_counts(data: Path, name: str, wanted: int, seed: int, repeat: bool) ->
 
 def expressions(path: Path) -> list[str]:
     """Ids of all expressions of a file, `video/expression`, without reading a mask."""
-    videos: dict[str, Any] = field(read_json(path), "videos", dict, str(path))
+    videos: dict[str, object] = field(read_json(path), "videos", dict, str(path))
     return [
         f"{video}/{number}"
         for video, entry in videos.items()

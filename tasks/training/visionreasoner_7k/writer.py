@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.training.shapes840 import image, objects, scene_question, scenes, write_rows
 from harness.tasks.training.visionreasoner_7k.task import FOLDER
@@ -14,7 +13,7 @@ def write(world: World, root: Path) -> None:
     write_rows(root / "visionreasoner_7k" / FOLDER, _rows(world))
 
 
-def _rows(world: World) -> Iterator[dict[str, Any]]:
+def _rows(world: World) -> Iterator[dict[str, object]]:
     for scene in scenes(world):
         question = scene_question(scene, plural=True)
         name = "shapes_" + "_".join(str(scene.index * 100 + one) for one in question.referents[:3])
