@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from harness.errors import ParseError
 from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_strict
@@ -164,7 +164,7 @@ def ask_for_frame(numbered: Sequence[int]) -> str:
     return _numbered_prefix().replace("{Numbers}", listed) + "\n" if numbered else ""
 
 
-def loads(text: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
+def loads(text: str, *, strict: bool) -> tuple[object, tuple[str, ...]]:
     """Parse JSON; unless `strict`, with the repairs of `harness.responses`, which are returned."""
     if strict:
         return loads_strict(text), ()
@@ -183,7 +183,7 @@ def fenced(text: str) -> str | None:
 
 
 def read_items(
-    value: Any, *, keys: Sequence[str], point: str | None = None, strict: bool = False
+    value: object, *, keys: Sequence[str], point: str | None = None, strict: bool = False
 ) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     """Read `[{"<one of keys>": [x1, y1, x2, y2], "<point>": [x, y]}, …]`; with notes.
 
@@ -205,18 +205,21 @@ def read_items(
     return items, notes
 
 
-def _item(value: Any, what: str, *, keys: Sequence[str], point: str | None, strict: bool) -> Item:
+def _item(
+    value: object, what: str, *, keys: Sequence[str], point: str | None, strict: bool
+) -> Item:
     wanted = (" or ".join(keys), *([point] if point else []))
-    key = next((key for key in keys if isinstance(value, Mapping) and key in value), None)
-    if key is None or (point is not None and point not in value):
+    known = value if isinstance(value, Mapping) else {}
+    key = next((key for key in keys if key in known), None)
+    if key is None or (point is not None and point not in known):
         found = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
         raise ParseError(what, expected=" and ".join(wanted), found=found or "neither")
-    box = Box(*finite_numbers(value[key], 4, f"{what}: {key}"))
+    box = Box(*finite_numbers(known[key], 4, f"{what}: {key}"))
     if not strict and (box.right <= box.left or box.bottom <= box.top):
         raise ParseError(f"{what}: {key}", expected="x1 < x2 and y1 < y2", found=str(list(box)))
-    place = None if point is None else finite_numbers(value[point], 2, f"{what}: {point}")
+    place = None if point is None else finite_numbers(known[point], 2, f"{what}: {point}")
     return Item(box, None if place is None else Point(*place))
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]}"

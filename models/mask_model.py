@@ -80,7 +80,7 @@ class MaskModel(StagedModel[Emitted]):
         """Network, made when it is first needed."""
         return self.load()
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record."""
         return {
             **self.settings,
@@ -210,7 +210,7 @@ class MaskModel(StagedModel[Emitted]):
         joint = joint_track(f"model {self.name}", tracks, media)
         return mask_answer(form, (), lambda: joint, nothing=not tracks, is_image=False)
 
-    def _mask(self, mask: Any) -> BoolArray:
+    def _mask(self, mask: object) -> BoolArray:
         array = np.asarray(mask)
         if array.dtype != np.bool_:
             raise ModelError(

@@ -9,7 +9,7 @@ stored ones, and for perfect ones that `write` wrote from the ground truth.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
@@ -116,7 +116,7 @@ class PromptedModel(StagedModel[ChatResult]):
                     found=str(value),
                 )
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: every setting, and the prompt as it is sent."""
         return {
             "name": self.name,

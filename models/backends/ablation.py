@@ -9,7 +9,7 @@ whose score stays when its answer has to follow another question's reasoning doe
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class AblationChat(Chat):
         """Devices that the inner backend computes on."""
         return self.chat.devices
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record."""
         return {
             "backend": "ablation",

@@ -7,7 +7,6 @@ Safetensors only, of type LoRA only, and made for the base that is named: PEFT w
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import ModelError
 from harness.files import open_regular
@@ -34,7 +33,7 @@ class Adapter:
         """Its one safetensors file."""
         return self.folder / WEIGHTS
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Plain data for the record."""
         return {
             "adapter": self.name,
@@ -99,7 +98,9 @@ def folder_of(adapter: str) -> Path:
     return folder
 
 
-def _check_base(folder: Path, configuration: dict[str, Any], checkpoint: str, base: Path) -> None:
+def _check_base(
+    folder: Path, configuration: dict[str, object], checkpoint: str, base: Path
+) -> None:
     made_for = configuration.get("base_model_name_or_path")
     if not isinstance(made_for, str) or not made_for:
         return  # it does not say; its weights' names and shapes are compared when it is loaded

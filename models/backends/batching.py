@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.model import ChatRequest
 from harness.models.backends.inputs import length
+
+if TYPE_CHECKING:
+    from transformers import BatchFeature
 
 WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what is next
 
@@ -67,10 +70,10 @@ class PreparedInputs:
     _threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="expected")
     )
-    _lock: Any = field(default_factory=threading.Lock)
-    _coming: list[tuple[list[ChatRequest], "Future[Any]"]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _coming: "list[tuple[list[ChatRequest], Future[BatchFeature]]]" = field(default_factory=list)
 
-    def make(self, requests: Sequence[ChatRequest], made: Callable[[], Any]) -> None:
+    def make(self, requests: Sequence[ChatRequest], made: "Callable[[], BatchFeature]") -> None:
         """Begin to make the tensors of requests; drop the oldest of more than `WAITING`."""
         coming = [*requests], self._threads.submit(made)
         with self._lock:
@@ -80,7 +83,7 @@ class PreparedInputs:
         for _, done in dropped:
             done.cancel()
 
-    def take_if_same(self, requests: Sequence[ChatRequest]) -> "Future[Any] | None":
+    def take_if_same(self, requests: Sequence[ChatRequest]) -> "Future[BatchFeature] | None":
         """Return the tensors of exactly these requests, once; None if others were expected.
 
         Others stay for later calls, as second tries may come between. Tensors that could not be
@@ -103,12 +106,12 @@ def _same_requests(some: Sequence[ChatRequest], others: Sequence[ChatRequest]) -
 
 def with_inputs(
     plan: Sequence[list[int]],
-    made: Callable[[list[int]], Any],
+    made: "Callable[[list[int]], BatchFeature]",
     *,
     ahead: bool,
     timer: WaitTimer,
-    started: "Future[Any] | None" = None,
-) -> Iterator[tuple[list[int], Any]]:
+    started: "Future[BatchFeature] | None" = None,
+) -> "Iterator[tuple[list[int], BatchFeature]]":
     """Yield each batch of a plan with what `made` makes of it.
 
     With `ahead`, another thread makes one batch ahead, and never two, which bounds memory.

@@ -87,7 +87,7 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
         ) from error
 
 
-def check(folder: Path) -> dict[str, Any]:
+def check(folder: Path) -> dict[str, object]:
     """Look at a checkpoint's files without loading them, and return its configuration.
 
     Raises:
@@ -120,7 +120,7 @@ def refuse_code(folder: Path) -> None:
             )
 
 
-def training_record(folder: Path) -> dict[str, Any] | None:
+def training_record(folder: Path) -> dict[str, object] | None:
     """Return the record of a checkpoint's training; None if harness did not train it.
 
     It has the method, the tasks, the seed and the hash of the configuration.
@@ -150,7 +150,7 @@ def training_record(folder: Path) -> dict[str, Any] | None:
         ) from error
 
 
-def saved_dtype(configuration: Mapping[str, Any]) -> str:
+def saved_dtype(configuration: Mapping[str, object]) -> str:
     """Return the weights' type by a checkpoint's configuration; `auto` if it names none."""
     output = configuration.get("dtype") or configuration.get("torch_dtype")
     return output if output in ("float32", "bfloat16", "float16") else "auto"
@@ -279,7 +279,7 @@ def _no_weights(folder: Path) -> ModelError:
     )
 
 
-def _asks_for_code(value: Any) -> bool:
+def _asks_for_code(value: object) -> bool:
     """Return True if a configuration, or one inside it, names code of the checkpoint."""
     if not isinstance(value, dict):
         return False

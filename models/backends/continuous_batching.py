@@ -10,7 +10,7 @@ free.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from harness.model import ChatRequest
 from harness.models.backends.inputs import POSITIONS
@@ -19,12 +19,13 @@ from harness.models.backends.stop_strings import Decode, at_stop
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import BatchFeature, DynamicCache, PreTrainedModel, Qwen2VLModel
 
 KNOWN = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl"})
 """Architectures whose rows may be parted and joined: plain attention over one growing cache."""
 
 
-def supports_continuous_batching(network: Any, model_type: str) -> bool:
+def supports_continuous_batching(network: "PreTrainedModel", model_type: str) -> bool:
     """Return True if rows of this network may be parted and joined."""
     text = network.config.get_text_config()
     sliding = getattr(text, "use_sliding_window", False)
@@ -35,7 +36,7 @@ class PromptBatch(NamedTuple):
     """Requests whose prompts are read together."""
 
     places: list[int]
-    inputs: Any
+    inputs: "BatchFeature"
     """The processor's tensors for them, or for the different ones among them; perhaps with
     their `token_positions`, as `position_ids`.
     """
@@ -90,7 +91,7 @@ class Rows:
     """1 where a row holds a token of its own (rows × length of the cache)."""
     positions: "Tensor"
     """Position of each row's next token, one for time, height and width (1 × rows × 1)."""
-    cache: Any
+    cache: "DynamicCache"
     """Keys and values of every layer (rows × heads × length × width)."""
 
     def __len__(self) -> int:
@@ -98,7 +99,7 @@ class Rows:
 
 
 def responses(
-    network: Any,
+    network: "PreTrainedModel",
     requests: Sequence[ChatRequest],
     source: RequestSource,
     *,
@@ -160,12 +161,12 @@ class _PrefilledPrompts(NamedTuple):
     """True if nothing else holds the rows, so that they may be freed."""
 
 
-def _clock(network: Any) -> Any:
+def _clock(network: "PreTrainedModel") -> "Qwen2VLModel | None":
     """Return the module that computes the positions of images, even if wrapped; None: none does."""
     return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
 
 
-def token_positions(network: Any, inputs: Mapping[str, Any]) -> "Tensor":
+def token_positions(network: "PreTrainedModel", inputs: Mapping[str, "Tensor"]) -> "Tensor":
     """Return positions of prompts' tokens (4 × rows × length): in text, time, height and width.
 
     They are those of `generate`, from the processor's tensors. Nothing is kept in the network,
@@ -177,11 +178,13 @@ def token_positions(network: Any, inputs: Mapping[str, Any]) -> "Tensor":
     text = (mask.long().cumsum(dim=1) - 1).clamp(min=0)[None]
     if not any(f"{kind}_grid_thw" in inputs for kind in ("image", "video")):
         return text.expand(4, -1, -1)
-    space, _ = _clock(network).get_rope_index(**inputs)
+    clock = _clock(network)
+    assert clock is not None, "supports_continuous_batching looked for it"
+    space, _ = clock.get_rope_index(**inputs)
     return torch.cat([text, space])
 
 
-def _prefill(network: Any, part: PromptBatch) -> _PrefilledPrompts:
+def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts:
     from harness.models.backends.kv_cache import preallocated_cache
 
     given = dict(part.inputs)
@@ -242,7 +245,7 @@ def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor
     return {"input_ids": tokens[:, -width:], "attention_mask": mask}
 
 
-def _step(network: Any, rows: Rows) -> "Tensor":
+def _step(network: "PreTrainedModel", rows: Rows) -> "Tensor":
     """Return the scores of every row's next token; the last token of each enters the cache."""
     tokens = rows.tokens.new_tensor([[written[-1]] for written in rows.written])
     rows.mask = _append_column(rows.mask, rows.mask.new_ones(len(rows), 1))

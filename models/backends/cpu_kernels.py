@@ -4,10 +4,11 @@ Nothing here changes what is computed, only how it is rounded; weights and their
 are.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
+    from transformers import PreTrainedModel
 
 STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
 """Name of `one_query_in_float32` in transformers' list of attentions."""
@@ -20,7 +21,7 @@ FEW, SMALL = 16, 1 << 16
 to make: 25 µs, with 128 × 128 weights and conversions 12 in float32."""
 
 
-def use_cpu_kernels(network: Any, *, attn_implementation: str) -> Any:
+def use_cpu_kernels(network: "PreTrainedModel", *, attn_implementation: str) -> "PreTrainedModel":
     """A network on its device, with what pays there; of attention only where that is `auto`."""
     _patches_as_products(network)
     if network.device.type == "cpu" and network.dtype.itemsize == 2:
@@ -30,7 +31,7 @@ def use_cpu_kernels(network: Any, *, attn_implementation: str) -> Any:
     return network
 
 
-def _patches_as_products(network: Any) -> None:
+def _patches_as_products(network: "PreTrainedModel") -> None:
     """Cut-out patches times weights, in place of a convolution whose kernel meets each patch once.
 
     Convolutions over 3 dimensions take four times as long on a CPU, and on a GPU with torch 2.9
@@ -52,7 +53,7 @@ def _patches_as_products(network: Any) -> None:
         patches.forward = _product.__get__(patches)  # type: ignore[method-assign]
 
 
-def _product(convolution: Any, patches: "Tensor") -> "Tensor":
+def _product(convolution: "nn.Conv3d", patches: "Tensor") -> "Tensor":
     """Apply a convolution, as one product of matrices for inputs exactly of the kernel's size."""
     if patches.shape[1:] != convolution.weight.shape[1:]:
         whole: Tensor = type(convolution).forward(convolution, patches)
@@ -61,7 +62,7 @@ def _product(convolution: Any, patches: "Tensor") -> "Tensor":
     return flat[:, :, None, None, None]
 
 
-def _products_of_few_shapes(network: Any) -> None:
+def _products_of_few_shapes(network: "PreTrainedModel") -> None:
     """Make up rows, so that few products are compiled; small products of few rows in float32.
 
     On a CPU in half precision torch compiles a product for every number of rows that it meets:
@@ -75,7 +76,7 @@ def _products_of_few_shapes(network: Any) -> None:
             layer.forward = _made_up.__get__(layer)  # type: ignore[method-assign]
 
 
-def _made_up(layer: Any, values: "Tensor") -> "Tensor":
+def _made_up(layer: "nn.Linear", values: "Tensor") -> "Tensor":
     import torch
 
     weight, rows = layer.weight, values.numel() // values.shape[-1]
@@ -108,7 +109,7 @@ def _linear(values: "Tensor", weight: "Tensor", bias: "Tensor | None") -> "Tenso
     return linear(flat, weight, bias)[:rows].view(*values.shape[:-1], -1)
 
 
-def _steps_in_float32(network: Any) -> None:
+def _steps_in_float32(network: "PreTrainedModel") -> None:
     text = getattr(network.config, "text_config", None)
     if getattr(text, "_attn_implementation", None) != "sdpa":
         return
@@ -121,12 +122,12 @@ def _steps_in_float32(network: Any) -> None:
 
 
 def one_query_in_float32(
-    module: Any,
+    module: "nn.Module",
     query: "Tensor",
     key: "Tensor",
     value: "Tensor",
     attention_mask: "Tensor | None",
-    **named: Any,
+    **named: object,
 ) -> "tuple[Tensor, None]":
     """The `sdpa` of transformers; for one query a row, if every head has its own keys, in float32.
 

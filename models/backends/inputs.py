@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
@@ -18,6 +18,11 @@ from harness.errors import ModelError, UsageError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
 from harness.models.canvas import clip_smart_resize, smart_resize
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+    from torch import Tensor
+    from transformers import BatchFeature, ProcessorMixin
 
 RENDERING = 10.0  # seconds that a chat template has for one prompt
 CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
@@ -33,7 +38,9 @@ def frames_shown(request: ChatRequest, place: int) -> tuple[int, ...]:
     return request.frames[place] if request.frames else tuple(range(len(request.media[place])))
 
 
-def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
+def processor_inputs(
+    processor: "ProcessorMixin", requests: Sequence[ChatRequest]
+) -> "BatchFeature":
     """Tensors of a batch: tokens padded on the left, patches of all images and clips."""
     if any(request.written for request in requests):
         each = [
@@ -43,7 +50,7 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
         return joined_inputs(processor, each)
     images: list[Frame] = []
     clips: list[Frame] = []
-    times: list[dict[str, Any]] = []
+    times: list[dict[str, object]] = []
     for request in requests:
         for place, media in enumerate(request.media):
             indices = frames_shown(request, place)
@@ -54,7 +61,7 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
                 check_clip_limits(processor)
                 clips.append(np.stack(frames))
                 times.append(clip_times(media, indices))
-    extra: dict[str, Any] = {"images": images} if images else {}
+    extra: dict[str, object] = {"images": images} if images else {}
     if clips:
         extra |= {
             "videos": clips,
@@ -67,7 +74,7 @@ def processor_inputs(processor: Any, requests: Sequence[ChatRequest]) -> Any:
     return processor(text=texts, padding=True, return_tensors="pt", **extra)
 
 
-def joined_inputs(processor: Any, several: Sequence[Any]) -> Any:
+def joined_inputs(processor: "ProcessorMixin", several: "Sequence[BatchFeature]") -> "BatchFeature":
     """Tensors of batches, as `processor_inputs` makes them of all their requests together."""
     if len(several) == 1:
         return several[0]
@@ -76,7 +83,7 @@ def joined_inputs(processor: Any, several: Sequence[Any]) -> Any:
 
     widest = max(int(one["input_ids"].shape[1]) for one in several)
     empty = dict.fromkeys(A_TOKEN, 0) | {"input_ids": processor.tokenizer.pad_token_id}
-    whole = dict[str, Any]()
+    whole: dict[str, Tensor] = {}
     for name in dict.fromkeys(name for one in several for name in one):
         parts = [one[name] for one in several if name in one]
         if name in empty:
@@ -87,7 +94,7 @@ def joined_inputs(processor: Any, several: Sequence[Any]) -> Any:
     return type(several[0])(whole)
 
 
-def longer(inputs: Any, written: Sequence[int]) -> Any:
+def longer(inputs: "BatchFeature", written: Sequence[int]) -> "BatchFeature":
     """Return a prompt's tensors with tokens of text after it (1 × length)."""
     import torch
 
@@ -100,7 +107,7 @@ def longer(inputs: Any, written: Sequence[int]) -> Any:
     return inputs
 
 
-def check_clip_limits(processor: Any) -> None:
+def check_clip_limits(processor: "ProcessorMixin") -> None:
     """Raise UsageError if limits were asked for that this processor cannot keep clips to."""
     if getattr(processor, "clips_without_limits", False):
         raise UsageError(
@@ -119,7 +126,7 @@ def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
     return np.array(Image.fromarray(frame).resize(size, Image.Resampling.BILINEAR))
 
 
-def clip_times(media: Media, indices: Sequence[int]) -> dict[str, Any]:
+def clip_times(media: Media, indices: Sequence[int]) -> dict[str, object]:
     """Rate and frame numbers of a clip, from which the network's clock is set."""
     times = media.times()
     length = times[-1] - times[0]
@@ -139,14 +146,14 @@ def length(request: ChatRequest) -> int:
     return len(request.text) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
 
 
-def chat_text(processor: Any, request: ChatRequest) -> str:
+def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
     """The request in the checkpoint's chat template, media before text."""
     content: list[dict[str, str]] = [
         {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
         for place in range(len(request.media))
     ]
     content.append({"type": "text", "text": without_special_tokens(processor, request.text)})
-    messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    messages: list[dict[str, object]] = [{"role": "user", "content": content}]
     if request.system is not None:
         system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
@@ -159,7 +166,7 @@ class EndlessTemplate(ModelError):
     """A chat template does not come to an end."""
 
 
-def check_template(processor: Any) -> None:
+def check_template(processor: "ProcessorMixin") -> None:
     """Raise EndlessTemplate if the chat template does not come to an end, for a question alone.
 
     Whatever else is wrong with it shows when the network is asked.
@@ -181,7 +188,7 @@ def _ending(seconds: float) -> Iterator[None]:
     """
     until, before = monotonic() + seconds, sys.gettrace()
 
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+    def trace(frame: FrameType, event: str, argument: object) -> "TraceFunction":
         if monotonic() > until:
             sys.settrace(before)
             raise EndlessTemplate(
@@ -199,14 +206,16 @@ def _ending(seconds: float) -> Iterator[None]:
         sys.settrace(before)
 
 
-def without_special_tokens(processor: Any, text: str) -> str:
+def without_special_tokens(processor: "ProcessorMixin", text: str) -> str:
     """Text in which no special token is left: a question cannot end its turn or add an image."""
     for token in processor.tokenizer.all_special_tokens:
         text = text.replace(token, f"{token[:1]} {token[1:]}")
     return text
 
 
-def planned_canvas(processor: Any, model_type: str, request: ChatRequest) -> tuple[int, int]:
+def planned_canvas(
+    processor: "ProcessorMixin", model_type: str, request: ChatRequest
+) -> tuple[int, int]:
     """(width, height) that the processor will bring the first medium to, by its rule.
 
     Raises:
@@ -239,7 +248,7 @@ def planned_canvas(processor: Any, model_type: str, request: ChatRequest) -> tup
 
 
 def seen_canvases(
-    processor: Any, requests: Sequence[ChatRequest], inputs: Any
+    processor: "ProcessorMixin", requests: Sequence[ChatRequest], inputs: "BatchFeature"
 ) -> list[tuple[tuple[int, int], ...]]:
     """(width, height) of every medium of every request, as the tensors have it."""
     if not any(request.media for request in requests):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
 from typing import Any, Literal, TypeAlias
 
 from PIL import Image
@@ -81,7 +82,7 @@ class LmmsChat(Chat):
         """Meaning of the numbers in its responses."""
         return self.remote_processor.coordinates
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record. The weights are those that the arguments name."""
         network = self.remote_processor.network
         return {
@@ -198,10 +199,10 @@ class LmmsChat(Chat):
 
     def _arguments(
         self, request: ChatRequest, place: int, *, simple: bool, path_of: ClipPath | None
-    ) -> tuple[Any, ...]:
+    ) -> tuple[object, ...]:
         """Return the arguments of lmms-eval's request: text, settings, and access to its images."""
         temperature = request.temperature_or(self.temperature)
-        settings: dict[str, Any] = {
+        settings: dict[str, object] = {
             "max_new_tokens": request.max_new_tokens,
             "temperature": temperature,
             "top_p": self.top_p,
@@ -277,7 +278,7 @@ class LmmsChat(Chat):
                 fix=f"Of the older interface {', '.join(sorted(BOTH))} look at both.",
             )
 
-    def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> list[Any]:
+    def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""
         visuals = self._frame_images(path_of, request)
         nested = (self.image_nesting or nesting_of(self.name, simple=True)) == "nested"
@@ -296,15 +297,15 @@ class LmmsChat(Chat):
                 visuals += (Image.fromarray(squashed(media.frame(one), size)) for one in frames)
         return visuals
 
-    def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, Any]]:
-        content: list[dict[str, Any]] = [
+    def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, object]]:
+        content: list[dict[str, object]] = [
             {"type": "video" if isinstance(one, str) else "image", "url": one}
             for one in self._frame_images(path_of, request)
         ]
         content.append(
             {"type": "text", "text": self.remote_processor.without_special_tokens(request.text)}
         )
-        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        messages: list[dict[str, object]] = [{"role": "user", "content": content}]
         if request.system is not None:
             system = [
                 {
@@ -315,7 +316,7 @@ class LmmsChat(Chat):
             messages.insert(0, {"role": "system", "content": system})
         return messages
 
-    def _response(self, request: ChatRequest, output: Any) -> ChatResponse:
+    def _response(self, request: ChatRequest, output: object) -> ChatResponse:
         text, counts = _unwrap(output)
         if not isinstance(text, str):
             raise ModelError(
@@ -348,14 +349,14 @@ def _check(request: ChatRequest, *, simple: bool) -> None:
             )
 
 
-def _unwrap(output: Any) -> tuple[Any, Any]:
+def _unwrap(output: object) -> tuple[object, object]:
     """Text and token counts, in the forms in which models of lmms-eval give them."""
     if isinstance(output, (tuple, list)) and output:
         return output[0], None
     return getattr(output, "text", output), getattr(output, "token_counts", None)
 
 
-def _registry() -> Any:
+def _registry() -> ModuleType:
     ensure_torchvision()
     try:
         return import_module("lmms_eval.models")

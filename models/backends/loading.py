@@ -1,13 +1,12 @@
 """Errors of harness for faults of loading a network from a folder to a device."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from harness.errors import ModelError, OutOfMemory
 
 
-def check_report(checkpoint: str, report: Mapping[str, Any]) -> None:
+def check_report(checkpoint: str, report: Mapping[str, Collection[object]]) -> None:
     """Raise ModelError unless every weight was in the checkpoint, and nothing else was."""
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         names = sorted(map(str, report.get(kind) or ()))

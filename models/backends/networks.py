@@ -1,15 +1,20 @@
 """A network and its processor from their files: exactly its weights, an adapter on top if asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.adapters import Adapter
 from harness.models.backends.loading import check_report, loading
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
+    from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
 QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
 """Beginnings of the `model_type` of Qwen's families."""
@@ -26,7 +31,7 @@ def load_processor(
     min_pixels: int | None = None,
     max_pixels: int | None = None,
     clips: bool = True,
-) -> Any:
+) -> "ProcessorMixin":
     """Return the processor of a checkpoint's folder, padding on the left; weights are not read.
 
     Args:
@@ -68,11 +73,11 @@ def load_processor(
 class TextProcessor:
     """A tokenizer in the place of a processor: of networks that read text alone."""
 
-    tokenizer: Any
+    tokenizer: "PreTrainedTokenizerBase"
 
     def __call__(
-        self, *, text: Sequence[str], images: Any = (), videos: Any = (), **given: Any
-    ) -> Any:
+        self, *, text: Sequence[str], images: Sized = (), videos: Sized = (), **given: object
+    ) -> "BatchEncoding":
         """Return tensors of texts.
 
         Raises:
@@ -84,7 +89,7 @@ class TextProcessor:
             )
         return self.tokenizer(list(text), **given)
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **given: Any) -> str:
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], **given: object) -> str:
         """Return the prompt of messages whose contents are lists of texts."""
         plain = [
             {**one, "content": "".join(part["text"] for part in one["content"])} for one in messages
@@ -92,7 +97,7 @@ class TextProcessor:
         return str(self.tokenizer.apply_chat_template(plain, **given))
 
 
-def loader(folder: Path) -> Any:
+def loader(folder: Path) -> "type[_BaseAutoModelClass]":
     """Return what loads a checkpoint's network: one of images and text, or of text alone."""
     ensure_torchvision()
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
@@ -100,10 +105,13 @@ def loader(folder: Path) -> Any:
 
     kind = checkpoints.read_json(folder / "config.json").get("model_type")
     sees = kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
-    return AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    chosen: type[_BaseAutoModelClass] = (
+        AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    )
+    return chosen
 
 
-def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
+def _limit(processor: "ProcessorMixin", limits: Mapping[str, int], *, clips: bool) -> None:
     """Give a processor other limits: its images, and with `clips` each frame of a clip."""
     from transformers import Qwen2VLVideoProcessor
 
@@ -134,7 +142,7 @@ def _limit(processor: Any, limits: Mapping[str, int], *, clips: bool) -> None:
         part.size = sizes[kind]
 
 
-def _check_tokens(name: str, folder: Path, processor: Any) -> None:
+def _check_tokens(name: str, folder: Path, processor: "ProcessorMixin") -> None:
     """Raise ModelError unless the tokenizer has the tokens that the network is asked with.
 
     Those that mark an image or a video are one token each. In Qwen's families those around them
@@ -169,7 +177,7 @@ def _check_tokens(name: str, folder: Path, processor: Any) -> None:
     _check_ends(name, end_tokens(folder, processor.tokenizer), processor.tokenizer)
 
 
-def _number(name: str, tokenizer: Any, mark: str) -> int:
+def _number(name: str, tokenizer: "PreTrainedTokenizerBase", mark: str) -> int:
     """The one token of a mark."""
     known = tokenizer(mark, add_special_tokens=False)["input_ids"]
     if len(known) != 1 or known[0] == tokenizer.unk_token_id:
@@ -182,7 +190,9 @@ def _number(name: str, tokenizer: Any, mark: str) -> int:
     return int(known[0])
 
 
-def _check_ends(name: str, ends: Sequence[int | None], tokenizer: Any) -> None:
+def _check_ends(
+    name: str, ends: Sequence[int | None], tokenizer: "PreTrainedTokenizerBase"
+) -> None:
     for end in ends:
         if end is None or not 0 <= end < len(tokenizer):
             raise ModelError(
@@ -194,7 +204,7 @@ def _check_ends(name: str, ends: Sequence[int | None], tokenizer: Any) -> None:
             )
 
 
-def end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
+def end_tokens(folder: Path, tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
     """The tokens that end a response: of the generation settings, else the tokenizer's own."""
     given = checkpoints.generation_settings(folder).get("eos_token_id")
     ends = given if isinstance(given, list) else [given]
@@ -204,7 +214,7 @@ def end_tokens(folder: Path, tokenizer: Any) -> tuple[int, ...]:
 
 def load_network(
     folder: Path, *, name: str, dtype: str, attn_implementation: str, adapter: Adapter | None
-) -> Any:
+) -> "PreTrainedModel":
     """The network of a checkpoint's folder, on the CPU, as `from_pretrained` makes it.
 
     Args:
@@ -232,7 +242,7 @@ def load_network(
     return network if adapter is None else with_adapter(network, adapter)
 
 
-def with_adapter(network: Any, adapter: Adapter) -> Any:
+def with_adapter(network: "PreTrainedModel", adapter: Adapter) -> "PreTrainedModel":
     """The same network with a LoRA adapter on its layers, or merged into its weights.
 
     Raises:
@@ -257,7 +267,7 @@ def with_adapter(network: Any, adapter: Adapter) -> Any:
         return whole.merge_and_unload(safe_merge=True) if adapter.merged else whole.get_base_model()
 
 
-def _check_all_used(adapter: Adapter, network: Any) -> None:
+def _check_all_used(adapter: Adapter, network: "PeftModel") -> None:
     """Raise ModelError unless the adapter's file has each adapted layer's weights, and no others.
 
     peft itself only warns, and goes on with random or unused ones.

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
@@ -77,7 +77,7 @@ class OpenAIChat(ConversingChat):
         """Requests, tries and tokens of this process so far."""
         return self.session.spent
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record. The weights behind a server cannot be known here."""
         form, network = self.form, self.remote_processor.network
         return {

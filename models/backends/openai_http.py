@@ -52,7 +52,7 @@ class ServerError(Unavailable):
         super().__init__(f"server {url}", expected="an answer", found=reason)
         self.url, self.reason = url, reason
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.url, self.reason)
 
 
@@ -78,11 +78,11 @@ class Endpoint:
     """Seconds from a standing connection to the last byte of the answer."""
     key: str | None = field(default=None, repr=False)
 
-    def get(self, route: str) -> dict[str, Any]:
+    def get(self, route: str) -> dict[str, object]:
         """Return the JSON object under a route; raises as `post` does."""
         return self._object("GET", route, None)
 
-    def post(self, route: str, body: bytes) -> dict[str, Any]:
+    def post(self, route: str, body: bytes) -> dict[str, object]:
         """Return the JSON object with which a server answers a JSON body.
 
         Raises:
@@ -93,7 +93,7 @@ class Endpoint:
         """
         return self._object("POST", route, body)
 
-    def _object(self, method: str, route: str, body: bytes | None) -> dict[str, Any]:
+    def _object(self, method: str, route: str, body: bytes | None) -> dict[str, object]:
         status, headers, data = self._exchange(method, route, body)
         headers = {name: redact_key(value, self.key) for name, value in headers.items()}
         if status != 200:
@@ -109,7 +109,7 @@ class Endpoint:
             raise RetryableError(f"an answer that is no JSON object: {self._excerpt(data)!r}")
         if answer.get("object") == "error" or (answer.get("error") and "choices" not in answer):
             raise RetryableError(f"an error in place of an answer: {self._excerpt(data)}")
-        clean: dict[str, Any] = without_key(answer, self.key)
+        clean: dict[str, object] = without_key(answer, self.key)
         return clean
 
     def _exchange(
@@ -209,7 +209,7 @@ def redact_key(text: str, key: str | None) -> str:
     return _pattern(key).sub(HIDDEN, text)
 
 
-def without_key(plain: Any, key: str | None) -> Any:
+def without_key(plain: object, key: str | None) -> Any:
     """An answer in which no text holds the key, unless that is too short to be one."""
     if key is None or len(key) < SECRET:
         return plain
@@ -252,7 +252,7 @@ def _pattern(key: str) -> re.Pattern[str]:
     return re.compile("|".join(ways), re.IGNORECASE)
 
 
-def message_in(plain: Any) -> str | None:
+def message_in(plain: object) -> str | None:
     """A server's own words in its JSON, wherever vLLM, SGLang, OpenAI or FastAPI put them.
 
     >>> message_in({"error": {"message": "a"}}), message_in({"object": "error", "message": "b"})

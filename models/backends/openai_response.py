@@ -62,7 +62,7 @@ def read_answer(
     return until_stop(response, request)
 
 
-def _counts(usage: Any) -> tuple[int | None, int | None]:
+def _counts(usage: object) -> tuple[int | None, int | None]:
     """Tokens of prompt and completion, as far as a server counts them."""
     given = usage if isinstance(usage, Mapping) else {}
     values = [given.get(name) for name in ("prompt_tokens", "completion_tokens")]
@@ -70,7 +70,7 @@ def _counts(usage: Any) -> tuple[int | None, int | None]:
     return prompt, completion
 
 
-def check_model(name: Any, *, wanted: str, url: str) -> None:
+def check_model(name: object, *, wanted: str, url: str) -> None:
     """Raise UsageError if an answer is another model's.
 
     A server may answer for a release of what was asked for (`NAME-2024-08-06`, `NAME-0613`,
@@ -88,7 +88,7 @@ def check_model(name: Any, *, wanted: str, url: str) -> None:
         )
 
 
-def check_listed(listed: Mapping[str, Any], *, wanted: str, url: str) -> None:
+def check_listed(listed: Mapping[str, object], *, wanted: str, url: str) -> None:
     """Raise UsageError if a server lists its models and the one wanted is not among them."""
     data = listed.get("data")
     rows = data if isinstance(data, list) else []

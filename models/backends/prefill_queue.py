@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.model import ChatRequest
 from harness.models.backends.batching import WaitTimer, batches
 from harness.models.backends.continuous_batching import PromptBatch, share_of
+
+if TYPE_CHECKING:
+    from transformers import BatchFeature
 
 Prompts: TypeAlias = list[list[int]]
 """Places of the requests of each prompt."""
@@ -51,7 +54,7 @@ class _PrefillBatch:
     """Prompts whose tensors are made together."""
 
     prompts: Prompts
-    coming: "Future[Any] | None"
+    coming: "Future[BatchFeature] | None"
     """Tensors of the prompts; None: they are made when they are needed."""
 
     @property
@@ -70,13 +73,13 @@ class PrefillQueue:
 
     def __init__(
         self,
-        make: Callable[[Prompts], Any],
-        part: Callable[[Prompts, list[Any]], PromptBatch],
+        make: "Callable[[Prompts], BatchFeature]",
+        part: "Callable[[Prompts, list[BatchFeature]], PromptBatch]",
         *,
         size: int,
         worker: ThreadPoolExecutor | None,
         timer: WaitTimer,
-        started: "Future[Any] | None" = None,
+        started: "Future[BatchFeature] | None" = None,
     ) -> None:
         """Begin with nothing waiting.
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, UsageError
 from harness.files import read_text
@@ -31,7 +30,7 @@ class StoredChat(Chat):
     max_pixels: int
     batch_size: int
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record."""
         return {
             "backend": "stored",

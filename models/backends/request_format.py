@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from PIL import Image
@@ -59,7 +59,7 @@ class RequestFormat:
         Raises:
             UsageError: this kind of server does not take such a request.
         """
-        plain: dict[str, Any] = {
+        plain: dict[str, object] = {
             "model": self.model,
             "messages": self._messages(request),
             LIMITS.get(self.server, "max_tokens"): request.max_new_tokens,
@@ -79,7 +79,7 @@ class RequestFormat:
             )
         return json.dumps(plain).encode("ascii")
 
-    def _stop(self, request: ChatRequest) -> dict[str, Any]:
+    def _stop(self, request: ChatRequest) -> dict[str, object]:
         """Return as many stop strings as the server takes; `stops.until_stop` applies them all."""
         if not request.stop:
             return {}
@@ -87,10 +87,10 @@ class RequestFormat:
         sent = list(request.stop)[: MOST_STOPS.get(self.server)]
         return {"stop": sent, **({} if keeps is None else {keeps: True})}
 
-    def _extra_fields(self, request: ChatRequest) -> dict[str, Any]:
+    def _extra_fields(self, request: ChatRequest) -> dict[str, object]:
         # Else the server's own default of these would come from the checkpoint's settings.
         drawn = request.temperature_or(self.temperature) > 0
-        plain: dict[str, Any] = {"top_k": -1} if drawn else {}
+        plain: dict[str, object] = {"top_k": -1} if drawn else {}
         if self.repetition_penalty is not None:
             plain["repetition_penalty"] = self.repetition_penalty
         if request.prefix:
@@ -119,14 +119,14 @@ class RequestFormat:
             )
         return clips
 
-    def _messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+    def _messages(self, request: ChatRequest) -> list[dict[str, object]]:
         content = [
             part
             for place, media in enumerate(request.media)
             for part in self._parts(media, frames_shown(request, place), request.squash(place))
         ]
         content.append({"type": "text", "text": self.plain(request.text)})
-        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+        messages: list[dict[str, object]] = [{"role": "user", "content": content}]
         if request.system is not None:
             messages.insert(0, {"role": "system", "content": self.plain(request.system)})
         if request.prefix:
@@ -135,7 +135,7 @@ class RequestFormat:
 
     def _parts(
         self, media: Media, frames: tuple[int, ...], resize: tuple[int, int] | None
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         images = [self._fit_image(squashed(media.frame(index), resize)) for index in frames]
         if len(images) > 1 and self.clips == "video":
             # The frames of a `video/jpeg` are decoded as images, whatever their own format.

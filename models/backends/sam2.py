@@ -1,10 +1,11 @@
 """SAM 2 checkpoints through transformers: found, looked at, and loaded when first used."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from types import ModuleType
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from harness.media import Frame
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import BaseImageProcessor, PreTrainedModel, ProcessorMixin
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -32,7 +37,7 @@ class CheckpointFiles:
     folder: Path
     fingerprint: str
     """Hash of all weights."""
-    configuration: Mapping[str, Any]
+    configuration: Mapping[str, object]
     files: str = ""
     """Hashes of the files beside the weights that decide the checkpoint's results."""
 
@@ -121,7 +126,7 @@ def place(device: str) -> str:
 
 def network(
     kind: str, folder: Path, *, name: str, dtype: str, device: str, compiled: bool = False
-) -> Any:
+) -> "PreTrainedModel":
     """A Sam2Model or Sam2VideoModel in evaluation mode, on its device.
 
     Args:
@@ -159,7 +164,7 @@ def network(
     return made
 
 
-def compile_now(network: Any, *, name: str) -> None:
+def compile_now(network: "PreTrainedModel", *, name: str) -> None:
     """Let what looks at images be compiled before the first sample.
 
     Raises:
@@ -183,7 +188,7 @@ def compile_now(network: Any, *, name: str) -> None:
             ) from error
 
 
-def processor(kind: str, folder: Path, *, name: str) -> Any:
+def processor(kind: str, folder: Path, *, name: str) -> "ProcessorMixin":
     """A Sam2Processor or Sam2VideoProcessor.
 
     Raises:
@@ -198,7 +203,7 @@ def processor(kind: str, folder: Path, *, name: str) -> Any:
         )
 
 
-def pixels(processor: Any, image: Frame) -> Any:
+def pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
     """An image as a network takes it: 1 × 3 × side × side, normalised.
 
     Args:
@@ -207,10 +212,11 @@ def pixels(processor: Any, image: Frame) -> Any:
     """
     own = np.array(image, order="C")
     given = {"return_tensors": "pt", "input_data_format": "channels_last"}
-    return processor(own, **given)["pixel_values"]
+    made: Tensor = processor(own, **given)["pixel_values"]
+    return made
 
 
-def float_pixels(processor: Any, image: Frame) -> Any:
+def float_pixels(processor: "BaseImageProcessor", image: Frame) -> "Tensor":
     """The same, resized as SAM 2's authors do it (`SAM2Transforms` of their package).
 
     They bring bytes to 0 to 1 first and resize these numbers; `pixels` resizes bytes, which rounds
@@ -220,7 +226,8 @@ def float_pixels(processor: Any, image: Frame) -> Any:
 
     own = torch.from_numpy(np.array(image, order="C")).permute(2, 0, 1).contiguous()
     given = {"return_tensors": "pt", "input_data_format": "channels_first", "do_rescale": False}
-    return processor(own.float().div(255), **given)["pixel_values"]
+    made: Tensor = processor(own.float().div(255), **given)["pixel_values"]
+    return made
 
 
 def trained_here(folder: Path) -> bool:
@@ -229,7 +236,7 @@ def trained_here(folder: Path) -> bool:
 
 
 @contextmanager
-def _quiet_loading(transformers: Any) -> Any:
+def _quiet_loading(transformers: ModuleType) -> Iterator[None]:
     """Suppress the warning that weights of `sam2_video` are loaded as `sam2`, which is intended."""
     logging = transformers.utils.logging
     before = logging.get_verbosity()

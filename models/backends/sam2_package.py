@@ -12,17 +12,20 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.models.backends.loading import check_report, loading, memory
 from harness.models.backends.sam2 import CheckpointFiles, place
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 IMAGES = "sam2.modeling.sam2_base.SAM2Base"
 VIDEOS = "sam2.sam2_video_predictor.SAM2VideoPredictor"
 
-STABLE: Mapping[str, Any] = {
+STABLE: Mapping[str, object] = {
     "dynamic_multimask_via_stability": True,
     "dynamic_multimask_stability_delta": 0.05,
     "dynamic_multimask_stability_thresh": 0.98,
@@ -116,7 +119,7 @@ def build_network(kind: str, checkpoint: Path, *, config: str, device: str) -> A
         return network.to(place(device)).eval()
 
 
-def weights(checkpoint: Path) -> dict[str, Any]:
+def weights(checkpoint: Path) -> dict[str, "Tensor"]:
     """The tensors of a `.pt` file; nothing in it is run.
 
     Raises:
@@ -143,7 +146,7 @@ def weights(checkpoint: Path) -> dict[str, Any]:
     return table
 
 
-def precision(network: Any, dtype: str) -> AbstractContextManager[Any]:
+def precision(network: Any, dtype: str) -> AbstractContextManager[object]:
     """Return a context in which a network of the package computes in `dtype`."""
     import torch
 

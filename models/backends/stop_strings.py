@@ -8,7 +8,7 @@ went on and its text is cut afterwards.
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from harness.model import ChatRequest, ChatResponse
 
@@ -66,7 +66,7 @@ def at_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> bool:
 
 def criteria(
     requests: Sequence[ChatRequest], *, prompt_length: int, decode: Decode
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return arguments of transformers' `generate` for stop strings; empty without any."""
     stops = [request.stop for request in requests]
     if not any(stops):

@@ -11,12 +11,13 @@ import importlib
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import MissingDependency
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.library import Library
 
 BROKEN = "operator torchvision::"
 SCHEMAS = (
@@ -58,7 +59,7 @@ def _missing_torchvision(found: str) -> MissingDependency:
 
 
 @lru_cache(maxsize=1)
-def _declare() -> Any:
+def _declare() -> "Library":
     """Declare the operators; the library object must live as long as they are used."""
     import torch
 

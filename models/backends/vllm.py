@@ -68,7 +68,7 @@ class VllmChat(Chat):
         """Meaning of the numbers in its responses."""
         return self.network.coordinates
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
         info = self.network.describe()
         same = (
@@ -184,7 +184,7 @@ class VllmChat(Chat):
         return responses
 
     def _generate(
-        self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, Any]]
+        self, requests: Sequence[ChatRequest], prompts: Sequence[Mapping[str, object]]
     ) -> list[ChatResponse | ModelError]:
         """A response to each request, or why it is none."""
         engine, package = self.engine, import_module("vllm")
@@ -222,11 +222,11 @@ class VllmChat(Chat):
         """Tokens of a text, without special ones added."""
         return self.network.count_tokens(text)
 
-    def _prompts(self, requests: Sequence[ChatRequest]) -> list[dict[str, Any]]:
+    def _prompts(self, requests: Sequence[ChatRequest]) -> list[dict[str, object]]:
         return [self._prompt(request) for request in requests]
 
-    def _prompt(self, request: ChatRequest) -> dict[str, Any]:
-        media: dict[str, list[Any]] = {}
+    def _prompt(self, request: ChatRequest) -> dict[str, object]:
+        media: dict[str, list[object]] = {}
         for place, medium in enumerate(request.media):
             indices = frames_shown(request, place)
             frames = [squashed(medium.frame(one), request.squash(place)) for one in indices]
@@ -255,7 +255,7 @@ class VllmChat(Chat):
         return until_stop(response, request)
 
 
-def _stopping(request: ChatRequest) -> dict[str, Any]:
+def _stopping(request: ChatRequest) -> dict[str, object]:
     """Settings that end a response early; the stop string is left in it, to be cut by our rule."""
     if not request.stop:
         return {}

@@ -70,7 +70,7 @@ class RandomBoxes(Model):
         """`random`."""
         return "random"
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""
         return {"model": self.name, "seed": self.seed, "batch_size": self.batch_size}
 
@@ -120,7 +120,7 @@ class WholeFrame(Model):
         """`whole_frame`."""
         return "whole_frame"
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""
         return {"model": self.name, "batch_size": self.batch_size}
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.grammar import (
@@ -138,7 +138,7 @@ def parse(response: str, *, form: Form = "sam2", strict: bool = False) -> ParseR
     return ParseResult(items=items, phrase=phrase, think=think, frame=frame, notes=notes)
 
 
-def valid_boxes(value: Any) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+def valid_boxes(value: object) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     """Return the valid boxes of an answer, and a note of how many others were left out (C.3).
 
     Raises:

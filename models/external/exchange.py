@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from PIL import Image
 
@@ -44,7 +44,7 @@ class ProgramInput:
 def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> ProgramInput:
     """Write the queries and their images into a folder; equal media are written once."""
     places: dict[tuple[str, int, tuple[int, int]], Path | MediaError] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     lost: dict[str, MediaError] = {}
     for query in queries:
         media = query.media[0]
@@ -61,9 +61,9 @@ def lay_out(queries: Sequence[Query], folder: Path, *, images: Images) -> Progra
     return ProgramInput(given, folder / "output.jsonl", lost)
 
 
-def _row(query: Query, place: Path) -> dict[str, Any]:
+def _row(query: Query, place: Path) -> dict[str, object]:
     media = query.media[0]
-    shown: dict[str, Any] = {"image": str(place)}
+    shown: dict[str, object] = {"image": str(place)}
     if media.is_video:
         shown = {"frames_dir": str(place), "times": list(media.times())}
     row = {"id": query.id, **shown, "query": query.text, "form": str(query.form)}
@@ -94,7 +94,7 @@ def _save_frame(frame: Frame, path: Path) -> Path:
 class ProgramOutput:
     """Output of a program."""
 
-    rows: Mapping[str, Mapping[str, Any]]
+    rows: Mapping[str, Mapping[str, object]]
     """Rows by id."""
     faults: Sequence[str]
     """Faults in the rest of the file, in words."""
@@ -110,24 +110,25 @@ def read_back(output: Path, wanted: frozenset[str]) -> ProgramOutput:
         return ProgramOutput({}, ("it wrote no output file",))
     if output.stat().st_size > MAX_OUTPUT:
         return ProgramOutput({}, (f"its output has more than {MAX_OUTPUT} bytes",))
-    rows: dict[str, Mapping[str, Any]] = {}
+    rows: dict[str, Mapping[str, object]] = {}
     faults: list[str] = []
     with output.open("rb") as lines:
         for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE + 1), b""), start=1):
             if not line.strip():
                 continue
             try:
-                row = _parse_line(line, wanted)
-                if row["id"] in rows:
+                name, row = _parse_line(line, wanted)
+                if name in rows:
                     raise DataError("id", expected="each once", found="it a second time")
             except DataError as error:
                 faults.append(f"line {number} of its output: {error}")
             else:
-                rows[row["id"]] = row
+                rows[name] = row
     return ProgramOutput(rows, tuple(faults))
 
 
-def _parse_line(line: bytes, wanted: frozenset[str]) -> dict[str, Any]:
+def _parse_line(line: bytes, wanted: frozenset[str]) -> tuple[str, dict[str, object]]:
+    """Return the id of a row, and the row."""
     if len(line) > MAX_LINE:
         raise DataError("line", expected=f"at most {MAX_LINE} bytes", found="a longer one")
     try:
@@ -140,7 +141,7 @@ def _parse_line(line: bytes, wanted: frozenset[str]) -> dict[str, Any]:
         raise DataError("id", expected="one that was asked about", found=repr(row["id"])[:60])
     if unknown := set(row) - KEYS:
         raise DataError("keys", expected=", ".join(sorted(KEYS)), found=", ".join(sorted(unknown)))
-    return row
+    return row["id"], row
 
 
 def _refuse(constant: str) -> float:

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, ParseError, UsageError
 from harness.interchange import Row, row_to_answer
@@ -57,7 +56,7 @@ class External(Model):
         """Forms of answer that a program can give."""
         return MASKED | IN_WORDS
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record. The weights of an external program are not known here."""
         return {
             "name": self.name,
@@ -132,7 +131,7 @@ class External(Model):
                 found=f"one about {len(query.media)} media" if len(query.media) != 1 else "another",
             )
 
-    def _read_row(self, query: Query, row: Mapping[str, Any]) -> Prediction:
+    def _read_row(self, query: Query, row: Mapping[str, object]) -> Prediction:
         """Return the prediction in a row; a fault in the row is the program's failure."""
         text = row.get("text")
         responses = (storable(text),) if isinstance(text, str) else ()
@@ -146,7 +145,9 @@ class External(Model):
             return failed_prediction(query, kind, str(error), responses=responses, usage=usage)
         return Prediction(query_id=query.id, answer=answer, responses=responses, usage=usage)
 
-    def _answer(self, query: Query, row: Mapping[str, Any], responses: tuple[str, ...]) -> Answer:
+    def _answer(
+        self, query: Query, row: Mapping[str, object], responses: tuple[str, ...]
+    ) -> Answer:
         if query.form in IN_WORDS:
             if not responses:
                 raise ParseError('"text"', expected="an answer in words", found="none")

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
 
 from harness.errors import UsageError
 from harness.types import Query
@@ -35,7 +34,7 @@ class RowStore:
                 found=error.strerror or str(error),
             ) from error
 
-    def get(self, query: Query) -> dict[str, Any] | None:
+    def get(self, query: Query) -> dict[str, object] | None:
         """The row for a query, with the query's own id; None if there is none."""
         with suppress(OSError, ValueError, RecursionError):
             row = json.loads(self._path(query).read_text("utf-8"))
@@ -43,7 +42,7 @@ class RowStore:
                 return {**row, "id": query.id}
         return None
 
-    def store(self, query: Query, row: Mapping[str, Any]) -> None:
+    def store(self, query: Query, row: Mapping[str, object]) -> None:
         """Keep a row. It appears whole or not at all."""
         path = self._path(query)
         path.parent.mkdir(exist_ok=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from harness import plugins
 from harness.judging import Case
@@ -28,7 +27,7 @@ class ChatJudge:
         settings = {**shown, "max_new_tokens": self.max_new_tokens}
         return "chat(" + ",".join(f"{key}={value}" for key, value in settings.items()) + ")"
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record."""
         return {"judge": "chat", "max_new_tokens": self.max_new_tokens, **self.chat.describe()}
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Protocol
 
 from harness.errors import DataError, MissingDependency, UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -75,7 +75,18 @@ def local_script(path: Path) -> Path:
     return script.resolve()
 
 
-def _load_module(script: Path) -> Any:
+class _LoadedScript(Protocol):
+    """A metric of the package `evaluate`."""
+
+    name: str
+
+    def compute(
+        self, *, predictions: Sequence[object], references: Sequence[object]
+    ) -> Mapping[str, object] | None:
+        """Return its numbers by name."""
+
+
+def _load_module(script: Path) -> _LoadedScript:
     if find_spec("torchvision") is not None:
         ensure_torchvision()  # `evaluate` imports it, broken or not
     try:
@@ -89,11 +100,12 @@ def _load_module(script: Path) -> Any:
         ) from error
     # Without this, a comment in a script could make `evaluate` fetch another one.
     files = import_module("evaluate.utils.file_utils")
-    return evaluate.load(
+    loaded: _LoadedScript = evaluate.load(
         str(script),
         keep_in_memory=True,
         download_config=files.DownloadConfig(local_files_only=True),
     )
+    return loaded
 
 
 def _collect(
@@ -109,7 +121,9 @@ def _collect(
     return {name: Corpus(tuple(items))} if items else {}
 
 
-def _compute(module: Any, items: Sequence[Mapping[str, Any]], *, key: str | None) -> float:
+def _compute(
+    module: _LoadedScript, items: Sequence[Mapping[str, object]], *, key: str | None
+) -> float:
     result = module.compute(
         predictions=[item["said"] for item in items], references=[item["true"] for item in items]
     )

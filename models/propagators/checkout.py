@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from harness.masks import BoolArray, Track
 from harness.media import Media
 from harness.model import Propagator
 from harness.models.propagators.child import Child
+from harness.models.propagators.cores import Labels
 from harness.models.propagators.flow import check_masks
 from harness.provenance import code_revision
 
@@ -114,7 +115,7 @@ class Checkout(Propagator):
 
     def _both_ways(
         self, video: Media, start: int, masks: Sequence[BoolArray]
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Iterator[tuple[int, Labels]]:
         for order in (range(start, len(video)), range(start, -1, -1)):
             if len(order) > 1:
                 try:

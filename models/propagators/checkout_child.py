@@ -14,19 +14,22 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from harness.models.propagators.cores import XMEM, Core, CutieCore, XMemCore
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 MEMORY = ("out of memory", "allocate memory", "not enough memory")
 
 
-class AttributeDict(dict[str, Any]):
+class AttributeDict(dict[str, object]):
     """Nested settings whose keys are attributes as well, as the official code reads them."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         try:
             value = self[name]
         except KeyError as error:
@@ -34,7 +37,7 @@ class AttributeDict(dict[str, Any]):
         return AttributeDict(value) if isinstance(value, dict) else value
 
 
-def xmem(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> Core:
+def xmem(repo: Path, weights: Mapping[str, "Tensor"], *, size: int, device: str) -> Core:
     """XMem as a checkout has it; the sizes of the network are those of its weights."""
     without_downloads("model.resnet")
     network_module = import_module("model.network")
@@ -56,7 +59,7 @@ def xmem(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> C
     )
 
 
-def cutie(repo: Path, weights: Mapping[str, Any], *, size: int, device: str) -> Core:
+def cutie(repo: Path, weights: Mapping[str, "Tensor"], *, size: int, device: str) -> Core:
     """Cutie as a checkout has it, with its settings for evaluation on DAVIS."""
     if find_spec("omegaconf") is None:  # of which the code needs a name for annotations alone
         stand_in = ModuleType("omegaconf")
@@ -92,29 +95,29 @@ def cutie_settings(repo: Path, variant: str, *, size: int) -> AttributeDict:
         other = yaml.safe_load((folder / "model" / f"{variant}.yaml").read_text("utf-8"))
         sizes = merge_settings(sizes, {key: one for key, one in other.items() if key != "defaults"})
     whole = {**plain, "model": sizes}
-    resolved: dict[str, Any] = references(whole, whole)
+    resolved = {key: references(value, whole) for key, value in whole.items()}
     chosen = {"max_internal_size": size, "use_long_term": False, "mem_every": 5}
     return AttributeDict({**resolved, **chosen})
 
 
-def merge_settings(plain: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(plain: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
     """Nested settings with others on top."""
-    nested = {
-        key: merge_settings(plain[key], value)
-        if isinstance(value, dict) and isinstance(plain.get(key), dict)
-        else value
-        for key, value in other.items()
-    }
-    return {**plain, **nested}
+    merged = dict(plain)
+    for key, value in other.items():
+        old = plain.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = merge_settings(old, value)
+        merged[key] = value
+    return merged
 
 
-def references(value: Any, whole: Mapping[str, Any]) -> Any:
+def references(value: object, whole: Mapping[str, object]) -> object:
     """Resolve `${a.b}` in settings; others of this form stay as they are."""
     if isinstance(value, dict):
         return {key: references(one, whole) for key, one in value.items()}
     if not (isinstance(value, str) and value.startswith("${") and value.endswith("}")):
         return value
-    found: Any = whole
+    found: object = whole
     for key in value[2:-1].split("."):
         if not isinstance(found, dict) or key not in found:
             return value
@@ -131,13 +134,14 @@ def without_downloads(name: str) -> None:
     for kind in ("resnet18", "resnet50"):
         made = getattr(module, kind)
 
-        def plain(pretrained: bool = False, made: Any = made, **given: Any) -> Any:
-            return made(pretrained=False, **given)
+        def plain(pretrained: bool = False, made: Any = made, **given: object) -> "nn.Module":
+            network: nn.Module = made(pretrained=False, **given)
+            return network
 
         setattr(module, kind, plain)
 
 
-def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
+def read_message(stream: BinaryIO) -> tuple[dict[str, object], bytes] | None:
     """The next message; None at the end."""
     line = stream.readline()
     if not line:
@@ -146,7 +150,7 @@ def read_message(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
     return head, stream.read(head.get("bytes", 0))
 
 
-def write(stream: BinaryIO, head: Mapping[str, Any], data: bytes = b"") -> None:
+def write(stream: BinaryIO, head: Mapping[str, object], data: bytes = b"") -> None:
     """Send a message."""
     stream.write(json.dumps({**head, "bytes": len(data)}).encode() + b"\n" + data)
     stream.flush()

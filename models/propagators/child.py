@@ -17,6 +17,7 @@ import numpy as np
 from harness.errors import ModelError, OutOfMemory
 from harness.masks import BoolArray
 from harness.media import Media
+from harness.models.propagators.cores import Labels
 
 SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 TOLD = 1500  # characters of what the process said before it ended
@@ -25,7 +26,7 @@ TOLD = 1500  # characters of what the process said before it ended
 class Child:
     """The child process and its pipe. One propagation at a time."""
 
-    def __init__(self, what: str, settings: Mapping[str, Any], *, timeout: float) -> None:
+    def __init__(self, what: str, settings: Mapping[str, object], *, timeout: float) -> None:
         self.what, self.timeout = what, timeout
         self.lock = threading.Lock()
         self.said: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as it
@@ -43,7 +44,7 @@ class Child:
 
     def walk(
         self, video: Media, order: range, masks: Sequence[BoolArray]
-    ) -> Iterator[tuple[int, Any]]:
+    ) -> Iterator[tuple[int, Labels]]:
         """Each frame of `order` after the first, and the labels (height × width) in it."""
         shape = (len(masks), video.size[1], video.size[0])
         with self.lock:
@@ -56,7 +57,7 @@ class Child:
                 if index != order[0]:
                     yield index, self._labels(labels, shape)
 
-    def _labels(self, data: bytes, shape: tuple[int, int, int]) -> Any:
+    def _labels(self, data: bytes, shape: tuple[int, int, int]) -> Labels:
         if len(data) != shape[1] * shape[2]:
             raise ModelError(
                 self.what,
@@ -65,7 +66,7 @@ class Child:
             )
         return np.frombuffer(data, np.uint8).reshape(shape[1:])
 
-    def _request(self, head: Mapping[str, Any], data: bytes | memoryview = b"") -> bytes:
+    def _request(self, head: Mapping[str, object], data: bytes | memoryview = b"") -> bytes:
         """Send a message; the data of its answer."""
         line = json.dumps({**head, "bytes": len(data)}).encode() + b"\n"
         assert self.process.stdin is not None, "it is a pipe"
@@ -82,7 +83,7 @@ class Child:
             raise kind(self.what, expected="code that works", found=str(answer["error"]))
         return rest
 
-    def _answer(self) -> tuple[dict[str, Any], bytes]:
+    def _answer(self) -> tuple[dict[str, object], bytes]:
         until = monotonic() + self.timeout
         while b"\n" not in self.left:
             self.left += self._read_more(until)

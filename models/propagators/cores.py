@@ -10,16 +10,19 @@ width, uint8: 0 is the background, k the k-th object.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Labels = NDArray[np.uint8]
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of ImageNet's images, from 0 to 1, by which XMem's are normalised."""
 STRIDE = 16  # pixels of a side that the networks remember as one place
-XMEM: Mapping[str, Any] = {
+XMEM: Mapping[str, int] = {
     "mem_every": 5,
     "deep_update_every": -1,
     "enable_long_term": True,
@@ -47,7 +50,7 @@ class XMemCore:
 
     def __init__(
         self,
-        network: Any,
+        network: "nn.Module",
         core: Callable[..., Any],
         *,
         size: int,
@@ -88,7 +91,14 @@ class XMemCore:
 class CutieCore:
     """Cutie (Cheng et al.: "Putting the Object Back into Video Object Segmentation", CVPR 2024)."""
 
-    def __init__(self, network: Any, core: Callable[..., Any], *, config: Any, device: str) -> None:
+    def __init__(
+        self,
+        network: "nn.Module",
+        core: Callable[..., Any],
+        *,
+        config: Mapping[str, object],
+        device: str,
+    ) -> None:
         self.network, self.core, self.config, self.device = network, core, config, device
 
     def begin(self, masks: NDArray[np.bool_], frames: int) -> None:
@@ -125,7 +135,7 @@ def shrunk_size(shape: tuple[int, ...], size: int) -> tuple[int, int]:
     return int(shape[0] / minimum * size), int(shape[1] / minimum * size)
 
 
-def config_for(frames: int) -> dict[str, Any]:
+def config_for(frames: int) -> dict[str, int]:
     """Return XMem's settings for a propagation: only very long ones count the uses of memory."""
     turnover = XMEM["max_mid_term_frames"] - XMEM["min_mid_term_frames"]
     remembered = frames / turnover * XMEM["num_prototypes"]

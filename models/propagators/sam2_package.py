@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -14,6 +14,9 @@ from harness.masks import BoolArray
 from harness.media import Media
 from harness.models.backends import sam2_package as package
 from harness.models.propagators.sam2_transformers import Sam2Video
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TABLES = (
     "point_inputs_per_obj",
@@ -46,8 +49,8 @@ class Sam2VideoPackage(Sam2Video):
         made = package.build_network(
             package.VIDEOS, self.folder, config=self.config, device=self.device
         )
-        program: Any = import_module("sam2.sam2_video_predictor")
-        program.tqdm = lambda steps, **_: steps  # its bar would break ours
+        # Its bar would break ours.
+        vars(import_module("sam2.sam2_video_predictor"))["tqdm"] = lambda steps, **_: steps
         return made
 
     def prepare(self) -> None:
@@ -73,7 +76,7 @@ class Sam2VideoPackage(Sam2Video):
                 if frame != start:
                     yield frame, list((logits[:, 0] > 0).cpu().numpy())
 
-    def _state(self, video: Media) -> dict[str, Any]:
+    def _state(self, video: Media) -> dict[str, object]:
         """Return the state of a video without any prompt."""
         device = self.network.device
         return {
@@ -115,7 +118,7 @@ class ResizedFrames:
     def __len__(self) -> int:
         return len(self.video)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> "Tensor":
         """3 × side × side, normalised."""
         import torch
 

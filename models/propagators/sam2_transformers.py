@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from harness.model import Propagator
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
 from harness.models.propagators.flow import check_masks
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import Sam2VideoInferenceSession, Sam2VideoModel, Sam2VideoProcessor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,7 @@ class Sam2Video(Propagator):
     """Name of the plugin that made it, for records."""
 
     @cached_property
-    def network(self) -> Any:
+    def network(self) -> "Sam2VideoModel":
         """The Sam2VideoModel."""
         kind = "Sam2VideoModel"
         return checkpoints.network(
@@ -56,7 +60,7 @@ class Sam2Video(Propagator):
         )
 
     @cached_property
-    def processor(self) -> Any:
+    def processor(self) -> "Sam2VideoProcessor":
         """The Sam2VideoProcessor."""
         return checkpoints.processor("Sam2VideoProcessor", self.folder, name=self.checkpoint)
 
@@ -128,7 +132,7 @@ class Sam2Video(Propagator):
                 (found,) = self.processor.post_process_masks([logits], original_sizes=[size])
                 yield step.frame_idx, list(found[:, 0].cpu().numpy())
 
-    def _session(self, video: Media) -> Any:
+    def _session(self, video: Media) -> "Sam2VideoInferenceSession":
         from transformers import Sam2VideoInferenceSession
 
         network = self.network
@@ -142,7 +146,7 @@ class Sam2Video(Propagator):
         session.processed_frames = Frames(video, self.processor, network.dtype)
         return session
 
-    def _forget(self, session: Any, frame: int) -> None:
+    def _forget(self, session: "Sam2VideoInferenceSession", frame: int) -> None:
         """Drop all state that no later frame of this propagation can use."""
         config = self.network.config
         reach = max(config.num_maskmem, config.max_object_pointers_in_encoder)
@@ -159,13 +163,13 @@ class Frames:
     """Frames of a video as the network takes them, each made at its access."""
 
     video: Media
-    processor: Any
-    dtype: Any
+    processor: "Sam2VideoProcessor"
+    dtype: "torch.dtype"
 
     def __len__(self) -> int:
         return len(self.video)
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: int) -> "torch.Tensor":
         """3 × side × side, normalised."""
         made = checkpoints.pixels(self.processor.image_processor, self.video.frame(index))
         return made[0].to(self.dtype)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ MASKS = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK})
 TRACKED = MASKS | {AnswerForm.BOX_TRACK}
 SEGMENTED = TRACKED | {AnswerForm.BOXES}
 ANSWERED = SEGMENTED | {AnswerForm.POINTS, AnswerForm.COUNT}
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class Saliency(Model):
         self.segmenter.prepare()
         self.propagator.prepare()
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Resolved arguments; there are no weights."""
         return {
             "model": self.name,
@@ -175,9 +177,12 @@ def saliency(
     )
 
 
-def _build_part(kind: plugins.Kind, part: Any) -> Any:
+def _build_part(kind: plugins.Kind, part: Spec | T) -> T:
     """A part of the model: built if it is a SPEC, else taken as it is."""
-    return plugins.build(kind, part) if isinstance(part, Spec) else part
+    if not isinstance(part, Spec):
+        return part
+    built: T = plugins.build(kind, part)
+    return built
 
 
 def tight_box(mask: BoolArray) -> Box | None:

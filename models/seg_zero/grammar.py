@@ -8,7 +8,7 @@ Which keys and values are taken is a matter of `Semantics`, as in its two reward
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
@@ -94,7 +94,7 @@ def parse(response: str, *, semantics: Semantics = "soft") -> ParseResult:
     return read_response(response, read_json)
 
 
-def _item(value: Any, semantics: Semantics) -> Item:
+def _item(value: object, semantics: Semantics) -> Item:
     if not isinstance(value, Mapping):
         raise ParseError("answer", expected="an object", found=type(value).__name__)
     key, places = _keys(value, semantics)
@@ -109,7 +109,7 @@ def _item(value: Any, semantics: Semantics) -> Item:
     return Item(box, first, second=second)
 
 
-def _keys(value: Mapping[str, Any], semantics: Semantics) -> tuple[str | None, list[str]]:
+def _keys(value: Mapping[str, object], semantics: Semantics) -> tuple[str | None, list[str]]:
     """Return the key of the box, and those of two points, where there are some."""
     if semantics == "strict":
         box, *places = (key if key in value else None for key in KEYS)

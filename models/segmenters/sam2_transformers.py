@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box, points_inside
 from harness.types import Box, Point
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import Sam2Model, Sam2Processor
 
 INSIDE, BESIDE = 1, 0  # the labels of points
 
@@ -67,7 +71,7 @@ class Sam2(Segmenter):
     """Name of the plugin that made it, for records."""
 
     @cached_property
-    def network(self) -> Any:
+    def network(self) -> "Sam2Model":
         """The Sam2Model."""
         return checkpoints.network(
             "Sam2Model",
@@ -79,7 +83,7 @@ class Sam2(Segmenter):
         )
 
     @cached_property
-    def processor(self) -> Any:
+    def processor(self) -> "Sam2Processor":
         """The Sam2Processor."""
         return checkpoints.processor("Sam2Processor", self.folder, name=self.checkpoint)
 
@@ -119,11 +123,11 @@ class Sam2(Segmenter):
                     self._decode(view, list(alike), masks)
         return masks
 
-    def _view(self, image: Frame) -> Any:
+    def _view(self, image: Frame) -> "list[Tensor]":
         """Return the embeddings of an image; those of the last one are cached."""
         return self._last_view.get(image, self._looked_at)
 
-    def _looked_at(self, image: Frame) -> Any:
+    def _looked_at(self, image: Frame) -> "list[Tensor]":
         """The embeddings of an image, resized as it was for the checkpoint's training."""
         import torch
 
@@ -131,13 +135,16 @@ class Sam2(Segmenter):
         made = checkpoints.pixels if here else checkpoints.float_pixels
         pixels = made(self.processor.image_processor, image)
         with torch.inference_mode():
-            return self.network.get_image_embeddings(pixels.to(self.network.device))
+            maps: list[Tensor] = self.network.get_image_embeddings(pixels.to(self.network.device))
+            return maps
 
     @cached_property
-    def _last_view(self) -> LastView:
+    def _last_view(self) -> "LastView[list[Tensor]]":
         return LastView()
 
-    def _decode(self, view: Any, prompts: list[LocatedPrompt], masks: list[BoolArray]) -> None:
+    def _decode(
+        self, view: "list[Tensor]", prompts: list[LocatedPrompt], masks: list[BoolArray]
+    ) -> None:
         """Write the masks of prompts of equal parts."""
         import torch
 
@@ -164,9 +171,9 @@ def placed_in(size: tuple[int, int], row: int, prompt: ObjectPrompt) -> LocatedP
     return LocatedPrompt(row, box, positive, negative)
 
 
-def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, Any]:
+def inputs(prompts: Sequence[LocatedPrompt]) -> dict[str, object]:
     """Return the inputs of Sam2Processor for prompts of equal parts, in pixels of the image."""
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     boxed, inside, beside = prompts[0].parts
     if inside + beside:
         points = [[[float(x), float(y)] for x, y in one.positive + one.negative] for one in prompts]

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,6 +25,11 @@ from harness.models.backends.loading import memory
 from harness.models.segmenters.last_view import LastView
 from harness.models.segmenters.places import clip_box
 from harness.types import Box
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import Sam3Model, Sam3Processor
+    from transformers.utils import ModelOutput
 
 KINDS = ("sam3", "sam3_video")
 """Architectures whose weights hold the detector; the published checkpoint is of the second."""
@@ -65,14 +70,14 @@ class Sam3(Segmenter):
         return "sam3"
 
     @cached_property
-    def network(self) -> Any:
+    def network(self) -> "Sam3Model":
         """The Sam3Model."""
         return checkpoints.network(
             "Sam3Model", self.folder, name=self.checkpoint, dtype=self.dtype, device=self.device
         )
 
     @cached_property
-    def processor(self) -> Any:
+    def processor(self) -> "Sam3Processor":
         """The Sam3Processor."""
         return checkpoints.processor("Sam3Processor", self.folder, name=self.checkpoint)
 
@@ -111,7 +116,7 @@ class Sam3(Segmenter):
         union: BoolArray = np.any(masks.astype(np.bool_), axis=0)
         return union
 
-    def _run_network(self, image: Frame, phrase: str, box: Box | None) -> Mapping[str, Any]:
+    def _run_network(self, image: Frame, phrase: str, box: Box | None) -> Mapping[str, "Tensor"]:
         """Run the network; return scores, boxes and masks (in pixels of the image) of the objects
         found.
         """
@@ -128,9 +133,10 @@ class Sam3(Segmenter):
             (found,) = self.processor.post_process_instance_segmentation(
                 output, threshold=self.threshold, mask_threshold=0.5, target_sizes=[size]
             )
-        return found  # type: ignore[no-any-return]
+        output_of: Mapping[str, Tensor] = found
+        return output_of
 
-    def _phrase(self, phrase: str) -> dict[str, Any]:
+    def _phrase(self, phrase: str) -> dict[str, "Tensor"]:
         """Return the tokens of a phrase, cut to the text encoder's length: the processor would
         fail.
         """
@@ -140,11 +146,11 @@ class Sam3(Segmenter):
         )
         return {name: encoded[name] for name in ("input_ids", "attention_mask")}
 
-    def _view(self, image: Frame) -> Any:
+    def _view(self, image: Frame) -> "ModelOutput":
         """Return the features of an image; those of the last one are cached."""
         return self._last_view.get(image, self._looked_at)
 
-    def _looked_at(self, image: Frame) -> Any:
+    def _looked_at(self, image: Frame) -> "ModelOutput":
         """The features of an image."""
         import torch
 
@@ -154,7 +160,7 @@ class Sam3(Segmenter):
             return network.get_vision_features(pixels.to(network.device, network.dtype))
 
     @cached_property
-    def _last_view(self) -> LastView:
+    def _last_view(self) -> "LastView[ModelOutput]":
         return LastView()
 
 
@@ -197,7 +203,7 @@ def sam3(
     )
 
 
-def _uncompiled() -> AbstractContextManager[Any]:
+def _uncompiled() -> AbstractContextManager[object]:
     """Keep torchvision from compiling its own `roi_align` where it was built without operators.
 
     It would take a minute and need a compiler, for one box at a time.
@@ -206,7 +212,7 @@ def _uncompiled() -> AbstractContextManager[Any]:
 
     if hasattr(torch.ops.torchvision, "roi_align"):
         return nullcontext()
-    eager: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    eager: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
     return eager
 
 
@@ -217,7 +223,7 @@ def overlapping(box: Box, boxes: Sequence[Sequence[float]]) -> int:
     return max(range(len(boxes)), key=lambda place: _iou(box, boxes[place]))
 
 
-def network_box(box: Box, size: tuple[int, int]) -> dict[str, Any]:
+def network_box(box: Box, size: tuple[int, int]) -> dict[str, "Tensor"]:
     """A box as the network takes it: its middle and its extent, over (height, width)."""
     import torch
 

@@ -7,7 +7,7 @@ dictionary in Python's notation, or else the numbers that follow each name in th
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.errors import ParseError
 from harness.models.grammar import tag_text
@@ -52,7 +52,7 @@ def grid_map(response: str, names: Collection[str]) -> GridMap:
     return _from_text(text, [name for name in names if name])
 
 
-def _dictionary(text: str) -> dict[Any, Any] | None:
+def _dictionary(text: str) -> dict[object, object] | None:
     if text.startswith("str{") and text.endswith("}"):
         inner = text[4:-1].strip()
         if inner.startswith("{") and inner.endswith("}"):
@@ -66,7 +66,7 @@ def _dictionary(text: str) -> dict[Any, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _from_dictionary(value: Mapping[Any, Any], wanted: Collection[str]) -> GridMap:
+def _from_dictionary(value: Mapping[object, object], wanted: Collection[str]) -> GridMap:
     found: dict[str, list[Cell]] = {}
     for key, places in value.items():
         name = str(key).lower().strip()
@@ -81,10 +81,10 @@ def _from_dictionary(value: Mapping[Any, Any], wanted: Collection[str]) -> GridM
     return found
 
 
-def _cell(value: Any) -> Cell | None:
+def _cell(value: object) -> Cell | None:
     """Parse two numbers, in a list, a tuple, a text, or a list of one such pair; truncate them."""
     if isinstance(value, str):
-        numbers: Any = NUMBER.findall(value)[:2]
+        numbers: Sequence[object] = NUMBER.findall(value)[:2]
     elif isinstance(value, (list, tuple)):
         inner = value[0] if len(value) == 1 else value
         numbers = inner if isinstance(inner, (list, tuple)) else []
@@ -96,7 +96,7 @@ def _cell(value: Any) -> Cell | None:
     return None if pair[0] is None or pair[1] is None else (pair[0], pair[1])
 
 
-def _number(value: Any) -> int | None:
+def _number(value: object) -> int | None:
     if isinstance(value, str):
         match = WRAPPED.fullmatch(value.strip())
         try:
@@ -116,7 +116,7 @@ def _from_text(text: str, names: Sequence[str]) -> GridMap:
     places = list(_occurrences(text, names))
     for place, (name, _, end) in enumerate(places):
         stop = places[place + 1][1] if place + 1 < len(places) else len(text)
-        numbers = NUMBER.findall(text[end:stop])
+        numbers: Sequence[object] = NUMBER.findall(text[end:stop])
         pairs = zip(numbers[0::2], numbers[1::2], strict=False)
         cells = [cell for pair in pairs if (cell := _cell(pair)) is not None]
         if cells:

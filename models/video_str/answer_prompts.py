@@ -138,15 +138,14 @@ def boxes_3d(text: str) -> tuple[Box3D, ...]:
     What follows the six numbers, such as a heading, is not read; a centre alone has no extent.
     """
     value = literal(text[text.find("[") :] if "[" in text else text)
-    rows = value if isinstance(value, (list, tuple)) else [value]
+    rows: Sequence[object] = value if isinstance(value, (list, tuple)) else [value]
     if rows and not isinstance(rows[0], (list, tuple)):
         rows = [rows]
     return tuple(_box_3d(row) for row in rows)
 
 
-def _box_3d(row: Sequence[float]) -> Box3D:
-    sized = isinstance(row, (list, tuple)) and len(row) >= len(Box3D._fields)
-    if sized:
+def _box_3d(row: object) -> Box3D:
+    if isinstance(row, (list, tuple)) and len(row) >= len(Box3D._fields):
         return Box3D(*finite_numbers(row[:6], 6, "box in space"))
     x, y, z = finite_numbers(row, 3, "centre in space")
     return Box3D(x, y, z, 0.0, 0.0, 0.0)

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.models.envelope import Read, read_response
 from harness.models.grammar import (
@@ -82,7 +81,7 @@ def parse(response: str, *, aid: str = "", strict: bool = False) -> ParseResult:
     return read_response(response, read_boxes)
 
 
-def _rows(value: Any) -> Any:
+def _rows(value: object) -> object:
     """Boxes as the shared reader takes them: objects with a key."""
     if not isinstance(value, list):
         return value

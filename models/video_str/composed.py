@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness.frames import IMAGE, FramePolicy, frame_policy
 from harness.model import ChatRequest
@@ -35,7 +34,7 @@ class SpokenModel(PromptedModel):
         spoken = self.words.forms
         return spoken | LOCATED if AnswerForm.BOXES in spoken else spoken
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record, with the wording of questions in words."""
         wording = self.words.templates
         return {

@@ -7,7 +7,7 @@ takes time linear in the response's length, and raises nothing but ParseError.
 import ast
 import re
 import warnings
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.errors import ParseError
 from harness.models.grammar import tag_text
@@ -118,14 +118,14 @@ def graph(response: str) -> Graph:
     return nodes
 
 
-def _vector(value: Any, name: str) -> Vector:
+def _vector(value: object, name: str) -> Vector:
     if isinstance(value, (list, tuple)) and len(value) == 1:
         value = value[0]
     x, y, z = finite_numbers(value, 3, f"graph: {name[:40]}")
     return x, y, z
 
 
-def literal(text: str) -> Any:
+def literal(text: str) -> object:
     """A value in JSON, or else in Python's notation of plain values.
 
     Raises:
@@ -137,7 +137,7 @@ def literal(text: str) -> Any:
         return python_literal(text)
 
 
-def python_literal(text: str) -> Any:
+def python_literal(text: str) -> object:
     """A value in Python's notation of plain values, which is not run.
 
     As in JSON, whole numbers have at most `harness.responses.MAX_DIGITS` decimal digits, and no

@@ -10,7 +10,6 @@ meant.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
@@ -104,7 +103,7 @@ class Prompt:
 
 
 def _with_points(
-    item: Item, entry: Mapping[str, Any], what: str, notes: list[str], *, strict: bool
+    item: Item, entry: Mapping[str, object], what: str, notes: list[str], *, strict: bool
 ) -> Item:
     """Return the object with its points; add every repair of them to the notes."""
     if not strict and POSITIVE not in entry and ALIAS in entry:
@@ -115,7 +114,7 @@ def _with_points(
 
 
 def _point(
-    entry: Mapping[str, Any], key: str, what: str, notes: list[str], *, strict: bool
+    entry: Mapping[str, object], key: str, what: str, notes: list[str], *, strict: bool
 ) -> Point | None:
     value = entry.get(key)
     if value is None and not strict:

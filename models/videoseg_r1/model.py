@@ -12,7 +12,6 @@ An image is a video of one frame, for which there is nothing to look for.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from harness import plugins
 from harness.errors import UsageError
@@ -74,7 +73,7 @@ class VideoSegR1(PromptedModel):
     sampler: Sampler
     showing: FrameDisplay
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Plain data for the record: every setting, and the prompts as they are sent."""
         return {
             **super().describe(),
@@ -285,7 +284,7 @@ class VideoSegR1(PromptedModel):
         )
 
 
-def _segmenter_settings(part: Segmenter) -> dict[str, Any]:
+def _segmenter_settings(part: Segmenter) -> dict[str, object]:
     if not isinstance(part, Cues):
         return settings(part)
     shown = {"box": part.box, "central": part.central, "negative": part.negative}

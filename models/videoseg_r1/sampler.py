@@ -22,7 +22,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from statistics import fmean, median
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
 from harness.models.grammar import tag_text
@@ -214,7 +214,7 @@ def read_percentage(response: str) -> float | None:
         return None
 
 
-def _object(response: str) -> Mapping[str, Any]:
+def _object(response: str) -> Mapping[str, object]:
     """The first object in braces of `<answer>`, or of the whole response."""
     text = tag_text(response, "answer")
     text = response[:MAX_TEXT] if text is None else text
