@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from harness.trainers.pocket.views import CELLS, FEWEST_PIXELS, FEWEST_PIXELS_OF
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.world.raster import render
 from harness.world.scene import COLOURS, SHAPES, SIZES
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 TOKENS = CELLS * CELLS  # image tokens a grid
 IGNORED = -100
@@ -75,7 +78,7 @@ class Batch:
     """Images × image tokens × 49: the part that the token's thing covers of each cell of a grid
     over the token; × 0 without a head on outlines."""
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Ints | Floats]:
         """All arrays by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
@@ -85,7 +88,7 @@ class Collator:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: "PreTrainedTokenizerFast",
         *,
         text_first: bool = True,
         outlines: bool = False,
@@ -285,7 +288,7 @@ def squashed(view: View) -> NDArray[np.uint8]:
     return np.stack(frames)
 
 
-def _pad_rows(rows: Sequence[Any], length: int, value: int) -> Ints:
+def _pad_rows(rows: Sequence[Ints], length: int, value: int) -> Ints:
     whole = np.full((len(rows), length), value, dtype=np.int64)
     for row, values in zip(whole, rows, strict=True):
         row[: len(values)] = values

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, distributed
@@ -47,7 +46,7 @@ class ProcessGroup:
 
 @contextmanager
 def processes(
-    size: int, follow: Callable[..., None], arguments: tuple[Any, ...]
+    size: int, follow: Callable[..., None], arguments: tuple[object, ...]
 ) -> Iterator[SingleProcess | ProcessGroup]:
     """Be the first of `size` processes; the others run `follow(together, *arguments)`.
 
@@ -85,7 +84,7 @@ def processes(
 
 
 def _join(
-    rank: int, size: int, meeting: str, follow: Callable[..., None], arguments: tuple[Any, ...]
+    rank: int, size: int, meeting: str, follow: Callable[..., None], arguments: tuple[object, ...]
 ) -> None:
     _rendezvous(rank, size, meeting)
     follow(ProcessGroup(rank, size), *arguments)

@@ -8,11 +8,20 @@ products, whose backward pass is faster than that of the fused kernel at such le
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import (
+        Qwen2_5_VisionTransformerPretrainedModel,
+        Qwen2_5_VLRMSNorm,
+        Qwen2_5_VLTextModel,
+        Qwen2_5_VLVisionAttention,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,7 @@ class HiddenStates:
 class Forward:
     """The forward pass of a Qwen2_5_VLForConditionalGeneration."""
 
-    def __init__(self, network: Any, *, tap: int, grid: int) -> None:
+    def __init__(self, network: "PreTrainedModel", *, tap: int, grid: int) -> None:
         """`tap` is the index of the text layer that heads read; `grid` the patches a side."""
         self._vision = network.model.visual
         self._text = network.model.language_model
@@ -83,7 +92,7 @@ class Forward:
         merged: Tensor = merger.mlp(normed.view(images, times * patches // 4, -1))
         return merged, normed.view(images, times * patches, -1)
 
-    def _attend_patches(self, attention: Any, hidden: Tensor) -> Tensor:
+    def _attend_patches(self, attention: "Qwen2_5_VLVisionAttention", hidden: Tensor) -> Tensor:
         batch, length, _ = hidden.shape
         joint = attention.qkv(hidden).view(batch, length, 3, attention.num_heads, -1)
         query, key, value = joint.permute(2, 0, 3, 1, 4)
@@ -126,7 +135,7 @@ class Forward:
         return whole.cos(), whole.sin()
 
 
-def _apply_norm(hidden: Tensor, norm: Any) -> Tensor:
+def _apply_norm(hidden: Tensor, norm: "Qwen2_5_VLRMSNorm") -> Tensor:
     return functional.rms_norm(
         hidden.float(), (hidden.shape[-1],), norm.weight, norm.variance_epsilon
     )
@@ -148,7 +157,9 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, hole: Tensor | None) -
     return mixed.view(batch, heads, length, width)
 
 
-def _vision_rotations(vision: Any, *, grid: int) -> tuple[Tensor, Tensor]:
+def _vision_rotations(
+    vision: "Qwen2_5_VisionTransformerPretrainedModel", *, grid: int
+) -> tuple[Tensor, Tensor]:
     from transformers.vision_utils import get_vision_position_ids
 
     places = get_vision_position_ids(torch.tensor([[1, grid, grid]]), 2, kwargs={})
@@ -156,7 +167,7 @@ def _vision_rotations(vision: Any, *, grid: int) -> tuple[Tensor, Tensor]:
     return cos, sin
 
 
-def _text_rotations(text: Any) -> tuple[Tensor, Tensor]:
+def _text_rotations(text: "Qwen2_5_VLTextModel") -> tuple[Tensor, Tensor]:
     """The frequencies of the text's rotary embedding, and the axis that each one turns by."""
     rotary = text.rotary_emb
     axes = [axis for axis, width in enumerate(rotary.mrope_section) for _ in range(width)]

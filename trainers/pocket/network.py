@@ -9,13 +9,16 @@ so that neighbouring numbers are alike from the start.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.models.backends.loading import no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainers.pocket import vocabulary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 PATCH, MERGE, FRAMES_A_PATCH = 14, 2, 2
 GRID = vocabulary.CANVAS // (PATCH * MERGE)
@@ -42,7 +45,9 @@ class Architecture:
     initializer_range: float = 0.05
 
 
-def make_network(tokenizer: Any, sizes: Architecture, *, seed: int) -> Any:
+def make_network(
+    tokenizer: "PreTrainedTokenizerFast", sizes: Architecture, *, seed: int
+) -> "PreTrainedModel":
     """A Qwen2_5_VLForConditionalGeneration with random weights."""
     ensure_torchvision()
     import torch
@@ -72,7 +77,7 @@ def make_network(tokenizer: Any, sizes: Architecture, *, seed: int) -> Any:
     return network
 
 
-def _text_config(sizes: Architecture, *, vocabulary_size: int) -> dict[str, Any]:
+def _text_config(sizes: Architecture, *, vocabulary_size: int) -> dict[str, object]:
     return {
         "vocab_size": vocabulary_size,
         "hidden_size": sizes.hidden_size,
@@ -94,7 +99,7 @@ def _text_config(sizes: Architecture, *, vocabulary_size: int) -> dict[str, Any]
     }
 
 
-def _vision_config(sizes: Architecture) -> dict[str, Any]:
+def _vision_config(sizes: Architecture) -> dict[str, object]:
     return {
         "depth": sizes.vision_layers,
         "hidden_size": sizes.vision_hidden_size,
@@ -112,7 +117,9 @@ def _vision_config(sizes: Architecture) -> dict[str, Any]:
     }
 
 
-def _alike_numbers(network: Any, tokenizer: Any, *, scale: float) -> None:
+def _alike_numbers(
+    network: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast", *, scale: float
+) -> None:
     """Give the numbers' rows of both vocabularies waves of many lengths: near numbers are near."""
     import torch
 
@@ -128,12 +135,18 @@ def _alike_numbers(network: Any, tokenizer: Any, *, scale: float) -> None:
         head[rows] = waves + 0.3 * head[rows]
 
 
-def save_checkpoint(network: Any, tokenizer: Any, folder: Path, *, text_first: bool) -> None:
+def save_checkpoint(
+    network: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerFast",
+    folder: Path,
+    *,
+    text_first: bool,
+) -> None:
     """Write a folder that AutoModelForImageTextToText and AutoProcessor load."""
     from transformers import Qwen2_5_VLProcessor, Qwen2VLImageProcessorPil, Qwen2VLVideoProcessor
 
     canvas = vocabulary.CANVAS**2
-    patches: Mapping[str, Any] = {
+    patches: Mapping[str, object] = {
         "patch_size": PATCH,
         "merge_size": MERGE,
         "temporal_patch_size": FRAMES_A_PATCH,

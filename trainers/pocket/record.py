@@ -1,7 +1,6 @@
 """`training.json`: a checkpoint's record of its training, and the check that it is true."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from harness.trainer import Curve
 from harness.trainers.pocket.settings import PocketSettings
@@ -18,8 +17,8 @@ def record(
     seconds: float,
     cpu_seconds: float,
     curve: Curve,
-    before: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    before: Mapping[str, object] | None = None,
+) -> dict[str, object]:
     """Settings, seed, seconds, the first losses one by one, and the curve in short.
 
     Args:
@@ -44,7 +43,7 @@ def record(
     }
 
 
-def _short_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def _short_row(row: Mapping[str, object]) -> dict[str, object]:
     """Return the numbers that show the progress, with all results on unseen scenes."""
     return {
         name: value

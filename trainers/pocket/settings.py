@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from harness.trainers.pocket.data_mixture import MixtureShares
 from harness.trainers.pocket.network import Architecture
@@ -52,7 +51,7 @@ class PocketSettings:
         """The name in manifests."""
         return "pocket"
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return every setting that changes the trained weights."""
         aside = {"workers", "processes", "save_every", "log_every", "makes"}
         aside |= {"start", "start_kept"} if self.start is None else set()

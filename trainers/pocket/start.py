@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -11,8 +11,11 @@ from harness.models.backends.checkpoint import find, fingerprint
 from harness.models.backends.networks import load_network
 from harness.trainers.pocket.record import RECORD
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
+
+def begin_from(checkpoint: str, network: "PreTrainedModel") -> dict[str, object]:
     """Put a checkpoint of pocket into a network of the same sizes.
 
     Returns the record of its training, with the `fingerprint` of the weights.
@@ -28,7 +31,7 @@ def begin_from(checkpoint: str, network: Any) -> dict[str, Any]:
     )
     try:
         network.load_state_dict(earlier.state_dict())
-        info: dict[str, Any] = json.loads((folder / RECORD).read_text("utf-8"))
+        info: dict[str, object] = json.loads((folder / RECORD).read_text("utf-8"))
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"start={checkpoint}",

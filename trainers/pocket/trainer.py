@@ -13,7 +13,6 @@ stills, stills to count in, and clips.
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -26,7 +25,7 @@ from harness.trainers.pocket.settings import PocketSettings
 class PocketTrainer(PocketSettings, Trainer):
     """The training program with its settings; see `pocket`."""
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Train, and write the checkpoint."""
         if run.tasks or run.model is not None:
             raise UsageError(

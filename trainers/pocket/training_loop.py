@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -79,7 +78,7 @@ class TrainingLoop:
         self._began = time.monotonic(), time.process_time()
         self.first = self._resume() if run.resume else 0
 
-    def run(self) -> Mapping[str, Any]:
+    def run(self) -> Mapping[str, object]:
         """Train to the end, and write the checkpoint."""
         run, settings = self._run, self._set
         run.curve.cut(self.first)

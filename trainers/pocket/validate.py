@@ -6,7 +6,7 @@ split are drawn, answered, and compared with their responses.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,13 +21,16 @@ from harness.trainers.pocket.forward import patches
 from harness.trainers.pocket.reasoning_templates import MEASURED
 from harness.trainers.pocket.training_examples import TrainingExample
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
 LONGEST = 150  # tokens of a response
 CLOSE = 0.1  # a number this near, relatively, is right
 
 
 def validate(
-    network: Any,
-    tokenizer: Any,
+    network: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerFast",
     collator: Collator,
     drawn: Sequence[DrawnScene],
     *,
@@ -82,7 +85,11 @@ def _count_matched(ious: np.ndarray) -> int:
 
 @torch.no_grad()
 def _responses(
-    network: Any, tokenizer: Any, collator: Collator, drawn: Sequence[DrawnScene], interval: int
+    network: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerFast",
+    collator: Collator,
+    drawn: Sequence[DrawnScene],
+    interval: int,
 ) -> list[str]:
     """Greedy responses through the network's own `generate`, prompts padded on the left."""
     batch = collator.batch(drawn, intervals=[interval] * len(drawn))

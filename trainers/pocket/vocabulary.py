@@ -7,7 +7,7 @@ them are ordinary tokens over ordinary text: any text can be written, and is rea
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.grammar import ask_for_frame
@@ -16,6 +16,9 @@ from harness.models.visionreasoner import grammar
 from harness.world.families import FAMILIES, draw_scene
 from harness.world.qa import every_qa
 from harness.world.questions import KINDS, every_question
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 CANVAS = 168
 """Side in pixels of the square that every image is squashed to; number tokens go this far."""
@@ -86,7 +89,7 @@ def chat_template(*, text_first: bool) -> str:
     )
 
 
-def make_tokenizer() -> Any:
+def make_tokenizer() -> "PreTrainedTokenizerFast":
     """The tokenizer, the same one every time."""
     ensure_torchvision()
     from tokenizers import AddedToken, Tokenizer

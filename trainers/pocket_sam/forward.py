@@ -8,9 +8,13 @@ frame.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.trainers.pocket_sam.network import MEMORY_WIDTH
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import Sam2VideoModel
 
 ABSENT = -1024.0  # what the architecture writes as a mask's logits where it sees no object
 
@@ -19,16 +23,16 @@ ABSENT = -1024.0  # what the architecture writes as a mask's logits where it see
 class Features:
     """Features of the image encoder for some images."""
 
-    fine: Any
+    fine: "Tensor"
     """Images × hidden/8 × side/4 × side/4."""
-    middle: Any
+    middle: "Tensor"
     """Images × hidden/4 × side/8 × side/8."""
-    top: Any
+    top: "Tensor"
     """Images × hidden × side/16 × side/16."""
-    places: Any
+    places: "Tensor"
     """1 × hidden × side/16 × side/16: the encoding of places that memory attention adds."""
 
-    def select(self, images: Any) -> "Features":
+    def select(self, images: "Tensor") -> "Features":
         """Return the features of some images, in the order of their indices; any may repeat."""
         return Features(self.fine[images], self.middle[images], self.top[images], self.places)
 
@@ -37,17 +41,17 @@ class Features:
 class Decoded:
     """Output of the mask decoder for each object."""
 
-    masks: Any
+    masks: "Tensor"
     """Images × objects × masks × side/4 × side/4: logits."""
-    ious: Any
+    ious: "Tensor"
     """Images × objects × masks: the IoU that it expects of each."""
-    tokens: Any
+    tokens: "Tensor"
     """Images × objects × masks × hidden."""
-    presence: Any
+    presence: "Tensor"
     """Images × objects × 1: the logit of the object being in view."""
 
 
-def encode_images(network: Any, images: Any) -> Features:
+def encode_images(network: "Sam2VideoModel", images: "Tensor") -> Features:
     """Run the image encoder on images × 3 × side × side, normalised by the processor."""
     seen = network.vision_encoder(images)
     fine, middle, top = seen.fpn_hidden_states
@@ -57,7 +61,12 @@ def encode_images(network: Any, images: Any) -> Features:
 
 
 def predict_masks(
-    network: Any, seen: Features, points: Any, labels: Any, *, multimask: bool
+    network: "Sam2VideoModel",
+    seen: Features,
+    points: "Tensor",
+    labels: "Tensor",
+    *,
+    multimask: bool,
 ) -> Decoded:
     """Masks of prompts in still images.
 
@@ -75,7 +84,9 @@ def predict_masks(
     return _decode_masks(network, lone, sparse, dense, multimask=multimask)
 
 
-def track_objects(network: Any, seen: Features, masks: Any, images: Any) -> list[Decoded]:
+def track_objects(
+    network: "Sam2VideoModel", seen: Features, masks: "Tensor", images: "Tensor"
+) -> list[Decoded]:
     """Follow objects from the masks of a first frame through later ones.
 
     Args:
@@ -101,15 +112,17 @@ def track_objects(network: Any, seen: Features, masks: Any, images: Any) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    features: Any
+    features: "Tensor"
     """Cells × objects × MEMORY_WIDTH."""
-    places: Any
+    places: "Tensor"
     """Likewise."""
-    pointer: Any
+    pointer: "Tensor"
     """Objects × hidden."""
 
 
-def _no_prompt(network: Any, objects: int, masks: Any = None) -> tuple[Any, Any]:
+def _no_prompt(
+    network: "Sam2VideoModel", objects: int, masks: "Tensor | None" = None
+) -> "tuple[Tensor, Tensor]":
     """Return the embeddings of no point, and of masks where there are some."""
     import torch
 
@@ -120,7 +133,7 @@ def _no_prompt(network: Any, objects: int, masks: Any = None) -> tuple[Any, Any]
 
 
 def _decode_masks(
-    network: Any, seen: Features, sparse: Any, dense: Any, *, multimask: bool
+    network: "Sam2VideoModel", seen: Features, sparse: "Tensor", dense: "Tensor", *, multimask: bool
 ) -> Decoded:
     places = network.get_image_wide_positional_embeddings().expand(len(seen.top), -1, -1, -1)
     return Decoded(
@@ -135,7 +148,7 @@ def _decode_masks(
     )
 
 
-def _given_memory(network: Any, seen: Features, masks: Any) -> _Memory:
+def _given_memory(network: "Sam2VideoModel", seen: Features, masks: "Tensor") -> _Memory:
     """Return the memory of a frame with given masks (objects × 1 × side × side)."""
     import torch
 
@@ -148,7 +161,7 @@ def _given_memory(network: Any, seen: Features, masks: Any) -> _Memory:
     return _memory(network, seen, masks, present, pointer)
 
 
-def _new_memory(network: Any, seen: Features, decoded: Decoded) -> _Memory:
+def _new_memory(network: "Sam2VideoModel", seen: Features, decoded: Decoded) -> _Memory:
     """Return the memory of a frame from its decoded masks."""
     import torch
 
@@ -163,7 +176,7 @@ def _new_memory(network: Any, seen: Features, decoded: Decoded) -> _Memory:
     return _memory(network, seen, whole.sigmoid().detach(), appears, pointer)
 
 
-def _pointer(network: Any, decoded: Decoded, appears: Any) -> Any:
+def _pointer(network: "Sam2VideoModel", decoded: Decoded, appears: "Tensor") -> "Tensor":
     import torch
 
     rows = torch.arange(len(appears))
@@ -171,7 +184,9 @@ def _pointer(network: Any, decoded: Decoded, appears: Any) -> Any:
     return torch.where(appears, network.object_pointer_proj(token), network.no_object_pointer)
 
 
-def _memory(network: Any, seen: Features, masks: Any, appears: Any, pointer: Any) -> _Memory:
+def _memory(
+    network: "Sam2VideoModel", seen: Features, masks: "Tensor", appears: "Tensor", pointer: "Tensor"
+) -> _Memory:
     import torch
 
     config = network.config
@@ -184,7 +199,7 @@ def _memory(network: Any, seen: Features, masks: Any, appears: Any, pointer: Any
 
 
 def _attend_memories(
-    network: Any, seen: Features, memories: Sequence[_Memory], *, frames: int
+    network: "Sam2VideoModel", seen: Features, memories: Sequence[_Memory], *, frames: int
 ) -> Features:
     """Return the features of a frame, conditioned on each object's memories.
 
@@ -220,12 +235,12 @@ def _attend_memories(
     return Features(seen.fine, seen.middle, top, seen.places)
 
 
-def _cells(maps: Any) -> Any:
+def _cells(maps: "Tensor") -> "Tensor":
     """Batch × channels × height × width to cells × batch × channels."""
     return maps.flatten(2).permute(2, 0, 1)
 
 
-def _sinusoids(ages: Any, width: int) -> Any:
+def _sinusoids(ages: "Tensor", width: int) -> "Tensor":
     """Sines and cosines of ages, as for words in a text."""
     import torch
 

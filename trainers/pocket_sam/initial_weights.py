@@ -7,7 +7,12 @@ alike for prompts and pixels, queries and keys are projected alike, and neither 
 content nor the prompt's kind drowns the encoding of places.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import Sam2VideoModel
+    from transformers.models.sam2_video.modeling_sam2_video import Sam2VideoAttention
 
 CONTENT = 0.25  # of what Xavier's rule gives the maps of the image encoder
 KINDS = 0.3  # standard deviation of the vectors that tell a corner from a point, and the like
@@ -16,7 +21,7 @@ FUSED = 0.1  # of the memory fuser's layers; transformers begins with zero: no g
 ADDED = 0.1  # of what memory attention adds to an image's features besides the memories
 
 
-def begin(network: Any) -> None:
+def begin(network: "Sam2VideoModel") -> None:
     """Draw all weights of a Sam2VideoModel from torch's generator."""
     import torch
 
@@ -39,7 +44,7 @@ def begin(network: Any) -> None:
     _begin_remembering(network)
 
 
-def _draw(module: Any) -> None:
+def _draw(module: "nn.Module") -> None:
     """Draw the weights by the module's width: the architecture's 0.02 suits wide networks only."""
     from torch import nn
 
@@ -51,7 +56,7 @@ def _draw(module: Any) -> None:
         nn.init.normal_(module.weight, std=KINDS)
 
 
-def _begin_alike(attention: Any) -> None:
+def _begin_alike(attention: "Sam2VideoAttention") -> None:
     """Initialise attention so that it attends to keys like the query."""
     import torch
 
@@ -60,7 +65,7 @@ def _begin_alike(attention: Any) -> None:
         attention.k_proj.weight.copy_(attention.q_proj.weight)
 
 
-def _begin_remembering(network: Any) -> None:
+def _begin_remembering(network: "Sam2VideoModel") -> None:
     """Initialise memory attention so that a pixel attends to the memory of similar pixels.
 
     A memory is a narrower copy of the image's features, to which the mask is added, so keys are

@@ -1,11 +1,14 @@
 """Losses of a mask, an expected IoU and a presence."""
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 STEADY = 64.0  # pixels of the grid that losses are taken on: keeps tiny objects from ruling
 
 
-def mask_losses(logits: Any, ground_truth: Any, *, background: float = 1.0) -> Any:
+def mask_losses(logits: "Tensor", ground_truth: "Tensor", *, background: float = 1.0) -> "Tensor":
     """Cross entropy by the object's area, plus dice: (…) of logits (…, h, w).
 
     Args:
@@ -25,7 +28,7 @@ def mask_losses(logits: Any, ground_truth: Any, *, background: float = 1.0) -> A
     return (crossed * weights).sum((-1, -2)) / (area + STEADY) + dice
 
 
-def reached_ious(logits: Any, ground_truth: Any) -> Any:
+def reached_ious(logits: "Tensor", ground_truth: "Tensor") -> "Tensor":
     """Return the IoU of thresholded masks; 1 where both are empty."""
     import torch
 

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.models.backends.loading import no_bars
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.trainers.pocket_sam.initial_weights import begin
+
+if TYPE_CHECKING:
+    from transformers import Sam2VideoModel, Sam2VideoProcessor
 
 STRIDE = 16
 """Pixels of the network's image along one cell of its coarsest map."""
@@ -32,7 +35,7 @@ class Architecture:
     """Frames that are remembered at once: the one that is given, and the last three."""
 
 
-def make_network(sizes: Architecture, *, seed: int) -> Any:
+def make_network(sizes: Architecture, *, seed: int) -> "Sam2VideoModel":
     """A Sam2VideoModel with random weights, in evaluation mode (it has no dropout)."""
     ensure_torchvision()
     import torch
@@ -44,7 +47,7 @@ def make_network(sizes: Architecture, *, seed: int) -> Any:
     return network.eval()
 
 
-def make_processor(side: int) -> Any:
+def make_processor(side: int) -> "Sam2VideoProcessor":
     """The Sam2VideoProcessor for images of side × side pixels; it makes still images too."""
     ensure_torchvision()
     from transformers import Sam2ImageProcessor, Sam2VideoProcessor, Sam2VideoVideoProcessor
@@ -57,14 +60,14 @@ def make_processor(side: int) -> Any:
     )
 
 
-def save(network: Any, processor: Any, folder: Path) -> None:
+def save(network: "Sam2VideoModel", processor: "Sam2VideoProcessor", folder: Path) -> None:
     """Write the checkpoint that Sam2Model and Sam2VideoModel load."""
     with no_bars():
         network.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 
-def _configuration(sizes: Architecture) -> dict[str, Any]:
+def _configuration(sizes: Architecture) -> dict[str, object]:
     side, hidden = sizes.side, sizes.hidden
     backbone = {
         "model_type": "sam2_hiera_det_model",

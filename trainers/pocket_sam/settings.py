@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from harness.trainers.pocket_sam.network import Architecture
 
@@ -38,6 +37,6 @@ class PocketSamSettings:
         """Number of steps on stills and on clips together."""
         return self.still_steps + self.clip_steps
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return every setting that changes the trained weights."""
         return {key: value for key, value in asdict(self).items() if key != "save_every"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,10 @@ from harness.masks import BoolArray
 from harness.trainers.pocket_sam.batches import Clip, PromptedImage
 from harness.trainers.pocket_sam.forward import Decoded, encode_images, predict_masks, track_objects
 from harness.trainers.pocket_sam.losses import mask_losses, reached_ious
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import Sam2VideoModel, Sam2VideoProcessor
 
 OTHERS = 0.3
 """Weight of the mean over the three masks beside the best of them. With the best alone, as SAM 2 is
@@ -23,13 +27,13 @@ PRESENCE = 0.2  # weight of the cross entropy of an object being in view
 class Cost:
     """A loss with gradients, and plain numbers for the curve."""
 
-    loss: Any
+    loss: "Tensor"
     numbers: Mapping[str, float]
 
 
 def still_cost(
-    network: Any,
-    processor: Any,
+    network: "Sam2VideoModel",
+    processor: "Sam2VideoProcessor",
     requested: Sequence[PromptedImage],
     *,
     multimask: bool,
@@ -47,7 +51,13 @@ def still_cost(
     return _cost(decoded, ground_truth, torch.ones_like(decoded.presence), background)
 
 
-def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background: float) -> Cost:
+def clip_cost(
+    network: "Sam2VideoModel",
+    processor: "Sam2VideoProcessor",
+    shown: Sequence[Clip],
+    *,
+    background: float,
+) -> Cost:
     """Return the loss on all frames but the first, whose masks are given. All clips are equally
     long.
     """
@@ -72,12 +82,13 @@ def clip_cost(network: Any, processor: Any, shown: Sequence[Clip], *, background
     return _cost(joined, ground_truth.transpose(0, 1), in_view.T[..., None].float(), background)
 
 
-def pixels(processor: Any, images: Sequence[NDArray[np.uint8]]) -> Any:
+def pixels(processor: "Sam2VideoProcessor", images: Sequence[NDArray[np.uint8]]) -> "Tensor":
     """Images as the network takes them, made as they are when it is used."""
-    return processor.image_processor(list(images), return_tensors="pt")["pixel_values"]
+    made: Tensor = processor.image_processor(list(images), return_tensors="pt")["pixel_values"]
+    return made
 
 
-def shares(masks: BoolArray, side: int) -> Any:
+def shares(masks: BoolArray, side: int) -> "Tensor":
     """Return the share of each cell of a side × side grid that the masks cover: (…, side, side)."""
     import torch
 
@@ -94,7 +105,7 @@ def scale_points(requested: PromptedImage, side: int) -> NDArray[np.float32]:
     return requested.points * np.array([side / width, side / height], dtype=np.float32)
 
 
-def _later_frames(clip: Clip, side: int) -> Any:
+def _later_frames(clip: Clip, side: int) -> "Tensor":
     return shares(clip.masks[1:], side)
 
 
@@ -103,7 +114,7 @@ def _in_view(clip: Clip) -> NDArray[np.bool_]:
     return np.asarray(clip.masks[1:].any(axis=(2, 3)), dtype=np.bool_)
 
 
-def _cost(decoded: Decoded, ground_truth: Any, present: Any, background: float) -> Cost:
+def _cost(decoded: Decoded, ground_truth: "Tensor", present: "Tensor", background: float) -> Cost:
     """The whole loss of images × objects.
 
     `ground_truth` is images × objects × h × w, shares of cells; `present` images × objects × 1.

@@ -9,7 +9,6 @@ clips as well, with the masks of their first frame, forward and backward.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from harness.errors import UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
@@ -21,7 +20,7 @@ from harness.trainers.pocket_sam.settings import PocketSamSettings
 class PocketSamTrainer(PocketSamSettings, Trainer):
     """The training program with its settings; see `pocket_sam`."""
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Train to the end, and write the checkpoint.
 
         Raises:

@@ -2,11 +2,10 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +53,7 @@ class TrainingLoop:
         """Spent on steps, over all of its resumptions. Of one thread: with a core to itself, both
         are the same."""
 
-    def run(self) -> Mapping[str, Any]:
+    def run(self) -> Mapping[str, object]:
         """Train to the end, and write the checkpoint."""
         run, settings = self._run, self._set
         done = self._resume() if run.resume else 0
@@ -84,7 +83,7 @@ class TrainingLoop:
         numbers: dict[str, float] = {}
         loss = 0.0
         for kind, cost in self._costs(step):
-            cost.loss.backward()
+            torch.autograd.backward(cost.loss)
             loss += float(cost.loss.detach())
             numbers |= {f"{kind}/{name}": value for name, value in cost.numbers.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self._set.clip)
@@ -129,7 +128,7 @@ class TrainingLoop:
             )
             yield "clip", clip_cost(self.network, self.processor, drawn, **given)
 
-    def _groups(self) -> list[dict[str, Any]]:
+    def _groups(self) -> list[dict[str, object]]:
         """Return parameter groups: vectors, such as biases and scales of norms, do not decay."""
         decayed = [one for one in self.network.parameters() if one.ndim > 1]
         others = [one for one in self.network.parameters() if one.ndim <= 1]
@@ -160,7 +159,7 @@ class TrainingLoop:
         save(self.network, self.processor, folder)
         write_json(folder / RECORD, self._record())
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, object]:
         rows = self._run.curve.read()
         parts = [rows[start : start + AVERAGED] for start in range(0, len(rows), AVERAGED)]
         return {
@@ -225,14 +224,14 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _with_prefix(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
+def _with_prefix(prefix: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     start = f"{prefix}."
     return {
         name.removeprefix(start): one for name, one in tensors.items() if name.startswith(start)
     }
 
 
-def _average_rows(rows: list[dict[str, Any]]) -> dict[str, float]:
+def _average_rows(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of rows of the curve, with the step of the last one."""
     keys = [key for key in rows[0] if key != "step"]
     means = {key: float(np.mean([row[key] for row in rows if key in row])) for key in keys}

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import ParseError
+from harness.masks import BoolArray
 from harness.models.grammar import Item, split_frame
 from harness.models.seg_zero.grammar import KEYS, first_braces
 from harness.models.visionreasoner.grammar import CANVAS
@@ -82,13 +84,13 @@ def answer_format(response: str, *, semantics: Semantics = "soft") -> float:
     )
 
 
-def _formatted(value: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def _formatted(value: Mapping[str, object]) -> tuple[str, str, str] | None:
     box = next((key for key in value if "bbox" in key.lower()), None)
     places = [key for key in value if "point" in key.lower() and key != box]
     return None if box is None or len(places) < 2 else (box, places[0], places[1])
 
 
-def _box_of(value: Mapping[str, Any], semantics: Semantics) -> Any:
+def _box_of(value: Mapping[str, Any], semantics: Semantics) -> Sequence[float]:
     """The value that is taken for the box.
 
     Raises:
@@ -98,7 +100,8 @@ def _box_of(value: Mapping[str, Any], semantics: Semantics) -> Any:
     box = value["bbox" if semantics == "strict" else soft]
     if len(box) != 4:
         raise ValueError("no box")
-    return box
+    found: Sequence[float] = box  # of what, shows when it is computed with
+    return found
 
 
 def _points_of(value: Mapping[str, Any], semantics: Semantics) -> tuple[Pair, Pair]:
@@ -156,14 +159,14 @@ def _bit(response: str, right: Callable[[Mapping[str, Any]], bool]) -> float:
         return 0.0
 
 
-def scale_box(box: Any, scale: Pair) -> Any:
+def scale_box(box: Sequence[float], scale: Pair) -> Sequence[float]:
     """Return a box of the response in the 840 × 840 frame; unchanged if its canvas is that one."""
     if scale == SAME:
         return box
     return [edge * scale[place % 2] for place, edge in enumerate(box)]
 
 
-def inclusive_iou(box: Any, other: Sequence[float]) -> float:
+def inclusive_iou(box: Sequence[float], other: Sequence[float]) -> float:
     """Return the IoU of two boxes that include their right and bottom pixels; 0 if disjoint."""
     left, top = max(box[0], other[0]), max(box[1], other[1])
     right, bottom = min(box[2], other[2]), min(box[3], other[3])
@@ -238,7 +241,7 @@ def ground_truth(sample: Sample) -> TargetObject:
     return TargetObject(first.bounds, (first.place, second.place))
 
 
-def circles(mask: Any) -> tuple[Point, Point]:
+def circles(mask: BoolArray) -> tuple[Point, Point]:
     """Centres of the two largest circles in a mask (height × width) that do not overlap."""
     import cv2
 
@@ -251,6 +254,6 @@ def circles(mask: Any) -> tuple[Point, Point]:
     return Point(first.x - 1, first.y - 1), Point(second.x - 1, second.y - 1)
 
 
-def _deepest(depth: Any) -> tuple[Point, float]:
+def _deepest(depth: NDArray[np.integer | np.floating]) -> tuple[Point, float]:
     row, column = np.unravel_index(int(np.argmax(depth)), depth.shape)
     return Point(float(column), float(row)), float(depth[row, column])

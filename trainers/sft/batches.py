@@ -3,13 +3,17 @@
 Of every row the loss sees the response and the token that ends it, and nothing before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.models.backends.inputs import processor_inputs, without_special_tokens
 from harness.trainers.sft.examples import Example, SkippedSample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import ProcessorMixin
 
 IGNORED = -100
 """The label of a token that is not learned, as PyTorch's cross-entropy has it."""
@@ -21,15 +25,17 @@ MARKED = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
 class Collator:
     """Rows of `rows()` (see `engine`) to a batch: tensors of the examples they number."""
 
-    processor: Any
+    processor: "ProcessorMixin"
     examples: Sequence[Example]
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def __call__(self, rows: Sequence[Mapping[str, int]]) -> dict[str, "Tensor"]:
         """Encode a batch; rows are padded on the right to the longest."""
         return encode_examples(self.processor, [self.examples[row["row"]] for row in rows])
 
 
-def encode_examples(processor: Any, examples: Sequence[Example]) -> dict[str, Any]:
+def encode_examples(
+    processor: "ProcessorMixin", examples: Sequence[Example]
+) -> dict[str, "Tensor"]:
     """Tokens, masks, labels and pixels of a batch."""
     import torch
 
@@ -57,7 +63,7 @@ def encode_examples(processor: Any, examples: Sequence[Example]) -> dict[str, An
     return {**batch, "labels": labels}
 
 
-def response_tokens(processor: Any, response: str) -> list[int]:
+def response_tokens(processor: "ProcessorMixin", response: str) -> list[int]:
     """The tokens of a response and the one that ends it; no text in it is a special token."""
     words = processor.tokenizer
     tokens = words(without_special_tokens(processor, response), add_special_tokens=False)[
@@ -66,7 +72,9 @@ def response_tokens(processor: Any, response: str) -> list[int]:
     return [*tokens, words.eos_token_id]
 
 
-def verdict(processor: Any, example: Example, *, max_length: int | None) -> SkippedSample | None:
+def verdict(
+    processor: "ProcessorMixin", example: Example, *, max_length: int | None
+) -> SkippedSample | None:
     """Encode an example as training will: None, or why it cannot be learned from."""
     try:
         length = int(encode_examples(processor, [example])["input_ids"].shape[1])

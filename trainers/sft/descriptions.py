@@ -6,7 +6,7 @@ with a place for a description leaves it empty, since an answer holds no name of
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from harness.errors import ParseError
 from harness.model import ChatRequest
@@ -56,7 +56,7 @@ def with_descriptions(info: TextSource, task: Task) -> Task:
     return with_extra(task, lambda sample: shapes_captions(task, sample))
 
 
-def with_extra(task: Task, extra: Callable[[Sample], Mapping[str, Any]]) -> Task:
+def with_extra(task: Task, extra: Callable[[Sample], Mapping[str, object]]) -> Task:
     """The task with more in its targets' `extra`."""
 
     def samples() -> Iterator[Sample]:

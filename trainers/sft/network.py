@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness import plugins
 from harness.errors import MissingDependency, ModelError, UsageError
@@ -18,6 +18,11 @@ from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
 from harness.trainers.sft.examples import SkippedSample
 from harness.trainers.state import replaced_folder
+
+if TYPE_CHECKING:
+    from peft import LoraConfig, PeftModel
+    from torch import Tensor
+    from transformers import PreTrainedModel, Trainer
 
 LAYERS = {
     "language": r"(?!.*visual).*\.(q|k|v|o|gate|up|down)_proj",
@@ -97,8 +102,8 @@ def deepspeed_file(name: str | None) -> str | None:
 
 
 def training_facts(
-    examples: Sequence[object], dropped: Sequence[SkippedSample], network: Any
-) -> dict[str, Any]:
+    examples: Sequence[object], dropped: Sequence[SkippedSample], network: "PreTrainedModel"
+) -> dict[str, object]:
     """Return facts for the manifest: how many samples were learned from, how many weights."""
     sizes = [(one.numel(), one.requires_grad) for one in network.parameters()]
     return {
@@ -110,7 +115,7 @@ def training_facts(
     }
 
 
-def load(chat: TransformersChat, *, dtype: str) -> Any:
+def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
     """The network of a backend, for training: weights as stored, converted to `dtype`."""
     attention = (
         {}
@@ -131,7 +136,7 @@ def load(chat: TransformersChat, *, dtype: str) -> Any:
     return network
 
 
-def freeze_vision(network: Any) -> None:
+def freeze_vision(network: "PreTrainedModel") -> None:
     """Leave the vision tower as it is.
 
     The layers that merge its patches into the language model's space are of the language side, and
@@ -152,7 +157,7 @@ def freeze_vision(network: Any) -> None:
 
 def adapter(
     *, r: int, lora_alpha: int, lora_dropout: float, layers: Literal["language", "all"]
-) -> Any:
+) -> "LoraConfig":
     """The configuration of a LoRA adapter."""
     from peft import LoraConfig
 
@@ -165,7 +170,7 @@ def adapter(
     )
 
 
-def with_adapter(network: Any, **given: Any) -> Any:
+def with_adapter(network: "PreTrainedModel", **given: Any) -> "PeftModel":
     """Return the network with a new LoRA adapter, which alone is trained."""
     from peft import get_peft_model
 
@@ -175,7 +180,13 @@ def with_adapter(network: Any, **given: Any) -> Any:
     return adapted
 
 
-def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any] | None) -> None:
+def export(
+    network: "PreTrainedModel | PeftModel",
+    base: Path,
+    folder: Path,
+    *,
+    tensors: Mapping[str, "Tensor"] | None,
+) -> None:
     """Write a checkpoint that `from_pretrained` loads: weights, and the base's other files.
 
     An adapter is merged into the weights that are written; the network itself stays as it is.
@@ -194,12 +205,14 @@ def export(network: Any, base: Path, folder: Path, *, tensors: Mapping[str, Any]
 
 
 @contextmanager
-def merged_weights(network: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+def merged_weights(
+    network: "PreTrainedModel | PeftModel",
+) -> "Iterator[tuple[PreTrainedModel, dict[str, Tensor]]]":
     """The network without its adapter's layers, and its weights with the adapter merged in."""
     if not hasattr(network, "merge_adapter"):
         yield network, network.state_dict()
         return
-    base = network.get_base_model()
+    base: PreTrainedModel = network.get_base_model()
     layers = [one for one in base.modules() if hasattr(one, "base_layer")]
     # Taking an adapter out again rounds: the weights are put back as they were instead.
     before = [layer.base_layer.weight.detach().clone() for layer in layers]
@@ -219,7 +232,7 @@ def merged_weights(network: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
             layer.base_layer.weight.data.copy_(weight)
 
 
-def whole_weights(trainer: Any) -> Any:
+def whole_weights(trainer: "Trainer") -> "Mapping[str, Tensor] | None":
     """The weights that DeepSpeed has spread over devices, together; None without DeepSpeed.
 
     To be called in every process, once training has begun.
@@ -233,4 +246,5 @@ def whole_weights(trainer: Any) -> Any:
         raise ModelError(
             "weights under DeepSpeed", expected="a training that has begun", found="none"
         )
-    return trainer.accelerator.get_state_dict(trainer.deepspeed)
+    whole: Mapping[str, Tensor] = trainer.accelerator.get_state_dict(trainer.deepspeed)
+    return whole

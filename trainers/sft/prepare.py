@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from os import cpu_count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import DataError
 from harness.models.pipeline import PromptedModel
@@ -14,13 +14,16 @@ from harness.trainers.sft.batches import verdict
 from harness.trainers.sft.descriptions import Complete, as_written
 from harness.trainers.sft.examples import Example, Reasoning, SkippedSample, examples_of
 
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
+
 T = TypeVar("T")
 NAMED = 3  # samples that a note names
 
 
 def prepare_examples(
     model: PromptedModel,
-    processor: Any,
+    processor: "ProcessorMixin",
     run: TrainingRun,
     *,
     reasoning: Reasoning,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
@@ -23,6 +23,9 @@ from harness.trainers.sft.descriptions import (
 from harness.trainers.sft.examples import Example, Reasoning, SkippedSample
 from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
 from harness.trainers.sft.prepare import prepare_examples
+
+if TYPE_CHECKING:
+    import transformers
 
 LEARNING_RATES = {"full": 1e-5, "lora": 1e-4}
 """Default learning rates; an adapter wants about ten times more."""
@@ -65,11 +68,11 @@ class Sft(Trainer):
     """Function that completes each response beyond its answer; set by methods, not by users."""
     name: str = "sft"
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Every setting."""
         return {key: value for key, value in asdict(self).items() if key not in OWN}
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Check every sample, train, and write the checkpoint.
 
         Raises:
@@ -102,7 +105,9 @@ class Sft(Trainer):
             trainer.model.save_pretrained(run.out / "adapter", save_embedding_layers=False)
         return self._facts(trainer, examples, dropped)
 
-    def _arguments(self, run: TrainingRun, chat: TransformersChat) -> Any:
+    def _arguments(
+        self, run: TrainingRun, chat: TransformersChat
+    ) -> "transformers.TrainingArguments":
         import torch
 
         from harness.trainers.sft.engine import configuration
@@ -110,7 +115,7 @@ class Sft(Trainer):
         # Without CUDA it has to be said, or several processes do not find each other.
         cpu = chat.device == "cpu" or not torch.cuda.is_available()
         steps = {"max_steps": self.max_steps} if self.max_steps is not None else {}
-        return configuration(
+        arguments: transformers.TrainingArguments = configuration(
             output_dir=str(run.state),
             seed=run.seed,
             data_seed=run.seed,
@@ -136,10 +141,15 @@ class Sft(Trainer):
             shuffle_dataset=False,
             dataset_kwargs={"skip_prepare_dataset": True},
         )
+        return arguments
 
     def _trainer(
-        self, chat: TransformersChat, examples: Sequence[Example], arguments: Any, run: TrainingRun
-    ) -> Any:
+        self,
+        chat: TransformersChat,
+        examples: Sequence[Example],
+        arguments: "transformers.TrainingArguments",
+        run: TrainingRun,
+    ) -> "transformers.Trainer":
         from harness.trainers.session import Session
         from harness.trainers.sft import network as networks
         from harness.trainers.sft.batches import Collator
@@ -159,7 +169,7 @@ class Sft(Trainer):
             else None
         )
         with old_names():
-            trainer = engine()(
+            trainer: transformers.Trainer = engine()(
                 model=network,
                 args=arguments,
                 train_dataset=rows(len(examples)),
@@ -171,7 +181,9 @@ class Sft(Trainer):
         trainer.attach(Session(run, snapshot, report_to=self.report_to, settings=self.describe()))
         return trainer
 
-    def _export(self, chat: TransformersChat, trainer: Any, folder: Path) -> None:
+    def _export(
+        self, chat: TransformersChat, trainer: "transformers.Trainer", folder: Path
+    ) -> None:
         """Write the network as it is now; called in every process."""
         from harness.trainers.sft.network import export, whole_weights
 
@@ -181,8 +193,11 @@ class Sft(Trainer):
         trainer.accelerator.wait_for_everyone()
 
     def _facts(
-        self, trainer: Any, examples: Sequence[Example], dropped: Sequence[SkippedSample]
-    ) -> dict[str, Any]:
+        self,
+        trainer: "transformers.Trainer",
+        examples: Sequence[Example],
+        dropped: Sequence[SkippedSample],
+    ) -> dict[str, object]:
         from harness.trainers.session import finite
 
         run = trainer.session.run

@@ -9,7 +9,6 @@ file has a line a video, as `cognitive_map.jsonl` of SpaceR:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError, UsageError
 from harness.task import Task
@@ -25,7 +24,7 @@ class MapFile:
 
     maps: Mapping[str, Mapping[str, Sequence[Sequence[float]]]]
 
-    def __call__(self, task: Task, sample: Sample) -> Mapping[str, Any]:
+    def __call__(self, task: Task, sample: Sample) -> Mapping[str, object]:
         """Return the additions to a target's `extra`."""
         del task
         for name in (sample.id, sample.group, Path(sample.group).stem):
@@ -34,13 +33,13 @@ class MapFile:
         return {}
 
 
-def read_maps(path: Path) -> dict[str, Any]:
+def read_maps(path: Path) -> dict[str, Mapping[str, Sequence[Sequence[float]]]]:
     """Maps from a file of lines, by video.
 
     Raises:
         DataError: it cannot be read, a line has no map, or a video comes twice.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Mapping[str, Sequence[Sequence[float]]]] = {}
     for where, plain in json_lines(path):
         name, cells = plain.get("video_id"), plain.get("cognitive_map")
         if not isinstance(name, str) or name in found or not isinstance(cells, dict):

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import mean_relative_accuracy
@@ -211,7 +210,7 @@ def map_of(sample: Sample) -> Mapping[str, Sequence[Sequence[float]]] | None:
     Raises:
         DataError: it is something else than cells by category.
     """
-    plain: Any = sample.target.extra.get(KEY) if sample.target is not None else None
+    plain: object = sample.target.extra.get(KEY) if sample.target is not None else None
     if plain is None:
         return None
     if not isinstance(plain, Mapping) or not all(
@@ -226,7 +225,7 @@ def map_of(sample: Sample) -> Mapping[str, Sequence[Sequence[float]]] | None:
     return plain
 
 
-def _is_cell(cell: Any) -> bool:
+def _is_cell(cell: object) -> bool:
     return (
         isinstance(cell, (list, tuple))
         and len(cell) == 2

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.task import Task
@@ -11,7 +10,7 @@ from harness.trainers.video_str.graphs import Extra, Sidecar, read_graphs
 from harness.types import Sample
 
 
-def no_extra(task: Task, sample: Sample) -> Mapping[str, Any]:
+def no_extra(task: Task, sample: Sample) -> Mapping[str, object]:
     """The source for targets that carry their graphs or maps themselves."""
     del task, sample
     return {}

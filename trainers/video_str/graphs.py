@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.errors import DataError, ParseError
 from harness.responses import finite_numbers, loads_strict
@@ -23,7 +23,7 @@ from harness.types import Sample
 
 Graphs: TypeAlias = Mapping[str, tuple[FrameGraph, ...]]
 """The graphs of the annotated frames, by the id of a sample or of its group."""
-Extra: TypeAlias = Callable[[Task, Sample], Mapping[str, Any]]
+Extra: TypeAlias = Callable[[Task, Sample], Mapping[str, object]]
 """Function that returns data about a sample beside its task's own target."""
 
 KEY = "graphs"
@@ -44,7 +44,7 @@ def categories(graphs: Iterable[FrameGraph]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.category for graph in graphs for node in graph.nodes))
 
 
-def to_plain(graphs: Iterable[FrameGraph]) -> list[dict[str, Any]]:
+def to_plain(graphs: Iterable[FrameGraph]) -> list[dict[str, object]]:
     """Plain data, as a target and a file hold it."""
     return [
         {
@@ -58,7 +58,7 @@ def to_plain(graphs: Iterable[FrameGraph]) -> list[dict[str, Any]]:
     ]
 
 
-def from_plain(plain: Any, where: str) -> tuple[FrameGraph, ...]:
+def from_plain(plain: object, where: str) -> tuple[FrameGraph, ...]:
     """The inverse of `to_plain`.
 
     Raises:
@@ -69,7 +69,7 @@ def from_plain(plain: Any, where: str) -> tuple[FrameGraph, ...]:
     return tuple(_frame(frame, where) for frame in plain)
 
 
-def _frame(plain: Any, where: str) -> FrameGraph:
+def _frame(plain: object, where: str) -> FrameGraph:
     frame = plain.get("frame") if isinstance(plain, dict) else None
     nodes = plain.get("nodes") if isinstance(plain, dict) else None
     if type(frame) is not int or frame < 0 or not isinstance(nodes, list):
@@ -80,8 +80,10 @@ def _frame(plain: Any, where: str) -> FrameGraph:
     return FrameGraph(frame=frame, nodes=found)
 
 
-def _node(plain: Any, where: str) -> Node:
+def _node(plain: object, where: str) -> Node:
     try:
+        if not isinstance(plain, dict):
+            raise TypeError("no object")
         category, count = plain["category"], plain.get("count", 1)
         x, y, z = finite_numbers(plain["centre"], 3, "centre")
     except (TypeError, KeyError, AttributeError, ParseError) as error:
@@ -108,7 +110,7 @@ def read_graphs(path: Path) -> dict[str, tuple[FrameGraph, ...]]:
     return found
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
     """The objects of a file of lines, with a name for each.
 
     Raises:
@@ -141,7 +143,7 @@ class Sidecar:
 
     graphs: Graphs
 
-    def __call__(self, task: Task, sample: Sample) -> Mapping[str, Any]:
+    def __call__(self, task: Task, sample: Sample) -> Mapping[str, object]:
         """Return the additions to a target's `extra`."""
         del task
         for name in (sample.id, sample.group):
@@ -167,7 +169,7 @@ def extend_task(task: Task, extra: Extra, *, listed: Callable[[Sample], tuple[st
 
 
 def _extend_sample(
-    sample: Sample, more: Mapping[str, Any], listed: Callable[[Sample], tuple[str, ...]]
+    sample: Sample, more: Mapping[str, object], listed: Callable[[Sample], tuple[str, ...]]
 ) -> Sample:
     target = sample.target
     if target is None:

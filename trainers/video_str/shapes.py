@@ -15,7 +15,6 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from harness.errors import DataError
 from harness.task import Task
@@ -64,7 +63,7 @@ def scene_map(scene: Scene) -> dict[str, list[list[int]]]:
     return found
 
 
-def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping[str, Any]:
+def shapes_extra(task: Task, sample: Sample, *, canvas: bool = False) -> Mapping[str, object]:
     """Graphs and map of a sample of `shapes_qa`, drawn again from the seed of its data.
 
     Graphs are in metres, or in pixels of pocket's `canvas`.

@@ -35,7 +35,7 @@ class SpokenTrainer(GrpoTrainer):
     contrast: Callable[[PromptedModel], SecondPass] | None = None
     """Makes the second request of each rollout from the model that is trained."""
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Train as `GrpoTrainer.train`, on the extended samples."""
         tasks = tuple(
             extend_task(task, self.extra, listed=self.listed_objects) for task in run.tasks

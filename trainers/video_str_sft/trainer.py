@@ -10,7 +10,7 @@ start for `video_str` with a network that has never seen a graph.
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import UsageError
 from harness.trainer import TrainingRun
@@ -30,7 +30,7 @@ class GraphSft(Sft):
     """Source of graphs, as in the setting of `video_str`."""
     graph_in_reasoning: bool
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Train as `Sft.train`, on samples with their graphs."""
         extra = extra_of(self.graphs)
         tasks = tuple(extend_task(task, extra, listed=named_or_drawn) for task in run.tasks)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
@@ -265,7 +265,7 @@ def scale_of(group: Group) -> NDArray[np.float64]:
     return np.array([CANVAS[0] / group.canvas[0], CANVAS[1] / group.canvas[1]])
 
 
-def _marks(entry: Any, *, negative: bool) -> float:
+def _marks(entry: object, *, negative: bool) -> float:
     """Return the number of an object's box and points that have their form."""
     if not isinstance(entry, Mapping):
         return 0.0
@@ -276,15 +276,17 @@ def _marks(entry: Any, *, negative: bool) -> float:
     )
 
 
-def _has_length(value: Any, length: int) -> bool:
+def _has_length(value: object, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def _labelled(value: Any, label: int) -> bool:
-    return _has_length(value, 3) and type(value[2]) in (int, float) and value[2] == label
+def _labelled(value: object, label: int) -> bool:
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    return type(value[2]) in (int, float) and bool(value[2] == label)
 
 
-def _read_numbers(value: Any, length: int) -> tuple[float, ...] | None:
+def _read_numbers(value: object, length: int) -> tuple[float, ...] | None:
     try:
         numbers = finite_numbers(value, length, "place")
     except ParseError:

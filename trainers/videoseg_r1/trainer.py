@@ -51,7 +51,7 @@ class VideoSegR1Trainer(GrpoTrainer):
     scorer: Spec | None
     ratings: Path | None
 
-    def train(self, run: TrainingRun) -> Mapping[str, Any]:
+    def train(self, run: TrainingRun) -> Mapping[str, object]:
         """Rate the samples, and train as every method does.
 
         Raises:

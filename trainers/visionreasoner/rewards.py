@@ -22,6 +22,8 @@ from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import TargetObjects
 
 Semantics: TypeAlias = Literal["official", "paper"]
+Numbers: TypeAlias = NDArray[Any]
+"""Numbers of the type that numpy gave them: whole ones stay exact, however large they are."""
 
 IOU = 0.5
 """A predicted box is right if its IoU with the true one is above this."""
@@ -72,7 +74,7 @@ def thinking_format(response: str) -> float:
     return float(TURN.search(inside) is not None)
 
 
-def answer_value(response: str) -> Any:
+def answer_value(response: str) -> object:
     """The JSON value of the first `<answer>`; None if there is none that can be read.
 
     As lenient as `json.loads`, for rewards are compared with the official ones, but within limits
@@ -104,7 +106,7 @@ def answer_format(response: str) -> float:
     return credit
 
 
-def _marks(entry: Any) -> float | None:
+def _marks(entry: object) -> float | None:
     """Return the number of box and point with the right length; None where the test would raise."""
     if isinstance(entry, dict):
         return float(_has_length(entry.get(BOX), 4)) + float(_has_length(entry.get(POINT), 2))
@@ -113,11 +115,11 @@ def _marks(entry: Any) -> float | None:
     return None
 
 
-def _has_length(value: Any, length: int) -> bool:
+def _has_length(value: object, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def parse_objects(response: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def parse_objects(response: str) -> tuple[Numbers, Numbers] | None:
     """Boxes (M × 4) and points (M × 2) of the answer, or None if one of them is not numbers.
 
     One wrong object makes the response wrong. At most 120 objects are read.
@@ -138,13 +140,13 @@ def parse_objects(response: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
     return boxes.astype(np.float64) if boxes.dtype == object else boxes, points
 
 
-def _numbers(rows: Sequence[Any], length: int) -> NDArray[Any] | None:
+def _numbers(rows: Sequence[Sequence[float]], length: int) -> Numbers | None:
     if not all(_has_length(row, length) and all(map(_is_number, row)) for row in rows):
         return None
     return np.array(rows)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
@@ -178,10 +180,10 @@ def accuracy(
 
 
 def match_flags(
-    boxes: NDArray[Any],
-    points: NDArray[Any],
-    true_boxes: NDArray[Any],
-    true_points: NDArray[Any],
+    boxes: Numbers,
+    points: Numbers,
+    true_boxes: Numbers,
+    true_points: Numbers,
     *,
     semantics: Semantics = "official",
 ) -> MatchFlags:
@@ -199,14 +201,14 @@ def match_flags(
     return MatchFlags(*(bit.astype(np.float64) for bit in right))
 
 
-def inclusive_iou(boxes: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+def inclusive_iou(boxes: Numbers, others: Numbers) -> Numbers:
     """IoU of boxes (M × 4) with others (N × 4) whose right and bottom pixels belong to them."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
     shared = np.maximum(0, high - low + 1).prod(axis=2)
     sizes = (boxes[:, 2:] - boxes[:, :2] + 1).prod(axis=1)
     other_sizes = (others[:, 2:] - others[:, :2] + 1).prod(axis=1)
-    iou: NDArray[Any] = shared / (sizes[:, None] + other_sizes[None] - shared)
+    iou: Numbers = shared / (sizes[:, None] + other_sizes[None] - shared)
     return iou
 
 
