@@ -1,7 +1,7 @@
 """Every error that harness raises on purpose.
 
-    HarnessError
-    ├── UsageError            the command cannot be carried out        exit code 2
+    HarnessError              a fault of harness or of a plugin        exit code 70
+    ├── UsageError            the command cannot be carried out        2
     │   ├── UnknownPlugin     no such task, model, …; the nearest names
     │   └── UnsupportedAnswerForm      a model gives no answer of the form that a task asks for
     ├── DataError             a file of a benchmark is not as it should be   3
@@ -37,7 +37,7 @@ def printable(text: str) -> str:
 class HarnessError(Exception):
     """Root of all errors; `exit_code` is the exit code of the command line."""
 
-    exit_code = 1
+    exit_code = 70  # EX_SOFTWARE of sysexits.h; 1 says that a check did not pass
 
     def __init__(self, thing: str, *, expected: str = "", found: str = "", fix: str = "") -> None:
         parts = [thing]
