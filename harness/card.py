@@ -113,9 +113,7 @@ def _check_fields(path: Path, plain: Mapping[str, Any]) -> None:
         kind = list if name in LISTS else dict if name in TABLES else str
         if not isinstance(value, kind):
             words = {list: "a list", dict: "a table", str: "a text"}
-            raise DataError(
-                f"card {path}: {name!r}", expected=words[kind], found=repr(value)[:60]
-            )
+            raise DataError(f"card {path}: {name!r}", expected=words[kind], found=repr(value)[:60])
     if not all(isinstance(form, str) for form in plain["forms"]):
         raise DataError(f"card {path}: 'forms'", expected="texts", found=repr(plain["forms"])[:60])
     for table in plain.get("counts", ()):

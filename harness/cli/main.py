@@ -25,7 +25,7 @@ EXIT_CODES = f"""exit codes:
   5  a run folder cannot be written, is held by another process, or belongs to another run
   6  something that is needed is not installed, or there is not enough memory
   {HarnessError.exit_code}  a fault of harness or of a plugin
-  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command to go on
+  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
 """
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
 

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from harness.errors import DataError
 from harness.files import read_bytes, refuse_other
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 
 MISSING = object()
 MAX_ROWS = 2**20
@@ -129,7 +129,7 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
             f"file {path}", expected=f"text in {' or '.join(encodings)}", found="other bytes"
         )
     try:
-        plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique)
+        plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=refuse_duplicate_keys)
         if "\\ud" in text.lower():  # half a character, which no id and no file name can hold
             json.dumps(plain, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:

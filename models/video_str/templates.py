@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from string import ascii_uppercase
 
 from harness.errors import UsageError
 from harness.types import AnswerForm
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TYPES = {"OCR": AnswerForm.TEXT, "regression": AnswerForm.NUMBER}
 """Types of problem that may have a wording of their own, and the form of answer of each."""
 PLACE = re.compile(r"\{([A-Z][A-Za-z]*)\}")
@@ -95,7 +95,7 @@ class Templates:
     def _option_lines(self, options: Sequence[str]) -> str:
         each = [
             _fill(self.option, Letter=letter, Text=text)
-            for letter, text in zip(LETTERS, options, strict=False)
+            for letter, text in zip(ascii_uppercase, options, strict=False)
         ]
         return str(each) if self.list else "".join(each)
 

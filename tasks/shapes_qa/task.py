@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import DataError
@@ -32,7 +33,6 @@ RELATIONS = frozenset(
 """Kinds of questions with options that ask for sides, depth, ways and order in time."""
 
 FIX = "`harness list tasks shapes_qa` says how the data is made."
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WITHIN = 10  # percent of the true number
 CATEGORIES = ("kind", "level", "family")
 FORMS = {
@@ -125,7 +125,7 @@ def _sample(record: Record) -> Sample:
 
 
 def _letter(record: Record) -> str:
-    return LETTERS[record.options.index(str(record.answer))]
+    return ascii_uppercase[record.options.index(str(record.answer))]
 
 
 def _record(place: Path, line: bytes, where: str) -> Record:
@@ -147,10 +147,10 @@ def _record(place: Path, line: bytes, where: str) -> Record:
 def _answer(plain: dict[str, Any], options: tuple[str, ...], where: str) -> str | float:
     value = field(plain, "answer", (str, int, float), where)
     if options:
-        if value not in options or len(options) > len(LETTERS):
+        if value not in options or len(options) > len(ascii_uppercase):
             raise DataError(
                 f"{where}: 'answer'",
-                expected=f"one of at most {len(LETTERS)} options",
+                expected=f"one of at most {len(ascii_uppercase)} options",
                 found=repr(value)[:60],
             )
         return str(value)

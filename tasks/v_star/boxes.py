@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import ParseError
-from harness.responses import nesting
+from harness.responses import nesting_depth
 from harness.types import Box
 
 FENCED = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
@@ -55,7 +55,7 @@ def _json_in(response: str) -> str | None:
 
 
 def _loads(text: str) -> Any:
-    if nesting(text) > MAX_DEPTH:
+    if nesting_depth(text) > MAX_DEPTH:
         raise ValueError("too many levels")
     return json.loads(text)
 

@@ -17,8 +17,9 @@ from harness.cli import figure
 from harness.cli.data import writers
 from harness.errors import DataError, ParseError, UsageError
 from harness.models.dr2seg.grammar import description
-from harness.models.grammar import reasoning, tag_text
+from harness.models.grammar import reasoning
 from harness.models.video_str.grammar import graph, well_formed
+from harness.responses import tag_text
 from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.trainers.pocket.captions import TIMES, shapes_captions
