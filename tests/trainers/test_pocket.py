@@ -34,7 +34,6 @@ from harness.trainers.pocket.data_mixture import (
     draw_videos,
     named_frame,
 )
-from harness.trainers.pocket.ddp import SingleProcess
 from harness.trainers.pocket.drawing import Drawing
 from harness.trainers.pocket.forward import Forward, HiddenStates, patches
 from harness.trainers.pocket.losses import (
@@ -45,6 +44,7 @@ from harness.trainers.pocket.losses import (
     word_losses,
 )
 from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
+from harness.trainers.pocket.process_group import SingleProcess
 from harness.trainers.pocket.reasoning_templates import in_words
 from harness.trainers.pocket.trainer import pocket
 from harness.trainers.pocket.training_examples import locate_example

@@ -14,11 +14,11 @@ from harness.trainers import state as states
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import IGNORED, Batch, Collator
 from harness.trainers.pocket.data_mixture import draw_exam
-from harness.trainers.pocket.ddp import ProcessGroup, SingleProcess, processes
 from harness.trainers.pocket.drawing import PARTS, batches
 from harness.trainers.pocket.forward import Forward, patches
 from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_losses
 from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
+from harness.trainers.pocket.process_group import Processes, ProcessGroup, spawn_workers
 from harness.trainers.pocket.record import RECORD, record
 from harness.trainers.pocket.settings import PocketSettings
 from harness.trainers.pocket.start import average_weights, begin_from
@@ -31,14 +31,14 @@ BASE = "base"  # the folder of the early checkpoint
 EXAMINED = 12  # images of each kind in a look
 
 
-def follow(
-    together: ProcessGroup, settings: PocketSettings, out: Path, seed: int, first: int
+def run_worker(
+    group: ProcessGroup, settings: PocketSettings, out: Path, seed: int, first: int
 ) -> None:
-    """Be one of the further processes of a training."""
+    """Make the steps of a training in a process beside the first, which logs and saves."""
     run = TrainingRun(out=out, seed=seed, resume=first > 0, main=False)
-    course = TrainingLoop(settings, run)
-    assert course.first == first, "all processes go on from the same state"
-    for _ in course.steps(together):
+    loop = TrainingLoop(settings, run)
+    assert loop.first == first, "all processes go on from the same state"
+    for _ in loop.steps(group):
         pass
 
 
@@ -85,9 +85,9 @@ class TrainingLoop:
         run.curve.cut(self.first)
         run.progress.start("pocket", settings.steps, self.first)
         self._began = time.monotonic(), time.process_time()
-        given = (settings, run.out, run.seed, self.first)
-        with processes(settings.processes, follow, given) as together:
-            for done, numbers in self.steps(together):
+        arguments = (settings, run.out, run.seed, self.first)
+        with spawn_workers(settings.processes, run_worker, arguments) as processes:
+            for done, numbers in self.steps(processes):
                 self._after(done, numbers)
         run.progress.end()
         states.forget_states(run.state)
@@ -98,9 +98,7 @@ class TrainingLoop:
             **{name: round(value, 1) for name, value in self._seconds().items()},
         }
 
-    def steps(
-        self, together: SingleProcess | ProcessGroup
-    ) -> Iterator[tuple[int, dict[str, float]]]:
+    def steps(self, processes: Processes) -> Iterator[tuple[int, dict[str, float]]]:
         """Make the steps; yield the number of steps made, and the losses of the last one.
 
         Raises:
@@ -108,15 +106,13 @@ class TrainingLoop:
         """
         torch.set_flush_denormal(True)  # attention leaves many, and they are slow
         try:
-            yield from self._steps(together)
+            yield from self._steps(processes)
         finally:
             torch.set_flush_denormal(False)  # it is the thread's, whatever runs there next
 
-    def _steps(
-        self, together: SingleProcess | ProcessGroup
-    ) -> Iterator[tuple[int, dict[str, float]]]:
+    def _steps(self, processes: Processes) -> Iterator[tuple[int, dict[str, float]]]:
         weights = [*self._network.parameters(), *self._heads.parameters()]
-        own = range(together.rank, PARTS, together.size)
+        own = range(processes.rank, PARTS, processes.size)
         drawn = batches(self._set, seed=self._run.seed, first=self.first, parts=own)
         for step, parts in enumerate(drawn, start=self.first):
             self._network.train()
@@ -125,7 +121,7 @@ class TrainingLoop:
                     group["lr"] = self._rate(step)
             info = [self._backward(batch, step) for part in parts for batch in part.values()]
             names = [name for part in parts for name in part]
-            stop = together.sum_gradients(
+            stop = processes.sum_gradients(
                 [_gradient(one) for one in weights], stop=self._run.stopping()
             )
             norm = torch.nn.utils.clip_grad_norm_(weights, self._set.clip)
