@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -163,12 +163,12 @@ def field(plain: Any, key: str, kind: type | tuple[type, ...], where: str) -> An
     return value
 
 
-def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
+def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file as plain data, a few at a time.
 
     Args:
         path: The file.
-        columns: The required columns, each with a word on its content. Others are not read.
+        columns: Names of the required columns. Others are not read.
 
     Raises:
         DataError: it is no Parquet file, or a column is missing.
