@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.models.backends.inputs import processor_inputs, without_special_tokens
-from harness.trainers.sft.examples import Example, SkippedSample
+from harness.trainers.sample_checks import SkippedSample
+from harness.trainers.sft.examples import Example
 
 IGNORED = -100
 """The label of a token that is not learned, as PyTorch's cross-entropy has it."""
@@ -66,7 +67,9 @@ def response_tokens(processor: Any, response: str) -> list[int]:
     return [*tokens, words.eos_token_id]
 
 
-def verdict(processor: Any, example: Example, *, max_length: int | None) -> SkippedSample | None:
+def check_example(
+    processor: Any, example: Example, *, max_length: int | None
+) -> SkippedSample | None:
     """Encode an example as training will: None, or why it cannot be learned from."""
     try:
         length = int(encode_examples(processor, [example])["input_ids"].shape[1])
