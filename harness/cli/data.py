@@ -262,9 +262,9 @@ def _info(key: str, task: Task) -> dict[str, Any]:
     }
     card = find_card(task.name)
     plain |= {
-        name: value
+        name: getattr(card, name)
         for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
-        if (value := getattr(card, name, None))
+        if getattr(card, name, None)
     }
     if first is not None:
         ground_truth = answer_to_json(first.target.answer) if first.target else None

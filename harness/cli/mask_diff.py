@@ -16,7 +16,7 @@ EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.int64)
 
 
 def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> dict[str, Any] | None:
-    """Describe both masks and their IoU in at most MAX_FRAMES frames, evenly spread; None without masks.
+    """Describe both masks and their IoU in at most MAX_FRAMES frames; None without masks.
 
     Areas are in pixels of the original image, boxes too (right and bottom exclusive). The IoU is
     of all pixels; a protocol that leaves some out, or weighs frames, scores otherwise. It is None

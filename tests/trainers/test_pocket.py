@@ -747,7 +747,7 @@ def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
         drawing = Drawing(settings, seed=0)
         for step in range(ours.steps):
             early = step < settings.see_until * settings.steps
-            late = made._part(step) >= settings.heads_until
+            late = made._share_done(step) >= settings.heads_until
             yield made._rate(step), drawing._most_things(step), early, late, made._spread(step)
 
     for mine, other in zip(course(ours), course(theirs), strict=True):

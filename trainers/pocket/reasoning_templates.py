@@ -12,7 +12,7 @@ from harness.trainers.pocket.views import View
 from harness.trainers.pocket.vocabulary import CANVAS, WORDS
 from harness.types import AnswerForm, Query
 from harness.world.qa import QA
-from harness.world.qa_video import WAYS
+from harness.world.qa_video import MOTIONS
 from harness.world.referring import DIRECTIONS
 
 
@@ -58,7 +58,7 @@ def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-STILL = WAYS[0, 0]
+STILL = MOTIONS[0, 0]
 """Option for a thing that does not move."""
 
 Reason: TypeAlias = Callable[[TextBuilder, View, QA], object]

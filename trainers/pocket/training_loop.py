@@ -232,7 +232,7 @@ class TrainingLoop:
         return settings.learning_rate * warm * max(0.01, 0.5 * (1 + math.cos(math.pi * fall)))
 
     def _spread(self, step: int) -> float:
-        """Return how far soft targets spread over neighbouring numbers: it falls exponentially."""
+        """Return the width of measured numbers' targets (`word_losses`): it falls exponentially."""
         first, last = self._settings.first_spread, self._settings.last_spread
         fallen = min(1.0, self._share_done(step) / self._settings.spread_until)
         return float(first * (last / first) ** fallen)
