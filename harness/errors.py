@@ -1,7 +1,7 @@
 """Every error that harness raises on purpose.
 
-    HarnessError
-    ├── UsageError            the command cannot be carried out        exit code 2
+    HarnessError              a fault of harness or of a plugin        exit code 70
+    ├── UsageError            the command cannot be carried out        2
     │   ├── UnknownPlugin     no such task, model, …; the nearest names
     │   └── UnsupportedAnswerForm      a model gives no answer of the form that a task asks for
     ├── DataError             a file of a benchmark is not as it should be   3
@@ -21,8 +21,10 @@ An error names the thing, what was expected, what was found, and what to do.
 
 import re
 
-FOREIGN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control characters of terminals and of text direction; line ends are not among them."""
+CONTROL_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+"""Control characters of terminals and of text direction, without tab and line feed."""
 
 
 def printable(text: str) -> str:
@@ -31,29 +33,18 @@ def printable(text: str) -> str:
     >>> print(printable("a\x1b[2J b\x9d\u202e"))
     a\x1b[2J b\x9d\u202e
     """
-    return FOREIGN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return CONTROL_CHARACTERS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 class HarnessError(Exception):
     """Root of all errors; `exit_code` is the exit code of the command line."""
 
-    exit_code = 1
+    exit_code = 70  # EX_SOFTWARE of sysexits.h; 1 says that a check did not pass
 
     def __init__(self, thing: str, *, expected: str = "", found: str = "", fix: str = "") -> None:
-        parts = [thing]
-        if expected or found:
-            parts.append(": ")
-            parts.append(
-                ", ".join(
-                    word
-                    for word in (
-                        f"expected {expected}" if expected else "",
-                        f"found {found}" if found else "",
-                    )
-                    if word
-                )
-            )
-        message = "".join(parts)
+        facts = [f"expected {expected}"] if expected else []
+        facts += [f"found {found}"] if found else []
+        message = f"{thing}: {', '.join(facts)}" if facts else thing
         if fix:
             message = f"{message.rstrip('.')}. {fix}"
         super().__init__(printable(message))

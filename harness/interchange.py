@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 from harness.errors import DataError, MaskError, ParseError, UsageError
 from harness.files import open_regular
 from harness.masks import Rle, SoftMask
-from harness.responses import finite_numbers, storable, unique
+from harness.responses import finite_numbers, refuse_duplicate_keys, storable
 from harness.types import (
     Answer,
     AnswerForm,
@@ -188,7 +188,7 @@ def _row(line: bytes, where: str) -> Row:
         )
     try:
         text = line.decode("utf-8")
-        plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=unique)
+        plain = json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one JSON object", found=str(error)) from error
     if not isinstance(plain, dict) or not isinstance(plain.get("id"), str):

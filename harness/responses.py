@@ -1,20 +1,28 @@
-"""Parsing of models' responses: tags and JSON, within limits, never raising but ParseError.
+"""Reading of untrusted text, such as models' responses, within limits; and text safe to store.
 
-Strict reading follows the official parsers; `loads_lenient` adds the repairs that inference may
-use (and must report), so that a reward can stay strict where a prediction is kind.
+Readers raise only ParseError. `loads_strict` accepts plain JSON; `loads_lenient` repairs known
+faults of models first and reports the repairs. Rewards that repeat official code, which accepts NaN
+and duplicate keys, call `json.loads` within the same limits.
 """
 
 import json
 import re
 from collections import Counter
-from typing import NoReturn
+from contextlib import suppress
+from typing import Any, NoReturn
 
 from harness.errors import ParseError
 
-MAX_TEXT = 200_000  # characters of a response that are looked at
+MAX_TEXT = 200_000
+"""Characters of a response that are read: longer than any budget of tokens, quick to parse."""
 MAX_DEPTH = 64
+"""Levels of brackets: far from the recursion limit of Python's parsers."""
 MAX_DIGITS = 64
-DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
+"""Digits of a number: reading takes quadratic time, and float() fails for an int of 400 digits."""
+TOO_MANY_DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1},}}")
+MAX_NUMBER = 1e9
+"""Bound of numbers of a response: no coordinate, size or time comes near it, and whatever rounds
+one to 32 bits does not overflow."""
 
 
 def tag_text(response: str, tag: str) -> str | None:
@@ -43,19 +51,19 @@ def _text_between(text: str, opening: str, closing: str) -> str | None:
 def loads_strict(text: str) -> object:
     """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
 
+    A run of more than MAX_DIGITS digits is refused wherever it stands, also in a string.
+
     >>> loads_strict('[{"bbox_2d": [1, 2, 3, 4]}]')
     [{'bbox_2d': [1, 2, 3, 4]}]
     """
     if len(text) > MAX_TEXT:
         raise ParseError("JSON", expected=f"at most {MAX_TEXT} characters", found=str(len(text)))
-    if DIGITS.search(text):
-        raise ParseError(
-            "JSON", expected=f"numbers of at most {MAX_DIGITS} digits", found="a longer one"
-        )
-    if nesting(text) > MAX_DEPTH:
+    if TOO_MANY_DIGITS.search(text):
+        raise ParseError("JSON", expected=f"at most {MAX_DIGITS} digits in a row", found="more")
+    if nesting_depth(text) > MAX_DEPTH:
         raise ParseError("JSON", expected=f"at most {MAX_DEPTH} levels", found="more")
     try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=unique)
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
     except (ValueError, RecursionError) as error:
         raise ParseError("JSON", expected="one JSON value", found=str(error)) from error
 
@@ -63,27 +71,30 @@ def loads_strict(text: str) -> object:
 def loads_lenient(text: str) -> tuple[object, tuple[str, ...]]:
     r"""Parse JSON, with known repairs; return the value and the repairs that were made.
 
-    Repairs, each only if strict reading fails: a ```json fence is removed, trailing commas are
-    dropped, single quotes become double ones, `\_` becomes `_`.
+    Repairs, one after another until the text parses: the text of a ```json fence, `_` for `\_`,
+    no commas before a closing bracket, double quotes for single ones (in a text without double
+    ones).
+
+    Raises:
+        ParseError: no repair helps; it is the error of the text as it was.
 
     >>> loads_lenient("[{'bbox_2d': [1, 2, 3, 4],}]")
     ([{'bbox_2d': [1, 2, 3, 4]}], ('trailing comma', 'single quotes'))
     """
+    try:
+        return loads_strict(text), ()
+    except ParseError as error:
+        unrepaired = error
     notes: list[str] = []
-    first: ParseError | None = None
-    for repair, note in ((None, ""), *REPAIRS):
-        if repair is not None:
-            mended = repair(text)
-            if mended == text:
-                continue
-            text = mended
-            notes.append(note)
-        try:
+    for repair, note in REPAIRS:
+        repaired = repair(text)
+        if repaired == text:
+            continue
+        text = repaired
+        notes.append(note)
+        with suppress(ParseError):
             return loads_strict(text), tuple(notes)
-        except ParseError as error:
-            first = first or error
-    assert first is not None, "the loop parses at least once"
-    raise first
+    raise unrepaired
 
 
 def _unfence(text: str) -> str:
@@ -99,8 +110,8 @@ REPAIRS = (
 )
 
 
-def nesting(text: str) -> int:
-    """The deepest level of brackets outside strings."""
+def nesting_depth(text: str) -> int:
+    """Return the deepest level of brackets outside strings."""
     depth = deepest = 0
     inside = escaped = False
     for char in text:
@@ -121,8 +132,11 @@ def nesting(text: str) -> int:
     return deepest
 
 
-def finite_numbers(value: object, length: int, what: str) -> tuple[float, ...]:
-    """`value` as a tuple of `length` finite numbers; bool and text are no numbers.
+def finite_numbers(value: Any, length: int, what: str) -> tuple[float, ...]:
+    """Return `value` as a tuple of `length` numbers below MAX_NUMBER; bool and text are no numbers.
+
+    Raises:
+        ParseError: it is anything else.
 
     >>> finite_numbers([1, 2.5], 2, "point")
     (1.0, 2.5)
@@ -130,9 +144,13 @@ def finite_numbers(value: object, length: int, what: str) -> tuple[float, ...]:
     if (
         not isinstance(value, (list, tuple))
         or len(value) != length
-        or not all(type(item) in (int, float) and abs(item) < 1e9 for item in value)
+        or not all(type(item) in (int, float) and abs(item) < MAX_NUMBER for item in value)
     ):
-        raise ParseError(what, expected=f"{length} finite numbers", found=excerpt(value))
+        raise ParseError(
+            what,
+            expected=f"{length} finite numbers, each below {MAX_NUMBER:g}",
+            found=excerpt(value),
+        )
     return tuple(float(item) for item in value)
 
 
@@ -151,17 +169,37 @@ def excerpt(value: object, limit: int = 60) -> str:
 
 
 def storable(text: str, limit: int = MAX_TEXT) -> str:
-    """Text that survives JSON and a terminal: lone surrogates and NUL replaced, length bounded."""
-    clean = text[:limit].encode("utf-8", "replace").decode("utf-8").replace("\x00", "\ufffd")
-    return clean if len(text) <= limit else clean + f"… [{len(text) - limit} characters cut]"
+    """Return text that UTF-8 and JSON can hold, of at most `limit` characters.
+
+    Lone surrogates become `?`, NUL becomes U+FFFD; a longer text ends with the number of characters
+    that were cut. Storable text is left as it is, so that storing it twice changes nothing.
+    Control characters of terminals stay: see `harness.errors.printable`.
+
+    Args:
+        text: Any text.
+        limit: At least 60, so that the note of a cut fits.
+
+    >>> storable("a" * 100, 60)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa… [62 characters cut]'
+    """
+    cut = max(0, len(text) - limit)
+    if cut:
+        cut += len(f"… [{len(text)} characters cut]")
+    clean = text[: len(text) - cut].encode("utf-8", "replace").decode("utf-8")
+    clean = clean.replace("\x00", "\ufffd")
+    return f"{clean}… [{cut} characters cut]" if cut else clean
 
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The dictionary of an object in JSON; ValueError if a key occurs twice in it."""
+def refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the dictionary of a JSON object, as an `object_pairs_hook`.
+
+    Raises:
+        ValueError: a key occurs twice.
+    """
     plain = dict(pairs)
     if len(plain) != len(pairs):
         ((key, _),) = Counter(key for key, _ in pairs).most_common(1)

@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import NamedTuple, Protocol
 
 from harness.errors import ParseError
-from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_strict
+from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, loads_strict, tag_text
 from harness.types import Box, Point
 
 MAX_OBJECTS = 120
@@ -118,18 +118,6 @@ class Prompt(Protocol):
         Each item has a box, a point and, as its phrase, the words of the question: a grammar writes
         those of them that it has.
         """
-
-
-def tag_text(response: str, tag: str) -> str | None:
-    """Return the stripped text of the first `<tag>…</tag>`; None: there is none.
-
-    Equals `harness.responses.tag_text`, in linear time: a cut response may hold thousands of
-    blanks.
-    """
-    text = response[:MAX_TEXT]
-    start = text.find(f"<{tag}>")
-    end = text.find(f"</{tag}>", start) if start >= 0 else -1
-    return text[start + len(tag) + 2 : end].strip() if end >= 0 else None
 
 
 def reasoning(response: str) -> str:

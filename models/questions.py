@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
+from string import ascii_uppercase
 
 from harness.errors import ParseError, UsageError
-from harness.models.grammar import fenced, tag_text
-from harness.responses import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict
+from harness.models.grammar import fenced
+from harness.responses import MAX_DIGITS, MAX_TEXT, finite_numbers, loads_strict, tag_text
 from harness.types import Answer, AnswerForm, Interval, Query
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LEADING = re.compile(r"[\s(*]*([A-Z])(?:[).:,*]|\s*$|\s*\n)")
 STATED = re.compile(r"\b(?i:answer|option|choice)(?: is)?[: ]*[(*]*([A-Z])\b(?!')")
 NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?")
@@ -50,7 +50,8 @@ class Questions:
         """
         text = self.wording(form)
         options = "\n".join(
-            f"{letter}. {option}" for letter, option in zip(LETTERS, query.options, strict=False)
+            f"{letter}. {option}"
+            for letter, option in zip(ascii_uppercase, query.options, strict=False)
         )
         return text.replace("{Options}", options).replace("{Question}", query.text, 1)
 
@@ -116,13 +117,13 @@ def letter(output: str, options: tuple[str, ...]) -> str:
     """
     for pattern in (LEADING.match, STATED.search):
         match = pattern(output[:LOOKED_AT])
-        if match and match[1] in LETTERS[: len(options) or None]:
+        if match and match[1] in ascii_uppercase[: len(options) or None]:
             return match[1]
     plain = output.strip(" .").casefold()
     same = [place for place, option in enumerate(options) if option.strip(" .").casefold() == plain]
-    if len(same) != 1 or same[0] >= len(LETTERS):
+    if len(same) != 1 or same[0] >= len(ascii_uppercase):
         raise ParseError("response", expected="the letter of an option", found=repr(output[:60]))
-    return LETTERS[same[0]]
+    return ascii_uppercase[same[0]]
 
 
 def number(output: str) -> float:

@@ -7,10 +7,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from harness import plugins
-from harness.card import Card
-from harness.cli.fetch import card_of, fetched_sources
+from harness.cli.fetch import fetched_sources
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import specs
+from harness.cli.spec_arguments import find_card, specs
 from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
@@ -105,8 +104,8 @@ def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
         yield key, task
 
 
-def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, object]:
-    card = _card_of(task.name)
+def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
+    card = find_card(task.name)
     with plugins.plugin_errors(f"the check of {task.name}"):
         problems = [{"path": one.path, "message": one.message} for one in task.check()]
     if not problems and arguments.decode != "none":
@@ -261,11 +260,11 @@ def _info(key: str, task: Task) -> dict[str, object]:
         "headline": task.protocol.headline,
         "categories": categories,
     }
-    card = _card(task)
+    card = find_card(task.name)
     plain |= {
-        name: card[name]
+        name: getattr(card, name)
         for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
-        if card.get(name)
+        if getattr(card, name, None)
     }
     if first is not None:
         ground_truth = answer_to_json(first.target.answer) if first.target else None
@@ -293,21 +292,7 @@ def _weight(media: Media) -> int:
         return 0
 
 
-def _card(task: Task) -> dict[str, object]:
-    from harness.cli.show import describe
-
-    return describe("tasks", plugins.installed_plugins("tasks")[task.name])
-
-
-def _card_of(name: str) -> Card | None:
-    """Return a task's card; None where a plugin has none."""
-    try:
-        return card_of(name)
-    except UsageError:
-        return None
-
-
-def _shorten(value: object) -> object:
+def _shorten(value: Any) -> Any:
     """Plain data with long texts and lists cut, to be read by people."""
     if isinstance(value, str) and len(value) > 40:
         return value[:40] + "…"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness import plugins
 from harness.card import Card
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import ROOT, require_value
+from harness.cli.spec_arguments import ROOT, find_card, require_value
 from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
 
@@ -72,14 +72,12 @@ def card_of(name: str) -> Card:
     Raises:
         UsageError: there is no such task, or it has no card.
     """
-    entry = plugins.installed_plugins("tasks").get(name)
-    if entry is None:
+    if name not in plugins.installed_plugins("tasks"):
         plugins.load("tasks", name)  # raises, and says which names are near
-        raise UsageError(f"task {name!r}", expected="an installed one", found="none")
-    place = plugins.folder(entry)
-    if place is None or not (place / "card.toml").is_file():
+    card = find_card(name)
+    if card is None:
         raise UsageError(f"task {name!r}", expected="a card.toml beside it", found="none")
-    return Card.read(place / "card.toml")
+    return card
 
 
 def repositories(card: Card) -> dict[str, str]:

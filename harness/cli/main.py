@@ -1,97 +1,121 @@
-"""Parse the command line. Nothing heavy is imported before a command is known."""
+"""Entry point: parse the command line, run the command, turn errors into exit codes.
+
+A command's module is imported only when the command was chosen.
+"""
 
 import argparse
 import os
+import select
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from harness.cli.arguments import board, data, inspect, scores, train
-from harness.errors import HarnessError, MissingDependency, UsageError, printable
+from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
 
-EXIT_CODES = """exit codes:
+INTERRUPTED = 130
+EXIT_CODES = f"""exit codes:
   0  done
   1  the gate, a verification or a data check did not pass
   2  what was typed cannot be done
   3  a benchmark's file is missing or damaged
   4  a model cannot be loaded, or keeps failing
   5  a run folder cannot be written, is held by another process, or belongs to another run
-  6  something that is needed is not installed
-  70  an error that harness did not foresee
-  130  interrupted (Ctrl-C, SIGTERM); what was finished is kept, the same command goes on
+  6  something that is needed is not installed, or there is not enough memory
+  {HarnessError.exit_code}  a fault of harness or of a plugin
+  {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
 """
+"""Codes from 2 to 70 are those of the classes in `harness.errors`."""
 
-NO_MEMORY = ("cannot allocate memory", "failed to map segment", "cannot map", "memory exhausted")
-UNFORESEEN = 70  # as sysexits.h calls an internal error
+OUT_OF_MEMORY_MESSAGES = (
+    "cannot allocate memory",
+    "failed to map segment",
+    "cannot map",
+    "memory exhausted",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     parser = build_parser()
-    given = parser.parse_args(arguments)
-    if not hasattr(given, "function"):
+    parsed = parser.parse_args(arguments)
+    if not hasattr(parsed, "function"):
         parser.print_help()
         return UsageError.exit_code
     try:
-        if getattr(given, "config", None):
-            given = _with_config(parser, given, arguments)
-        module, _, name = given.function.partition(":")
-        code = getattr(import_module(f"harness.cli.{module}"), name)(given)
+        if getattr(parsed, "config", None):
+            parsed = _with_config(parser, parsed, arguments)
+        module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
+        code = getattr(import_module(f"harness.cli.{module}"), name)(parsed)
+        sys.stdout.flush()  # now, and not at exit, where an error could not be handled
         return int(code)
-    except HarnessError as error:
-        if os.environ.get("HARNESS_TRACEBACK"):
-            raise
-        print(f"harness: {error}", file=sys.stderr)
-        return error.exit_code
     except KeyboardInterrupt:
         print(
-            "harness: interrupted; what was finished is kept, the same command goes on",
+            "harness: interrupted; what was finished is kept, repeat the command to go on",
             file=sys.stderr,
         )
-        return 130
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has gone, as `harness list | head` does
-        return 0
-    except (MemoryError, ImportError) as error:
+        return INTERRUPTED
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and _drop_unread_output():
+            return 0
         if os.environ.get("HARNESS_TRACEBACK"):
             raise
-        if not _is_out_of_memory(error):
-            print(f"harness: {_unforeseen(error)}", file=sys.stderr)
-            return UNFORESEEN
-        lacks = MissingDependency(
+        explained = _explain(error)
+        print(f"harness: {explained}", file=sys.stderr)
+        return explained.exit_code
+
+
+def _drop_unread_output() -> bool:
+    """Return True if the reader of standard output went away, as in `harness list | head`.
+
+    Standard output then leads nowhere, or Python would complain when it flushes the rest at exit.
+    """
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):  # replaced by an object without a file
+        return False
+    poll = select.poll()
+    poll.register(number, 0)
+    is_broken = any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+    if is_broken:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+    return is_broken
+
+
+def _explain(error: Exception) -> HarnessError:
+    """Return the error to tell: itself, what is missing, or a fault with the way to report it."""
+    if isinstance(error, HarnessError):
+        return error
+    if isinstance(error, (MemoryError, ImportError)) and _is_out_of_memory(error):
+        return MissingDependency(
             "memory",
             expected="room for harness and the packages that it loads",
             found=" ".join(str(error).split())[:200] or "none left",
-            fix="Give it more (`ulimit -v` limits the space of addresses; 2 GB are enough for "
+            fix="Give it more (`ulimit -v` limits the address space; 2 GB are enough for "
             "commands without a network).",
         )
-        print(f"harness: {lacks}", file=sys.stderr)
-        return lacks.exit_code
-    except Exception as error:
-        if os.environ.get("HARNESS_TRACEBACK"):
-            raise
-        print(f"harness: {_unforeseen(error)}", file=sys.stderr)
-        return UNFORESEEN
-
-
-def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Return True if memory ran out, also where the loader of a shared library reports that."""
-    while error is not None:
-        text = str(error).lower()
-        if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _unforeseen(error: Exception) -> str:
     from harness.plugins import describe_error
 
-    return printable(
+    return HarnessError(
         f"{describe_error(error)}. This was not foreseen: please report it, with what "
         "HARNESS_TRACEBACK=1 in the environment shows"
     )
+
+
+def _is_out_of_memory(error: BaseException | None) -> bool:
+    """Return True if an error, or one that caused it, says that memory ran out.
+
+    A shared library that cannot be mapped is told as an ImportError.
+    """
+    while error is not None:
+        text = str(error).lower()
+        if isinstance(error, MemoryError) or any(one in text for one in OUT_OF_MEMORY_MESSAGES):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -119,14 +143,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _with_config(
-    parser: argparse.ArgumentParser, given: argparse.Namespace, arguments: Sequence[str] | None
+    parser: argparse.ArgumentParser, parsed: argparse.Namespace, arguments: Sequence[str] | None
 ) -> argparse.Namespace:
     """Parse again with a TOML file's values as defaults: typed arguments take precedence."""
     from harness.cli.config import LISTS, read_config
 
-    values = read_config(given.config, known=vars(given))
-    # argparse appends what is typed to a default that is a list; here it replaces it.
-    typed = [name for name in LISTS if isinstance(getattr(given, name, None), list)]
+    values = read_config(parsed.config, known=vars(parsed))
+    # Lists that were typed replace the file's; argparse would append to a default.
+    typed = [name for name in LISTS if isinstance(getattr(parsed, name, None), list)]
     _set_defaults(parser, {name: value for name, value in values.items() if name not in typed})
     return parser.parse_args(arguments)
 

@@ -11,8 +11,8 @@ from harness.models.tracks import extent
 from harness.overlay import spread
 from harness.types import Answer
 
-FRAMES = 8  # of a video that are told
-CORNERS = np.ones((3, 3), dtype=np.int64)  # pixels that touch by a corner are one piece
+MAX_FRAMES = 8  # of a video that are described
+EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=np.int64)
 
 
 class MaskFacts(TypedDict):
@@ -42,11 +42,11 @@ class MaskTable(TypedDict):
 
 
 def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> MaskTable | None:
-    """Each mask and their IoU, of at most `FRAMES` frames, evenly spread; None without masks.
+    """Describe both masks and their IoU in at most MAX_FRAMES frames; None without masks.
 
     Areas are in pixels of the original image, boxes too (right and bottom exclusive). The IoU is
     of all pixels; a protocol that leaves some out, or weighs frames, scores otherwise. It is None
-    where one of the masks is not there, or both are empty.
+    if one of the masks is missing, or both are empty.
     """
     predicted = answer.masks if answer is not None else None
     target = ground_truth.masks if ground_truth is not None else None
@@ -59,19 +59,19 @@ def compare_masks(answer: Answer | None, ground_truth: Answer | None) -> MaskTab
         "of_frames": total,
         "frames": [
             _frame(frame, _mask_at(predicted, frame), _mask_at(target, frame))
-            for frame in spread(total, FRAMES)
+            for frame in spread(total, MAX_FRAMES)
         ],
     }
 
 
 def lines(table: MaskTable) -> list[str]:
-    """The same in words, a line a frame."""
+    """Return the result of `compare_masks` in words, one line per frame."""
     width, height = table["size"]
     return [
         f"of {width} × {height} pixels; IoU is of all pixels, without the protocol's own rules",
         *(
             f"frame {row['frame']}: prediction {_mask_text(row['prediction'])}; "
-            f"ground truth {_mask_text(row['ground_truth'])}; IoU {_ratio(row)}"
+            f"ground truth {_mask_text(row['ground_truth'])}; IoU {_iou_text(row)}"
             for row in table["frames"]
         ),
     ]
@@ -103,7 +103,7 @@ def _describe_mask(mask: Rle | None) -> MaskFacts | None:
         "area": mask.area,
         "share": mask.area / pixels.size,
         "box": None if box is None else [int(edge) for edge in box],
-        "pieces": int(ndimage.label(pixels, structure=CORNERS)[1]),
+        "pieces": int(ndimage.label(pixels, structure=EIGHT_NEIGHBOURS)[1]),
     }
 
 
@@ -116,7 +116,7 @@ def _mask_text(info: MaskFacts | None) -> str:
     return f"{info['area']} pixels ({100 * info['share']:.1f} %), box {info['box']}, {pieces}"
 
 
-def _ratio(row: FrameMasks) -> str:
+def _iou_text(row: FrameMasks) -> str:
     if row["iou"] is not None:
         return f"{row['iou']:.3f}"
     both = row["prediction"] is not None and row["ground_truth"] is not None

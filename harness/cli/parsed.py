@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from harness.leaderboards.images import describe_answer
-from harness.models.grammar import reasoning, split_frame, tag_text
-from harness.responses import MAX_TEXT
+from harness.models.grammar import reasoning, split_frame
+from harness.responses import MAX_TEXT, tag_text
 from harness.run.predict import SAYS
 from harness.types import Answer, Parsed, ParsedObject, Prediction
 

@@ -90,11 +90,11 @@ def _how_to_begin(tasks: Sequence[str] | None) -> str:
 
 def how_to_fetch(name: str) -> str:
     """Return the way to obtain a task's data, from its card; empty if the card does not give it."""
-    card = card_at(name)
+    card = find_card(name)
     return f"How it is had: {card.data}" if card is not None and card.data else ""
 
 
-def card_at(name: str) -> Card | None:
+def find_card(name: str) -> Card | None:
     """Return the card of an installed task; None without a task of this name, or without a card."""
     entry = plugins.installed_plugins("tasks").get(name)
     place = plugins.folder(entry) if entry is not None else None
@@ -105,7 +105,7 @@ def card_at(name: str) -> Card | None:
 
 def data_folders() -> dict[str, str]:
     """The folder below the root of every installed task that has a card, by its name."""
-    cards = {name: card_at(name) for name in sorted(plugins.installed_plugins("tasks"))}
+    cards = {name: find_card(name) for name in sorted(plugins.installed_plugins("tasks"))}
     return {name: card.folder for name, card in cards.items() if card is not None}
 
 

@@ -10,7 +10,7 @@ from harness.files import open_regular
 from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 
 
 def lmms_eval(path: Path) -> Iterator[Entry]:
@@ -159,7 +159,9 @@ def _lines(path: Path) -> Iterator[dict[str, object]]:
                 )
             if line.strip():
                 try:
-                    plain = json.loads(line.decode("utf-8"), object_pairs_hook=unique)
+                    plain = json.loads(
+                        line.decode("utf-8"), object_pairs_hook=refuse_duplicate_keys
+                    )
                 except (ValueError, RecursionError) as error:
                     raise DataError(
                         f"{path}, line {number}", expected="one JSON object", found=str(error)

@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 from harness.errors import DataError
 from harness.files import read_bytes, refuse_other
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 
 MISSING = object()
 MAX_ROWS = 2**20
@@ -130,7 +130,7 @@ def read_json(path: Path, *, encodings: tuple[str, ...] = ("utf-8",)) -> Any:
             f"file {path}", expected=f"text in {' or '.join(encodings)}", found="other bytes"
         )
     try:
-        plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=unique)
+        plain = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=refuse_duplicate_keys)
         if "\\ud" in text.lower():  # half a character, which no id and no file name can hold
             json.dumps(plain, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
@@ -172,12 +172,12 @@ def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) ->
     return value
 
 
-def rows(path: Path, columns: dict[str, str]) -> Iterator[dict[str, Any]]:
+def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file as plain data, a few at a time.
 
     Args:
         path: The file.
-        columns: The required columns, each with a word on its content. Others are not read.
+        columns: Names of the required columns. Others are not read.
 
     Raises:
         DataError: it is no Parquet file, or a column is missing.

@@ -57,7 +57,7 @@ class JsonFile:
         """The values of an object, with their keys.
 
         Args:
-            once: Whether to refuse a key that comes twice, for which the keys are held.
+            once: Refuse a key that comes twice; all keys are held in memory for that.
 
         Raises:
             DataError: the file is missing, cut off or no JSON; there is no object.
@@ -116,14 +116,14 @@ class JsonFile:
                 else ((number, 0) for number in scanner.elements())
             )
             return
-        there = False
+        is_found = False
         for key, _ in scanner.members():
             if key == keys[0]:
-                there = True
+                is_found = True
                 yield from self._walk(scanner, keys[1:], wanted, once)
             else:
                 scanner.skip()
-        if not there:
+        if not is_found:
             raise DataError(f"{self.path}: {keys[0]!r}", expected="this field", found="none")
 
     def _type_error(self, keys: tuple[str, ...], kind: str, found: str) -> DataError | ValueError:

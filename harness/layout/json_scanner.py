@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 
 CHUNK = 2**20  # bytes that are read at once
 LONGEST = 2**28  # bytes of one value
@@ -38,7 +38,7 @@ def parse(text: str) -> Any:
     try:
         plain = json.loads(
             text if text.isascii() else text.encode("latin-1").decode("utf-8"),
-            object_pairs_hook=unique,
+            object_pairs_hook=refuse_duplicate_keys,
         )
         if HALF.search(text):
             json.dumps(plain, ensure_ascii=False).encode()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from harness.errors import DataError
 from harness.responses import MAX_TEXT
 
-LETTERS = "ABCDE"
+FIVE_LETTERS = "ABCDE"
 
 VIDEO_MME_PHRASES = (
     "The best answer is",
@@ -80,7 +80,7 @@ def longvideobench_choice(response: str) -> str | None:
     >>> [longvideobench_choice(response) for response in responses]
     ['E', 'B', None]
     """
-    return _first_letter(response, LONGVIDEOBENCH_PHRASES, LETTERS)
+    return _first_letter(response, LONGVIDEOBENCH_PHRASES, FIVE_LETTERS)
 
 
 def seeded_choice(sample_id: str, letters: Sequence[str]) -> str:
@@ -118,7 +118,7 @@ def sti_bench_choice(response: str) -> str | None:
         if found:
             return found[1].upper()
     last = response.strip()[-1:]
-    return last if last and last in LETTERS else None
+    return last if last and last in FIVE_LETTERS else None
 
 
 def strict_choice(response: str, *, letters: str = "ABCD") -> str | None:

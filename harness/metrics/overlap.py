@@ -16,6 +16,7 @@ from harness.masks import BoolArray, Rle
 from harness.metrics.operands import Mask, check_masks
 
 LISA_EPSILON = np.float32(1e-5)
+"""Added to each union by LISA's IoU, and to the number of samples by its gIoU."""
 LISA_CIOU_EPSILON = 1e-10
 """Added to the summed union by LISA's cIoU."""
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
@@ -31,8 +32,8 @@ class Overlap(NamedTuple):
 def overlap(ground_truth: Mask, predicted: Mask, ignore: Mask | None = None) -> Overlap:
     """Count the pixels of the intersection and of the union, without the pixels of `ignore`.
 
-    The counts of class 1 in LISA's `intersectionAndUnionGPU` (`utils/utils.py`, commit 3cb2d43)
-    with `ignore` as its label 255, and those of VisionReasoner's `compute_iou`
+    Equals the counts of class 1 in LISA's `intersectionAndUnionGPU` (`utils/utils.py`,
+    commit 3cb2d43) with `ignore` as its label 255, and those of VisionReasoner's `compute_iou`
     (`evaluation/evaluation_segmentation.py`, commit a455092), which ignores nothing.
 
     Args:
@@ -66,18 +67,18 @@ def _overlap_of_arrays(
 ) -> Overlap:
     """Count without writing a third image to memory.
 
-    The sum of absolute differences is the number of pixels that are in one mask only; with the two
-    areas it gives intersection and union. Which pixels lie side by side does not matter, and taking
-    them as they are stored copies nothing.
+    With areas a and b, and d pixels that differ (the sum of absolute differences), |A ∪ B| is
+    (a + b + d) / 2 and |A ∩ B| is (a + b − d) / 2. The order of pixels does not matter: both masks
+    are flattened in the first one's memory order, which copies nothing if both have it.
     """
     if ignore is not None:
-        counts = ~ignore
-        ground_truth, predicted = ground_truth & counts, predicted & counts
+        valid = ~ignore
+        ground_truth, predicted = ground_truth & valid, predicted & valid
     order: Literal["C", "F"] = "F" if ground_truth.flags.fnc else "C"
     first, second = ground_truth.ravel(order).view(np.uint8), predicted.ravel(order).view(np.uint8)
     differing = cv2.norm(first, second, cv2.NORM_L1)
-    areas = cv2.sumElems(first)[0] + cv2.sumElems(second)[0]
-    return Overlap(int(areas - differing) // 2, int(areas + differing) // 2)
+    area_sum = cv2.sumElems(first)[0] + cv2.sumElems(second)[0]
+    return Overlap(int(area_sum - differing) // 2, int(area_sum + differing) // 2)
 
 
 def _overlap_of_runs(ground_truth: Rle, predicted: Rle, ignore: Rle | None) -> Overlap:
@@ -86,14 +87,14 @@ def _overlap_of_runs(ground_truth: Rle, predicted: Rle, ignore: Rle | None) -> O
     if ignore is None:
         first, second, intersection = coco.area([*masks, shared]).tolist()
         return Overlap(intersection, first + second - intersection)
-    either = coco.merge(masks, intersect=False)
-    lost = [coco.merge([part, _coco(ignore)], intersect=True) for part in (shared, either)]
-    kept = coco.area([shared, either]).astype(np.int64) - coco.area(lost)
-    return Overlap(*kept.tolist())
+    union = coco.merge(masks, intersect=False)
+    ignored = [coco.merge([part, _coco(ignore)], intersect=True) for part in (shared, union)]
+    remaining = coco.area([shared, union]).astype(np.int64) - coco.area(ignored)
+    return Overlap(*remaining.tolist())
 
 
 def _coco(mask: Rle) -> object:
-    # An Rle is validated, so that pycocotools may see it; what it merges stays inside this module.
+    # Only for an Rle, which is validated: pycocotools checks nothing.
     return {"size": [mask.height, mask.width], "counts": mask.counts.encode("ascii")}
 
 
@@ -128,10 +129,10 @@ def visionreasoner_iou(intersection: int, union: int) -> float:
 def precision_at(
     ious: ArrayLike, *, thresholds: Sequence[float] = THRESHOLDS
 ) -> NDArray[np.float64]:
-    """P@t: the fraction of samples with IoU ≥ t for each threshold; float64, one a threshold.
+    """P@t: the fraction of samples with IoU ≥ t for each threshold; one float64 per threshold.
 
-    A single IoU gives zeros and ones, whose mean over samples is the same fraction. Without any
-    sample all fractions are 0. Source: the convention of the referring
+    Scorers give it the IoU of one sample: zeros and ones, whose mean over samples is the fraction.
+    Without any sample all fractions are 0. Source: the convention of the referring
     segmentation literature, as in ReLA's `refer_evaluation.py` (commit 3ca9551).
 
     >>> precision_at([0.5, 0.75, 0.95, 0.2]).tolist()

@@ -53,12 +53,13 @@ METRICS = (
     Metric("Middle, as printed", inputs=PRINTED_MIDDLE, derived=pairwise_mean),
     Metric("overall", inputs=TASKS, derived=mean_in_order, about="mean of the twenty tasks"),
 )
-"""One `Mean` a sample under the name of its task; the rest follows.
+"""One `Mean` per sample under the name of its task; the others are derived from them.
 
-The published tables have three tasks in Middle (their averages follow only so); what the official
-code *prints* as Middle leaves out the view change, whose name it does not recognise.
+The published tables have three tasks in Middle (only so are their averages right); what the
+official code *prints* as Middle leaves out the view change, whose name it does not recognise.
 """
 
+# Each with its opposite: a movement is the first minus the second.
 AXES = (
     ("move_right", "move_left"),
     ("move_up", "move_down"),
@@ -103,7 +104,7 @@ def read_official(response: str, *, task: str) -> object:
         found = _NUMBER.search(response)
         return None if found is None else found[0]
     if task == VIEW_CHANGE:
-        return _parse_response(response)
+        return _pairs_or_none(response)
     return response[:1].upper() if response[:1].upper() in tuple("ABCD") else None
 
 
@@ -116,7 +117,7 @@ def read_strict(response: str, *, task: str, letters: str = "ABCD") -> object:
     return strict_choice(response, letters=letters)
 
 
-def _parse_response(response: str) -> dict[str, float] | None:
+def _pairs_or_none(response: str) -> dict[str, float] | None:
     try:
         return _pairs(response)
     except ValueError:
@@ -214,10 +215,11 @@ def _stripped_axes(text: str) -> list[float] | None:
 
 
 def _pairs(text: str) -> dict[str, float]:
-    """`name:number` separated by commas; ValueError for anything else."""
+    """Return the numbers of `name:number,…` by name; ValueError for any other text."""
     pairs = (item.split(":") for item in text.split(","))
     return {name: float(number) for name, number in pairs}
 
 
 def _axes(moves: Mapping[str, float]) -> list[float]:
+    """Return the signed movement on each of AXES; 0 without one."""
     return [moves.get(plus, 0.0) - moves.get(minus, 0.0) for plus, minus in AXES]

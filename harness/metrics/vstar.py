@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.errors import DataError
 from harness.metrics.averages import Numbers, mean_in_order
 from harness.metrics.boxes import box_iou
-from harness.responses import MAX_DEPTH, nesting
+from harness.responses import MAX_DEPTH, nesting_depth
 from harness.scores import Mean, Metric
 from harness.types import Box, Interval
 
@@ -39,7 +39,7 @@ def read_interval(answer: object) -> Interval | None:
     (Interval(start=3, end=7.5), Interval(start=3, end=7.5), None)
     """
     if isinstance(answer, str):
-        if len(answer) > MAX_ANSWER or nesting(answer.replace("(", "[")) > MAX_DEPTH:
+        if len(answer) > MAX_ANSWER or nesting_depth(answer.replace("(", "[")) > MAX_DEPTH:
             return None
         try:
             answer = ast.literal_eval(answer)

@@ -11,10 +11,10 @@ from harness.errors import UsageError
 from harness.world import qa_looks, qa_places, qa_video
 from harness.world.draws import Draws
 from harness.world.qa_video import interval, visible_frames
-from harness.world.quiz import LETTERS, QA, QAGenerator
+from harness.world.quiz import QA, QAGenerator
 from harness.world.scene import Scene
 
-__all__ = ["KINDS_OF_QA", "LETTERS", "QA", "ask_qa", "every_qa", "interval", "visible_frames"]
+__all__ = ["KINDS_OF_QA", "QA", "ask_qa", "every_qa", "interval", "visible_frames"]
 
 Generators: TypeAlias = Mapping[str, QAGenerator]
 """Generators by the kind of their questions."""

@@ -1,6 +1,6 @@
 """Questions about videos: direction, speed, order of events, and final state of things."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise, permutations
 
 from harness.types import Interval
@@ -10,10 +10,16 @@ from harness.world.quiz import QA, Named, called, choice, in_random_order, perce
 from harness.world.raster import is_inside, is_outside
 from harness.world.scene import Scene, Thing
 
-WAYS = {(-1, 0): "left", (1, 0): "right", (0, -1): "up", (0, 1): "down", (0, 0): "it does not move"}
-OPTIONS = 4
-APART = 2
-"""Frames between two events, so that their order is clear."""
+MOTIONS = {
+    (-1, 0): "left",
+    (1, 0): "right",
+    (0, -1): "up",
+    (0, 1): "down",
+    (0, 0): "it does not move",
+}
+MAX_OPTIONS = 4
+MIN_FRAMES_APART = 2
+"""Least distance of two events in frames, so that their order is clear."""
 
 
 def visible_frames(scene: Scene, index: int) -> tuple[int, ...]:
@@ -40,19 +46,19 @@ def directions(scene: Scene) -> Iterator[QA]:
         thing = scene.things[index]
         if thing.dx and thing.dy:
             continue
-        right = WAYS[_sign(thing.dx), _sign(thing.dy)]
+        right = MOTIONS[_sign(thing.dx), _sign(thing.dy)]
         text = f"In which direction does the {words} move?"
-        wrong = [way for way in WAYS.values() if way != right]
-        others = Draws(scene.seed, scene.id, "ways", text).shuffle(wrong)[: OPTIONS - 1]
+        wrong = [way for way in MOTIONS.values() if way != right]
+        others = Draws(scene.seed, scene.id, "ways", text).shuffle(wrong)[: MAX_OPTIONS - 1]
         yield choice(scene, "direction", text, answer=right, others=others, named=[(index, words)])
 
 
 def speeds(scene: Scene) -> Iterator[QA]:
     """`Which moves faster, the star or the cross?`: at least 1.4 times as fast."""
     for pair in combinations(called(scene), 2):
-        slow, fast = sorted(pair, key=lambda named: _square(scene.things[named[0]]))
-        low, high = (_square(scene.things[index]) for index, _ in (slow, fast))
-        if low and high >= 2 * low:
+        slow, fast = sorted(pair, key=lambda named: _squared_speed(scene.things[named[0]]))
+        low, high = (_squared_speed(scene.things[index]) for index, _ in (slow, fast))
+        if low and high >= 2 * low:  # squares: the speeds differ by at least √2
             first, second = in_random_order(scene, "faster", pair)
             text = f"Which moves faster, the {first[1]} or the {second[1]}?"
             yield pick(scene, "speed", text, answer=fast[1], group=pair, named=(first, second))
@@ -63,7 +69,7 @@ def arrivals(scene: Scene) -> Iterator[QA]:
     times = _arrivals(scene)
     for pair in combinations([named for named in called(scene) if named[0] in times], 2):
         first, second = in_random_order(scene, "arrives", pair)
-        if abs(times[first[0]] - times[second[0]]) >= APART:
+        if abs(times[first[0]] - times[second[0]]) >= MIN_FRAMES_APART:
             early = min(pair, key=lambda named: times[named[0]])
             text = f"Which comes into the picture first, the {first[1]} or the {second[1]}?"
             yield pick(scene, "order", text, answer=early[1], group=pair, named=(first, second))
@@ -74,7 +80,7 @@ def orders(scene: Scene) -> Iterator[QA]:
     times = _arrivals(scene)
     for group in combinations([named for named in called(scene) if named[0] in times], 3):
         ordered = sorted(group, key=lambda named: times[named[0]])
-        if any(times[b[0]] - times[a[0]] < APART for a, b in pairwise(ordered)):
+        if any(times[b[0]] - times[a[0]] < MIN_FRAMES_APART for a, b in pairwise(ordered)):
             continue
         draws = Draws(scene.seed, scene.id, "orders", *(index for index, _ in group))
         phrases = draws.shuffle(group)
@@ -87,7 +93,7 @@ def orders(scene: Scene) -> Iterator[QA]:
             "order3",
             text,
             answer=right,
-            others=draws.shuffle(wrong)[: OPTIONS - 1],
+            others=draws.shuffle(wrong)[: MAX_OPTIONS - 1],
             named=phrases,
         )
 
@@ -117,7 +123,7 @@ def departures(scene: Scene) -> Iterator[QA]:
                 )
     for pair in combinations(leaving, 2):
         first, second = in_random_order(scene, "leaves", pair)
-        if abs(times[first[0]] - times[second[0]]) >= APART:
+        if abs(times[first[0]] - times[second[0]]) >= MIN_FRAMES_APART:
             early = min(pair, key=lambda named: times[named[0]])
             text = f"Which leaves the picture first, the {first[1]} or the {second[1]}?"
             yield pick(scene, "leaves", text, answer=early[1], group=pair, named=(first, second))
@@ -163,7 +169,7 @@ def paths(scene: Scene) -> Iterator[QA]:
 
 
 def arrival_counts(scene: Scene) -> Iterator[QA]:
-    """`How many objects come into the image?`, where none is half inside at the start."""
+    """`How many objects come into the image?`, if none is half inside at the start."""
     coming = _arrivals(scene)
     words = dict(called(scene))
     if coming and not any(_hangs_over(scene, thing) for thing in scene.things):
@@ -185,11 +191,11 @@ def _hangs_over(scene: Scene, thing: Thing) -> bool:
     return not is_inside(scene, thing, 0) and not is_outside(scene, thing, 0)
 
 
-def _name_list(things: "tuple[Named, ...] | list[Named]") -> str:
+def _name_list(things: Sequence[Named]) -> str:
     return ", ".join(words for _, words in things)
 
 
-def _square(thing: Thing) -> int:
+def _squared_speed(thing: Thing) -> int:
     return thing.dx**2 + thing.dy**2
 
 

@@ -6,6 +6,7 @@ The generators are in `qa_looks`, `qa_places` and `qa_video`; `qa` draws from th
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from string import ascii_uppercase
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -15,7 +16,6 @@ from harness.world.language import Noun, nouns
 from harness.world.referring import names
 from harness.world.scene import Scene
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 FEWEST_SHOWN, MOST_SHOWN = 3, 4
 """Number of things to choose from, where there are more than two."""
 LEAST_PERCENT = 5
@@ -61,7 +61,7 @@ class QA:
             raise HarnessError(
                 f"question {self.text!r}", expected="options", found="a question for a number"
             )
-        return LETTERS[self.options.index(self.answer)]
+        return ascii_uppercase[self.options.index(self.answer)]
 
 
 QAGenerator: TypeAlias = Callable[[Scene], Iterator[QA]]

@@ -30,8 +30,8 @@ def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence
     """
     style = _part("page.css") + _part("rollouts.css")
     steps = [
-        _step(number, list(several))
-        for number, several in groupby(groups, key=lambda group: group.step)
+        _step(number, list(of_step))
+        for number, of_step in groupby(groups, key=lambda group: group.step)
     ]
     return Template(_part("rollouts.html")).substitute(
         policy=escape(
@@ -72,15 +72,15 @@ def _group(group: Group) -> Markup:
         element(
             "div",
             {"class": "responses"},
-            *(_rollout(group, place, one) for place, one in enumerate(group.rollouts, 1)),
+            *(_rollout(group, number, one) for number, one in enumerate(group.rollouts, 1)),
         ),
     )
 
 
-def _rollout(group: Group, place: int, rollout: Rollout) -> Markup:
-    name = f"Response {place} to {group.sample}"
+def _rollout(group: Group, number: int, rollout: Rollout) -> Markup:
+    name = f"Response {number} to {group.sample}"
     image = {"src": rollout.image, "alt": f"{name}, drawn", "decoding": "async"}
-    seconds = [] if rollout.second is None else [_text("Second pass", rollout.second)]
+    second_pass = [] if rollout.second is None else [_text("Second pass", rollout.second)]
     return element(
         "figure",
         {"class": "rollout", "aria-label": name},
@@ -92,7 +92,7 @@ def _rollout(group: Group, place: int, rollout: Rollout) -> Markup:
             _terms(rollout),
             element("p", {"class": "unread"}, cut(rollout.unread)) if rollout.unread else "",
             _text(_length(rollout), rollout.text),
-            *seconds,
+            *second_pass,
         ),
     )
 

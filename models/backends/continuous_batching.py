@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import BatchFeature, DynamicCache, PreTrainedModel, Qwen2VLModel
 
-KNOWN = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl"})
+SUPPORTED = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl"})
 """Architectures whose rows may be parted and joined: plain attention over one growing cache."""
 
 
@@ -29,7 +29,7 @@ def supports_continuous_batching(network: "PreTrainedModel", model_type: str) ->
     """Return True if rows of this network may be parted and joined."""
     text = network.config.get_text_config()
     sliding = getattr(text, "use_sliding_window", False)
-    return model_type in KNOWN and not sliding and _clock(network) is not None
+    return model_type in SUPPORTED and not sliding and _rope_module(network) is not None
 
 
 class PromptBatch(NamedTuple):
@@ -41,7 +41,7 @@ class PromptBatch(NamedTuple):
     their `token_positions`, as `position_ids`.
     """
     alike: list[int] | None = None
-    """Index among `inputs` of each request's prompt; None: one a request, in order of places."""
+    """Index among `inputs` of each request's prompt; None: one per request, in order of places."""
     prefix: "PrefixCache | None" = None
     """Beginnings of the prompts in `inputs`, if they were read before."""
     keep: "Callable[[Rows], None] | None" = None
@@ -68,7 +68,7 @@ class RequestSource(Protocol):
         ...
 
 
-def share_of(size: int) -> int:
+def least_to_begin(size: int) -> int:
     """Return the least number of prompts to begin at once after the first ones, of `size` rows.
 
     Prompts that are read alone cost more.
@@ -78,7 +78,7 @@ def share_of(size: int) -> int:
 
 @dataclass(slots=True)
 class Rows:
-    """Requests under way, one a row. Everything is padded on the left, and where a prompt's
+    """Requests under way, one per row. Everything is padded on the left, and where a prompt's
     beginning was known, between that and the rest too.
     """
 
@@ -128,14 +128,14 @@ def responses(
     while True:
         while free := size - (0 if rows is None else len(rows)):
             if read is not None:
-                if free < min(share_of(size), len(read.places)):
+                if free < min(least_to_begin(size), len(read.places)):
                     break
             elif part := source.take(free):
                 read = _prefill(network, part)
             else:
                 break
             started, scores, read = _start_rows(read, free)
-            _write(started, scores, requests, samplings)
+            _append_tokens(started, scores, requests, samplings)
             rows = started if rows is None else join_rows([rows, started])
         if rows is None:
             return
@@ -144,14 +144,14 @@ def responses(
         if done:
             rows = _keep_rows(rows, [at for at in range(len(rows)) if at not in set(done)])
         else:
-            _write(rows, _step(network, rows), requests, samplings)
+            _append_tokens(rows, _step(network, rows), requests, samplings)
 
 
 class _PrefilledPrompts(NamedTuple):
     """Prompts that were read, for requests that are not begun."""
 
     rows: Rows
-    """Rows, one a prompt, without a response yet."""
+    """Rows, one per prompt, without a response yet."""
     scores: "Tensor"
     """Scores of the first token (prompts × vocabulary)."""
     places: list[int]
@@ -161,7 +161,7 @@ class _PrefilledPrompts(NamedTuple):
     """True if nothing else holds the rows, so that they may be freed."""
 
 
-def _clock(network: "PreTrainedModel") -> "Qwen2VLModel | None":
+def _rope_module(network: "PreTrainedModel") -> "Qwen2VLModel | None":
     """Return the module that computes the positions of images, even if wrapped; None: none does."""
     return next((one for one in network.modules() if hasattr(type(one), "get_rope_index")), None)
 
@@ -178,9 +178,9 @@ def token_positions(network: "PreTrainedModel", inputs: Mapping[str, "Tensor"]) 
     text = (mask.long().cumsum(dim=1) - 1).clamp(min=0)[None]
     if not any(f"{kind}_grid_thw" in inputs for kind in ("image", "video")):
         return text.expand(4, -1, -1)
-    clock = _clock(network)
-    assert clock is not None, "supports_continuous_batching looked for it"
-    space, _ = clock.get_rope_index(**inputs)
+    rope = _rope_module(network)
+    assert rope is not None, "supports_continuous_batching looked for it"
+    space, _ = rope.get_rope_index(**inputs)
     return torch.cat([text, space])
 
 
@@ -194,7 +194,7 @@ def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts
     if part.prefix is None:
         tokens, mask, cache = given["input_ids"], given["attention_mask"], preallocated_cache([])
     else:
-        given, cache = _rest(given["input_ids"], *part.prefix), part.prefix.rows.cache
+        given, cache = _suffix_inputs(given["input_ids"], *part.prefix), part.prefix.rows.cache
         positions = positions[..., -given["input_ids"].shape[1] :]
         tokens = _append_column(part.prefix.rows.tokens, given["input_ids"])
         mask = given["attention_mask"]
@@ -231,7 +231,7 @@ def _start_rows(
     return rows, read.scores[alike], rest
 
 
-def _rest(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
+def _suffix_inputs(tokens: "Tensor", rows: Rows, lengths: list[int]) -> "dict[str, Tensor]":
     """Return the rest of prompts after their beginnings, padded on the left to one length.
 
     That padding lies between a beginning and the rest of its prompt, and is not attended to.
@@ -263,7 +263,7 @@ def _step(network: "PreTrainedModel", rows: Rows) -> "Tensor":
     return scores
 
 
-def _write(
+def _append_tokens(
     rows: Rows, scores: "Tensor", requests: Sequence[ChatRequest], samplings: Sequence[Sampling]
 ) -> None:
     """Add the chosen token to every row's response."""
@@ -290,7 +290,7 @@ def _write(
 
 
 def _rows_by_sampling(samplings: Sequence[Sampling]) -> dict[Sampling, list[int]]:
-    """The rows of each way to choose."""
+    """Return the indices of the rows of each sampling: they are chosen from together."""
     found: dict[Sampling, list[int]] = {}
     for at, sampling in enumerate(samplings):
         found.setdefault(sampling, []).append(at)
@@ -317,7 +317,7 @@ def _is_finished(
 
 
 def _append_column(columns: "Tensor", last: "Tensor") -> "Tensor":
-    """With a column for one more token a row."""
+    """Return `columns` with one more token per row."""
     import torch
 
     return torch.cat([columns, last], dim=1)
@@ -379,9 +379,9 @@ def chosen_rows(
     end: int | None = None,
     release: bool = False,
 ) -> Rows:
-    """Copies of rows, perhaps several of one, for these places, from a column to another.
+    """Return copies of rows, perhaps several of one, for `places`, from column `start` to `end`.
 
-    `release`: the rows that are copied give up their cache.
+    With `release`, the rows that are copied give up their cache.
     """
     from harness.models.backends.kv_cache import preallocated_cache
 

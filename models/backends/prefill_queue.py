@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from harness.model import ChatRequest
 from harness.models.backends.batching import WaitTimer, batches
-from harness.models.backends.continuous_batching import PromptBatch, share_of
+from harness.models.backends.continuous_batching import PromptBatch, least_to_begin
 
 if TYPE_CHECKING:
     from transformers import BatchFeature
@@ -93,7 +93,7 @@ class PrefillQueue:
             started: The tensors of `first_of` what is added first, if they were expected.
         """
         self._make, self._part, self._worker, self._timer = make, part, worker, timer
-        self._size, self._share = size, share_of(size)
+        self._size, self._share = size, least_to_begin(size)
         self._started, self._waiting = started, deque[list[int]]()
         self._next = deque[_PrefillBatch]()
         self._first = True

@@ -25,10 +25,10 @@ from harness.models.grammar import (
     read_items,
     reasoning,
     split_frame,
-    tag_text,
 )
 from harness.models.prompts import Wording, asked_briefly, fill_prompt, text_of
 from harness.models.visionreasoner import grammar as visionreasoner
+from harness.responses import tag_text
 
 Form: TypeAlias = Literal["sam2", "sam3"]
 

@@ -21,7 +21,7 @@ from PIL import Image
 from harness.errors import DataError, MediaError
 from harness.interchange import MAX_LINE
 from harness.media import Frame, Media
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 from harness.types import Query
 
 Images: TypeAlias = Literal["png", "jpg"]
@@ -132,7 +132,7 @@ def _parse_line(line: bytes, wanted: frozenset[str]) -> tuple[str, dict[str, obj
     if len(line) > MAX_LINE:
         raise DataError("line", expected=f"at most {MAX_LINE} bytes", found="a longer one")
     try:
-        row = json.loads(line, parse_constant=_refuse, object_pairs_hook=unique)
+        row = json.loads(line, parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys)
     except (ValueError, RecursionError) as error:
         raise DataError("line", expected="one JSON object", found=str(error)[:100]) from error
     if not isinstance(row, dict) or not isinstance(row.get("id"), str):

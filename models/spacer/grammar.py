@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from harness.errors import ParseError
-from harness.models.grammar import tag_text
 from harness.models.video_str.grammar import python_literal
+from harness.responses import tag_text
 
 GRID = 10
 """Cells along each side of the map."""

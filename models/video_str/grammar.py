@@ -10,7 +10,6 @@ import warnings
 from typing import TypeAlias
 
 from harness.errors import ParseError
-from harness.models.grammar import tag_text
 from harness.responses import (
     MAX_DEPTH,
     MAX_DIGITS,
@@ -18,7 +17,8 @@ from harness.responses import (
     excerpt,
     finite_numbers,
     loads_strict,
-    nesting,
+    nesting_depth,
+    tag_text,
 )
 
 Vector: TypeAlias = tuple[float, float, float]
@@ -146,7 +146,7 @@ def python_literal(text: str) -> object:
     Raises:
         ParseError: it is something else, or longer or deeper than a graph needs to be.
     """
-    if len(text) > MAX_LITERAL or nesting(text) > MAX_DEPTH:
+    if len(text) > MAX_LITERAL or nesting_depth(text) > MAX_DEPTH:
         raise ParseError(
             "value",
             expected=f"at most {MAX_LITERAL} characters and {MAX_DEPTH} levels",

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
+from string import ascii_uppercase
 
 from harness.errors import UsageError
 from harness.types import AnswerForm
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TYPES = {"OCR": AnswerForm.TEXT, "regression": AnswerForm.NUMBER}
 """Types of problem that may have a wording of their own, and the form of answer of each."""
-PLACE = re.compile(r"\{([A-Z][A-Za-z]*)\}")
+GAP = re.compile(r"\{([A-Z][A-Za-z]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Templates:
     """Tag of that graph or map."""
     example: str = ""
     list: bool = False
-    """Options are listed as `['A. …', 'B. …']`, and not one a line."""
+    """Options are listed as `['A. …', 'B. …']`, instead of one per line."""
     wanted: Mapping[str, str] = field(default_factory=dict)
     """Text for `{Wanted}`, by the form of answer."""
     vsi_objects: tuple[str, ...] = ()
@@ -93,11 +93,11 @@ class Templates:
         return found
 
     def _option_lines(self, options: Sequence[str]) -> str:
-        each = [
+        lines = [
             _fill(self.option, Letter=letter, Text=text)
-            for letter, text in zip(LETTERS, options, strict=False)
+            for letter, text in zip(ascii_uppercase, options, strict=False)
         ]
-        return str(each) if self.list else "".join(each)
+        return str(lines) if self.list else "".join(lines)
 
 
 @lru_cache
@@ -109,5 +109,5 @@ def templates(package: str, name: str = "prompt.toml") -> Templates:
 
 
 def _fill(template: str, **values: str) -> str:
-    """Put values into their places, all at once; other braces stay."""
-    return PLACE.sub(lambda match: values.get(match[1], match[0]), template)
+    """Fill gaps, all at once, so that braces of the values are left alone; other braces stay."""
+    return GAP.sub(lambda match: values.get(match[1], match[0]), template)

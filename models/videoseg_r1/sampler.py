@@ -25,8 +25,7 @@ from statistics import fmean, median
 from typing import Literal, TypeAlias
 
 from harness.errors import ParseError, UsageError
-from harness.models.grammar import tag_text
-from harness.responses import MAX_TEXT, finite_numbers, loads_lenient
+from harness.responses import MAX_TEXT, finite_numbers, loads_lenient, tag_text
 
 Average: TypeAlias = Literal["mean", "median"]
 Target: TypeAlias = Literal["inside", "literal"]

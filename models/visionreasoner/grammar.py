@@ -12,16 +12,9 @@ from typing import Any
 
 from harness.errors import ParseError
 from harness.models.envelope import Read, begin_response, read_response
-from harness.models.grammar import (
-    Item,
-    ParseResult,
-    ask_for_frame,
-    loads,
-    numerals,
-    read_items,
-    tag_text,
-)
+from harness.models.grammar import Item, ParseResult, ask_for_frame, loads, numerals, read_items
 from harness.models.prompts import fill_prompt, text_of
+from harness.responses import tag_text
 
 CANVAS = (840, 840)
 """(width, height) that every image is squashed to, bilinear: 30 × 30 patches of 28 pixels."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from string import ascii_uppercase
 
 from harness.errors import DataError
 from harness.metrics.choices import strict_choice
@@ -9,7 +10,6 @@ from harness.scores import Mean, Scores
 from harness.tasks.qa.answer_text import answer_text
 from harness.types import Prediction, Sample
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 LETTERED = re.compile(r"\s*([A-Z])\s*[.):]\s*(.*)\Z", re.DOTALL)
 
 
@@ -20,7 +20,7 @@ def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
     ('left', 'right')
     """
     found = []
-    for letter, option in zip(LETTERS, options, strict=False):
+    for letter, option in zip(ascii_uppercase, options, strict=False):
         match = LETTERED.match(option)
         if match is None or match[1] != letter:
             raise DataError(
@@ -31,7 +31,7 @@ def texts(options: Sequence[str], where: str) -> tuple[str, ...]:
         found.append(match[2].strip())
     if not 2 <= len(options) == len(found):
         raise DataError(
-            f"{where}: options", expected=f"2 to {len(LETTERS)}", found=str(len(options))
+            f"{where}: options", expected=f"2 to {len(ascii_uppercase)}", found=str(len(options))
         )
     return tuple(found)
 
@@ -42,7 +42,7 @@ def lettered(options: Sequence[str]) -> list[str]:
     >>> lettered(["left", "right"])
     ['A. left', 'B. right']
     """
-    return [f"{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False)]
+    return [f"{letter}. {option}" for letter, option in zip(ascii_uppercase, options, strict=False)]
 
 
 def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:

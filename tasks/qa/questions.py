@@ -7,12 +7,12 @@ name: `_file`, the name of its file without the suffix, and `_index`, its number
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from string import Formatter
+from string import Formatter, ascii_uppercase
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from harness.errors import DataError
-from harness.tasks.qa.options import LETTERS, texts
+from harness.tasks.qa.options import texts
 from harness.tasks.qa.tables import number, records, text
 from harness.tasks.qa.videos import Clip
 from harness.types import Answer
@@ -66,7 +66,7 @@ class Fields:
     """Field of the list of options; empty where there is none."""
     lettered: bool = False
     """True if options begin with their letters, as `A. left` does."""
-    max_options: int = len(LETTERS)
+    max_options: int = len(ascii_uppercase)
     """Options at most."""
     clip: tuple[str, str] | None = None
     """The fields of the seconds at which a part of the video begins and ends. A record that has
@@ -169,7 +169,7 @@ class Fields:
             return Answer(number=numeric(value, where, positive=self.positive))
         if self.form == "text":
             return Answer(text=text(row, self.answer, where.rpartition(": ")[0]))
-        letters = list(LETTERS[: len(options)])
+        letters = list(ascii_uppercase[: len(options)])
         if self.form == "option":
             if options.count(value) != 1:  # of two equal options neither is the right one alone
                 raise DataError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.errors import DataError
 from harness.files import open_regular, read_text, refuse_other
 from harness.layout import JsonFile, rows
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 
 MAX_LINE = 2**24  # bytes of one record
 
@@ -72,7 +72,7 @@ def _record(line: bytes, columns: Mapping[str, str], where: str) -> dict[str, ob
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="more")
     try:
-        plain = json.loads(line.decode("utf-8"), object_pairs_hook=unique)
+        plain = json.loads(line.decode("utf-8"), object_pairs_hook=refuse_duplicate_keys)
         json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one JSON object", found=str(error)) from error

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 
 from harness.errors import DataError
 from harness.media import Media
 from harness.spec import Spec
 from harness.task import Problem, Protocol, Task, lost_media
-from harness.tasks.qa.options import LETTERS, lettered
+from harness.tasks.qa.options import lettered
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.videos import (
@@ -173,7 +174,7 @@ def _target(question: Question, *, as_text: bool) -> Target | None:
     answer = question.answer
     if answer is None:
         return None
-    letters = LETTERS[: len(question.options)]
+    letters = ascii_uppercase[: len(question.options)]
     return Target(
         answer=Answer(text=answer.choice) if as_text else answer,
         extra={"letter": answer.choice, "letters": letters, **question.extra},

@@ -12,7 +12,7 @@ from harness.errors import DataError, MaskError, ParseError
 from harness.files import open_regular
 from harness.layout import JsonFile, path_inside
 from harness.masks import Rle
-from harness.responses import finite_numbers, unique
+from harness.responses import finite_numbers, refuse_duplicate_keys
 from harness.tasks.rvos.tracks import sized
 from harness.tasks.rvtbench.mapping import Mapping
 from harness.types import Box
@@ -115,7 +115,7 @@ def _line(line: bytes, where: str) -> object:
     if len(line) > MAX_LINE:
         raise DataError(where, expected=f"at most {MAX_LINE} bytes", found="a longer line")
     try:
-        return json.loads(line.decode("utf-8-sig"), object_pairs_hook=unique)
+        return json.loads(line.decode("utf-8-sig"), object_pairs_hook=refuse_duplicate_keys)
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one complete JSON object", found=str(error)) from error
 

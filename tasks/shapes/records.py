@@ -9,7 +9,7 @@ from harness.errors import DataError, MediaError
 from harness.files import open_regular
 from harness.layout import field, path_inside
 from harness.media import Media, frame_files, header_size, open_image, placeholder_media
-from harness.responses import unique
+from harness.responses import refuse_duplicate_keys
 from harness.task import Problem
 
 QUESTIONS = "questions.jsonl"
@@ -47,7 +47,9 @@ def parse(line: bytes, where: str) -> dict[str, Any]:
         DataError: it is none.
     """
     try:
-        plain = json.loads(line.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=unique)
+        plain = json.loads(
+            line.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=refuse_duplicate_keys
+        )
         json.dumps(plain, ensure_ascii=False).encode()  # no half of a surrogate pair
     except (ValueError, RecursionError) as error:
         raise DataError(where, expected="one JSON object", found=str(error)) from error

@@ -1,7 +1,8 @@
 """shapes_qa: questions about existence, place, size, number and events in a generated world.
 
-One question a line of `questions.jsonl`; images lie beside it. A video is its frames, one a
-second; a question without options asks for a number.
+One question per line of `questions.jsonl`; images lie beside it. A video is its frames, one per
+second; a question without options asks for a number. `unit` is not
+read.
 
     {"id": "qa_00000_0", "frames": ["images/qa_00000.jpg"],
      "question": "What colour is the star?",
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Literal, TypeAlias
 
 from harness.errors import DataError
@@ -26,14 +28,17 @@ from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target,
 
 Part: TypeAlias = Literal["all", "choices", "numbers", "relations", "still", "video"]
 
-RELATIONS = frozenset(
+SPATIAL_AND_TEMPORAL_KINDS = frozenset(
     {"relation", "relation4", "end_relation", "depth", "order", "order3", "leaves", "direction"}
 )
-"""Kinds of questions with options that ask for sides, depth, ways and order in time."""
+"""Kinds of questions of the part `relations`: sides, depth, directions of motion, order in
+time."""
 
 FIX = "`harness list tasks shapes_qa` says how the data is made."
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-WITHIN = 10  # percent of the true number
+NUMBER_TOLERANCE_PERCENT = 10
+"""Largest difference from the true number of a right one, in percent of the true one."""
+MAX_ABSOLUTE = 1e15
+"""Bound of true numbers: below it, float64 holds every whole number exactly."""
 CATEGORIES = ("kind", "level", "family")
 FORMS = {
     "choices": (AnswerForm.CHOICE,),
@@ -60,7 +65,8 @@ class Record:
             "all": True,
             "choices": bool(self.options),
             "numbers": not self.options,
-            "relations": bool(self.options) and self.categories["kind"] in RELATIONS,
+            "relations": bool(self.options)
+            and self.categories["kind"] in SPATIAL_AND_TEMPORAL_KINDS,
             "still": not video,
             "video": video,
         }[part]
@@ -71,16 +77,17 @@ def shapes_qa(
     *,
     split: Literal["train", "val", "test"] = "val",
     part: Part = "all",
-    protocol: str = "qa/exact",
+    protocol: str = "qa/within_10",
 ) -> Task:
-    """One sample a question.
+    """Task with one sample per question; statistics cluster by video or image.
 
     Args:
-        data: The folder that holds one folder a benchmark.
+        data: The folder that holds one folder per benchmark.
         split: Which scenes; those of `train` never show a combination that is held out.
-        part: All questions, those with options, those for numbers, those with options that ask
-            for sides, depth, ways and order (`RELATIONS`), or those about one image or videos.
-        protocol: `qa/exact`.
+        part: All questions; by form, those with options (`choices`) or for numbers; by kind, those
+            of SPATIAL_AND_TEMPORAL_KINDS (`relations`); by media, those on one image (`still`) or
+            on videos.
+        protocol: `qa/within_10`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "shapes_qa" / split, fix=FIX)
@@ -119,13 +126,13 @@ def _sample(record: Record) -> Sample:
             options=record.options,
         ),
         target=Target(answer=answer),
-        group="/".join(record.frames[0].parts[-3:]),
+        group="/".join(record.frames[0].parts[-3:]),  # questions on the same media
         categories=record.categories,
     )
 
 
 def _letter(record: Record) -> str:
-    return LETTERS[record.options.index(str(record.answer))]
+    return ascii_uppercase[record.options.index(str(record.answer))]
 
 
 def _record(place: Path, line: bytes, where: str) -> Record:
@@ -147,14 +154,14 @@ def _record(place: Path, line: bytes, where: str) -> Record:
 def _answer(plain: dict[str, object], options: tuple[str, ...], where: str) -> str | float:
     value = field(plain, "answer", (str, int, float), where)
     if options:
-        if value not in options or len(options) > len(LETTERS):
+        if value not in options or len(options) > len(ascii_uppercase):
             raise DataError(
                 f"{where}: 'answer'",
-                expected=f"one of at most {len(LETTERS)} options",
+                expected=f"one of at most {len(ascii_uppercase)} options",
                 found=repr(value)[:60],
             )
         return str(value)
-    if isinstance(value, (bool, str)) or not abs(value) < 1e15:
+    if isinstance(value, (bool, str)) or not abs(value) < MAX_ABSOLUTE:
         raise DataError(
             f"{where}: 'answer'",
             expected="a number where there are no options",
@@ -165,9 +172,10 @@ def _answer(plain: dict[str, object], options: tuple[str, ...], where: str) -> s
 
 def _check(place: Path) -> Iterator[Problem]:
     seen: set[tuple[Path, ...]] = set()
-    number = 0
+    empty = True
     try:
-        for number, (where, line) in enumerate(records.lines(place), start=1):  # noqa: B007
+        for where, line in records.lines(place):
+            empty = False
             try:
                 record = _record(place, line, where)
             except DataError as error:
@@ -179,12 +187,12 @@ def _check(place: Path) -> Iterator[Problem]:
     except DataError as error:
         yield Problem(str(place / records.QUESTIONS), str(error))
     else:
-        if not number:
+        if empty:
             yield Problem(str(place / records.QUESTIONS), "holds no questions")
 
 
-def said_number(answer: Answer | None) -> float | None:
-    """Return the number in an answer, as a number or a count; None where there is none."""
+def number_of(answer: Answer | None) -> float | None:
+    """Return an answer's number, or its count without one; None if neither is finite."""
     if answer is None:
         return None
     value = answer.number if answer.number is not None else answer.count
@@ -197,9 +205,9 @@ def is_within(predicted: float | None, ground_truth: float) -> bool:
     >>> [is_within(said, 20) for said in (18, 22, 22.1, None)]
     [True, True, False, False]
     """
-    return predicted is not None and 100 * abs(predicted - ground_truth) <= WITHIN * abs(
-        ground_truth
-    )
+    if predicted is None:
+        return False
+    return 100 * abs(predicted - ground_truth) <= NUMBER_TOLERANCE_PERCENT * abs(ground_truth)
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
@@ -215,7 +223,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         right = float(predicted is not None and predicted.strip().upper() == ground_truth.choice)
         return {"accuracy": Mean(right), "choice_accuracy": Mean(right)}
     assert ground_truth.number is not None
-    number = said_number(prediction.answer)
+    number = number_of(prediction.answer)
     right = float(is_within(number, ground_truth.number))
     return {
         "accuracy": Mean(right),
@@ -228,12 +236,12 @@ def is_readable(sample: Sample, prediction: Prediction) -> bool:
     """Return True if the letter or the number that the question asks for is there."""
     if sample.query.options:
         return prediction.answer is not None and prediction.answer.choice is not None
-    return said_number(prediction.answer) is not None
+    return number_of(prediction.answer) is not None
 
 
 PROTOCOLS = {
-    "qa/exact": Protocol(
-        name="qa/exact",
+    "qa/within_10": Protocol(
+        name="qa/within_10",
         score=score,
         reads=is_readable,
         metrics=(

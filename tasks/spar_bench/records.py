@@ -21,7 +21,7 @@ COLUMNS = {
 OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
 BOXES = ("position_matching", "camera_motion_infer")
 """Tasks whose questions give boxes in thousandths."""
-LETTERS = "ABCD"
+FOUR_LETTERS = "ABCD"
 
 
 def read_questions(files: tuple[Path, ...]) -> Iterator[Question | DataError]:
@@ -58,7 +58,7 @@ def _answer(task: str, text: str, where: str) -> Answer:
         return Answer(number=numeric(text, f"{where}: 'answer'"))
     if task == VIEW_CHANGE:
         return Answer(text=text)
-    if text.upper() not in LETTERS:
+    if text.upper() not in tuple(FOUR_LETTERS):
         raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(text)[:40])
     return Answer(choice=text.upper())
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
 from harness.tasks.qa.answer_text import digits
+from harness.tasks.qa.options import lettered
 from harness.tasks.spatial import shapes
-from harness.tasks.spatial.shapes import lettered, pair
+from harness.tasks.spatial.shapes import pair
 from harness.world.encode import encode_png
 from harness.world.quiz import QA, choice
 from harness.world.raster import render
@@ -48,7 +49,7 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
     several = task.endswith("_mv") or task in LEVELS["Middle"]
     frames = (0, scene.frames // 2, scene.frames - 1) if several else (0,)
     question = _question(scene, task)
-    options = "".join(f"\n{line}" for line in lettered(question))
+    options = "".join(f"\n{line}" for line in lettered(question.options))
     answer: str = question.letter if question.options else _answer_text(question.answer)
     if task == VIEW_CHANGE:
         answer = _view_change(scene)

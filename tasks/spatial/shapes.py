@@ -255,13 +255,6 @@ def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-def lettered(question: QA) -> list[str]:
-    """The options with their letters before them: `A. left`."""
-    from harness.world.qa import LETTERS
-
-    return [f"{letter}. {text}" for letter, text in zip(LETTERS, question.options, strict=False)]
-
-
 Asked = Callable[[Scene], QA]
 ENDS: Mapping[str, Asked] = MappingProxyType(
     {

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from harness.errors import DataError
-from harness.metrics.choices import LETTERS
+from harness.metrics.choices import FIVE_LETTERS
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.types import Answer
 
@@ -37,7 +37,7 @@ FIELDS = Fields(
     question="Question",
     answer="Answer",
     options="Candidates",
-    max_options=len(LETTERS),
+    max_options=len(FIVE_LETTERS),
     categories={"task": "Task"},
     allowed_values={"Task": tuple(KIND_OF_TASK)},
 )
@@ -74,7 +74,7 @@ def in_numbers(question: Question) -> Question | None:
     if None in found or len(units) != 1 or len({each[0] for each in found if each}) < 2:
         return None
     assert question.answer is not None and question.answer.choice is not None
-    right = found[LETTERS.index(question.answer.choice)]
+    right = found[FIVE_LETTERS.index(question.answer.choice)]
     assert right is not None, "every option is a number"
     value, unit = right
     return replace(
@@ -108,7 +108,7 @@ def _options(value: Any, where: str) -> list[str]:
         given = {key: option for key, option in pairs if option is not None}
     except (TypeError, ValueError):
         given = {}
-    letters = list(LETTERS[: len(given)])
+    letters = list(FIVE_LETTERS[: len(given)])
     if (
         len(given) < 2
         or sorted(given, key=str) != letters

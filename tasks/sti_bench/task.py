@@ -15,7 +15,7 @@ from typing import Literal
 from harness.errors import DataError, UsageError
 from harness.layout import file, folder
 from harness.media import Media
-from harness.metrics.choices import LETTERS, sti_bench_choice
+from harness.metrics.choices import FIVE_LETTERS, sti_bench_choice
 from harness.metrics.numeric import mean_relative_accuracy, relative_accuracy
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
@@ -111,7 +111,7 @@ def _choice_text(prompt: Prompt, question: Question, media: Media) -> str:
     words, row = templates("harness.tasks.sti_bench"), question.row
     options = "\n".join(
         words["option"].format(letter=letter, text=text)
-        for letter, text in zip(LETTERS, question.options, strict=False)
+        for letter, text in zip(FIVE_LETTERS, question.options, strict=False)
     )
     return words[prompt].format(
         start=row["time_start"], end=row["time_end"], question=question.text, options=options

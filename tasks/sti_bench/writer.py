@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.metrics.choices import LETTERS
+from harness.metrics.choices import FIVE_LETTERS
 from harness.tasks.spatial import shapes
 from harness.tasks.spatial.shapes import write_video
 from harness.tasks.sti_bench.records import KIND_OF_TASK
@@ -30,7 +30,7 @@ def write(world: World, root: Path) -> None:
     folder.mkdir(parents=True)
     for index, scene in enumerate(scenes):
         write_video(folder / "video" / name_of(index), scene)
-    options = pa.struct([(letter, pa.string()) for letter in LETTERS])
+    options = pa.struct([(letter, pa.string()) for letter in FIVE_LETTERS])
     schema = pa.schema(
         [
             ("Video", pa.string()),
@@ -62,7 +62,7 @@ def _row(scene: Scene, number: int, task: str) -> dict[str, object]:
         "Source": "shapes",
         "Task": task,
         "Question": question.text,
-        "Candidates": dict(zip(LETTERS, question.options, strict=False)),
+        "Candidates": dict(zip(FIVE_LETTERS, question.options, strict=False)),
         "Answer": question.letter,
         "time_start": 0.0,
         "time_end": float(scene.frames - 1),

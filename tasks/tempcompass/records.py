@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from harness.errors import DataError
 from harness.layout import JsonFile, JsonIndex, field, rows
 from harness.metrics.tempcompass import ASPECTS
 
-Format = Literal["multi-choice", "yes_no", "caption_matching", "captioning"]
-FORMATS: tuple[Format, ...] = ("multi-choice", "yes_no", "caption_matching", "captioning")
-COLUMNS = {"video_id": "file", "question": "question", "answer": "ground_truth", "dim": "aspect"}
-JUDGED = {"mc_question": "question for the judge", "mc_answer": "its ground truth"}
+Format: TypeAlias = Literal["multi-choice", "yes_no", "caption_matching", "captioning"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+COLUMNS = ("video_id", "question", "answer", "dim")
+JUDGE_COLUMNS = ("mc_question", "mc_answer")
+"""Further columns of captions: the multiple-choice question that a judge answers from a caption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,9 @@ class Record:
     question: str
     """Text with its options, each on a line."""
     answer: str
-    about: tuple[str, str] | None = None
-    """For a caption: the question that checks it, and its answer."""
-    kind: str = ""
+    judge_question: tuple[str, str] | None = None
+    """For a caption: the multiple-choice question that a judge answers from it, and its answer."""
+    aspect_type: str = ""
     """Finer aspect, if the meta data have it."""
     options: tuple[str, ...] = ()
 
@@ -43,83 +44,104 @@ class Listing:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files that decide samples and ground truth."""
-        requested = [path for one in self.formats for path in self.files_of(one)]
-        if "captioning" in self.formats and (again := self.files_of("multi-choice")):
-            requested += [
-                path for path in again if path.suffix == ".json" and path not in requested
-            ]
+        """Files that decide samples and ground truth; their hashes go into the run's record."""
+        found = [path for one in self.formats for path in self.files_of(one)]
+        if "captioning" in self.formats:
+            # The hub's table of captions holds the judge's questions itself.
+            judge_files = [path for path in self.files_of("multi-choice") if path.suffix == ".json"]
+            found += [path for path in judge_files if path not in found]
         meta = self.place / "meta_info.json"
-        return (*requested, *([meta] if meta.is_file() else []))
+        return (*found, *([meta] if meta.is_file() else []))
 
-    def files_of(self, format: Format) -> tuple[Path, ...]:
+    def files_of(self, form: Format) -> tuple[Path, ...]:
         """The files of one format: JSON, or the hub's table."""
-        path = self.place / "questions" / f"{format}.json"
-        return (
-            (path,)
-            if path.is_file()
-            else tuple(sorted((self.place / format).glob("test-*.parquet")))
-        )
+        path = self.place / "questions" / f"{form}.json"
+        if path.is_file():
+            return (path,)
+        return tuple(sorted((self.place / form).glob("test-*.parquet")))
+
+
+class RawQuestion(NamedTuple):
+    """A question as a file has it."""
+
+    where: str
+    """Its place, for errors."""
+    video: str
+    aspect: str
+    number: int
+    """Number among the questions of this format on this aspect of the video, from 0."""
+    fields: Mapping[str, Any]
 
 
 def read_records(listing: Listing) -> Iterator[Record | DataError]:
-    """Every question in order, or why it cannot be read."""
+    """Yield every question in order, or why it, or the rest of its file, cannot be read.
+
+    Raises:
+        DataError: meta_info.json, or for captions the JSON of multiple choice, is damaged.
+    """
     meta = listing.place / "meta_info.json"
-    kinds = JsonIndex(JsonFile(meta)) if meta.is_file() else {}
-    for format in listing.formats:
-        numbers: Counter[tuple[str, str]] = Counter()
-        for path in listing.files_of(format):
-            given = (
-                _rows(path, format, numbers) if path.suffix == ".parquet" else _iter_nested(path)
-            )
-            about = _first_choices(listing) if format == "captioning" else None
-            for where, video, aspect, number, plain in given:
-                try:
-                    if about is not None and path.suffix == ".json":
-                        plain = {**plain, **about(video, aspect)}
-                    yield _record(
-                        format,
-                        video,
-                        aspect,
-                        number,
-                        plain,
-                        where,
-                        _finer_aspect(kinds, video, aspect, str(meta)),
-                    )
-                except DataError as error:
-                    yield error
+    types = JsonIndex(JsonFile(meta)) if meta.is_file() else {}
+    for form in listing.formats:
+        is_json = any(path.suffix == ".json" for path in listing.files_of(form))
+        judge_fields = _judge_fields(listing) if form == "captioning" and is_json else None
+        for raw in _raw_questions(listing, form):
+            if isinstance(raw, DataError):
+                yield raw
+                continue
+            try:
+                if judge_fields is not None:
+                    raw = raw._replace(fields={**raw.fields, **judge_fields(raw.video, raw.aspect)})
+                yield _record(form, raw, _finer_aspect(types, raw.video, raw.aspect, str(meta)))
+            except DataError as error:
+                yield error
 
 
-Placed: TypeAlias = tuple[str, str, str, int, Mapping[str, object]]
-"""Place of a question, its video, its aspect, its number among theirs, and the question."""
+def _raw_questions(listing: Listing, form: Format) -> Iterator[RawQuestion | DataError]:
+    numbers: Counter[tuple[str, str]] = Counter()
+    """Questions so far of each video and aspect: tables do not number them, and may be several."""
+    for path in listing.files_of(form):
+        try:
+            if path.suffix == ".parquet":
+                yield from _questions_of_table(path, form, numbers)
+            else:
+                yield from _questions_of_json(path)
+        except DataError as error:
+            yield error
 
 
-def _rows(path: Path, format: Format, numbers: "Counter[tuple[str, str]]") -> Iterator[Placed]:
-    more = JUDGED if format == "captioning" else {}
-    for number, row in enumerate(rows(path, {**COLUMNS, **more})):
+def _questions_of_table(
+    path: Path, form: Format, numbers: Counter[tuple[str, str]]
+) -> Iterator[RawQuestion]:
+    columns = (*COLUMNS, *(JUDGE_COLUMNS if form == "captioning" else ()))
+    for number, row in enumerate(rows(path, columns)):
         key = str(row["video_id"]), str(row["dim"])
-        yield f"{path}, row {number}", *key, numbers[key], row
+        yield RawQuestion(f"{path}, row {number}", *key, numbers[key], row)
         numbers[key] += 1
 
 
-def _iter_nested(path: Path) -> Iterator[Placed]:
+def _questions_of_json(path: Path) -> Iterator[RawQuestion | DataError]:
     for entry in JsonFile(path).entries():
-        yield from _of_video(entry.parse(), str(entry.key), path)
+        try:
+            yield from _questions_of_video(entry.parse(), str(entry.key), path)
+        except DataError as error:
+            yield error
 
 
-def _of_video(plain: object, video: str, path: Path) -> Iterator[Placed]:
+def _questions_of_video(plain: Any, video: str, path: Path) -> Iterator[RawQuestion]:
     aspects = field({video: plain}, video, dict, str(path))
     for aspect in aspects:
         where = f"{path}, video {video!r}, {aspect}"
         for number, one in enumerate(field(aspects, aspect, list, where)):
             if not isinstance(one, dict):
                 raise DataError(where, expected="questions", found=repr(one)[:60])
-            yield f"{where}, question {number}", video, aspect, number, one
+            yield RawQuestion(f"{where}, question {number}", video, aspect, number, one)
 
 
-def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
-    """Return the first multiple-choice question on an aspect of a video, which captions must
-    answer.
+def _judge_fields(listing: Listing) -> Callable[[str, str], dict[str, str]]:
+    """Return a look-up: (video, aspect) → JUDGE_COLUMNS of the first multiple-choice question on
+    it; empty without one.
+
+    The repository's JSON of captions lacks these fields, which the hub's table has.
     """
     indices = [
         JsonIndex(JsonFile(path))
@@ -127,64 +149,56 @@ def _first_choices(listing: Listing) -> Callable[[str, str], dict[str, str]]:
         if path.suffix == ".json"
     ]
 
-    def about(video: str, aspect: str) -> dict[str, str]:
+    def look_up(video: str, aspect: str) -> dict[str, str]:
         for index in indices:
-            for where, _, found, _, plain in _of_video(
-                index.get(video, {}), video, index.file.path
-            ):
-                if found == aspect:
+            for raw in _questions_of_video(index.get(video, {}), video, index.file.path):
+                if raw.aspect == aspect:
                     return {
-                        "mc_question": field(plain, "question", str, where),
-                        "mc_answer": field(plain, "answer", str, where),
+                        "mc_question": field(raw.fields, "question", str, raw.where),
+                        "mc_answer": field(raw.fields, "answer", str, raw.where),
                     }
         return {}
 
-    return about
+    return look_up
 
 
-def _finer_aspect(kinds: Mapping[str, object], video: str, aspect: str, meta: str) -> str:
+def _finer_aspect(types: Mapping[str, Any], video: str, aspect: str, meta: str) -> str:
     """Return the finer aspect of a video's aspect, from meta_info.json; empty where it has none."""
     if aspect == "order":
-        return aspect  # of which the file names no type, and the official table does
-    plain = kinds.get(video)
+        return aspect  # meta_info.json gives no type for it; the official table shows it as its own
+    plain = types.get(video)
     if plain is None:
         return ""
     info = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
-    kind = info.get("type") if isinstance(info, dict) else None
-    return kind if isinstance(kind, str) else ""
+    found = info.get("type") if isinstance(info, dict) else None
+    return found if isinstance(found, str) else ""
 
 
-def _record(
-    format: Format,
-    video: str,
-    aspect: str,
-    number: int,
-    plain: Mapping[str, object],
-    where: str,
-    kind: str,
-) -> Record:
-    question, answer = (field(plain, key, str, where) for key in ("question", "answer"))
-    if aspect not in ASPECTS:
-        raise DataError(where, expected=" or ".join(ASPECTS), found=repr(aspect)[:40])
+def _record(form: Format, raw: RawQuestion, aspect_type: str) -> Record:
+    question, answer = (field(raw.fields, key, str, raw.where) for key in ("question", "answer"))
+    if raw.aspect not in ASPECTS:
+        raise DataError(raw.where, expected=" or ".join(ASPECTS), found=repr(raw.aspect)[:40])
     options = tuple(question.split("\n")[1:])
-    if format in ("multi-choice", "caption_matching") and answer not in options:
+    if form in ("multi-choice", "caption_matching") and answer not in options:
         raise DataError(
-            f"{where}: 'answer'", expected="one of the question's lines", found=repr(answer)[:60]
+            f"{raw.where}: 'answer'",
+            expected="one of the question's lines",
+            found=repr(answer)[:60],
         )
-    if format == "yes_no" and answer not in ("yes", "no"):
-        raise DataError(f"{where}: 'answer'", expected="yes or no", found=repr(answer)[:60])
-    about = None
-    if format == "captioning":
-        about = field(plain, "mc_question", str, where), field(plain, "mc_answer", str, where)
-        options = tuple(about[0].split("\n")[1:])
+    if form == "yes_no" and answer not in ("yes", "no"):
+        raise DataError(f"{raw.where}: 'answer'", expected="yes or no", found=repr(answer)[:60])
+    judge_question = None
+    if form == "captioning":
+        text, right = (field(raw.fields, key, str, raw.where) for key in JUDGE_COLUMNS)
+        judge_question, options = (text, right), tuple(text.split("\n")[1:])
     return Record(
-        id=f"{format}/{video}/{aspect}/{number}",
-        format=format,
-        video=video,
-        aspect=aspect,
+        id=f"{form}/{raw.video}/{raw.aspect}/{raw.number}",
+        format=form,
+        video=raw.video,
+        aspect=raw.aspect,
         question=question,
         answer=answer,
-        about=about,
-        kind=kind,
-        options=options if format != "yes_no" else (),
+        judge_question=judge_question,
+        aspect_type=aspect_type,
+        options=options if form != "yes_no" else (),
     )

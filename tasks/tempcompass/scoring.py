@@ -58,8 +58,8 @@ def option_text(option: str) -> str:
 
 def right_caption(record: Record) -> str:
     """The text of the option that a right caption supports."""
-    assert record.about is not None, "captions are about a question"
-    return option_text(record.about[1])
+    assert record.judge_question is not None, "every caption has a question for the judge"
+    return option_text(record.judge_question[1])
 
 
 def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
@@ -126,8 +126,8 @@ class Scoring:
 
     def _judged(self, record: Record, text: str) -> tuple[bool, bool]:
         """Return two values: the caption is right, and the judge's verdict could be read."""
-        assert record.about is not None, "captions are about a question"
-        question, answer = record.about
+        assert record.judge_question is not None, "every caption has a question for the judge"
+        question, answer = record.judge_question
         if tempcompass.strip_marks(text) == right_caption(record):
             return True, True  # a perfect answer, which nobody has to be asked about
         if self.judge is None:

@@ -113,6 +113,6 @@ def _question(record: Record, prompt: Prompt) -> Question:
         answer=answer,
         group=record.video,
         options=tuple(map(option_text, record.options)) if apart else (),
-        categories={"format": record.format, "aspect": record.aspect, "type": record.kind},
+        categories={"format": record.format, "aspect": record.aspect, "type": record.aspect_type},
         extra={"record": record},
     )

@@ -1,7 +1,7 @@
 """Questions of the generated world in Video-R1's form."""
 
 from harness.tasks.qa.answer_text import digits
-from harness.tasks.spatial.shapes import lettered
+from harness.tasks.qa.options import lettered
 from harness.world.qa import QA
 
 
@@ -13,7 +13,7 @@ def record(question: QA, number: int, *, path: str, video: bool, source: str) ->
         "problem": question.text,
         "data_type": "video" if video else "image",
         "problem_type": "numerical" if question.is_number else "multiple choice",
-        "options": [] if question.is_number else lettered(question),
+        "options": [] if question.is_number else lettered(question.options),
         "solution": f"<answer>{solution}</answer>",
         "path": path,
         "data_source": source,

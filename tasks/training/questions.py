@@ -20,7 +20,7 @@ from typing import TypeAlias
 from harness.errors import DataError, ParseError
 from harness.files import read_text
 from harness.layout import field
-from harness.responses import loads_strict, tag_text, unique
+from harness.responses import finite_numbers, loads_strict, refuse_duplicate_keys, tag_text
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.tables import records, text
 from harness.types import Answer, AnswerForm, Box, Box3D
@@ -116,7 +116,7 @@ def iter_list(path: Path) -> Iterator[tuple[str, object]]:
         raise DataError(
             f"file {path}", expected="a readable JSON list", found=str(error)
         ) from error
-    decoder = json.JSONDecoder(object_pairs_hook=unique)
+    decoder = json.JSONDecoder(object_pairs_hook=refuse_duplicate_keys)
     place, number = _blanks(whole, 0), 0
     if whole[place : place + 1] != "[":
         raise DataError(f"file {path}", expected="one JSON list", found=repr(whole[:20]))
@@ -235,13 +235,6 @@ def _number(text: str, what: str) -> float:
 
 def _numbers(text: str, count: int, what: str) -> list[float]:
     try:
-        numbers = loads_strict(text)
+        return list(finite_numbers(loads_strict(text), count, what))
     except ParseError as error:
         raise DataError(what, expected=f"[{count} numbers]", found=text[:60]) from error
-    if not (
-        isinstance(numbers, list)
-        and len(numbers) == count
-        and all(type(one) in (int, float) and abs(one) < 1e9 for one in numbers)
-    ):
-        raise DataError(what, expected=f"[{count} numbers]", found=text[:60])
-    return [float(one) for one in numbers]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from harness.errors import ParseError
-from harness.responses import nesting
+from harness.responses import nesting_depth
 from harness.types import Box
 
 FENCED = re.compile(r"```json\s*\n(\[.*?\]|\{.*?\})\s*\n```", re.DOTALL)
@@ -54,7 +54,7 @@ def _json_in(response: str) -> str | None:
 
 
 def _loads(text: str) -> object:
-    if nesting(text) > MAX_DEPTH:
+    if nesting_depth(text) > MAX_DEPTH:
         raise ValueError("too many levels")
     return json.loads(text)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from harness.metrics.vsi import CHOICE_TYPES, NUMBER_TYPES
 from harness.tasks.qa.answer_text import digits
+from harness.tasks.qa.options import lettered
 from harness.tasks.spatial import shapes
-from harness.tasks.spatial.shapes import Asked, lettered, write_video
+from harness.tasks.spatial.shapes import Asked, write_video
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
@@ -63,7 +64,7 @@ def _row(scene: Scene, number: int) -> dict[str, object]:
         "question_type": kind,
         "question": question.text,
         "ground_truth": text,
-        "options": None if question.is_number else lettered(question),
+        "options": None if question.is_number else lettered(question.options),
     }
 
 

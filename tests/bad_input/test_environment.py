@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.main import main
+from harness.errors import HarnessError
+
 case = pytest.mark.case
 
 
@@ -325,11 +328,27 @@ def test_what_lies_in_the_current_folder_is_not_run(harness, counting, command):
 
 @case(98, "a reader of a pipe that goes away", "ends quietly", code=0)
 def test_a_closed_pipe_is_no_error(harness, command):
-    line = f"{sys.executable} -m harness list models | head -n 0"
-    done = subprocess.run(
-        ["bash", "-c", line], capture_output=True, text=True, env=command.environment(), timeout=60
-    )
-    assert done.returncode == 0 and done.stderr == ""
+    line = f"{sys.executable} -m harness list models | head -n 0; exit ${{PIPESTATUS[0]}}"
+    environment = command.environment()
+    environment.pop("PYTHONUNBUFFERED", None)  # buffered output is written at the end
+    for more in ({}, {"PYTHONUNBUFFERED": "1"}):
+        done = subprocess.run(
+            ["bash", "-c", line],
+            capture_output=True,
+            text=True,
+            env=environment | more,
+            timeout=60,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_pipe_that_is_not_our_output_is_a_fault(monkeypatch, capsys):
+    def lose_a_child(arguments):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("harness.cli.doctor.doctor", lose_a_child)
+    assert main(["doctor"]) == HarnessError.exit_code
+    assert "Broken pipe" in capsys.readouterr().err
 
 
 @case(123, "a space of addresses of 0.3 GB", "said: memory, and what takes it", code=6)

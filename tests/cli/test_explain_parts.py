@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.cli.mask_diff import FRAMES, compare_masks, lines
+from harness.cli.mask_diff import MAX_FRAMES, compare_masks, lines
 from harness.masks import Rle
 from harness.types import Answer
 
@@ -47,7 +47,7 @@ def test_of_a_long_video_a_few_frames_are_told_the_first_and_the_last_among_them
     masks = (blocks((0, 0)),) * 50
     table = compare_masks(Answer(masks=masks), Answer(masks=masks))
     frames = [row["frame"] for row in table["frames"]]
-    assert len(frames) == FRAMES and (frames[0], frames[-1]) == (0, 49)
+    assert len(frames) == MAX_FRAMES and (frames[0], frames[-1]) == (0, 49)
     assert {row["iou"] for row in table["frames"]} == {1.0}
 
 

@@ -366,7 +366,7 @@ def test_verdicts_that_choose_nothing_are_counted(
     capsys, monkeypatch, network, tmp_path, form, right, unread
 ):
     data, spec, samples, captions, lines = compass("captioning")
-    ground_truth = {one.target.extra["record"].about for one in captions}
+    ground_truth = {one.target.extra["record"].judge_question for one in captions}
     letters = {question: answer[0] for question, answer in ground_truth}
     monkeypatch.setattr(
         ReadsOptions,

@@ -72,6 +72,20 @@ def test_stored_text_survives_utf8(text):
     assert "\x00" not in storable(text + "\x00")
 
 
+@pytest.mark.parametrize("size", [60, 61, 99, 100, 101, 12_345])
+def test_stored_text_keeps_its_limit_and_is_stored_again_unchanged(size):
+    stored = storable("a" * size, 60)
+    assert len(stored) <= 60 and storable(stored, 60) == stored
+    kept = stored.count("a", 0, stored.find("…")) if size > 60 else size
+    assert size == kept or f"[{size - kept} characters cut]" in stored
+
+
+def test_the_error_of_a_number_out_of_bounds_names_the_bound():
+    with pytest.raises(ParseError, match=r"below 1e\+09"):
+        finite_numbers([1e9], 1, "number")
+    assert finite_numbers([1e9 - 1], 1, "number") == (1e9 - 1,)
+
+
 @pytest.mark.parametrize("opening", ["<answer>", "```json"])
 def test_blanks_after_an_open_mark_cost_no_time(opening):
     text = opening + " " * 190_000

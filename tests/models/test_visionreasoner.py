@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import responses
 from harness.errors import ParseError
-from harness.models import grammar as shared
 from harness.models.composition import Composition
 from harness.models.grammar import MAX_OBJECTS, Item
 from harness.models.visionreasoner import grammar
@@ -212,12 +210,6 @@ def test_any_text_is_read_or_refused_without_raising(text):
     for response in (text, said(text)):
         result = grammar.parse(response)
         assert result.ok != (result.error is not None)
-
-
-@given(st.lists(st.sampled_from(["<answer>", "</answer>", " ", "\n", "a", "<answer"]), max_size=12))
-def test_tags_are_found_as_the_shared_rule_says(pieces):
-    text = "".join(pieces)
-    assert shared.tag_text(text, "answer") == responses.tag_text(text, "answer")
 
 
 def test_the_adapter_asks_as_the_paper_does_on_the_canvas_that_is_given(ask):

@@ -15,7 +15,7 @@ PROTOCOLS = {
     "vsi_bench": ("vsi/official", "vsi/lmms2026", "vsi/strict"),
     "spar_bench": ("spar/official", "spar/strict"),
     "sti_bench": ("sti/official", "sti/strict"),
-    "shapes_qa": ("qa/exact",),
+    "shapes_qa": ("qa/within_10",),
 }
 SPECS = [
     *(f"{task}(protocol={one})" for task, names in PROTOCOLS.items() for one in names),

@@ -195,8 +195,22 @@ def test_ids_of_counting_are_those_that_the_card_documents(build, shapes):
     assert checked == 6
 
 
-def test_a_card_with_an_unknown_field_names_its_file(tmp_path):
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (b'title = "', b'colour = "red"\ntitle = "', "colour"),
+        (b'headline = "', b'# "', "headline"),
+        (b'title = "', b'title = "\xff', "UTF-8"),
+        (b'title = "', b'title = 3 # "', "title"),
+        (b'forms = ["', b'forms = "mask" # ["', "forms"),
+        (b'forms = ["', b'forms = [3] # ["', "forms"),
+        (b"[splits]", b"[[counts]]\nsplits = {val = 1}\n[splits]", "counts"),
+    ],
+)
+def test_a_faulty_card_is_refused_with_its_path_and_the_field(tmp_path, old, new, named):
+    whole = (Path(reason_seg.__file__).parent / "card.toml").read_bytes()
     path = tmp_path / "card.toml"
-    path.write_text('name = "x"\nforms = []\ncolour = "red"\n')
-    with pytest.raises(DataError, match=r"card\.toml"):
+    assert whole.count(b"\n" + old) == 1
+    path.write_bytes(whole.replace(b"\n" + old, b"\n" + new))
+    with pytest.raises(DataError, match=rf"card\.toml.*{named}"):
         Card.read(path)

@@ -17,7 +17,7 @@ from harness.masks import Rle
 from harness.run.verify import verify
 from harness.spec import parse
 from harness.tasks.shapes_qa.task import PROTOCOLS as QA
-from harness.tasks.shapes_qa.task import is_within, said_number
+from harness.tasks.shapes_qa.task import is_within, number_of
 from harness.tasks.shapes_qa.writer import shares
 from harness.tasks.shapes_referring.scoring import PROTOCOLS as REFERRING
 from harness.tasks.shapes_referring.scoring import count_found, piece_boxes
@@ -37,7 +37,7 @@ SPECS = (
     ),
 )
 NAMES = ("shapes_qa", "shapes_referring")
-EXACT, SCORING = QA["qa/exact"], REFERRING["shapes/referring"]
+EXACT, SCORING = QA["qa/within_10"], REFERRING["shapes/referring"]
 
 
 @pytest.fixture(scope="module")
@@ -381,7 +381,7 @@ def test_no_answer_counts_as_a_wrong_one_and_a_count_is_a_number(asked, numbers)
     scored = numbers(EXACT, pairs)
     assert scored["accuracy"] == 2 / 4 and scored["number_within_10"] == 1 / 3
     assert scored["MRA"] == 1 / 3 and scored["choice_accuracy"] == 1.0
-    assert said_number(None) is None and said_number(Answer(number=2, count=3)) == 2.0
+    assert number_of(None) is None and number_of(Answer(number=2, count=3)) == 2.0
     assert is_within(77, 70) and is_within(63, 70) and not is_within(78, 70)
 
 

@@ -291,6 +291,12 @@ def test_responses_score_as_the_official_code_scores_them(build, example, golden
             assert values[ours] == pytest.approx(official, abs=1e-12), key
 
 
+@pytest.mark.parametrize("text", ["", "AB", "E", "ABCD"])
+def test_an_answer_of_spar_bench_that_is_not_one_letter_is_refused(text):
+    with pytest.raises(DataError, match="answer"):
+        spar_records._answer("obj_spatial_relation_oo", text, "here")
+
+
 @pytest.mark.parametrize("name", ["official", "lmms2026"])
 def test_both_published_scorers_of_vsi_bench_are_repeated(build, example, name):
     file = json.loads((GOLDEN / "vsi_bench" / f"{name}.json").read_text())

@@ -21,6 +21,7 @@ from harness.scores import Mean, Ratio, Totals
 from harness.tasks.long_video_bench import task as lvb
 from harness.tasks.qa.options import texts
 from harness.tasks.tempcompass import task as compass
+from harness.tasks.tempcompass.records import Listing, read_records
 from harness.tasks.tempcompass.scoring import tells_only
 from harness.tasks.video_mme import task as mme
 from harness.tasks.video_qa.subtitles import (
@@ -268,7 +269,7 @@ def captions(example):
 def test_a_judge_sees_the_caption_and_its_letter_decides(example):
     task = captions(example)
     sample = next(iter(task.samples()))
-    question, answer = sample.target.extra["record"].about
+    question, answer = sample.target.extra["record"].judge_question
     wrong = "A" if answer[0] == "B" else "B"
     for text, right in (
         (f"Reasoning: so\nAnswer: {answer}", 1.0),
@@ -486,6 +487,21 @@ def test_bad_questions_of_tempcompass_are_named(copied, change):
     path.write_text(json.dumps(plain))
     with pytest.raises(DataError, match=f"{video}.*question 0"):
         list(compass.tempcompass(root).samples())
+
+
+def test_every_faulty_video_of_tempcompass_is_named_at_once(copied):
+    root = copied("tempcompass")
+    path = root / "tempcompass" / "questions" / "multi-choice.json"
+    plain = json.loads(path.read_text())
+    (first, aspects), *_ = plain.items()
+    faulty = {"no-table": [], "no-list": {"action": 3}, "no-question": {"action": ["?"]}}
+    path.write_text(json.dumps({**faulty, **plain})[:-1] + ', "cut": {"action"')
+    told = [problem.message for problem in compass.tempcompass(root).check()]
+    for name in (*faulty, "multi-choice.json: expected complete JSON"):
+        assert any(name in message for message in told), name
+    path.write_text(json.dumps({first: aspects, **faulty}))
+    read = list(read_records(Listing(root / "tempcompass", ("multi-choice",))))
+    assert [type(one).__name__ for one in read[-3:]] == ["DataError"] * 3 and len(read) > 3
 
 
 @pytest.mark.parametrize("name", MODULES)

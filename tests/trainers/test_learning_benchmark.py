@@ -17,13 +17,15 @@ from harness.cli import figure
 from harness.cli.data import writers
 from harness.errors import DataError, ParseError, UsageError
 from harness.models.dr2seg.grammar import description
-from harness.models.grammar import reasoning, tag_text
+from harness.models.grammar import reasoning
 from harness.models.video_str.grammar import graph, well_formed
+from harness.responses import tag_text
 from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.trainers.pocket.captions import TIMES, shapes_captions
+from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import fill_description, with_descriptions
-from harness.trainers.sft.examples import SkippedSample, examples_of
+from harness.trainers.sft.examples import examples_of
 from harness.trainers.sft.trainer import sft
 from harness.trainers.video_str.extra import extra_of
 from harness.trainers.video_str.graphs import categories, extend_task, graphs_of

@@ -19,8 +19,9 @@ from harness.run.batching import samples_of
 from harness.spec import parse
 from harness.trainers.grpo.method import request_of
 from harness.trainers.grpo.types import TOTAL, Group, Rollout
+from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import with_descriptions
-from harness.trainers.sft.examples import SkippedSample, examples_of
+from harness.trainers.sft.examples import examples_of
 from harness.trainers.spacer.maps import maps_extra
 from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_str.extra import extra_of

@@ -34,7 +34,6 @@ from harness.trainers.pocket.data_mixture import (
     draw_videos,
     named_frame,
 )
-from harness.trainers.pocket.ddp import SingleProcess
 from harness.trainers.pocket.drawing import Drawing
 from harness.trainers.pocket.forward import Forward, HiddenStates, patches
 from harness.trainers.pocket.losses import (
@@ -45,6 +44,7 @@ from harness.trainers.pocket.losses import (
     word_losses,
 )
 from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
+from harness.trainers.pocket.process_group import SingleProcess
 from harness.trainers.pocket.reasoning_templates import in_words
 from harness.trainers.pocket.trainer import pocket
 from harness.trainers.pocket.training_examples import locate_example
@@ -747,7 +747,7 @@ def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
         drawing = Drawing(settings, seed=0)
         for step in range(ours.steps):
             early = step < settings.see_until * settings.steps
-            late = made._part(step) >= settings.heads_until
+            late = made._share_done(step) >= settings.heads_until
             yield made._rate(step), drawing._most_things(step), early, late, made._spread(step)
 
     for mine, other in zip(course(ours), course(theirs), strict=True):

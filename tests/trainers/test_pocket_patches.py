@@ -10,10 +10,10 @@ from harness.trainer import TrainingRun
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Collator
 from harness.trainers.pocket.data_mixture import DrawnScene
-from harness.trainers.pocket.ddp import SingleProcess
 from harness.trainers.pocket.forward import Forward, HiddenStates, patches
 from harness.trainers.pocket.losses import Heads, Targets
 from harness.trainers.pocket.network import Architecture, make_network
+from harness.trainers.pocket.process_group import SingleProcess
 from harness.trainers.pocket.trainer import pocket
 from harness.trainers.pocket.training_examples import locate_example
 from harness.trainers.pocket.training_loop import TrainingLoop

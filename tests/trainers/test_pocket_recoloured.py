@@ -10,9 +10,9 @@ from harness.trainer import TrainingRun
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import Collator, squashed
 from harness.trainers.pocket.data_mixture import DrawnScene, MixtureShares, draw_images, draw_stills
-from harness.trainers.pocket.ddp import SingleProcess
 from harness.trainers.pocket.drawing import Drawing
 from harness.trainers.pocket.losses import _kind_loss
+from harness.trainers.pocket.process_group import SingleProcess
 from harness.trainers.pocket.trainer import pocket
 from harness.trainers.pocket.training_examples import locate_example
 from harness.trainers.pocket.training_loop import TrainingLoop

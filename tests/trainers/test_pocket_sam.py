@@ -311,7 +311,7 @@ def test_a_damaged_state_is_refused(tmp_path):
 def test_the_learning_rate_rises_stays_and_falls_with_clips():
     settings = pocket_sam(still_steps=100, clip_steps=100, warm_up=10)
     course = TrainingLoop.__new__(TrainingLoop)
-    course._set = settings
+    course._settings = settings
     rates = [course.rate(step) for step in range(200)]
     assert rates[0] == pytest.approx(1e-4)
     assert rates[10:100] == [1e-3] * 90

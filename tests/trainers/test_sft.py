@@ -24,7 +24,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainers.sft.examples import Example, SkippedSample, examples_of  # noqa: E402
+from harness.trainers.sample_checks import SkippedSample  # noqa: E402
+from harness.trainers.sft.examples import Example, examples_of  # noqa: E402
 from harness.trainers.sft.network import freeze_vision, load, trainable  # noqa: E402
 from harness.trainers.sft.reasoning import about_objects, with_thought  # noqa: E402
 from harness.trainers.sft.trainer import sft  # noqa: E402

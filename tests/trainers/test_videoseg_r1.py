@@ -22,7 +22,8 @@ from harness.trainer import TrainingRun
 from harness.trainers import session
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import Group, Rollout
-from harness.trainers.sft.examples import SkippedSample, examples_of
+from harness.trainers.sample_checks import SkippedSample
+from harness.trainers.sft.examples import examples_of
 from harness.trainers.videoseg_r1 import difficulty, rewards
 from harness.trainers.videoseg_r1.budgets import Budgets, budgets_of, length_factor
 from harness.trainers.videoseg_r1.descriptions import (

@@ -14,8 +14,12 @@ from harness.models.pipeline import LOCATED, PromptedModel
 from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.method import Ask, GrpoMethod
-from harness.trainers.sft.examples import SkippedSample
-from harness.trainers.sft.prepare import check_examples, report_skipped
+from harness.trainers.sample_checks import (
+    SkippedSample,
+    check_examples,
+    refuse_empty,
+    report_skipped,
+)
 from harness.types import Sample
 
 if TYPE_CHECKING:
@@ -93,7 +97,8 @@ def prepare_examples(
     verdicts = check_examples(examples, partial(verdict, processor, longest=longest), run)
     kept = [one for one, fault in zip(examples, verdicts, strict=True) if fault is None]
     dropped = [one for one in (*found, *verdicts) if isinstance(one, SkippedSample)]
-    report_skipped(run, dropped, kept)
+    refuse_empty(kept, dropped)
+    report_skipped(run, dropped)
     return kept, dropped
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.models.grammar import tag_text
+from harness.responses import tag_text
 from harness.task import Task
 from harness.trainers.pocket.reasoning_templates import in_words
 from harness.trainers.pocket.training_examples import name

@@ -4,14 +4,15 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from string import ascii_uppercase
 from typing import TypeAlias
 
 from harness.trainers.pocket.training_examples import TextBuilder, TrainingExample, name
 from harness.trainers.pocket.views import View
 from harness.trainers.pocket.vocabulary import CANVAS, WORDS
 from harness.types import AnswerForm, Query
-from harness.world.qa import LETTERS, QA
-from harness.world.qa_video import WAYS
+from harness.world.qa import QA
+from harness.world.qa_video import MOTIONS
 from harness.world.referring import DIRECTIONS
 
 
@@ -34,7 +35,7 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample
     if qa.is_number:
         builder.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
     else:
-        builder.copy(qa.letter, options[LETTERS.index(qa.letter)], in_prompt=True)
+        builder.copy(qa.letter, options[ascii_uppercase.index(qa.letter)], in_prompt=True)
     builder.add("</answer>")
     return TrainingExample(
         kind=qa.kind,
@@ -50,14 +51,14 @@ def in_words(view: View, qa: QA, *, sizes_held: bool = False) -> TrainingExample
 def _options(prompt: str, qa: QA) -> tuple[tuple[int, int], ...]:
     """Return the stretches of the options' words."""
     found, end = [], prompt.index(qa.text) + len(qa.text)
-    for letter, option in zip(LETTERS, qa.options, strict=False):
+    for letter, option in zip(ascii_uppercase, qa.options, strict=False):
         line = f"\n{letter}. {option}"
         end = prompt.index(line, end) + len(line)
         found.append((end - len(option), end))
     return tuple(found)
 
 
-STILL = WAYS[0, 0]
+STILL = MOTIONS[0, 0]
 """Option for a thing that does not move."""
 
 Reason: TypeAlias = Callable[[TextBuilder, View, QA], object]

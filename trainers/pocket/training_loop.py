@@ -13,31 +13,31 @@ from harness.trainers import state as states
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.batches import IGNORED, Batch, Collator
 from harness.trainers.pocket.data_mixture import draw_exam
-from harness.trainers.pocket.ddp import ProcessGroup, SingleProcess, processes
 from harness.trainers.pocket.drawing import PARTS, batches
 from harness.trainers.pocket.forward import Forward, patches
 from harness.trainers.pocket.losses import Heads, Targets, number_tokens, word_losses
 from harness.trainers.pocket.network import PATCH, make_network, save_checkpoint
+from harness.trainers.pocket.process_group import Processes, ProcessGroup, spawn_workers
 from harness.trainers.pocket.record import RECORD, record
 from harness.trainers.pocket.settings import PocketSettings
 from harness.trainers.pocket.start import average_weights, begin_from
 from harness.trainers.pocket.validate import summary, validate
 
 ENDS = ("embed_tokens", "lm_head", "patch_embed", "merger.mlp.2")
-"""Parts of the names of matrices that are a network's ends."""
+"""Parts of the names of matrices at a network's input and output, which AdamW trains."""
 
 BASE = "base"  # the folder of the early checkpoint
-EXAMINED = 12  # images of each kind in a look
+VALIDATION_IMAGES = 12  # of each kind
 
 
-def follow(
-    together: ProcessGroup, settings: PocketSettings, out: Path, seed: int, first: int
+def run_worker(
+    group: ProcessGroup, settings: PocketSettings, out: Path, seed: int, first: int
 ) -> None:
-    """Be one of the further processes of a training."""
+    """Make the steps of a training in a process beside the first, which logs and saves."""
     run = TrainingRun(out=out, seed=seed, resume=first > 0, main=False)
-    course = TrainingLoop(settings, run)
-    assert course.first == first, "all processes go on from the same state"
-    for _ in course.steps(together):
+    loop = TrainingLoop(settings, run)
+    assert loop.first == first, "all processes go on from the same state"
+    for _ in loop.steps(group):
         pass
 
 
@@ -45,7 +45,7 @@ class TrainingLoop:
     """One training, from its first step or from a state."""
 
     def __init__(self, settings: PocketSettings, run: TrainingRun) -> None:
-        self._set = settings
+        self._settings = settings
         self._run = run
         torch.set_num_threads(1)
         self._tokenizer = vocabulary.make_tokenizer()
@@ -80,26 +80,24 @@ class TrainingLoop:
 
     def run(self) -> Mapping[str, object]:
         """Train to the end, and write the checkpoint."""
-        run, settings = self._run, self._set
+        run, settings = self._run, self._settings
         run.curve.cut(self.first)
         run.progress.start("pocket", settings.steps, self.first)
         self._began = time.monotonic(), time.process_time()
-        given = (settings, run.out, run.seed, self.first)
-        with processes(settings.processes, follow, given) as together:
-            for done, numbers in self.steps(together):
+        arguments = (settings, run.out, run.seed, self.first)
+        with spawn_workers(settings.processes, run_worker, arguments) as processes:
+            for done, numbers in self.steps(processes):
                 self._after(done, numbers)
         run.progress.end()
         states.forget_states(run.state)
         return {
             "steps": settings.steps,
             "parameters": sum(one.numel() for one in self._network.parameters()),
-            "lessons": settings.steps * self._lessons_a_step(),
+            "lessons": settings.steps * self._lessons_per_step(),
             **{name: round(value, 1) for name, value in self._seconds().items()},
         }
 
-    def steps(
-        self, together: SingleProcess | ProcessGroup
-    ) -> Iterator[tuple[int, dict[str, float]]]:
+    def steps(self, processes: Processes) -> Iterator[tuple[int, dict[str, float]]]:
         """Make the steps; yield the number of steps made, and the losses of the last one.
 
         Raises:
@@ -107,16 +105,14 @@ class TrainingLoop:
         """
         torch.set_flush_denormal(True)  # attention leaves many, and they are slow
         try:
-            yield from self._steps(together)
+            yield from self._steps(processes)
         finally:
             torch.set_flush_denormal(False)  # it is the thread's, whatever runs there next
 
-    def _steps(
-        self, together: SingleProcess | ProcessGroup
-    ) -> Iterator[tuple[int, dict[str, float]]]:
+    def _steps(self, processes: Processes) -> Iterator[tuple[int, dict[str, float]]]:
         weights = [*self._network.parameters(), *self._heads.parameters()]
-        own = range(together.rank, PARTS, together.size)
-        drawn = batches(self._set, seed=self._run.seed, first=self.first, parts=own)
+        own = range(processes.rank, PARTS, processes.size)
+        drawn = batches(self._settings, seed=self._run.seed, first=self.first, parts=own)
         for step, parts in enumerate(drawn, start=self.first):
             self._network.train()
             for optimiser in self._optimisers.values():
@@ -124,10 +120,10 @@ class TrainingLoop:
                     group["lr"] = self._rate(step)
             info = [self._backward(batch, step) for part in parts for batch in part.values()]
             names = [name for part in parts for name in part]
-            stop = together.sum_gradients(
+            stop = processes.sum_gradients(
                 [_gradient(one) for one in weights], stop=self._run.stopping()
             )
-            norm = torch.nn.utils.clip_grad_norm_(weights, self._set.clip)
+            norm = torch.nn.utils.clip_grad_norm_(weights, self._settings.clip)
             for optimiser in self._optimisers.values():
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=False)
@@ -146,7 +142,7 @@ class TrainingLoop:
 
     def _after(self, done: int, numbers: dict[str, float]) -> None:
         """Log a step, validate, and save, each when it is due."""
-        run, settings = self._run, self._set
+        run, settings = self._run, self._settings
         logged = done % settings.log_every == 0 or done <= 50 or done == settings.steps
         if settings.examine_every and done % settings.examine_every == 0:
             numbers |= self._validate()
@@ -161,16 +157,20 @@ class TrainingLoop:
 
     def _write(self, step: int) -> None:
         """Write the checkpoint, or the early one beside it."""
-        last = step == self._set.steps
+        last = step == self._settings.steps
         folder = self._run.checkpoint if last else self._run.out / BASE
         self._network.eval()
         if last and self._kept:
             self._network.load_state_dict(
-                average_weights(self._network.state_dict(), self._kept, part=self._set.start_kept)
+                average_weights(
+                    self._network.state_dict(), self._kept, part=self._settings.start_kept
+                )
             )
-        save_checkpoint(self._network, self._tokenizer, folder, text_first=self._set.text_first)
+        save_checkpoint(
+            self._network, self._tokenizer, folder, text_first=self._settings.text_first
+        )
         info = record(
-            settings=self._set,
+            settings=self._settings,
             seed=self._run.seed,
             curve=self._run.curve,
             before=self._before,
@@ -183,8 +183,8 @@ class TrainingLoop:
         began = dict(zip(self._spent, self._began, strict=True))
         return {name: self._spent[name] + now[name] - began[name] for name in self._spent}
 
-    def _lessons_a_step(self) -> int:
-        shares = self._set.shares
+    def _lessons_per_step(self) -> int:
+        shares = self._settings.shares
         return (
             shares.stills * shares.still_lessons
             + shares.counts * shares.count_lessons
@@ -203,26 +203,27 @@ class TrainingLoop:
                 ends.append(weight)
             else:
                 others.append(weight)
-        decay = self._set.weight_decay
+        decay = self._settings.weight_decay
         groups = [{"params": ends, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
         return {
             "muon": torch.optim.Muon(
                 inside,
-                lr=self._set.learning_rate,
+                lr=self._settings.learning_rate,
                 weight_decay=decay,
                 momentum=0.95,
                 adjust_lr_fn="match_rms_adamw",
             ),
             "adamw": torch.optim.AdamW(
-                groups, lr=self._set.learning_rate, betas=(0.9, 0.98), fused=True
+                groups, lr=self._settings.learning_rate, betas=(0.9, 0.98), fused=True
             ),
         }
 
-    def _part(self, step: int) -> float:
-        return step / self._set.steps
+    def _share_done(self, step: int) -> float:
+        return step / self._settings.steps
 
     def _rate(self, step: int) -> float:
-        settings, part = self._set, self._part(step)
+        """Return the learning rate: a linear rise, a flat stretch, a cosine down to a hundredth."""
+        settings, part = self._settings, self._share_done(step)
         warm = min(1.0, (step + 1) / settings.warm_up)
         if part <= settings.flat:
             return settings.learning_rate * warm
@@ -230,37 +231,38 @@ class TrainingLoop:
         return settings.learning_rate * warm * max(0.01, 0.5 * (1 + math.cos(math.pi * fall)))
 
     def _spread(self, step: int) -> float:
-        first, last = self._set.first_spread, self._set.last_spread
-        fallen = min(1.0, self._part(step) / self._set.spread_until)
+        """Return the width of measured numbers' targets (`word_losses`): it falls exponentially."""
+        first, last = self._settings.first_spread, self._settings.last_spread
+        fallen = min(1.0, self._share_done(step) / self._settings.spread_until)
         return float(first * (last / first) ** fallen)
 
     def _backward(self, batch: Batch, step: int) -> dict[str, float]:
-        """Add the gradients of one batch; returns its losses."""
-        settings = self._set
+        """Add the gradients of one batch; return its losses."""
+        settings = self._settings
         tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
         labels, soft = tensors["labels"], tensors["soft"]
         learned = labels != IGNORED
         with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
-            states_ = self._forward(
+            hidden = self._forward(
                 patches(tensors["images"]),
                 tensors["tokens"],
                 tensors["positions"],
                 tensors["owner"],
                 tensors["seen"],
             )
-            logits = self._network.lm_head(states_.last[learned])
+            logits = self._network.lm_head(hidden.last[learned])
         words = word_losses(
             logits, labels[learned], soft[learned], self._numbers, spread=self._spread(step)
         )
         heads = self._heads(
-            states_,
+            hidden,
             Targets(*(tensors[name] for name in Targets._fields)),
         )
         everything = words.texts + words.numbers * settings.measured_weight
         output = (
             words.text * words.texts + words.measured * words.numbers * settings.measured_weight
         ) / everything
-        late = self._part(step) >= settings.heads_until
+        late = self._share_done(step) >= settings.heads_until
         guided = (
             settings.things_weight * heads.things
             + settings.patches_weight * heads.patches
@@ -291,7 +293,9 @@ class TrainingLoop:
     def _validate(self) -> dict[str, float]:
         """Validate on unseen questions; return the share of right answers by kind."""
         self._network.eval()
-        found = validate(self._network, self._tokenizer, self._collator, draw_exam(EXAMINED))
+        found = validate(
+            self._network, self._tokenizer, self._collator, draw_exam(VALIDATION_IMAGES)
+        )
         return {f"unseen/{kind}": value for kind, value in summary(found).items()}
 
     def _save(self, step: int) -> None:

@@ -20,7 +20,7 @@ from harness.masks import BoolArray
 from harness.models.grammar import Item, split_frame
 from harness.models.seg_zero.grammar import KEYS, first_braces
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.responses import DIGITS
+from harness.responses import TOO_MANY_DIGITS
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
 from harness.trainers.visionreasoner.rewards import thinking_format
@@ -54,7 +54,7 @@ class TargetObject(NamedTuple):
 def answer_value(response: str) -> Mapping[str, Any] | None:
     """The object that the first `{…}` is in JSON, or None."""
     text = first_braces(response)
-    if text is None or DIGITS.search(text):
+    if text is None or TOO_MANY_DIGITS.search(text):
         return None
     try:
         value = json.loads(text)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError
 from harness.models.backends.inputs import processor_inputs, without_special_tokens
-from harness.trainers.sft.examples import Example, SkippedSample
+from harness.trainers.sample_checks import SkippedSample
+from harness.trainers.sft.examples import Example
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,7 +73,7 @@ def response_tokens(processor: "ProcessorMixin", response: str) -> list[int]:
     return [*tokens, words.eos_token_id]
 
 
-def verdict(
+def check_example(
     processor: "ProcessorMixin", example: Example, *, max_length: int | None
 ) -> SkippedSample | None:
     """Encode an example as training will: None, or why it cannot be learned from."""

@@ -15,6 +15,7 @@ from harness.models.pipeline import LOCATED, PromptedModel
 from harness.models.response_writer import training_answer
 from harness.run.batching import samples_of
 from harness.task import Task
+from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import Complete, as_written
 from harness.trainers.sft.reasoning import about_objects, with_thought
 from harness.types import Answer, AnswerForm, Query, Sample, Target
@@ -31,17 +32,6 @@ class Example:
     """The benchmark's own id."""
     request: ChatRequest
     response: str
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedSample:
-    """A sample that cannot be learned from."""
-
-    task: str
-    sample: str
-    why: str
-    """Reason in a few words, equal for all such samples."""
-    detail: str = ""
 
 
 @runtime_checkable

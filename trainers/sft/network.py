@@ -16,7 +16,7 @@ from harness.models.backends.networks import loader
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.spec import Spec
-from harness.trainers.sft.examples import SkippedSample
+from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.state import replaced_folder
 
 if TYPE_CHECKING:

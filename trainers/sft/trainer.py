@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.trainer import Trainer, TrainingRun
+from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import (
     Complete,
     TextSource,
@@ -20,7 +21,7 @@ from harness.trainers.sft.descriptions import (
     fill_description,
     with_descriptions,
 )
-from harness.trainers.sft.examples import Example, Reasoning, SkippedSample
+from harness.trainers.sft.examples import Example, Reasoning
 from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
 from harness.trainers.sft.prepare import prepare_examples
 

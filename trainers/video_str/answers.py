@@ -19,10 +19,10 @@ from harness.metrics.boxes import box_iou
 from harness.metrics.boxes3d import box_iou_3d
 from harness.metrics.intervals import temporal_iou
 from harness.metrics.numeric import relative_accuracy
-from harness.models.grammar import tag_text
 from harness.models.video_str.answer_prompts import boxes_3d, interval
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.grammar import well_formed
+from harness.responses import tag_text
 from harness.trainers.grpo.types import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from harness.errors import ParseError
 from harness.masks import BoolArray
-from harness.models.grammar import MAX_OBJECTS, split_frame, tag_text
+from harness.models.grammar import MAX_OBJECTS, split_frame
 from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
 from harness.models.videoseg_r1.negatives import boxes_filled
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.responses import finite_numbers
+from harness.responses import finite_numbers, tag_text
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
 from harness.trainers.videoseg_r1.samples import key_of

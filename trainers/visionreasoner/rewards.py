@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from harness.models.grammar import MAX_OBJECTS, Item, split_frame, tag_text
+from harness.models.grammar import MAX_OBJECTS, Item, split_frame
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.responses import DIGITS, MAX_DEPTH, MAX_TEXT, nesting
+from harness.responses import MAX_DEPTH, MAX_TEXT, TOO_MANY_DIGITS, nesting_depth, tag_text
 from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import TargetObjects
 
@@ -81,7 +81,12 @@ def answer_value(response: str) -> object:
     of length, depth and digits that no response of a sound length reaches.
     """
     text = tag_text(response, "answer")
-    if text is None or len(text) > MAX_TEXT or DIGITS.search(text) or nesting(text) > MAX_DEPTH:
+    if (
+        text is None
+        or len(text) > MAX_TEXT
+        or TOO_MANY_DIGITS.search(text)
+        or nesting_depth(text) > MAX_DEPTH
+    ):
         return None
     try:
         return json.loads(text)

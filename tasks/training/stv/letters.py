@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from harness.tasks.training.stv.drafts import Choice
 from harness.world.draws import Draws
 
-LETTERS = "ABCDEFGH"
+EIGHT_LETTERS = "ABCDEFGH"
 
 
 @dataclass(slots=True)
@@ -35,5 +35,5 @@ class Letters:
         texts = draws.shuffle(choice.wrong)[: choice.offered]
         place = self.place(kind, len(texts) + 1)
         texts.insert(place, choice.right)
-        lettered = [f"{letter}. {text}" for letter, text in zip(LETTERS, texts, strict=False)]
-        return lettered, LETTERS[place]
+        lettered = [f"{letter}. {text}" for letter, text in zip(EIGHT_LETTERS, texts, strict=False)]
+        return lettered, EIGHT_LETTERS[place]
