@@ -37,6 +37,7 @@ from harness.types import (  # noqa: E402
 
 ensure_torchvision()
 
+from harness.options import with_options  # noqa: E402
 from harness.trainers.grpo import loop, vllm  # noqa: E402
 from harness.trainers.grpo.examples import (  # noqa: E402
     Example,
@@ -47,7 +48,7 @@ from harness.trainers.grpo.examples import (  # noqa: E402
 from harness.trainers.grpo.loss import advantages, grpo_loss  # noqa: E402
 from harness.trainers.grpo.method import request_of  # noqa: E402
 from harness.trainers.grpo.rollouts import Draft  # noqa: E402
-from harness.trainers.grpo.settings import UNCLIPPED, LossType, Settings, with_settings  # noqa: E402
+from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.grpo.types import Turn  # noqa: E402
 from harness.trainers.state import trained_tensors  # noqa: E402
@@ -360,8 +361,7 @@ LOW, HIGH = 0.01, 0.03
 
 @pytest.mark.parametrize("kind", typing.get_args(LossType))
 def test_a_second_step_on_a_round_has_the_pure_loss(model, samples, kind):
-    typed = {} if kind in UNCLIPPED else {"epsilon_high": HIGH}
-    typed |= {"epsilon": LOW} if typed and kind != "cispo" else {}
+    typed = {"epsilon": LOW, "epsilon_high": HIGH}
     size = GROUP * len(samples)
     learner = build(
         model, samples, loss_type=kind, num_iterations=2, per_device_train_batch_size=size, **typed
@@ -687,10 +687,10 @@ def test_learning_rates_are_those_of_transformers(kind):
 
 
 def test_a_method_offers_every_setting_beside_its_own():
-    @with_settings(beta=0.5)
-    def method(*, own: int = 3, **settings):
+    @with_options(Settings, beta=0.5)
+    def method(settings: Settings, *, own: int = 3):
         """A method."""
-        return own, Settings(**settings)
+        return own, settings
 
     parameters = inspect.signature(method).parameters
     assert next(iter(parameters)) == "own" and {"beta", "num_generations", "finetune"} <= set(

@@ -48,38 +48,43 @@ def train(
 ) -> None:
     """Train to the end from the newest state, or from the beginning.
 
+    Args:
+        learner: The policy, as it is before its first step.
+        examples: All samples to learn from.
+        session: The curve, the evaluations and the interruption.
+        log: The log of rollouts, in the first process.
+
     Raises:
-        KeyboardInterrupt: the run was asked to stop; the state is saved.
+        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
     """
     run, chosen = session.run, learner.settings
     total, turns = chosen.steps(len(examples)), chosen.num_iterations
     state, done = resumed_from(run)
     if state is not None:
         learner.load(state)
-    if run.main:
+    if log is not None:
         run.curve.cut(done)
-        if log is not None:
-            log.file.cut(done)
+        log.file.cut(done)
     run.progress.start("training", total, done)
-    batch: Round | None = None
-    for step in range(done, total):
-        number = step // turns
-        numbers: dict[str, float] = {}
-        if batch is None or step % turns == 0:  # a round has `num_iterations` steps
-            rows = draw_samples(run.seed, len(examples), chosen.prompts_per_round, number)
-            batch = learner.round([examples[row] for row in rows], number)
-            numbers = batch.numbers
-            if log is not None:
-                log.write(step + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
-        numbers |= learner.update(batch, chosen.peak_learning_rate * schedule(chosen, step, total))
-        numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
-        session.log(step + 1, numbers | session.evaluate(step + 1))
+    for number in range(-(-done // turns), -(-total // turns)):
+        rows = draw_samples(run.seed, len(examples), chosen.prompts_per_round, number)
+        batch = learner.round([examples[row] for row in rows], number)
+        first, end = number * turns, min(total, (number + 1) * turns)
+        if log is not None:
+            log.write(first + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
+        for step in range(first, end):
+            numbers = batch.numbers if step == first else {}
+            rate = chosen.peak_learning_rate * schedule(chosen, step, total)
+            numbers |= learner.update(batch, rate)
+            numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
+            session.log(step + 1, numbers | session.evaluate(step + 1))
         stopping = session.stopping()
-        if stopping or (step + 1) % chosen.save_steps == 0 or step + 1 == total:
+        # A state is of the end of a round, whose rollouts need not be kept in it.
+        if stopping or end == total or end // chosen.save_steps > first // chosen.save_steps:
             wait = learner.accelerator.wait_for_everyone
-            with states.saved_state(run.state, step + 1, main=run.main, wait=wait) as folder:
+            with states.saved_state(run.state, end, main=run.main, wait=wait) as folder:
                 learner.save(folder)
-        if stopping and step + 1 < total:
+        if stopping and end < total:
             raise KeyboardInterrupt
     run.progress.end()
 
@@ -93,16 +98,12 @@ def draw_samples(seed: int, samples: int, prompts: int, number: int) -> list[int
     >>> sorted(draw_samples(0, 4, 2, 0) + draw_samples(0, 4, 2, 1))
     [0, 1, 2, 3]
     """
-    places = range(number * prompts, (number + 1) * prompts)
-    keys = {
-        place // samples: np.array([seed % 2**64, place // samples], dtype=np.uint64)
-        for place in places
-    }
-    orders = {
-        epoch: np.random.Generator(np.random.Philox(key=key)).permutation(samples)
-        for epoch, key in keys.items()
-    }
-    return [int(orders[place // samples][place % samples]) for place in places]
+    found = []
+    for place in range(number * prompts, (number + 1) * prompts):
+        key = np.array([seed % 2**64, place // samples], dtype=np.uint64)
+        order = np.random.Generator(np.random.Philox(key=key)).permutation(samples)
+        found.append(int(order[place % samples]))
+    return found
 
 
 def schedule(settings: Settings, step: int, total: int) -> float:
@@ -156,10 +157,10 @@ class Learner:
     ) -> None:
         """Load the network of a backend, and all that the method's settings need beside it."""
         self.method, self.chat, self.accelerator = method, chat, accelerator
-        self.settings = chosen = method.settings
+        self.settings, self.seed = method.settings, seed
+        chosen = method.settings
         set_seed(seed)  # an adapter begins with random numbers
         self.network = load_policy(chat, chosen)
-        set_seed(seed, device_specific=True)
         self.policy, self.optimizer = accelerator.prepare(
             Policy(self.network, chosen.temperature),
             torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
@@ -179,11 +180,14 @@ class Learner:
 
         Args:
             examples: Of all processes; each takes its share.
-            number: Of the round, which the rollouts' keys depend on.
+            number: Of the round; with the seed it decides every draw of it and of its steps, so
+                that a training that goes on draws what an uninterrupted one does.
 
         Raises:
             ModelError: the reward, the second pass or the environment fails.
         """
+        drawn = np.random.SeedSequence([self.seed, number]).generate_state(1)
+        set_seed(int(drawn[0]) >> 1, device_specific=True)
         ranks, rank = self.accelerator.num_processes, self.accelerator.process_index
         share, size = len(examples) // ranks, self.settings.num_generations
         own = examples[rank * share : (rank + 1) * share]
@@ -292,8 +296,7 @@ class Learner:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
             if batch.old is not None and by_vllm:
                 drawn = padded([one.logps for one in drafts], kind=torch.float32).to(device)
-                by_token = chosen.loss_type == "vespo"
-                batch.ratio = sampler_ratio(batch.old, drawn, batch.mask, by_token=by_token)
+                batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
             if chosen.beta:
                 batch.reference = self._reference_logps(batch)
         return batch
@@ -403,7 +406,6 @@ class Learner:
         elif self.accelerator.is_main_process:
             states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
             torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
-        states.save_random(folder / self._generators)
         if self.accelerator.is_main_process:
             write_json(folder / COUNTERS, {"tokens": self.tokens})
 
@@ -415,11 +417,6 @@ class Learner:
             states.load_tensors(folder / WEIGHTS, self.network)
             self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
         self.tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
-        states.load_random(folder / self._generators)
-
-    @property
-    def _generators(self) -> str:
-        return f"random-{self.accelerator.process_index}.pt"
 
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""

@@ -169,14 +169,11 @@ class VllmChat:
         return ChatResponse(text=decode(kept), tokens=tuple(kept), cut=cut)
 
 
-def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor, *, by_token: bool) -> Tensor:
-    """Return how far the network's probabilities are from vLLM's, as TRL corrects for it.
+def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor) -> Tensor:
+    """Return the network's probabilities of whole responses over vLLM's (B × 1), as TRL corrects.
 
-    By whole responses (B × 1; 0 where the ratio is too large), or token by token (B × T, limited),
-    as `vespo` wants it. A token whose probability vLLM does not say has a ratio of 1.
+    0 where the ratio is too large. A token whose probability vLLM does not say has a ratio of 1.
     """
     difference = torch.nan_to_num((old - drawn) * mask, nan=0.0)
-    if by_token:
-        return difference.exp().clamp(max=LARGEST_RATIO)
     ratio = difference.sum(dim=1, keepdim=True).exp()
     return ratio.masked_fill(ratio > LARGEST_RATIO, 0.0)
