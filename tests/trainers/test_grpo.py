@@ -107,7 +107,7 @@ def optimiser(training):
 
 
 def assert_same_training(one, other) -> None:
-    """Equal weights, optimiser, generators, curve and rollouts: bit by bit, step by step."""
+    """Equal weights, optimiser, curve and rollouts: bit by bit, step by step."""
     assert same_tensors(one.checkpoint, other.checkpoint)
     for name in ("curve.jsonl", "rollouts.jsonl"):
         assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
@@ -117,9 +117,6 @@ def assert_same_training(one, other) -> None:
     states = [newest_state(training.folder / "state") for training in (one, other)]
     for name in ("counters.json", "trained.safetensors"):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
-    drawn = [torch.load(state / "random-0.pt", weights_only=True) for state in states]
-    assert torch.equal(drawn[0].pop("cpu"), drawn[1].pop("cpu"))
-    assert drawn[0] == drawn[1]
 
 
 @pytest.fixture(scope="module")

@@ -104,11 +104,9 @@ def assert_same_training(one: Training, other: Training) -> None:
         "counters.json",
         "trainer_state.json",
         "trained.safetensors",
+        "rng_state.pth",
     ):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
-    drawn = [torch.load(state / "random-0.pt", weights_only=True) for state in states]
-    assert torch.equal(drawn[0].pop("cpu"), drawn[1].pop("cpu"))
-    assert drawn[0] == drawn[1]
     rates = [torch.load(state / "scheduler.pt", weights_only=True) for state in states]
     assert rates[0] == rates[1]
 

@@ -186,7 +186,7 @@ class Learner:
         Raises:
             ModelError: the reward, the second pass or the environment fails.
         """
-        drawn = np.random.SeedSequence([self.seed, number]).generate_state(1)
+        drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
         set_seed(int(drawn[0]) >> 1, device_specific=True)
         ranks, rank = self.accelerator.num_processes, self.accelerator.process_index
         share, size = len(examples) // ranks, self.settings.num_generations

@@ -8,7 +8,7 @@ tests/trainers/test_sft_engine.py:
 - Loading: `save_pretrained` writes the names of the original checkpoint, which the Trainer loads
   with `strict=False` into a vision-language network that has others: a resumed training of whole
   weights silently starts from the first ones. States hold the network's own names.
-- Generators and `num_tokens`: the one is a pickle, the other is not kept and starts from zero.
+  `num_tokens`, which it does not keep, goes on from the state too.
 """
 
 import warnings
@@ -95,6 +95,8 @@ class TrainerPatches:
     loss_is_scaled_for_ga: bool | None
     model_accepts_loss_kwargs: bool
 
+    _total_train_tokens: int
+
     session: Session
     evaluated: dict[str, float]
 
@@ -120,6 +122,8 @@ class TrainerPatches:
         trainer: Any = self
         run = self.session.run
         state, done = resumed_from(run)
+        if state is not None:
+            self._total_train_tokens = states.read_plain(state / COUNTERS, "tokens")["tokens"]
         if run.main:
             run.curve.cut(done)
         with old_names(), suppress(Complete):
@@ -150,26 +154,16 @@ class TrainerPatches:
         wait, step = self.accelerator.wait_for_everyone, self.state.global_step
         with states.saved_state(folder, step, main=main, wait=wait) as partial:
             trainer._save_optimizer_and_scheduler(str(partial))
-            states.save_random(partial / self._generators())
+            trainer._save_rng_state(str(partial))
             if main:
                 if not self.is_deepspeed_enabled:  # which has saved the weights already
                     states.save_tensors(partial / WEIGHTS, states.trained_tensors(self.model))
-                write_json(partial / COUNTERS, {"tokens": getattr(self, "_total_train_tokens", 0)})
+                write_json(partial / COUNTERS, {"tokens": self._total_train_tokens})
                 self.state.save_to_json(str(partial / STATE))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         path = Path(resume_from_checkpoint) / WEIGHTS
         states.load_tensors(path, self.model if model is None else model)
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        if checkpoint is None:
-            return
-        folder = Path(checkpoint)
-        states.load_random(folder / self._generators())
-        self._total_train_tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
-
-    def _generators(self) -> str:
-        return f"random-{self.args.process_index}.pt"
 
 
 def _follower(trainer: TrainerPatches) -> Any:
