@@ -14,8 +14,10 @@ from harness.model import ChatRequest
 from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Example
-from harness.trainers.grpo.rewards import Rewarder, numbers_of, uniform
+from harness.trainers.grpo.rewards import numbers_of, reward_group, uniform
 from harness.trainers.grpo.rollout_log import RolloutLog, places_of
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.session import loggers
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
@@ -53,9 +55,11 @@ def group_of(name, texts, **more):
 GROUPS = [group_of("a", TEXTS[0]), group_of("b", TEXTS[1])]
 
 
-def score(reward=lengths, **given):
-    rewarder = Rewarder("m", reward, seed=1, **given)
-    return [rewarder(group, keys) for group, keys in zip(GROUPS, KEYS, strict=True)]
+def score(reward=lengths, source="method"):
+    method = GrpoTrainer(name="m", settings=Settings(reward=source), reward=reward)
+    return [
+        reward_group(method, group, keys, seed=1) for group, keys in zip(GROUPS, KEYS, strict=True)
+    ]
 
 
 def totals(rewards):
@@ -193,7 +197,7 @@ def test_words_have_no_places():
 
 
 def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
-    plain, control = score(), score(random=True)
+    plain, control = score(), score(source="random")
     logged = numbers_of(GROUPS, control)
     assert logged["rewards/method_total"] == totals(plain)
     assert totals(control) == [uniform(1, key) for keys in KEYS for key in keys]
@@ -232,7 +236,7 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch, told):
 
 
 def stub(monkeypatch, name, **content):
-    pytest.importorskip("accelerate")
+    pytest.importorskip("accelerate").PartialState()
     module = ModuleType(name)
     module.__spec__ = ModuleSpec(name, None)
     for key, value in content.items():

@@ -124,18 +124,18 @@ def make_examples(
                 yield skipped(why, str(error))
                 continue
             if method.settings.vllm_mode is not None:
-                refuse_clips(example.request)
+                refuse_clips(example.request, f"sample {sample.id} of {task.name}")
             yield example
 
 
-def refuse_clips(request: ChatRequest) -> None:
-    """Raise UsageError if a request that vLLM is to answer shows a clip."""
+def refuse_clips(request: ChatRequest, what: str) -> None:
+    """Raise UsageError if a request that vLLM is to answer shows a clip; `what` names it."""
     longest = max(
         (len(frames_shown(request, place)) for place in range(len(request.media))), default=0
     )
     if longest > 1:
         raise UsageError(
-            f"vllm_mode=… with videos, request {request.key}",
+            f"vllm_mode=…, {what}",
             expected="single images, since TRL hands vLLM no videos",
             found=f"a clip of {longest} frames",
             fix="Leave vllm_mode out: rollouts are then written by transformers; "

@@ -6,12 +6,11 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 from harness.models.backends.inputs import joined_inputs
 from harness.models.backends.sampling import rollout_key
@@ -29,7 +29,7 @@ from harness.trainers.grpo.examples import Example, encoded_each
 from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
 from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.policy import Policy, decayed, load_policy, reference_of, zero_stage
-from harness.trainers.grpo.rewards import Rewarder, numbers_of
+from harness.trainers.grpo.rewards import numbers_of, reward_group
 from harness.trainers.grpo.rollout_log import RolloutLog
 from harness.trainers.grpo.rollouts import Draft, Writer
 from harness.trainers.grpo.settings import Settings
@@ -167,9 +167,6 @@ class Learner:
         )
         self.reference = reference_of(chat, chosen, accelerator)
         self.writer = Writer(method, chat, self.network, accelerator, seed=seed)
-        self.rewarder = Rewarder(
-            method.name, method.reward, random=chosen.reward == "random", seed=seed
-        )
         self.tokens = 0
         """Number of tokens of prompts and rollouts so far, in all processes."""
 
@@ -202,7 +199,7 @@ class Learner:
         several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
         groups = [self._group(some) for some in several]
         rewards = [
-            self.rewarder(group, [one.key for one in some])
+            reward_group(self.method, group, [one.key for one in some], seed=self.seed)
             for group, some in zip(groups, several, strict=True)
         ]
         totals = gather([one[TOTAL] for some in rewards for one in some])
@@ -267,27 +264,30 @@ class Learner:
     def _batch(self, drafts: Sequence[Draft], advantage: Tensor) -> Batch:
         """Return rollouts as tensors, with their log-probabilities before the step."""
         chosen, device = self.settings, self.accelerator.device
-        width = max(len(one.tokens) for one in drafts)
 
-        def padded(rows: Sequence[Sequence[float]], *, fill: float = 0, kind: Any = None) -> Tensor:
+        def padded(rows: Iterable[Sequence[float]], fill: float = 0.0) -> Tensor:
+            kind = torch.float32 if isinstance(fill, float) else torch.int64
             tensors = [torch.tensor(row, dtype=kind) for row in rows]
-            return torch.stack([pad(one, (0, width - len(one)), value=fill) for one in tensors])
+            return pad_sequence(tensors, batch_first=True, padding_value=fill)
 
-        fill = self.chat.processor.tokenizer.pad_token_id
+        tokenizer = self.chat.processor.tokenizer
         inputs = dict(joined_inputs(self.chat.processor, [one.prompt for one in drafts]))
-        ids = padded([one.tokens for one in drafts], fill=fill)
-        seen = padded([[1] * len(one.tokens) for one in drafts])
+        ids = padded([one.tokens for one in drafts], tokenizer.pad_token_id)
+        seen = padded([[1] * len(one.tokens) for one in drafts], 0)
         inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
         inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
         if "mm_token_type_ids" in inputs:  # all that is written is text, 0
-            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, width))
-        spans = [answer_span(self.chat.processor.tokenizer.decode, one.tokens) for one in drafts]
-        answers = [[float(start <= place < end) for place in range(width)] for start, end in spans]
-        mask = padded([one.mask for one in drafts], kind=torch.float32)
+            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, ids.shape[1]))
+        mask = padded(one.mask for one in drafts)
+        answers = padded(
+            [float(place in span) for place in range(len(one.tokens))]
+            for one in drafts
+            for span in [answer_span(tokenizer.decode, one.tokens)]
+        )
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
             mask=mask.to(device),
-            answers=(torch.tensor(answers) * mask).to(device),
+            answers=(answers * mask).to(device),
             advantage=advantage.to(device),
         )
         with torch.no_grad():
@@ -295,7 +295,7 @@ class Learner:
             if chosen.num_iterations > 1 or by_vllm:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
             if batch.old is not None and by_vllm:
-                drawn = padded([one.logps for one in drafts], kind=torch.float32).to(device)
+                drawn = padded(one.logps for one in drafts).to(device)
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
             if chosen.beta:
                 batch.reference = self._reference_logps(batch)
@@ -429,16 +429,17 @@ class Learner:
         self.accelerator.wait_for_everyone()
 
 
-def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> tuple[int, int]:
-    """Return (first, end) of the tokens between the answer's tags; (0, 0) if there are none."""
+def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> range:
+    """Return the places of the tokens between the answer's tags."""
     text = decode(ids)
     opening = text.find(ANSWER[0])
     if opening < 0:
-        return 0, 0
+        return range(0)
     closing = text.find(ANSWER[1], opening)
 
     def reaching(length: int) -> int:
         # The length of the decoded beginning grows with every token.
         return bisect_left(range(len(ids)), length, key=lambda end: len(decode(ids[:end])))
 
-    return reaching(opening + len(ANSWER[0])), len(ids) if closing < 0 else reaching(closing)
+    end = len(ids) if closing < 0 else reaching(closing)
+    return range(reaching(opening + len(ANSWER[0])), end)

@@ -65,7 +65,7 @@ def images_of(request: ChatRequest) -> list[Any]:
     Raises:
         UsageError: it shows a video.
     """
-    refuse_clips(request)
+    refuse_clips(request, f"request {request.key}")
     shown = [
         (media.frame(frames_shown(request, at)[0]), at) for at, media in enumerate(request.media)
     ]
