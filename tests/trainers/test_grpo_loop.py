@@ -51,7 +51,8 @@ from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.grpo.types import Turn  # noqa: E402
-from harness.trainers.state import trained_tensors  # noqa: E402
+from harness.trainers.session import Session  # noqa: E402
+from harness.trainers.state import newest_state, trained_tensors  # noqa: E402
 
 FORM = AnswerForm
 GROUP = 3
@@ -352,6 +353,16 @@ def test_advantages_are_those_of_the_pure_function(learner, model, samples):
     assert torch.allclose(torch.tensor(round_.advantages), expected, atol=1e-6)
     learned = torch.cat([batch.advantage for batch in round_.batches])
     assert torch.allclose(learned, expected, atol=1e-6)
+
+
+def test_a_training_that_is_stopped_inside_a_round_ends_it_first(model, samples, tmp_path):
+    learner = build(model, samples, num_iterations=2, max_steps=6, save_steps=1)
+    run = TrainingRun(out=tmp_path, stopping=lambda: True)
+    session = Session(run, learner.export, report_to=None, settings={})
+    with pytest.raises(KeyboardInterrupt):
+        loop.train(learner, examples_of(model, samples), session, None)
+    assert newest_state(run.state).name == "step-2"
+    assert [row["step"] for row in run.curve.read()] == [1, 2]
 
 
 LOW, HIGH = 0.01, 0.03

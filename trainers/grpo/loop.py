@@ -7,7 +7,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -297,16 +297,13 @@ class Learner:
             if batch.old is not None and by_vllm:
                 drawn = padded(one.logps for one in drafts).to(device)
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
-            if chosen.beta:
-                batch.reference = self._reference_logps(batch)
+            if chosen.beta and self.reference is not None:
+                with self.accelerator.autocast():
+                    batch.reference, _ = self.reference(batch.inputs, batch.mask)
+            elif chosen.beta:
+                with self.network.disable_adapter():
+                    batch.reference, _ = self.policy(batch.inputs, batch.mask)
         return batch
-
-    def _reference_logps(self, batch: Batch) -> Tensor:
-        with nullcontext() if self.reference is not None else self.network.disable_adapter():
-            policy = self.policy if self.reference is None else self.reference
-            with self.accelerator.autocast():
-                found: Tensor = policy(batch.inputs, batch.mask)[0]
-        return found
 
     def update(self, batch: Round, learning_rate: float) -> dict[str, float]:
         """Make one optimiser step on a round; returns what is logged of it."""
