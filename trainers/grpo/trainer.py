@@ -49,11 +49,6 @@ class GrpoTrainer(GrpoMethod):
             ModelError: the reward fails.
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
-        from harness.trainers.grpo import loop
-        from harness.trainers.grpo.policy import accelerator_of
-        from harness.trainers.grpo.rollout_log import ROLLOUTS, RolloutLog
-        from harness.trainers.session import Session, finite
-
         given, chat = trainable(self.name, run.model)
         model = self.with_prompt(given)
         if run.main and request_key(model) != request_key(given):
@@ -67,14 +62,23 @@ class GrpoTrainer(GrpoMethod):
             raise UsageError(
                 f"trainer {self.name}", expected="tasks to train on (--train-tasks)", found="none"
             )
+        return self.bound(model)._train(run, model, chat)
+
+    def _train(
+        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
+    ) -> Mapping[str, Any]:
+        from harness.trainers.grpo import loop
+        from harness.trainers.grpo.policy import accelerator_of
+        from harness.trainers.grpo.rollout_log import ROLLOUTS, RolloutLog
+        from harness.trainers.session import Session, finite
+
         self._check(chat)
-        method, settings = self.bound(model), self.settings
-        accelerator = accelerator_of(settings, chat.device)
-        examples, dropped = prepare_examples(method, model, chat.processor, run)
-        learner = loop.Learner(method, chat, accelerator, seed=run.seed)
+        settings, accelerator = self.settings, accelerator_of(self.settings, chat.device)
+        examples, dropped = prepare_examples(self, model, chat.processor, run)
+        learner = loop.Learner(self, chat, accelerator, seed=run.seed)
         log = RolloutLog(Curve(run.out / ROLLOUTS), settings.keep_rollouts, model.prompt.parse)
         session = Session(
-            run, learner.export, report_to=settings.report_to, settings=method.describe()
+            run, learner.export, report_to=settings.report_to, settings=self.describe()
         )
         loop.train(learner, examples, session, log if run.main else None)
         learner.export(run.checkpoint)
