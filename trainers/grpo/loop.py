@@ -280,9 +280,9 @@ class Learner:
             inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, ids.shape[1]))
         mask = padded(one.mask for one in drafts)
         answers = padded(
-            [float(place in span) for place in range(len(one.tokens))]
+            [float(start <= place < end) for place in range(len(one.tokens))]
             for one in drafts
-            for span in [answer_span(tokenizer.decode, one.tokens)]
+            for start, end in [answer_span(tokenizer.decode, one.tokens)]
         )
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
@@ -426,17 +426,16 @@ class Learner:
         self.accelerator.wait_for_everyone()
 
 
-def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> range:
-    """Return the places of the tokens between the answer's tags."""
+def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> tuple[int, int]:
+    """Return (first, end) of the tokens between the answer's tags; (0, 0) if there are none."""
     text = decode(ids)
     opening = text.find(ANSWER[0])
     if opening < 0:
-        return range(0)
+        return 0, 0
     closing = text.find(ANSWER[1], opening)
 
     def reaching(length: int) -> int:
         # The length of the decoded beginning grows with every token.
         return bisect_left(range(len(ids)), length, key=lambda end: len(decode(ids[:end])))
 
-    end = len(ids) if closing < 0 else reaching(closing)
-    return range(reaching(opening + len(ANSWER[0])), end)
+    return reaching(opening + len(ANSWER[0])), len(ids) if closing < 0 else reaching(closing)
