@@ -82,10 +82,7 @@ def newest_state(folder: Path) -> Path | None:
 
 def step_of(state: Path) -> int:
     """Return the step after which a state was saved."""
-    match = STATE.match(state.name)
-    if match is None:
-        raise StoreError(f"state {state}", expected="a folder step-<number>", found=state.name)
-    return int(match[1])
+    return int(state.name.removeprefix("step-"))
 
 
 def forget_states(folder: Path) -> None:
