@@ -61,7 +61,7 @@ def dr2seg(
 
     The defaults are the paper's few-shot setting. Settings that it does not state (divergence,
     temperature, clipping, entropy) are as in VisionReasoner's official code. Beside these, every
-    setting of the GRPO engine can be given; docs/training.md lists them.
+    setting of the GRPO engine can be given; `harness list trainers dr2seg` lists them.
 
     Args:
         form: `sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter

@@ -26,7 +26,7 @@ def seg_zero(settings: Settings, *, semantics: Semantics = "strict") -> GrpoTrai
     """Seg-Zero (Liu et al. 2025) with GRPO: format, box and two points of one object.
 
     The model gets Seg-Zero's prompt instead of its own; its canvas stays. Beside `semantics`, every
-    setting of the GRPO engine can be given; docs/training.md lists them.
+    setting of the GRPO engine can be given; `harness list trainers seg_zero` lists them.
 
     Args:
         semantics: Of keys and values of the answer: `soft`, or `strict` as the paper's best.

@@ -168,7 +168,7 @@ def videoseg_r1(
     The defaults are the paper's. Settings that it does not state (temperature, clipping, entropy)
     are as in VisionReasoner's official code; the vision tower is frozen up to the layers that merge
     its patches, about which the paper is unclear. Beside these, every setting of the GRPO engine
-    can be given; docs/training.md lists them.
+    can be given; `harness list trainers videoseg_r1` lists them.
 
     Args:
         think: Ask and pay for reasoning (Table 4).

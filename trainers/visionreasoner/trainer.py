@@ -24,7 +24,7 @@ def visionreasoner(
 
     The model gets VisionReasoner's prompt instead of its own; its canvas stays. The defaults are
     those of the official code. Beside these, every setting of the GRPO engine can be given;
-    docs/training.md lists them.
+    `harness list trainers visionreasoner` lists them.
 
     Args:
         semantics: Of the accuracy: `official`, as coded, or the `paper`'s wording.
