@@ -6,7 +6,6 @@ harness train --method video_str --model "video_str(checkpoint=…,frames=video_
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
