@@ -25,7 +25,7 @@ import json
 import math
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,13 +67,14 @@ class Clock:
 
     ends: list[float] = field(default_factory=list)
     numbers: list[Mapping[str, float]] = field(default_factory=list)
+    now: Callable[[], float] = perf_counter
 
     def start(self, name: str, total: int, done: int) -> None:
         return
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         if "reward" in numbers:
-            self.ends.append(perf_counter())
+            self.ends.append(self.now())
             self.numbers.append(numbers)
 
     def note(self, text: str) -> None:

@@ -9,8 +9,9 @@ is learned (learning rate 0), and tokens are drawn at a temperature near 0, so t
 same responses; each sees every prompt once. The two take turns; the first turn warms up and is not
 counted. The aim is at most 1.05.
 
-Seconds are those from the end of a training's first step to the end of its last. The table says how
-many tokens (prompts and responses, as TRL counts them) each has gone through in them.
+Seconds are those from the end of a training's first step to the end of its last: the processor's on
+a CPU, which other programs may share, else the clock's. The table says how many tokens (prompts and
+responses, as TRL counts them) each has gone through in them.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from dr2seg import Clock, data
@@ -61,9 +62,14 @@ class Turn:
         return self.tokens[-1] - self.tokens[0]
 
 
+def now() -> float:
+    """Return seconds: of the processor, or on a GPU of the clock."""
+    return process_time() if provenance.device() == "cpu" else perf_counter()
+
+
 def ours(method: Spec, model: Spec, task: Task) -> Turn:
     """A training of the method, in a folder that is thrown away."""
-    clock = Clock()
+    clock = Clock(now=now)
     with tempfile.TemporaryDirectory() as folder:
         train(
             plugins.build("trainers", method),
@@ -92,7 +98,7 @@ def plain(method: Spec, model: Spec, task: Task) -> Turn:
 
     class Watch(TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            turn.ends.append(perf_counter())
+            turn.ends.append(now())
 
         def on_log(self, *_: Any, logs: dict[str, float], **__: Any) -> None:
             if "reward" in logs:

@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.store.atomic import read_json, write_json
 from harness.trainer import TrainingRun
 from harness.trainers.state import keep_generators, newest_state, step_of
 
-Logger: TypeAlias = Callable[[int, Mapping[str, float]], None]
-"""Takes a step's number, and the numbers of that step by name."""
+if TYPE_CHECKING:
+    from accelerate.tracking import GeneralTracker
 
 PATIENCE = 7 * 86_400
 """Seconds that processes wait for each other: as long as a benchmark takes that the first one
 evaluates alone, or images that it looks at. If one dies, the launcher ends the others."""
-TENSORBOARD = "tensorboard"  # the folder of a training that holds its event files
+TENSORBOARD = "tensorboard"  # also the folder of a training that holds its event files
+KINDS = (TENSORBOARD, "wandb", "trackio")
 LOGGED = "logged.json"
 """The file of a training with the id that Weights & Biases and Trackio know it by."""
 
@@ -52,8 +53,7 @@ def place() -> tuple[int, int]:
 
 def gather(values: Sequence[Any]) -> list[Any]:
     """Return the values of all processes, those of the first process first."""
-    if place()[1] == 1:
-        return list(values)
+    place()
     return list(import_module("accelerate.utils").gather_object(list(values)))
 
 
@@ -95,7 +95,7 @@ class Session:
         if self.run.main:
             self.run.curve.append(step, numbers)
             for logger in self._loggers:
-                logger(step, numbers)
+                logger.log(dict(numbers), step=step)
         self.run.progress.step(step, numbers)
 
     def stopping(self) -> bool:
@@ -103,8 +103,10 @@ class Session:
         return any(gather([self.run.stopping()]))
 
 
-def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) -> list[Logger]:
-    """Return the loggers that are named, joined by `+`; `auto` is TensorBoard.
+def loggers(
+    names: str | None, run: TrainingRun, settings: Mapping[str, Any]
+) -> "list[GeneralTracker]":
+    """Return accelerate's trackers that are named, joined by `+`; `auto` is TensorBoard.
 
     Raises:
         UsageError: there is none of a name.
@@ -117,7 +119,7 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
                 "the curve is in curve.jsonl alone: TensorBoard, a part of the extra "
                 "`train`, is not installed. Without this note: report_to=none"
             )
-    made: list[Logger] = []
+    made: list[GeneralTracker] = []
     for name in () if names in (None, "none") or not run.main else str(names).split("+"):
         if (kind := name.strip()) not in KINDS:
             raise UsageError(
@@ -130,55 +132,28 @@ def loggers(names: str | None, run: TrainingRun, settings: Mapping[str, Any]) ->
                 found="it is not installed",
                 fix="Install it.",
             )
-        made.append(KINDS[kind](run, settings))
+        made.append(
+            import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[kind](
+                "harness" if kind != TENSORBOARD else kind, **_identity(kind, run, settings)
+            )
+        )
+        made[-1].start()
     return made
 
 
-def _tensorboard(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
-    del settings
-    from torch.utils.tensorboard.writer import SummaryWriter
-
-    # Steps after the state that a resumed training goes on from are made, and shown, anew.
-    again = resumed_from(run)[1] + 1 if run.resume else None
-    writer: Any = SummaryWriter(str(run.out / TENSORBOARD), purge_step=again)
-
-    def log(step: int, numbers: Mapping[str, float]) -> None:
-        for name, value in numbers.items():
-            writer.add_scalar(name, value, step)
-        writer.flush()
-
-    return log
-
-
-def _wandb(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
-    # Of a run that is resumed, W&B itself leaves out steps that it has.
-    return _initialised("wandb", settings, name=run.out.resolve().name, id=_known_as(run))
-
-
-def _trackio(run: TrainingRun, settings: Mapping[str, Any]) -> Logger:
-    # It knows a run by its name alone.
-    return _initialised("trackio", settings, name=f"{run.out.resolve().name}-{_known_as(run)}")
-
-
-def _initialised(package: str, settings: Mapping[str, Any], **known: str) -> Logger:
-    logged: Any = import_module(package)
-    logged.init(project="harness", config=dict(settings), resume="allow", **known)
-    return lambda step, numbers: logged.log(dict(numbers), step=step)
-
-
-def _known_as(run: TrainingRun) -> str:
-    """Return an id that nothing else has, and the same training has again when it is resumed."""
-    path = run.out / LOGGED
+def _identity(kind: str, run: TrainingRun, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by which a resumed training is the same run to a logger, another is not."""
+    if kind == TENSORBOARD:
+        # Steps after the state that a resumed training goes on from are made, and shown, anew.
+        again = resumed_from(run)[1] + 1 if run.resume else None
+        return {"logging_dir": str(run.out), "purge_step": again}
+    path, name = run.out / LOGGED, run.out.resolve().name
     if not (run.resume and path.is_file()):
         write_json(path, {"id": secrets.token_hex(4)})
-    return str(read_json(path)["id"])
-
-
-KINDS: Mapping[str, Callable[[TrainingRun, Mapping[str, Any]], Logger]] = {
-    TENSORBOARD: _tensorboard,
-    "wandb": _wandb,
-    "trackio": _trackio,
-}
+    known = str(read_json(path)["id"])
+    # W&B leaves out steps that it has, of a run that it knows by its id; Trackio by its name alone.
+    named = {"name": name, "id": known} if kind == "wandb" else {"name": f"{name}-{known}"}
+    return {"config": dict(settings), "resume": "allow", **named}
 
 
 def finite(value: Any) -> float | None:

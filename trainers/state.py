@@ -82,10 +82,7 @@ def newest_state(folder: Path) -> Path | None:
 
 def step_of(state: Path) -> int:
     """Return the step after which a state was saved."""
-    match = STATE.match(state.name)
-    if match is None:
-        raise StoreError(f"state {state}", expected="a folder step-<number>", found=state.name)
-    return int(match[1])
+    return int(state.name.removeprefix("step-"))
 
 
 def forget_states(folder: Path) -> None:
@@ -141,43 +138,6 @@ def load_tensors(path: Path, network: Any) -> None:
         )
     for name, tensor in found.items():
         wanted[name].copy_(tensor)
-
-
-def save_random(path: Path) -> None:
-    """Save the generators of python, numpy and torch (all devices)."""
-    import torch
-
-    kind, keys, place, has_gauss, gauss = np.random.get_state(legacy=True)
-    plain = {
-        "python": random.getstate(),
-        "numpy": (kind, np.asarray(keys).tolist(), place, has_gauss, gauss),
-        "cpu": torch.random.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-    torch.save(plain, path)
-
-
-def load_random(path: Path) -> None:
-    """Set all generators as `save_random` found them.
-
-    Raises:
-        StoreError: the file is missing or damaged, or another machine's.
-    """
-    import torch
-
-    try:
-        plain = torch.load(path, weights_only=True)
-        random.setstate(plain["python"])
-        np.random.set_state(plain["numpy"])
-        torch.random.set_rng_state(plain["cpu"])
-        if torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(plain["cuda"])
-    except Exception as error:  # a damaged file raises whatever its bytes lead to
-        raise StoreError(
-            f"state {path}",
-            expected="the generators of this machine",
-            found=f"{type(error).__name__}: {error}",
-        ) from error
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Settings of a plugin, read from its source: nothing is imported to list them.
 
 A plugin function's keyword-only parameters are its settings. A decorator may add the fields of a
-dataclass: `harness.options.with_options` those of its first argument, GRPO's `with_settings` those
-of the class `Settings` in its own module. Its other arguments are their defaults.
+dataclass: `harness.options.with_options` those of its first argument. Its other arguments are their
+defaults.
 """
 
 import ast
@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from harness import plugins
 
-ENGINE = "Settings"
 WITHOUT = "without"
 MARK = "Carried"  # says of an option that a checkpoint carries it, and nothing of its type
 LONGEST = 100  # characters of a type's name that are written out; a longer one keeps its name
@@ -58,17 +57,15 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
     """The settings that decorators add."""
     added: dict[str, Offered] = {}
     for call in function.decorator_list:
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-            continue
-        match call.args:
-            case [ast.Name(id=name)]:
+        match call:
+            case ast.Call(args=[ast.Name(id=name)], keywords=keywords):
                 module = source.origin(name)
             case _:
-                name, module = ENGINE, source.origin(call.func.id)
+                continue
         known = module.class_named(name) if module is not None else None
         if module is None or known is None:
             continue
-        given = {one.arg: one.value for one in call.keywords if one.arg is not None}
+        given = {one.arg: one.value for one in keywords if one.arg is not None}
         left_out = given.pop(WITHOUT, None)
         for field, (kind, default, about) in _fields(known).items():
             if left_out is None or field not in ast.literal_eval(left_out):

@@ -198,12 +198,8 @@ def tensors(folder: Path):
     }
 
 
-@pytest.mark.parametrize("loss_type", ["bnpo", "vespo"])
-def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(
-    by_vllm, both, begin, tiny_qwen, loss_type
-):
-    training, _ = both if loss_type == "bnpo" else by_vllm(loss_type=loss_type)
-    plain = begin(loss_type=loss_type)
+def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(both, begin, tiny_qwen):
+    training, plain = both[0], begin()
     assert len(rollouts(plain)) == STEPS * 4
     for one, other in zip(rollouts(training), rollouts(plain), strict=True):
         assert one["second"] and one["second"] != one["text"]

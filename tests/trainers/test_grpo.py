@@ -107,7 +107,7 @@ def optimiser(training):
 
 
 def assert_same_training(one, other) -> None:
-    """Equal weights, optimiser, generators, curve and rollouts: bit by bit, step by step."""
+    """Equal weights, optimiser, curve and rollouts: bit by bit, step by step."""
     assert same_tensors(one.checkpoint, other.checkpoint)
     for name in ("curve.jsonl", "rollouts.jsonl"):
         assert (one.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
@@ -117,9 +117,6 @@ def assert_same_training(one, other) -> None:
     states = [newest_state(training.folder / "state") for training in (one, other)]
     for name in ("counters.json", "trained.safetensors"):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
-    drawn = [torch.load(state / "random-0.pt", weights_only=True) for state in states]
-    assert torch.equal(drawn[0].pop("cpu"), drawn[1].pop("cpu"))
-    assert drawn[0] == drawn[1]
 
 
 @pytest.fixture(scope="module")
@@ -250,10 +247,7 @@ def means(training):
     "loss_type",
     [
         "grpo",
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in ("dapo", "dr_grpo", "cispo", "sapo", "luspo", "vespo")
-        ),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("dapo", "dr_grpo")),
     ],
 )
 def test_a_batch_of_eight_is_eight_batches_of_one(begin, tiny_qwen, loss_type):
@@ -370,7 +364,7 @@ def test_what_a_round_cannot_be_shared_in_is_refused(begin):
     [
         ({"num_generations": 1}, "num_generations=….*2, found 1"),
         ({"temperature": 0}, "temperature=….*0, .*found 0"),
-        ({"finetune": "lora", "freeze_vision": True}, "lora_layers"),
+        ({"finetune": "lora", "freeze_vision": True, "lora_layers": "all"}, "lora_layers"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"generation_batch_size": 12}, "found 12"),
         ({"generation_batch_size": 0}, "found 0"),

@@ -17,18 +17,16 @@ from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 from harness.trainers.grpo.loss import (  # noqa: E402
     STD_EPSILON,
-    WHOLE_STEP,
     advantages,
     average_loss,
     divergence,
     grpo_loss,
 )
-from harness.trainers.grpo.settings import UNCLIPPED, LossType, Settings  # noqa: E402
+from harness.trainers.grpo.settings import LossType  # noqa: E402
 from harness.trainers.grpo.vllm import LARGEST_RATIO, sampler_ratio  # noqa: E402
 
 ensure_torchvision()
-CLIPPED = ["grpo", "bnpo", "dr_grpo", "dapo"]
-KINDS = [*CLIPPED, "cispo", "sapo", "luspo", "vespo"]
+KINDS = typing.get_args(LossType)
 ROLLOUTS, TOKENS = 6, 9
 
 
@@ -55,7 +53,7 @@ def trls_own(one, *, kind, beta, high, old, ratio=None):
     """The loss by TRL's own `_compute_loss`, of a trainer that was never built."""
     from collections import defaultdict
 
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
 
     logp = one.logp.clone().requires_grad_()
     trainer = object.__new__(GRPOTrainer)
@@ -64,9 +62,9 @@ def trls_own(one, *, kind, beta, high, old, ratio=None):
         off_policy_mask_threshold=None,
         beta=beta,
         loss_type=kind,
-        importance_sampling_level="sequence" if kind == "luspo" else "token",
+        importance_sampling_level="token",
         epsilon_low=0.2,
-        epsilon_high=1 + high if kind == "cispo" else high,
+        epsilon_high=high,
         use_vllm=ratio is not None,
         max_completion_length=50,
         current_gradient_accumulation_steps=1,
@@ -79,11 +77,6 @@ def trls_own(one, *, kind, beta, high, old, ratio=None):
             delta=None,
             use_bias_correction_kl=False,
             steps_per_generation=1,
-            **{
-                name: one.default
-                for name, one in GRPOConfig.__dataclass_fields__.items()
-                if name.startswith(("sapo_", "vespo_"))
-            },
         ),
         accelerator=SimpleNamespace(
             num_processes=1, gather=lambda x: x, reduce=lambda x, reduction: x
@@ -199,7 +192,7 @@ def test_the_stored_step_is_one_that_can_be_told_from_others(name):
                     max_completion_length=plain["max_completion_length"],
                 )
             )
-            for kind in CLIPPED
+            for kind in ("grpo", "bnpo", "dr_grpo", "dapo")
         ]
         assert losses[1] == pytest.approx(losses[3], rel=1e-9), "a whole step is one batch here"
         assert len({round(loss, 9) for loss in losses}) == 3
@@ -228,13 +221,13 @@ def test_a_rollout_that_is_masked_as_a_whole_is_as_in_trl(kind):
     assert (logp.grad[2] == 0).all() and logp.grad.any()
 
 
-def test_every_loss_of_trl_is_offered():
+def test_losses_are_called_as_in_trl():
     from trl import GRPOConfig
 
     info = GRPOConfig.__dataclass_fields__["loss_type"].metadata["help"]
     listed = info.partition("Supported values are ")[2].partition(".")[0]
     named = {part.strip(" '") for part in listed.replace("and ", "").split(",")}
-    assert named == set(typing.get_args(LossType)) == set(KINDS)
+    assert named >= set(KINDS) >= {GRPOConfig.__dataclass_fields__["loss_type"].default}
     one = rollouts(0)
     with pytest.raises(UsageError, match="loss_type=gspo"):
         grpo_loss(one.logp, None, None, one.advantage, one.mask, loss_type="gspo")
@@ -249,8 +242,8 @@ def test_the_loss_of_what_vllm_drew_is_trls_own(kind):
         drawn = one.old + 0.5 * torch.randn(
             one.old.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
         )
-        ratio = sampler_ratio(one.old, drawn, one.mask, by_token=kind == "vespo")
-        assert ratio.shape == (ROLLOUTS, TOKENS if kind == "vespo" else 1)
+        ratio = sampler_ratio(one.old, drawn, one.mask)
+        assert ratio.shape == (ROLLOUTS, 1)
         assert ratio.max() <= LARGEST_RATIO
         logp = one.logp.clone().requires_grad_()
         ours = grpo_loss(
@@ -278,21 +271,8 @@ def test_how_far_vllm_is_off_is_limited_as_in_trl():
     assert usual["vllm_importance_sampling_mode"] == "sequence_mask"
     old, mask = torch.zeros(2, 2), torch.ones(2, 2)
     drawn = torch.tensor([[-0.1, float("nan")], [-1.0, -1.0]])
-    whole = sampler_ratio(old, drawn, mask, by_token=False)
+    whole = sampler_ratio(old, drawn, mask)
     assert whole.flatten().tolist() == pytest.approx([math.exp(0.1), 0.0])
-    each = sampler_ratio(old, drawn, mask, by_token=True)
-    assert each[0].tolist() == pytest.approx([math.exp(0.1), 1.0])
-
-
-def test_of_a_range_that_a_loss_does_not_clip_to_nothing_is_taken():
-    for kind in UNCLIPPED:
-        for typed in ({"epsilon": 5}, {"epsilon_high": 9}, {"epsilon": 5, "epsilon_high": 9}):
-            with pytest.raises(UsageError, match=rf"Leave {' and '.join(typed)} out"):
-                Settings(loss_type=kind, **{**typed})
-    with pytest.raises(UsageError, match=r"^epsilon=0\.1 with loss_type=cispo"):
-        Settings(loss_type="cispo", epsilon=0.1, epsilon_high=0.3)
-    assert Settings(loss_type="cispo", epsilon=0.1).epsilon == 0.1
-    assert Settings(loss_type="sapo", epsilon=0.2).epsilon_high is None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -355,7 +335,7 @@ def test_batches_of_a_step_add_up_to_the_whole_but_with_bnpo(kind):
         )
         for rows in (slice(0, 3), slice(3, 6))
     ]
-    joined = sum(parts) if kind in WHOLE_STEP else sum(parts) / 2
+    joined = sum(parts) if kind == "dapo" else sum(parts) / 2
     assert (joined.item() == pytest.approx(whole.item(), rel=1e-3)) == (kind != "bnpo")
     assert kind == "bnpo" or joined.item() == pytest.approx(whole.item())
 

@@ -1,8 +1,9 @@
 """Groups to rewards: what is checked, logged and kept, without a network."""
 
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from harness.model import ChatRequest
 from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Example
-from harness.trainers.grpo.rewards import Rewarder, numbers_of, uniform
+from harness.trainers.grpo.rewards import numbers_of, reward_group, uniform
 from harness.trainers.grpo.rollout_log import RolloutLog, places_of
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.session import loggers
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
@@ -52,9 +55,11 @@ def group_of(name, texts, **more):
 GROUPS = [group_of("a", TEXTS[0]), group_of("b", TEXTS[1])]
 
 
-def score(reward=lengths, **given):
-    rewarder = Rewarder("m", reward, seed=1, **given)
-    return [rewarder(group, keys) for group, keys in zip(GROUPS, KEYS, strict=True)]
+def score(reward=lengths, source="method"):
+    method = GrpoTrainer(name="m", settings=Settings(reward=source), reward=reward)
+    return [
+        reward_group(method, group, keys, seed=1) for group, keys in zip(GROUPS, KEYS, strict=True)
+    ]
 
 
 def totals(rewards):
@@ -192,7 +197,7 @@ def test_words_have_no_places():
 
 
 def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
-    plain, control = score(), score(random=True)
+    plain, control = score(), score(source="random")
     logged = numbers_of(GROUPS, control)
     assert logged["rewards/method_total"] == totals(plain)
     assert totals(control) == [uniform(1, key) for keys in KEYS for key in keys]
@@ -226,22 +231,19 @@ def test_loggers_are_named_and_told(tmp_path, monkeypatch, told):
     assert not told.notes
     with pytest.raises(MissingDependency, match="wandb"):
         loggers("wandb", run, {})
-    steps = []
     monkeypatch.setattr(module, "find_spec", lambda name: name)
-    made = {**module.KINDS, "wandb": lambda out, settings: lambda step, numbers: steps.append(step)}
-    monkeypatch.setattr(module, "KINDS", made)
-    for logger in loggers("wandb", run, {}):
-        logger(4, {"loss": 1.0})
-    assert steps == [4]
     assert loggers("wandb", TrainingRun(out=tmp_path, main=False), {}) == []
 
 
 def stub(monkeypatch, name, **content):
+    pytest.importorskip("accelerate").PartialState()
     module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)
     for key, value in content.items():
         setattr(module, key, value)
     monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr("harness.trainers.session.find_spec", lambda name: name)
+    return module
 
 
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
@@ -249,16 +251,16 @@ def test_a_resumed_training_is_the_same_run_to_its_logger_and_another_is_another
     name, tmp_path, monkeypatch
 ):
     started, info = [], []
+    run = SimpleNamespace(log=lambda numbers, step: info.append((step, numbers)))
     stub(
         monkeypatch,
         name,
-        init=lambda **given: started.append(given),
-        log=lambda numbers, step: info.append((step, numbers)),
+        init=lambda **given: started.append(given) or run,
     )
     for out, resume in (("a", False), ("a", True), ("a", False), ("a", True), ("b", True)):
         (tmp_path / out).mkdir(exist_ok=True)
         (log,) = loggers(name, TrainingRun(out=tmp_path / out, resume=resume), {"beta": 1})
-        log(3, {"loss": 0.5})
+        log.log({"loss": 0.5}, step=3)
     assert info == [(3, {"loss": 0.5})] * 5
     known = [(one["name"], one.get("id")) for one in started]
     assert known[0] == known[1] != known[2] == known[3]
@@ -276,8 +278,8 @@ def test_tensorboard_forgets_the_steps_that_a_resumed_training_makes_again(tmp_p
         def __init__(self, folder, purge_step=None):
             made.append((Path(folder).name, purge_step))
 
-    stub(monkeypatch, "torch.utils.tensorboard")
-    stub(monkeypatch, "torch.utils.tensorboard.writer", SummaryWriter=SummaryWriter)
+    fake = stub(monkeypatch, "torch.utils.tensorboard", SummaryWriter=SummaryWriter)
+    monkeypatch.setattr(sys.modules["torch"].utils, "tensorboard", fake, raising=False)
     loggers("tensorboard", TrainingRun(out=tmp_path), {})
     loggers("tensorboard", TrainingRun(out=tmp_path, resume=True), {})
     (tmp_path / "state" / "step-40").mkdir(parents=True)

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -105,11 +107,9 @@ def assert_same_training(one: Training, other: Training) -> None:
         "counters.json",
         "trainer_state.json",
         "trained.safetensors",
+        "rng_state.pth",
     ):
         assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
-    drawn = [torch.load(state / "random-0.pt", weights_only=True) for state in states]
-    assert torch.equal(drawn[0].pop("cpu"), drawn[1].pop("cpu"))
-    assert drawn[0] == drawn[1]
     rates = [torch.load(state / "scheduler.pt", weights_only=True) for state in states]
     assert rates[0] == rates[1]
 
@@ -220,8 +220,12 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
     from harness.trainers import session as loggers
 
     logged = []
-    kinds = {"wandb": lambda run, settings: lambda step, numbers: logged.append((step, numbers))}
-    monkeypatch.setattr(loggers, "KINDS", kinds)
+    wandb = ModuleType("wandb")
+    wandb.__spec__ = ModuleSpec("wandb", None)
+    wandb.init = lambda **given: SimpleNamespace(
+        log=lambda numbers, step: logged.append((step, numbers))
+    )
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.setattr(loggers, "find_spec", lambda name: name)
     trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,report_to=wandb)"))
     training = train(
@@ -404,10 +408,13 @@ def test_a_question_about_the_same_image_is_an_overlap_of_images_alone(whole, ta
 
 
 def test_no_pickle_is_left_behind(whole):
+    accelerate = pytest.importorskip("accelerate")
     folder = whole(FEW + ",finetune=lora,lora_dropout=0.1").folder
     for path in folder.rglob("*.pt"):
         torch.load(path, weights_only=True)
-    assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pth", ".pkl")]
+    for path in folder.rglob("*.pth"):  # generators, in which numpy's is an array of numbers
+        accelerate.utils.load(path, weights_only=True)
+    assert not [path for path in folder.rglob("*") if path.suffix in (".bin", ".pkl")]
 
 
 def damaged(task):

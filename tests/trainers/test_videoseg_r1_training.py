@@ -97,7 +97,7 @@ def test_difficulties_are_rated_kept_and_counted(training, examples):
             {"vllm_mode": "colocate"},
             True,
             UsageError,
-            "vllm_mode=colocate, .* mevis: .*2 frames",
+            " mevis: .*2 frames",
         ),
         ({"deepspeed": "zero3"}, False, MissingDependency, "'deepspeed'"),
     ],

@@ -5,16 +5,16 @@ harness train --method dr2seg --config qwen2_5_vl_7b_few_shot --model "dr2seg(ch
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness.errors import UsageError
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
+from harness.options import with_options
 from harness.trainers.dr2seg.masks import Masks, true_masks
 from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, LocationAccuracy
 from harness.trainers.dr2seg.second_pass import LONGEST, SecondPassPrompt
-from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
+from harness.trainers.grpo.settings import Settings, refuse_unused
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
 from harness.trainers.visionreasoner.rewards import Semantics
@@ -42,8 +42,9 @@ class DR2SegTrainer(GrpoTrainer):
         return replace(self, reward=reward, second=again if needed else None)
 
 
-@with_settings(beta=1e-2, entropy_coef=1e-3)
+@with_options(Settings, beta=1e-2, entropy_coef=1e-3)
 def dr2seg(
+    settings: Settings,
     *,
     form: Form = "sam2",
     r_desc: bool = True,
@@ -55,13 +56,12 @@ def dr2seg(
     longest_description: int = LONGEST,
     second_temperature: float | None = None,
     semantics: Semantics = "official",
-    **settings: Any,
 ) -> DR2SegTrainer:
     """DR2Seg (He et al. 2026) with GRPO: VisionReasoner's rewards, and two of the model's own.
 
     The defaults are the paper's few-shot setting. Settings that it does not state (divergence,
     temperature, clipping, entropy) are as in VisionReasoner's official code. Beside these, every
-    setting of the GRPO engine can be given; docs/training.md lists them.
+    setting of the GRPO engine can be given; `harness list trainers dr2seg` lists them.
 
     Args:
         form: `sam2`: rewards of boxes and points. `sam3`: of the mask that the model's segmenter
@@ -116,7 +116,7 @@ def dr2seg(
     }
     return DR2SegTrainer(
         name="dr2seg",
-        settings=Settings(**settings),
+        settings=settings,
         second_temperature=second_temperature,
         reward=reward,
         own=own,

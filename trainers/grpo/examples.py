@@ -1,6 +1,6 @@
 """From samples to prompts: the request that evaluation makes, and its tensors."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -92,7 +92,6 @@ def prepare_examples(
     """
     found = list(make_examples(method, model, run))
     examples = [one for one in found if isinstance(one, Example)]
-    refuse_clips(examples, method.settings.vllm_mode)
     longest = method.settings.max_prompt_length
     verdicts = check_examples(examples, partial(verdict, processor, longest=longest), run)
     kept = [one for one, fault in zip(examples, verdicts, strict=True) if fault is None]
@@ -105,51 +104,57 @@ def prepare_examples(
 def make_examples(
     method: GrpoMethod, model: PromptedModel, run: TrainingRun
 ) -> Iterator[Example | SkippedSample]:
-    """Yield the prompt of every sample, or why it has none; nothing is encoded."""
+    """Yield the prompt of every sample, or why it has none; nothing is encoded.
+
+    Raises:
+        UsageError: a prompt shows a clip, and vLLM is to see it.
+    """
+    limit = method.settings.max_completion_length
     for task in run.tasks:
         for sample in samples_of(task):
-            yield _make_example(method, model, task.name, sample)
+            skipped = partial(SkippedSample, task.name, sample.id)
+            if sample.target is None:
+                yield skipped("no target")
+                continue
+            why = "no ground truth for the reward"
+            try:
+                method.usable(sample)
+                why = "cannot be asked"
+                example = example_of(
+                    model, task.name, sample, ask=method.ask, max_completion_length=limit
+                )
+            except UsageError:
+                raise
+            except HarnessError as error:
+                yield skipped(why, str(error))
+                continue
+            if method.settings.vllm_mode is not None:
+                refuse_clips(example.request, f"sample {sample.id} of {task.name}")
+            yield example
 
 
-def _make_example(
-    method: GrpoMethod, model: PromptedModel, task: str, sample: Sample
-) -> Example | SkippedSample:
-    if sample.target is None:
-        return SkippedSample(task, sample.id, "no target")
-    try:
-        method.usable(sample)
-    except HarnessError as error:
-        return SkippedSample(task, sample.id, "no ground truth for the reward", str(error))
-    try:
-        limit = method.settings.max_completion_length
-        return example_of(model, task, sample, ask=method.ask, max_completion_length=limit)
-    except UsageError:
-        raise
-    except HarnessError as error:
-        return SkippedSample(task, sample.id, "cannot be asked", str(error))
-
-
-def refuse_clips(examples: Iterable[Example], vllm_mode: str | None) -> None:
-    """Raise UsageError if vLLM is to see a clip."""
-    for example in examples if vllm_mode is not None else ():
-        longest = max(map(len, example.frames), default=0)
-        if longest > 1:
-            raise UsageError(
-                f"vllm_mode={vllm_mode}, sample {example.sample.id} of {example.task}",
-                expected="prompts of single images, since TRL hands vLLM no videos",
-                found=f"a clip of {longest} frames",
-                fix="Leave vllm_mode out: rollouts are then written by transformers; "
-                "`generation_micro_batch_size` says how many at once.",
-            )
+def refuse_clips(request: ChatRequest, what: str) -> None:
+    """Raise UsageError if a request that vLLM is to answer shows a clip; `what` names it."""
+    longest = max(
+        (len(frames_shown(request, place)) for place in range(len(request.media))), default=0
+    )
+    if longest > 1:
+        raise UsageError(
+            f"vllm_mode=…, {what}",
+            expected="single images, since TRL hands vLLM no videos",
+            found=f"a clip of {longest} frames",
+            fix="Leave vllm_mode out: rollouts are then written by transformers; "
+            "`generation_micro_batch_size` says how many at once.",
+        )
 
 
 def verdict(processor: Any, example: Example, *, longest: int | None) -> SkippedSample | None:
     """Encode a prompt as training will: None, or why it cannot be learned from."""
-    name = (example.task, example.sample.id)
+    skipped = partial(SkippedSample, example.task, example.sample.id)
     try:
         length = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
     except (HarnessError, ValueError, OSError) as error:
-        return SkippedSample(*name, "unreadable", str(error))
+        return skipped("unreadable", str(error))
     if longest is not None and length > longest:
-        return SkippedSample(*name, f"a prompt of more than {longest} tokens", f"{length} tokens")
+        return skipped(f"a prompt of more than {longest} tokens", f"{length} tokens")
     return None

@@ -6,12 +6,11 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from accelerate import Accelerator
 from accelerate.utils import set_seed
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 from harness.models.backends.inputs import joined_inputs
 from harness.models.backends.sampling import rollout_key
@@ -29,7 +29,7 @@ from harness.trainers.grpo.examples import Example, encoded_each
 from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
 from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.grpo.policy import Policy, decayed, load_policy, reference_of, zero_stage
-from harness.trainers.grpo.rewards import Rewarder, numbers_of
+from harness.trainers.grpo.rewards import numbers_of, reward_group
 from harness.trainers.grpo.rollout_log import RolloutLog
 from harness.trainers.grpo.rollouts import Draft, Writer
 from harness.trainers.grpo.settings import Settings
@@ -48,38 +48,43 @@ def train(
 ) -> None:
     """Train to the end from the newest state, or from the beginning.
 
+    Args:
+        learner: The policy, as it is before its first step.
+        examples: All samples to learn from.
+        session: The curve, the evaluations and the interruption.
+        log: The log of rollouts, in the first process.
+
     Raises:
-        KeyboardInterrupt: the run was asked to stop; the state is saved.
+        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
     """
     run, chosen = session.run, learner.settings
     total, turns = chosen.steps(len(examples)), chosen.num_iterations
     state, done = resumed_from(run)
     if state is not None:
         learner.load(state)
-    if run.main:
+    if log is not None:
         run.curve.cut(done)
-        if log is not None:
-            log.file.cut(done)
+        log.file.cut(done)
     run.progress.start("training", total, done)
-    batch: Round | None = None
-    for step in range(done, total):
-        number = step // turns
-        numbers: dict[str, float] = {}
-        if batch is None or step % turns == 0:  # a round has `num_iterations` steps
-            rows = draw_samples(run.seed, len(examples), chosen.prompts_per_round, number)
-            batch = learner.round([examples[row] for row in rows], number)
-            numbers = batch.numbers
-            if log is not None:
-                log.write(step + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
-        numbers |= learner.update(batch, chosen.peak_learning_rate * schedule(chosen, step, total))
-        numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
-        session.log(step + 1, numbers | session.evaluate(step + 1))
+    for number in range(-(-done // turns), -(-total // turns)):
+        rows = draw_samples(run.seed, len(examples), chosen.prompts_per_round, number)
+        batch = learner.round([examples[row] for row in rows], number)
+        first, end = number * turns, min(total, (number + 1) * turns)
+        if log is not None:
+            log.write(first + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
+        for step in range(first, end):
+            numbers = batch.numbers if step == first else {}
+            rate = chosen.peak_learning_rate * schedule(chosen, step, total)
+            numbers |= learner.update(batch, rate)
+            numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
+            session.log(step + 1, numbers | session.evaluate(step + 1))
         stopping = session.stopping()
-        if stopping or (step + 1) % chosen.save_steps == 0 or step + 1 == total:
+        # A state is of the end of a round, whose rollouts need not be kept in it.
+        if stopping or end == total or end // chosen.save_steps > first // chosen.save_steps:
             wait = learner.accelerator.wait_for_everyone
-            with states.saved_state(run.state, step + 1, main=run.main, wait=wait) as folder:
+            with states.saved_state(run.state, end, main=run.main, wait=wait) as folder:
                 learner.save(folder)
-        if stopping and step + 1 < total:
+        if stopping and end < total:
             raise KeyboardInterrupt
     run.progress.end()
 
@@ -93,16 +98,12 @@ def draw_samples(seed: int, samples: int, prompts: int, number: int) -> list[int
     >>> sorted(draw_samples(0, 4, 2, 0) + draw_samples(0, 4, 2, 1))
     [0, 1, 2, 3]
     """
-    places = range(number * prompts, (number + 1) * prompts)
-    keys = {
-        place // samples: np.array([seed % 2**64, place // samples], dtype=np.uint64)
-        for place in places
-    }
-    orders = {
-        epoch: np.random.Generator(np.random.Philox(key=key)).permutation(samples)
-        for epoch, key in keys.items()
-    }
-    return [int(orders[place // samples][place % samples]) for place in places]
+    found = []
+    for place in range(number * prompts, (number + 1) * prompts):
+        key = np.array([seed % 2**64, place // samples], dtype=np.uint64)
+        order = np.random.Generator(np.random.Philox(key=key)).permutation(samples)
+        found.append(int(order[place % samples]))
+    return found
 
 
 def schedule(settings: Settings, step: int, total: int) -> float:
@@ -156,19 +157,16 @@ class Learner:
     ) -> None:
         """Load the network of a backend, and all that the method's settings need beside it."""
         self.method, self.chat, self.accelerator = method, chat, accelerator
-        self.settings = chosen = method.settings
+        self.settings, self.seed = method.settings, seed
+        chosen = method.settings
         set_seed(seed)  # an adapter begins with random numbers
         self.network = load_policy(chat, chosen)
-        set_seed(seed, device_specific=True)
         self.policy, self.optimizer = accelerator.prepare(
             Policy(self.network, chosen.temperature),
             torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
         )
         self.reference = reference_of(chat, chosen, accelerator)
         self.writer = Writer(method, chat, self.network, accelerator, seed=seed)
-        self.rewarder = Rewarder(
-            method.name, method.reward, random=chosen.reward == "random", seed=seed
-        )
         self.tokens = 0
         """Number of tokens of prompts and rollouts so far, in all processes."""
 
@@ -179,11 +177,14 @@ class Learner:
 
         Args:
             examples: Of all processes; each takes its share.
-            number: Of the round, which the rollouts' keys depend on.
+            number: Of the round; with the seed it decides every draw of it and of its steps, so
+                that a training that goes on draws what an uninterrupted one does.
 
         Raises:
             ModelError: the reward, the second pass or the environment fails.
         """
+        drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
+        set_seed(int(drawn[0]) >> 1, device_specific=True)
         ranks, rank = self.accelerator.num_processes, self.accelerator.process_index
         share, size = len(examples) // ranks, self.settings.num_generations
         own = examples[rank * share : (rank + 1) * share]
@@ -198,7 +199,7 @@ class Learner:
         several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
         groups = [self._group(some) for some in several]
         rewards = [
-            self.rewarder(group, [one.key for one in some])
+            reward_group(self.method, group, [one.key for one in some], seed=self.seed)
             for group, some in zip(groups, several, strict=True)
         ]
         totals = gather([one[TOTAL] for some in rewards for one in some])
@@ -263,27 +264,30 @@ class Learner:
     def _batch(self, drafts: Sequence[Draft], advantage: Tensor) -> Batch:
         """Return rollouts as tensors, with their log-probabilities before the step."""
         chosen, device = self.settings, self.accelerator.device
-        width = max(len(one.tokens) for one in drafts)
 
-        def padded(rows: Sequence[Sequence[float]], *, fill: float = 0, kind: Any = None) -> Tensor:
+        def padded(rows: Iterable[Sequence[float]], fill: float = 0.0) -> Tensor:
+            kind = torch.float32 if isinstance(fill, float) else torch.int64
             tensors = [torch.tensor(row, dtype=kind) for row in rows]
-            return torch.stack([pad(one, (0, width - len(one)), value=fill) for one in tensors])
+            return pad_sequence(tensors, batch_first=True, padding_value=fill)
 
-        fill = self.chat.processor.tokenizer.pad_token_id
+        tokenizer = self.chat.processor.tokenizer
         inputs = dict(joined_inputs(self.chat.processor, [one.prompt for one in drafts]))
-        ids = padded([one.tokens for one in drafts], fill=fill)
-        seen = padded([[1] * len(one.tokens) for one in drafts])
+        ids = padded([one.tokens for one in drafts], tokenizer.pad_token_id)
+        seen = padded([[1] * len(one.tokens) for one in drafts], 0)
         inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
         inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
         if "mm_token_type_ids" in inputs:  # all that is written is text, 0
-            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, width))
-        spans = [answer_span(self.chat.processor.tokenizer.decode, one.tokens) for one in drafts]
-        answers = [[float(start <= place < end) for place in range(width)] for start, end in spans]
-        mask = padded([one.mask for one in drafts], kind=torch.float32)
+            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, ids.shape[1]))
+        mask = padded(one.mask for one in drafts)
+        answers = padded(
+            [float(start <= place < end) for place in range(len(one.tokens))]
+            for one in drafts
+            for start, end in [answer_span(tokenizer.decode, one.tokens)]
+        )
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
             mask=mask.to(device),
-            answers=(torch.tensor(answers) * mask).to(device),
+            answers=(answers * mask).to(device),
             advantage=advantage.to(device),
         )
         with torch.no_grad():
@@ -291,19 +295,15 @@ class Learner:
             if chosen.num_iterations > 1 or by_vllm:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
             if batch.old is not None and by_vllm:
-                drawn = padded([one.logps for one in drafts], kind=torch.float32).to(device)
-                by_token = chosen.loss_type == "vespo"
-                batch.ratio = sampler_ratio(batch.old, drawn, batch.mask, by_token=by_token)
-            if chosen.beta:
-                batch.reference = self._reference_logps(batch)
+                drawn = padded(one.logps for one in drafts).to(device)
+                batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
+            if chosen.beta and self.reference is not None:
+                with self.accelerator.autocast():
+                    batch.reference, _ = self.reference(batch.inputs, batch.mask)
+            elif chosen.beta:
+                with self.network.disable_adapter():
+                    batch.reference, _ = self.policy(batch.inputs, batch.mask)
         return batch
-
-    def _reference_logps(self, batch: Batch) -> Tensor:
-        with nullcontext() if self.reference is not None else self.network.disable_adapter():
-            policy = self.policy if self.reference is None else self.reference
-            with self.accelerator.autocast():
-                found: Tensor = policy(batch.inputs, batch.mask)[0]
-        return found
 
     def update(self, batch: Round, learning_rate: float) -> dict[str, float]:
         """Make one optimiser step on a round; returns what is logged of it."""
@@ -403,7 +403,6 @@ class Learner:
         elif self.accelerator.is_main_process:
             states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
             torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
-        states.save_random(folder / self._generators)
         if self.accelerator.is_main_process:
             write_json(folder / COUNTERS, {"tokens": self.tokens})
 
@@ -415,11 +414,6 @@ class Learner:
             states.load_tensors(folder / WEIGHTS, self.network)
             self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
         self.tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
-        states.load_random(folder / self._generators)
-
-    @property
-    def _generators(self) -> str:
-        return f"random-{self.accelerator.process_index}.pt"
 
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""

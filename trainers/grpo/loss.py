@@ -1,11 +1,9 @@
 """The loss of GRPO as one pure function, tested equal to TRL's, value and gradient.
 
-Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the ways of averaging and of weighing that
-followed it.
+Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the ways of averaging that followed it.
 Shapes: B rollouts of T tokens; `mask` is 1 where a token counts (written by the policy), else 0.
 """
 
-import math
 from typing import get_args
 
 import torch
@@ -14,15 +12,6 @@ from torch import Tensor
 from harness.errors import UsageError
 from harness.trainers.grpo.settings import LossType, Scale
 
-WHOLE_STEP = frozenset({"dapo", "cispo", "vespo"})
-"""Losses that are averaged over the tokens of a whole step."""
-BY_RESPONSE = frozenset({"luspo"})
-"""Losses whose ratios are of whole responses: the geometric mean of their tokens' ratios."""
-SAPO = (1.0, 1.05)
-"""Temperatures of `sapo` for rollouts above their group's mean, and for the others; TRL's."""
-VESPO = ((2.0, 3.0), (3.0, 2.0))
-"""(k, λ) of `vespo`, likewise (advantages from 0 on, and below); TRL's."""
-LOWEST, HIGHEST = math.log(1e-8), 20.0  # of a whole response's log-ratio in `vespo`
 STD_EPSILON = 1e-4
 """Added to the standard deviation of a group, as TRL does; the official code of VisionReasoner adds
 1e-6, which differs where all rewards of a group are nearly equal."""
@@ -77,35 +66,24 @@ def grpo_loss(
         ref_logp: The same under the reference; needed if `beta` is not 0.
         advantage: One a rollout, B.
         mask: Tokens that count, B × T.
-        loss_type: How tokens are weighed and averaged.
-        epsilon: How far below 1 the ratio of new to old probability counts; not of `cispo`,
-            `sapo` or `vespo`.
-        epsilon_high: How far above; None: as far as below. Not of `sapo` or `vespo`.
+        loss_type: How tokens are averaged.
+        epsilon: How far below 1 the ratio of new to old probability counts.
+        epsilon_high: How far above; None: as far as below.
         beta: Weight of the divergence from the reference.
         max_completion_length: The longest length allowed, for `dr_grpo`; None: T.
-        tokens: Tokens that count in the whole step, for `WHOLE_STEP`, at least 1; None: those of
-            this batch.
+        tokens: Tokens that count in the whole step, for `dapo`, at least 1; None: those of this
+            batch.
         sampler_ratio: Probabilities of `old_logp` over those that another engine has drawn the
-            tokens with, B × T or B × 1, limited; None: they are the same.
+            tokens with, B × 1, limited; None: they are the same.
 
     Raises:
         UsageError: `loss_type` is none of `LossType`.
     """
-    log_ratio = logp - (logp.detach() if old_logp is None else old_logp)
-    if loss_type in BY_RESPONSE:
-        log_ratio = (log_ratio * mask).sum(dim=1, keepdim=True) / _lengths(mask).unsqueeze(1)
-    ratio, gain = torch.exp(log_ratio), advantage.unsqueeze(1)
+    ratio = torch.exp(logp - (logp.detach() if old_logp is None else old_logp))
+    gain = advantage.unsqueeze(1)
     highest = 1 + (epsilon if epsilon_high is None else epsilon_high)
-    if loss_type == "cispo":
-        loss = -ratio.clamp(max=highest).detach() * gain * logp
-    elif loss_type == "sapo":
-        heat = torch.where(gain > 0, *SAPO)
-        loss = -torch.sigmoid(heat * (ratio - 1)) * 4 / heat * gain
-    elif loss_type == "vespo":
-        loss = -_gamma_weights(log_ratio.detach(), gain, mask, sampler_ratio) * gain * logp
-    else:
-        loss = -torch.min(ratio * gain, ratio.clamp(1 - epsilon, highest) * gain)
-    if sampler_ratio is not None and loss_type != "vespo":
+    loss = -torch.min(ratio * gain, ratio.clamp(1 - epsilon, highest) * gain)
+    if sampler_ratio is not None:
         loss = loss * sampler_ratio
     if beta:
         if ref_logp is None:
@@ -124,42 +102,23 @@ def average_loss(
     max_completion_length: int | None = None,
     tokens: Tensor | float | None = None,
 ) -> Tensor:
-    """Return one number for a number a token (B × T), or a response (B × 1); see `LossType`.
+    """Return one number for a number a token (B × T); see `LossType`.
 
     Raises:
         UsageError: `loss_type` is none of `LossType`.
     """
-    if loss_type not in get_args(LossType):
-        raise UsageError(
-            f"loss_type={loss_type}",
-            expected=" or ".join(get_args(LossType)),
-            found="another name",
-        )
     each = (loss * mask).sum(dim=1)
-    if loss_type in ("grpo", "sapo"):
-        return (each / _lengths(mask)).mean()
-    if loss_type == "luspo":
-        return each.mean()
-    if loss_type == "bnpo":
-        return each.sum() / mask.sum().clamp(min=1.0)
-    if loss_type in WHOLE_STEP:
-        return each.sum() / torch.as_tensor(mask.sum() if tokens is None else tokens).clamp(min=1.0)
-    longest = mask.shape[1] if max_completion_length is None else max_completion_length
-    return each.sum() / (mask.shape[0] * longest)
-
-
-def _lengths(mask: Tensor) -> Tensor:
-    """Return how many tokens of each rollout count (B), at least 1."""
-    return mask.sum(dim=1).clamp(min=1.0)
-
-
-def _gamma_weights(
-    log_ratio: Tensor, gain: Tensor, mask: Tensor, sampler_ratio: Tensor | None
-) -> Tensor:
-    """Return the weight of each response in `vespo`, B × 1: e^λ w^k e^(-λw), with w its ratio."""
-    whole = (log_ratio.clamp(-HIGHEST, HIGHEST) * mask).sum(dim=1, keepdim=True)
-    if sampler_ratio is not None:
-        whole = whole + sampler_ratio.log().clamp(LOWEST, HIGHEST).sum(dim=1, keepdim=True)
-    log_w = whole.clamp(LOWEST, HIGHEST)
-    power, rate = (torch.where(gain >= 0, *pair) for pair in zip(*VESPO, strict=True))
-    return torch.exp(rate + power * log_w - rate * torch.exp(log_w))
+    match loss_type:
+        case "grpo":
+            return (each / mask.sum(dim=1).clamp(min=1.0)).mean()
+        case "bnpo":
+            return each.sum() / mask.sum().clamp(min=1.0)
+        case "dapo":
+            whole = torch.as_tensor(mask.sum() if tokens is None else tokens)
+            return each.sum() / whole.clamp(min=1.0)
+        case "dr_grpo":
+            longest = mask.shape[1] if max_completion_length is None else max_completion_length
+            return each.sum() / (mask.shape[0] * longest)
+    raise UsageError(
+        f"loss_type={loss_type}", expected=" or ".join(get_args(LossType)), found="another name"
+    )

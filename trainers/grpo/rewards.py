@@ -3,54 +3,52 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ModelError
 from harness.models.grammar import reasoning
 from harness.plugins import plugin_errors
-from harness.trainers.grpo.types import TOTAL, Group, Reward, RewardComponents
+from harness.trainers.grpo.method import GrpoMethod
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
 
 
-@dataclass(frozen=True, slots=True)
-class Rewarder:
-    """Rewards groups by a method's reward, or, for a control, at random."""
+def reward_group(
+    method: GrpoMethod, group: Group, keys: Sequence[str], *, seed: int
+) -> list[RewardComponents]:
+    """Reward a group by its method, or, for a control, at random.
 
-    name: str
-    reward: Reward
-    random: bool = False
-    """Learn from a uniform number instead: the control of an experiment."""
-    seed: int = 0
+    Args:
+        method: Its reward, and the setting that puts a uniform number in its place.
+        group: The rollouts of one prompt.
+        keys: Those that its rollouts were drawn under.
+        seed: Of the uniform numbers.
 
-    def __call__(self, group: Group, keys: Sequence[str]) -> list[RewardComponents]:
-        """Reward a group; `keys` are those that its rollouts were drawn under.
-
-        Raises:
-            ModelError: the reward fails, or gives no number a rollout.
-        """
-        what = f"reward of {self.name}, sample {group.sample.id}"
-        with plugin_errors(what, ModelError):
-            found = [dict(one) for one in self.reward(group)]
-        if len(found) != len(group.rollouts):
+    Raises:
+        ModelError: the reward fails, or gives no number a rollout.
+    """
+    what = f"reward of {method.name}, sample {group.sample.id}"
+    with plugin_errors(what, ModelError):
+        found = [dict(one) for one in method.reward(group)]
+    if len(found) != len(group.rollouts):
+        raise ModelError(
+            what,
+            expected=f"components of {len(group.rollouts)} rollouts",
+            found=f"{len(found)} of them",
+        )
+    for components in found:
+        wrong = {name: value for name, value in components.items() if not _number(value)}
+        if TOTAL not in components or wrong:
             raise ModelError(
                 what,
-                expected=f"components of {len(group.rollouts)} rollouts",
-                found=f"{len(found)} of them",
+                expected=f"finite numbers, {TOTAL!r} among them",
+                found=str(wrong or sorted(components)),
             )
-        for components in found:
-            wrong = {name: value for name, value in components.items() if not _number(value)}
-            if TOTAL not in components or wrong:
-                raise ModelError(
-                    what,
-                    expected=f"finite numbers, {TOTAL!r} among them",
-                    found=str(wrong or sorted(components)),
-                )
-        if not self.random:
-            return [{name: float(value) for name, value in one.items()} for one in found]
-        return [
-            {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(self.seed, key)}
-            for one, key in zip(found, keys, strict=True)
-        ]
+    if method.settings.reward == "method":
+        return [{name: float(value) for name, value in one.items()} for one in found]
+    return [
+        {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(seed, key)}
+        for one, key in zip(found, keys, strict=True)
+    ]
 
 
 def numbers_of(

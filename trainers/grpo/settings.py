@@ -1,52 +1,22 @@
-"""Settings of every training with GRPO, and how a method's plugin function offers them."""
+"""Settings of every training with GRPO; `with_options(Settings)` offers them with a method."""
 
-import inspect
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from functools import wraps
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import UsageError
 
-LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo"]
-"""Weighing and averaging of tokens. Clipped ratios of tokens: `grpo`, the mean of each rollout's
-mean over tokens; `bnpo`, the mean over the tokens of a batch (what the official code of
-VisionReasoner does); `dapo`, the mean over the tokens of a whole step; `dr_grpo`, the sum over
-tokens, divided by rollouts times the longest length allowed. No paper of this project trains with
-the others. `cispo`: the ratio, clipped from above alone, is a weight without gradient, averaged as
-`dapo` (arXiv 2506.13585). `sapo`: a sigmoid in the place of the clip, averaged as `grpo` (arXiv
-2511.20347). `luspo`: the clipped ratio of whole responses, weighed by their length (arXiv
-2602.05261). `vespo`: whole responses weighed by a gamma density of their ratio, without gradient,
-averaged as `dapo` (arXiv 2602.10693)."""
-UNCLIPPED = frozenset({"sapo", "vespo"})
-"""Losses that weigh ratios by themselves, without a range that is given."""
+LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo"]
+"""Averaging of the clipped loss of tokens: `grpo`, the mean of each rollout's mean over tokens;
+`bnpo`, the mean over the tokens of a batch (what the official code of VisionReasoner does); `dapo`,
+the mean over the tokens of a whole step; `dr_grpo`, the sum over tokens, divided by rollouts times
+the longest length allowed."""
 Scale: TypeAlias = Literal["group", "batch"] | None
 Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
 LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""
-LEAST: Mapping[str, int] = {
-    "beta": 0,
-    "epsilon": 0,
-    "epsilon_high": 0,
-    "entropy_coef": 0,
-    "learning_rate": 0,
-    "warmup_steps": 0,
-    "weight_decay": 0,
-    "max_grad_norm": 0,
-    "num_train_epochs": 0,
-    "keep_rollouts": 0,
-    "per_device_train_batch_size": 1,
-    "generation_micro_batch_size": 1,
-    "num_iterations": 1,
-    "max_completion_length": 1,
-    "max_steps": 1,
-    "max_prompt_length": 1,
-    "lora_r": 1,
-    "save_steps": 1,
-    "num_generations": 2,
-}
-"""Smallest value of each number; None is not bounded."""
+LEAST: Mapping[str, int] = {"num_generations": 2, "warmup_steps": 0, "keep_rollouts": 0}
+"""Smallest values of counts; of others it is 1, and 0 of numbers that are no counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +53,14 @@ class Settings:
     """`random` is the control of an experiment: a uniform number takes the reward's place."""
 
     loss_type: LossType = "bnpo"
-    """Weighing and averaging of tokens; see `harness.trainers.grpo.loss`."""
+    """Averaging of tokens."""
     beta: float = 0.0
     """Weight of the divergence from the network that training began with."""
     epsilon: float = 0.2
-    """Range below 1 in which the ratio of new to old probability counts. Unused by `sapo` and
-    `vespo`; `cispo` uses it only as `epsilon_high`, where that is not given."""
+    """Range below 1 in which the ratio of new to old probability counts."""
     epsilon_high: float | None = None
-    """Range above 1 in which the ratio counts, also for `cispo`, where TRL takes the largest ratio
-    itself; None: `epsilon`. Unused by `sapo` and `vespo`."""
-    scale_rewards: Literal["group", "batch"] | None = "group"
+    """Range above 1 in which the ratio counts; None: `epsilon`."""
+    scale_rewards: Scale = "group"
     """Divisor of advantages: the standard deviation of their group, of all, or 1 for None."""
     entropy_coef: float = 0.0
     """Weight of the entropy of tokens, which is kept high."""
@@ -144,47 +112,37 @@ class Settings:
     installed; None: none."""
 
     def __post_init__(self) -> None:
-        for name, minimum in LEAST.items():
-            value = getattr(self, name)
-            if value is not None and not value >= minimum:
-                raise UsageError(f"{name}=…", expected=f"at least {minimum}", found=str(value))
+        for one in fields(self):
+            name, value = one.name, getattr(self, one.name)
+            if one.type in (int, int | None):
+                least = LEAST.get(name, 1)
+            elif one.type in (float, float | None):
+                least = 0
+            else:
+                continue
+            if value is not None and not value >= least:
+                raise UsageError(f"{name}=…", expected=f"at least {least}", found=str(value))
         for name, limit in (("temperature", 100), ("top_p", 1)):
             value = getattr(self, name)
             if not 0 < value <= limit:
                 expected = f"more than 0, at most {limit}"
                 raise UsageError(f"{name}=…", expected=expected, found=str(value))
-        if self.generation_batch_size < 1 or self.generation_batch_size % self.num_generations:
+        if self.generation_batch_size % self.num_generations:
             raise UsageError(
                 "generation_batch_size=…",
                 expected=f"a multiple of num_generations={self.num_generations}: whole groups",
                 found=str(self.generation_batch_size),
             )
-        if self.finetune == "lora" and (self.deepspeed is not None or self.freeze_vision):
+        if self.finetune == "lora" and self.deepspeed is not None:
+            raise UsageError("finetune=lora and deepspeed", expected="one of the two", found="both")
+        if self.finetune == "lora" and self.freeze_vision and self.lora_layers == "all":
             raise UsageError(
-                f"finetune=lora and {'freeze_vision' if self.freeze_vision else 'deepspeed'}",
-                expected="one of the two",
-                found="both",
-                fix="lora_layers says which layers are adapted." if self.freeze_vision else "",
+                "finetune=lora and freeze_vision",
+                expected="lora_layers=language, where the vision tower is not adapted",
+                found="lora_layers=all",
             )
-        self._refuse_idle()
-
-    def _refuse_idle(self) -> None:
-        """Refuse what differs from its default and would change nothing."""
-        idle = {"noise": "vllm_mode, which draws tokens by itself"} if self.vllm_mode else {}
-        if self.loss_type in UNCLIPPED:
-            idle |= dict.fromkeys(("epsilon", "epsilon_high"), "a loss_type that does not clip")
-        if self.loss_type == "cispo" and self.epsilon_high is not None:
-            idle["epsilon"] = "cispo, which has an upper end alone"
-        usual = {one.name: one.default for one in fields(self)}
-        unused = [name for name in idle if getattr(self, name) != usual[name]]
-        if unused:
-            given = " and ".join(f"{name}={getattr(self, name)}" for name in unused)
-            raise UsageError(
-                f"{given} with loss_type={self.loss_type}, vllm_mode={self.vllm_mode}",
-                expected="settings that change something",
-                found=idle[unused[0]],
-                fix=f"Leave {' and '.join(unused)} out.",
-            )
+        if self.vllm_mode is not None:  # which draws tokens by itself
+            refuse_unused("GRPO", f"vllm_mode={self.vllm_mode}", noise=(self.noise, "auto"))
 
     @property
     def prompts_per_round(self) -> int:
@@ -247,34 +205,3 @@ def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None
             found=", ".join(idle),
             fix=f"Leave {' and '.join(idle)} out, or {why}.",
         )
-
-
-Plugin = TypeVar("Plugin", bound=Callable[..., Any])
-
-
-def with_settings(**defaults: Any) -> Callable[[Plugin], Plugin]:
-    """Let a method's plugin function offer every field of `Settings` beside its own parameters.
-
-    The function takes them as `**settings`, and builds `Settings(**settings)`: what was given,
-    and these defaults of the method for the rest.
-    """
-    known = Settings(**defaults)  # a wrong default is found when the module is imported
-
-    def offered(function: Plugin) -> Plugin:
-        @wraps(function)
-        def built(**given: Any) -> Any:
-            return function(**{**defaults, **given})
-
-        own, hints = inspect.signature(function).parameters, typing.get_type_hints(function)
-        kept = [one for one in own.values() if one.kind is one.KEYWORD_ONLY]
-        types = typing.get_type_hints(Settings)
-        only = inspect.Parameter.KEYWORD_ONLY
-        shared = [
-            inspect.Parameter(name, only, default=getattr(known, name), annotation=annotation)
-            for name, annotation in types.items()
-        ]
-        built.__signature__ = inspect.Signature([*kept, *shared])  # type: ignore[attr-defined]
-        built.__annotations__ = {**{one.name: hints[one.name] for one in kept}, **types}
-        return typing.cast(Plugin, built)
-
-    return offered

@@ -3,6 +3,7 @@
 A method's plugin function returns a `GrpoTrainer`; see `harness.trainers.visionreasoner.trainer`.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
 from harness.trainer import Curve, TrainingRun
-from harness.trainers.grpo.examples import Example, make_examples, prepare_examples, refuse_clips
+from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
 
@@ -63,6 +64,35 @@ class GrpoTrainer(GrpoMethod):
             )
         return self.bound(model)._train(run, model, chat)
 
+    def _train(
+        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
+    ) -> Mapping[str, Any]:
+        from harness.trainers.grpo import loop
+        from harness.trainers.grpo.policy import accelerator_of
+        from harness.trainers.grpo.rollout_log import ROLLOUTS, RolloutLog
+        from harness.trainers.session import Session, finite
+
+        self._check(chat)
+        settings, accelerator = self.settings, accelerator_of(self.settings, chat.device)
+        examples, dropped = prepare_examples(self, model, chat.processor, run)
+        learner = loop.Learner(self, chat, accelerator, seed=run.seed)
+        log = RolloutLog(Curve(run.out / ROLLOUTS), settings.keep_rollouts, model.prompt.parse)
+        session = Session(
+            run, learner.export, report_to=settings.report_to, settings=self.describe()
+        )
+        loop.train(learner, examples, session, log if run.main else None)
+        learner.export(run.checkpoint)
+        if run.main and settings.finetune == "lora":
+            learner.network.save_pretrained(run.out / "adapter", save_embedding_layers=False)
+        rows = run.curve.read() if run.main else []
+        rewards = [row["reward"] for row in rows if "reward" in row]  # of steps that began a round
+        return {
+            "steps": settings.steps(len(examples)),
+            "epochs": rows[-1]["epoch"] if rows else None,
+            "reward": finite(rewards[-1]) if rewards else None,
+            **training_facts(examples, dropped, learner.network),
+        }
+
     def check(self, run: TrainingRun) -> None:
         """Raise what `train` would of settings, packages and clips; no network is loaded.
 
@@ -71,9 +101,7 @@ class GrpoTrainer(GrpoMethod):
         given, chat = trainable(self.name, run.model)
         self._check(chat)
         if self.settings.vllm_mode is not None:
-            found = make_examples(self, self.with_prompt(given), run)
-            examples = (one for one in found if isinstance(one, Example))
-            refuse_clips(examples, self.settings.vllm_mode)
+            deque(make_examples(self, self.with_prompt(given), run), maxlen=0)
 
     def learner(self, chat: TransformersChat, *, seed: int) -> "Learner":
         """Return the policy that learns by this method: `harness.trainers.grpo.loop.Learner`.
@@ -85,35 +113,6 @@ class GrpoTrainer(GrpoMethod):
 
         self._check(chat)
         return Learner(self, chat, accelerator_of(self.settings, chat.device), seed=seed)
-
-    def _train(
-        self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
-    ) -> Mapping[str, Any]:
-        from harness.trainers.grpo import loop
-        from harness.trainers.grpo.policy import accelerator_of
-        from harness.trainers.grpo.rollout_log import ROLLOUTS, RolloutLog
-        from harness.trainers.session import Session, finite
-
-        self._check(chat)
-        accelerator = accelerator_of(self.settings, chat.device)
-        examples, dropped = prepare_examples(self, model, chat.processor, run)
-        learner = loop.Learner(self, chat, accelerator, seed=run.seed)
-        session = Session(
-            run, learner.export, report_to=self.settings.report_to, settings=self.describe()
-        )
-        log = RolloutLog(Curve(run.out / ROLLOUTS), self.settings.keep_rollouts, model.prompt.parse)
-        loop.train(learner, examples, session, log if run.main else None)
-        learner.export(run.checkpoint)
-        if run.main and self.settings.finetune == "lora":
-            learner.network.save_pretrained(run.out / "adapter", save_embedding_layers=False)
-        rows = run.curve.read() if run.main else []
-        rewards = [row["reward"] for row in rows if "reward" in row]  # of steps that began a round
-        return {
-            "steps": self.settings.steps(len(examples)),
-            "epochs": rows[-1]["epoch"] if rows else None,
-            "reward": finite(rewards[-1]) if rewards else None,
-            **training_facts(examples, dropped, learner.network),
-        }
 
     def _check(self, chat: TransformersChat) -> None:
         from harness.trainers.grpo import vllm

@@ -19,7 +19,7 @@ from harness.models.backends.inputs import frames_shown, squashed
 from harness.models.backends.stop_strings import tokens_to_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.models.multi_turn import ConversationScheduler
-from harness.trainers.grpo.examples import encoded_each
+from harness.trainers.grpo.examples import encoded_each, refuse_clips
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.session import gather
 
@@ -65,18 +65,11 @@ def images_of(request: ChatRequest) -> list[Any]:
     Raises:
         UsageError: it shows a video.
     """
-    found = []
-    for place, media in enumerate(request.media):
-        indices = frames_shown(request, place)
-        if len(indices) != 1:
-            raise UsageError(
-                f"vllm with videos, request {request.key}",
-                expected="single images, since TRL hands vLLM no videos",
-                found=f"a clip of {len(indices)} frames",
-                fix="Leave vllm_mode out: rollouts are then written by transformers.",
-            )
-        found.append(Image.fromarray(squashed(media.frame(indices[0]), request.squash(place))))
-    return found
+    refuse_clips(request, f"request {request.key}")
+    shown = [
+        (media.frame(frames_shown(request, at)[0]), at) for at, media in enumerate(request.media)
+    ]
+    return [Image.fromarray(squashed(frame, request.squash(at))) for frame, at in shown]
 
 
 class VllmChat:
@@ -169,14 +162,11 @@ class VllmChat:
         return ChatResponse(text=decode(kept), tokens=tuple(kept), cut=cut)
 
 
-def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor, *, by_token: bool) -> Tensor:
-    """Return how far the network's probabilities are from vLLM's, as TRL corrects for it.
+def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor) -> Tensor:
+    """Return the network's probabilities of whole responses over vLLM's (B × 1), as TRL corrects.
 
-    By whole responses (B × 1; 0 where the ratio is too large), or token by token (B × T, limited),
-    as `vespo` wants it. A token whose probability vLLM does not say has a ratio of 1.
+    0 where the ratio is too large. A token whose probability vLLM does not say has a ratio of 1.
     """
     difference = torch.nan_to_num((old - drawn) * mask, nan=0.0)
-    if by_token:
-        return difference.exp().clamp(max=LARGEST_RATIO)
     ratio = difference.sum(dim=1, keepdim=True).exp()
     return ratio.masked_fill(ratio > LARGEST_RATIO, 0.0)

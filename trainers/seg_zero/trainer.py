@@ -5,31 +5,35 @@ harness train --method seg_zero --model "seg_zero(checkpoint=FOLDER)"
 """
 
 from dataclasses import replace
-from typing import Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
 from harness.models.seg_zero.grammar import SegZero
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.options import with_options
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.seg_zero.rewards import SegZeroReward, Semantics, ground_truth
 
 
-@with_settings(
-    beta=5e-3, entropy_coef=1e-3, max_completion_length=1300, per_device_train_batch_size=1
+@with_options(
+    Settings,
+    beta=5e-3,
+    entropy_coef=1e-3,
+    max_completion_length=1300,
+    per_device_train_batch_size=1,
 )
-def seg_zero(*, semantics: Semantics = "strict", **settings: Any) -> GrpoTrainer:
+def seg_zero(settings: Settings, *, semantics: Semantics = "strict") -> GrpoTrainer:
     """Seg-Zero (Liu et al. 2025) with GRPO: format, box and two points of one object.
 
     The model gets Seg-Zero's prompt instead of its own; its canvas stays. Beside `semantics`, every
-    setting of the GRPO engine can be given; docs/training.md lists them.
+    setting of the GRPO engine can be given; `harness list trainers seg_zero` lists them.
 
     Args:
         semantics: Of keys and values of the answer: `soft`, or `strict` as the paper's best.
     """
     return GrpoTrainer(
         name="seg_zero",
-        settings=Settings(**settings),
+        settings=settings,
         reward=SegZeroReward(semantics),
         own={"semantics": semantics},
         with_prompt=with_prompt,

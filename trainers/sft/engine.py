@@ -8,7 +8,7 @@ tests/trainers/test_sft_engine.py:
 - Loading: `save_pretrained` writes the names of the original checkpoint, which the Trainer loads
   with `strict=False` into a vision-language network that has others: a resumed training of whole
   weights silently starts from the first ones. States hold the network's own names.
-- Generators and `num_tokens`: the one is a pickle, the other is not kept and starts from zero.
+  `num_tokens`, which it does not keep, goes on from the state too.
 """
 
 import warnings
@@ -83,8 +83,39 @@ class Complete(Exception):
     """A state was loaded after whose last step a training was killed: there is no step to take."""
 
 
+def train_to_end(trainer: Any, session: Session) -> None:
+    """Train to the end from the newest state, or from the beginning.
+
+    Args:
+        trainer: An `engine()`.
+        session: The curve, the evaluations and the interruption.
+
+    Raises:
+        KeyboardInterrupt: the run was asked to stop; the state is saved.
+    """
+    transformers = import_module("transformers")
+    for callback in ("PrinterCallback", "ProgressCallback"):
+        trainer.remove_callback(getattr(transformers, callback))
+    trainer.add_callback(_follower(session))
+    # Qwen's VLMs say that they take no number of tokens for their loss: a step would average the
+    # means of its batches, and a token's weight depend on how a step is cut.
+    if trainer.loss_is_scaled_for_ga is None:
+        trainer.model_accepts_loss_kwargs = True
+    run = session.run
+    state, done = resumed_from(run)
+    if state is not None:
+        trainer._total_train_tokens = states.read_plain(state / COUNTERS, "tokens")["tokens"]
+    if run.main:
+        run.curve.cut(done)
+    with old_names(), suppress(Complete):
+        trainer.train(resume_from_checkpoint=None if state is None else str(state))
+    if trainer.state.global_step < trainer.state.max_steps:
+        raise KeyboardInterrupt
+    run.progress.end()
+
+
 class TrainerPatches:
-    """Mixed in before TRL's trainer; `attach` gives it the session that it belongs to."""
+    """Mixed in before TRL's trainer: whole states without pickles, of the network's own names."""
 
     # What is used of the trainer that this is mixed into.
     args: Any
@@ -92,99 +123,49 @@ class TrainerPatches:
     model: Any
     accelerator: Any
     is_deepspeed_enabled: bool
-    loss_is_scaled_for_ga: bool | None
-    model_accepts_loss_kwargs: bool
-
-    session: Session
-    evaluated: dict[str, float]
-
-    def attach(self, session: Session) -> None:
-        """Follow a session."""
-        transformers = import_module("transformers")
-        trainer: Any = self
-        self.session, self.evaluated = session, {}
-        for callback in ("PrinterCallback", "ProgressCallback"):
-            trainer.remove_callback(getattr(transformers, callback))
-        trainer.add_callback(_follower(self))
-        # Qwen's VLMs say that they take no number of tokens for their loss: a step would average
-        # the means of its batches, and a token's weight depend on how a step is cut.
-        if self.loss_is_scaled_for_ga is None:
-            self.model_accepts_loss_kwargs = True
-
-    def train_to_end(self) -> None:
-        """Train to the end from the newest state, or from the beginning.
-
-        Raises:
-            KeyboardInterrupt: the run was asked to stop; the state is saved.
-        """
-        trainer: Any = self
-        run = self.session.run
-        state, done = resumed_from(run)
-        if run.main:
-            run.curve.cut(done)
-        with old_names(), suppress(Complete):
-            trainer.train(resume_from_checkpoint=None if state is None else str(state))
-        if self.state.global_step < self.state.max_steps:
-            raise KeyboardInterrupt
-        run.progress.end()
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Write a step's numbers to the curve instead of the log."""
-        super().log(logs, start_time)  # type: ignore[misc]
-        row = self.state.log_history.pop()
-        if "loss" not in row:
-            return  # the summary at the end, which has a clock in it
-        step = row.pop("step")
-        numbers = {
-            name: value
-            for name, value in row.items()
-            if name not in NOT_LOGGED and value is not None
-        }
-        self.session.log(step, {**numbers, **self.evaluated})
-        self.evaluated = {}
+    _total_train_tokens: int
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         del model, trial
         trainer: Any = self
-        folder, main = Path(self.args.output_dir), self.session.run.main
+        folder, main = Path(self.args.output_dir), self.accelerator.is_main_process
         wait, step = self.accelerator.wait_for_everyone, self.state.global_step
         with states.saved_state(folder, step, main=main, wait=wait) as partial:
             trainer._save_optimizer_and_scheduler(str(partial))
-            states.save_random(partial / self._generators())
+            trainer._save_rng_state(str(partial))
             if main:
                 if not self.is_deepspeed_enabled:  # which has saved the weights already
                     states.save_tensors(partial / WEIGHTS, states.trained_tensors(self.model))
-                write_json(partial / COUNTERS, {"tokens": getattr(self, "_total_train_tokens", 0)})
+                write_json(partial / COUNTERS, {"tokens": self._total_train_tokens})
                 self.state.save_to_json(str(partial / STATE))
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         path = Path(resume_from_checkpoint) / WEIGHTS
         states.load_tensors(path, self.model if model is None else model)
 
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        if checkpoint is None:
-            return
-        folder = Path(checkpoint)
-        states.load_random(folder / self._generators())
-        self._total_train_tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
 
-    def _generators(self) -> str:
-        return f"random-{self.args.process_index}.pt"
-
-
-def _follower(trainer: TrainerPatches) -> Any:
-    """Return the callback that stops a training, evaluates in it, and tells where it begins."""
+def _follower(session: Session) -> Any:
+    """Return the callback that logs and stops a training, and evaluates in it."""
     base = import_module("transformers").TrainerCallback
 
     class Follower(base):  # type: ignore[misc, valid-type]
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-            trainer.session.run.progress.start("training", state.max_steps, state.global_step)
+            session.run.progress.start("training", state.max_steps, state.global_step)
             if state.global_step >= state.max_steps:  # or the Trainer would take a further step
                 raise Complete
 
         def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-            trainer.evaluated = trainer.session.evaluate(state.global_step)
-            if trainer.session.stopping():
+            if session.stopping():
                 control.should_save = control.should_training_stop = True
+
+        def on_log(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            row = state.log_history.pop()  # the curve keeps it
+            if "loss" not in row:
+                return  # the summary at the end, which has a clock in it
+            step = row.pop("step")
+            told = {
+                name: one for name, one in row.items() if name not in NOT_LOGGED and one is not None
+            }
+            session.log(step, told | session.evaluate(step))
 
     return Follower()

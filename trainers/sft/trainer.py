@@ -81,6 +81,9 @@ class Sft(Trainer):
             DataError: no sample is left to learn from.
             KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
+        from harness.trainers.session import Session, finite
+        from harness.trainers.sft.engine import train_to_end
+
         model, chat = trainable("sft", run.model)
         if not run.tasks:
             raise UsageError(
@@ -99,12 +102,21 @@ class Sft(Trainer):
             max_length=self.max_length,
             complete=self.complete,
         )
-        trainer = self._trainer(chat, examples, arguments, run)
-        trainer.train_to_end()
-        self._export(chat, trainer, run.checkpoint)
+        trainer = self._trainer(chat, examples, arguments)
+        snapshot = partial(self._export, chat, trainer)
+        train_to_end(
+            trainer, Session(run, snapshot, report_to=self.report_to, settings=self.describe())
+        )
+        snapshot(run.checkpoint)
         if run.main and self.finetune == "lora":
             trainer.model.save_pretrained(run.out / "adapter", save_embedding_layers=False)
-        return self._facts(trainer, examples, dropped)
+        last = run.curve.read()[-1:] if run.main else []
+        return {
+            "steps": int(trainer.state.global_step),
+            "epochs": finite(trainer.state.epoch or 0),
+            "loss": finite(last[0]["loss"]) if last else None,
+            **training_facts(examples, dropped, trainer.model),
+        }
 
     def _arguments(
         self, run: TrainingRun, chat: TransformersChat
@@ -149,9 +161,7 @@ class Sft(Trainer):
         chat: TransformersChat,
         examples: Sequence[Example],
         arguments: "transformers.TrainingArguments",
-        run: TrainingRun,
     ) -> "transformers.Trainer":
-        from harness.trainers.session import Session
         from harness.trainers.sft import network as networks
         from harness.trainers.sft.batches import Collator
         from harness.trainers.sft.engine import engine, old_names, rows
@@ -178,8 +188,6 @@ class Sft(Trainer):
                 processing_class=chat.processor,
                 peft_config=adapter,
             )
-        snapshot = partial(self._export, chat, trainer)
-        trainer.attach(Session(run, snapshot, report_to=self.report_to, settings=self.describe()))
         return trainer
 
     def _export(
@@ -189,26 +197,9 @@ class Sft(Trainer):
         from harness.trainers.sft.network import export, whole_weights
 
         tensors = whole_weights(trainer)
-        if trainer.session.run.main:
+        if trainer.accelerator.is_main_process:
             export(trainer.model, chat.folder, folder, tensors=tensors)
         trainer.accelerator.wait_for_everyone()
-
-    def _facts(
-        self,
-        trainer: "transformers.Trainer",
-        examples: Sequence[Example],
-        dropped: Sequence[SkippedSample],
-    ) -> dict[str, object]:
-        from harness.trainers.session import finite
-
-        run = trainer.session.run
-        last = run.curve.read()[-1:] if run.main else []
-        return {
-            "steps": int(trainer.state.global_step),
-            "epochs": finite(trainer.state.epoch or 0),
-            "loss": finite(last[0]["loss"]) if last else None,
-            **training_facts(examples, dropped, trainer.model),
-        }
 
 
 def sft(

@@ -5,9 +5,9 @@ harness train --method spacer --model "spacer(checkpoint=…,frames=video_r1_tra
 """
 
 from dataclasses import asdict
-from typing import Any
 
-from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
+from harness.options import with_options
+from harness.trainers.grpo.settings import Settings, refuse_unused
 from harness.trainers.spacer.maps import categories, maps_extra
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward
 from harness.trainers.video_r1.rewards import TemporalReward, check_sample
@@ -15,7 +15,8 @@ from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
-@with_settings(
+@with_options(
+    Settings,
     num_generations=8,
     generation_batch_size=64,
     per_device_train_batch_size=1,
@@ -28,6 +29,7 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
     top_p=0.95,
 )
 def spacer(
+    settings: Settings,
     *,
     maps: str | None = None,
     with_maps: bool = True,
@@ -39,7 +41,6 @@ def spacer(
     shortest: int = 320,
     longest: int = 512,
     order_seed: int = 0,
-    **settings: Any,
 ) -> SpokenTrainer:
     """SpaceR (arXiv 2504.01805): accuracy with its map, format, length, and T-GRPO's bonus.
 
@@ -60,7 +61,6 @@ def spacer(
         refuse_unused(
             "spacer", "temporal=false", alpha=(alpha, 0.3), mu=(mu, 0.8), order_seed=(order_seed, 0)
         )
-    chosen = Settings(**settings)
     accuracy = SpacerAccuracy(maps=with_maps)
     reward = TemporalReward(
         accuracy=accuracy,
@@ -73,7 +73,7 @@ def spacer(
     own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
     return SpokenTrainer(
         name="spacer",
-        settings=chosen,
+        settings=settings,
         reward=SpacerReward(accuracy=accuracy, temporal=reward),
         usable=check_sample,
         own={
@@ -86,7 +86,7 @@ def spacer(
         with_prompt=in_words_of("spacer"),
         extra=maps_extra(maps if with_maps else None),
         listed_objects=categories if with_maps else lambda sample: (),
-        contrast=(lambda model: ShuffledFrames(model, order_seed, chosen.max_completion_length))
+        contrast=(lambda model: ShuffledFrames(model, order_seed, settings.max_completion_length))
         if temporal
         else None,
     )

@@ -5,9 +5,9 @@ harness train --method video_r1 --model "video_r1(checkpoint=…,frames=video_r1
 """
 
 from dataclasses import asdict
-from typing import Any
 
-from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
+from harness.options import with_options
+from harness.trainers.grpo.settings import Settings, refuse_unused
 from harness.trainers.video_r1.rewards import (
     Numbers,
     TemporalReward,
@@ -18,7 +18,8 @@ from harness.trainers.video_r1.shuffled import ShuffledFrames
 from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
 
 
-@with_settings(
+@with_options(
+    Settings,
     num_generations=8,
     generation_batch_size=32,
     per_device_train_batch_size=1,
@@ -31,6 +32,7 @@ from harness.trainers.video_str.trainer import SpokenTrainer, in_words_of
     top_p=0.95,
 )
 def video_r1(
+    settings: Settings,
     *,
     temporal: bool = True,
     alpha: float = 0.3,
@@ -41,7 +43,6 @@ def video_r1(
     longest: int = 512,
     numbers: Numbers = "regression",
     order_seed: int = 0,
-    **settings: Any,
 ) -> SpokenTrainer:
     """Video-R1 (arXiv 2503.21776): accuracy, format, length, and a bonus where the order helps.
 
@@ -65,7 +66,6 @@ def video_r1(
             mu=(mu, 0.8),
             order_seed=(order_seed, 0),
         )
-    chosen = Settings(**settings)
     accuracy = VideoR1Accuracy(numbers=numbers)
     reward = TemporalReward(
         accuracy=accuracy,
@@ -78,13 +78,13 @@ def video_r1(
     own = {name: value for name, value in asdict(reward).items() if name != "accuracy"}
     return SpokenTrainer(
         name="video_r1",
-        settings=chosen,
+        settings=settings,
         reward=reward,
         usable=check_sample,
         own={**own, "temporal": temporal, "numbers": numbers, "order_seed": order_seed},
         with_prompt=in_words_of("video_r1", aid="off"),
         listed_objects=lambda sample: (),
-        contrast=(lambda model: ShuffledFrames(model, order_seed, chosen.max_completion_length))
+        contrast=(lambda model: ShuffledFrames(model, order_seed, settings.max_completion_length))
         if temporal
         else None,
     )

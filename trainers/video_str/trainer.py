@@ -6,14 +6,14 @@ harness train --method video_str --model "video_str(checkpoint=…,frames=video_
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.video_str.answer_prompts import Aid, AnswerPrompts
 from harness.models.video_str.boxes import SpokenBoxes
 from harness.models.video_str.composed import SpokenModel
+from harness.options import with_options
 from harness.trainer import TrainingRun
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.types import SecondPass
 from harness.trainers.video_str.answers import ground_truth_of
@@ -72,7 +72,8 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
     return with_prompt
 
 
-@with_settings(
+@with_options(
+    Settings,
     num_generations=8,
     generation_batch_size=64,
     per_device_train_batch_size=1,
@@ -85,6 +86,7 @@ def in_words_of(method: str, *, aid: Aid = "listed") -> Callable[[PromptedModel]
     top_p=0.95,
 )
 def video_str(
+    settings: Settings,
     *,
     graphs: str | None = None,
     literal: bool = False,
@@ -98,7 +100,6 @@ def video_str(
     with_nodes: bool = True,
     with_edges: bool = True,
     with_length: bool = True,
-    **settings: Any,
 ) -> SpokenTrainer:
     """Video-STR (2025), Eq. 9: R_format + R_ans + R_graph (+ R_l), with GRPO.
 
@@ -134,7 +135,7 @@ def video_str(
     )
     return SpokenTrainer(
         name="video_str",
-        settings=Settings(**settings),
+        settings=settings,
         reward=reward,
         own={"graphs": graphs, **asdict(reward)},
         with_prompt=in_words_of("video_str"),

@@ -20,10 +20,11 @@ from harness.models.videoseg_r1.grammar import Prompt
 from harness.models.videoseg_r1.model import CONTEXT, VideoSegR1
 from harness.models.videoseg_r1.sampler import Sampler
 from harness.models.visionreasoner.grammar import CANVAS
+from harness.options import with_options
 from harness.run.batching import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, budgets_of
 from harness.trainers.videoseg_r1.difficulty import (
@@ -145,8 +146,9 @@ def _fit(sample: Sample) -> bool:
     return True
 
 
-@with_settings(beta=1e-3, entropy_coef=1e-3, freeze_vision=True)
+@with_options(Settings, beta=1e-3, entropy_coef=1e-3, freeze_vision=True)
 def videoseg_r1(
+    settings: Settings,
     *,
     think: bool = True,
     negative_points: bool = True,
@@ -160,14 +162,13 @@ def videoseg_r1(
     min_references: int = 8,
     max_references: int = 12,
     delta: float = 0.3,
-    **settings: Any,
 ) -> VideoSegR1Trainer:
     """VideoSeg-R1 (Xu et al. 2025) with GRPO; the sampler of frames is not part of the training.
 
     The defaults are the paper's. Settings that it does not state (temperature, clipping, entropy)
     are as in VisionReasoner's official code; the vision tower is frozen up to the layers that merge
     its patches, about which the paper is unclear. Beside these, every setting of the GRPO engine
-    can be given; docs/training.md lists them.
+    can be given; `harness list trainers videoseg_r1` lists them.
 
     Args:
         think: Ask and pay for reasoning (Table 4).
@@ -190,8 +191,6 @@ def videoseg_r1(
     for name, number in minimum.items():
         if not number >= 0:
             raise UsageError(f"videoseg_r1({name}=…)", expected="at least 0", found=str(number))
-    if settings.get("finetune") == "lora" and settings.get("lora_layers", "language") == "language":
-        settings["freeze_vision"] = False  # an adapter of the language model freezes it already
     levels = budgets_of(budgets, thresholds)
     if scorer is None and ratings is None:
         _check_difficulties(length_penalty, length_beta, levels)
@@ -219,7 +218,7 @@ def videoseg_r1(
     }
     return VideoSegR1Trainer(
         name="videoseg_r1",
-        settings=Settings(**settings),
+        settings=settings,
         reward=reward,
         own=own,
         with_prompt=lambda model: as_videoseg(model, think=think),

@@ -6,25 +6,25 @@ harness train --method visionreasoner --model "visionreasoner(checkpoint=FOLDER)
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from harness.models.pipeline import PromptedModel
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
-from harness.trainers.grpo.settings import Settings, with_settings
+from harness.options import with_options
+from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
 from harness.trainers.visionreasoner.rewards import Semantics, VisionReasonerReward
 
 
-@with_settings(beta=1e-2, entropy_coef=1e-3)
+@with_options(Settings, beta=1e-2, entropy_coef=1e-3)
 def visionreasoner(
-    *, semantics: Semantics = "official", newline: bool = True, **settings: Any
+    settings: Settings, *, semantics: Semantics = "official", newline: bool = True
 ) -> GrpoTrainer:
     """VisionReasoner (Liu et al. 2025) with GRPO: format, matched boxes and points, no repetition.
 
     The model gets VisionReasoner's prompt instead of its own; its canvas stays. The defaults are
     those of the official code. Beside these, every setting of the GRPO engine can be given;
-    docs/training.md lists them.
+    `harness list trainers visionreasoner` lists them.
 
     Args:
         semantics: Of the accuracy: `official`, as coded, or the `paper`'s wording.
@@ -33,7 +33,7 @@ def visionreasoner(
     """
     return GrpoTrainer(
         name="visionreasoner",
-        settings=Settings(**settings),
+        settings=settings,
         reward=VisionReasonerReward(semantics),
         own={"semantics": semantics, "newline": newline},
         with_prompt=partial(with_prompt, newline=newline),
