@@ -40,14 +40,18 @@ def _text_between(text: str, opening: str, closing: str) -> str | None:
     return None if end < 0 else text[start:end].strip()
 
 
-def loads_strict(text: str) -> object:
+def loads_strict(text: str, limit: int = MAX_TEXT) -> object:
     """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
+
+    Args:
+        text: One value.
+        limit: Characters of it at most.
 
     >>> loads_strict('[{"bbox_2d": [1, 2, 3, 4]}]')
     [{'bbox_2d': [1, 2, 3, 4]}]
     """
-    if len(text) > MAX_TEXT:
-        raise ParseError("JSON", expected=f"at most {MAX_TEXT} characters", found=str(len(text)))
+    if len(text) > limit:
+        raise ParseError("JSON", expected=f"at most {limit} characters", found=str(len(text)))
     if DIGITS.search(text):
         raise ParseError(
             "JSON", expected=f"numbers of at most {MAX_DIGITS} digits", found="a longer one"
