@@ -128,10 +128,8 @@ def _preload() -> dict[str, str]:
             continue
         if name in PACKAGES:
             versions[name] = str(module.__version__)
-    # The same code draws the same numbers in every execution.
-    random.seed(0)
     if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(0)
+        numpy.random.seed(0)  # the same code draws the same numbers in every execution
     if cv2 := sys.modules.get("cv2"):
         cv2.setNumThreads(0)  # no child can start a thread
         cv2.ocl.setUseOpenCL(False)
@@ -279,6 +277,7 @@ def _run(request: dict[str, Any]) -> bytes:
     sys.stdout = out
     namespace = {"__name__": "__main__", "data": request["data"], "emit": _emit}
     error = b""
+    random.seed(0)  # Python itself seeds it anew after a fork
     try:
         for name, code in (("<prelude>", request["prelude"]), ("<code>", request["code"])):
             exec(compile(code, name, "exec", dont_inherit=True), namespace)
