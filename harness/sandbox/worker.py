@@ -96,7 +96,10 @@ def main() -> None:
     replies = os.dup(OUTPUT)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, OUTPUT)
+    environment = dict(os.environ)
     versions = _preload()
+    os.environ.clear()  # OpenCV sets variables when it is imported
+    os.environ.update(environment)
     landlock = kernel.landlock_version() if settings["landlock"] else 0
     flags = kernel.NEW_LISTENER if _notifies(architecture) else 0
     refusal = kernel.NOTIFY if flags else kernel.REFUSE
