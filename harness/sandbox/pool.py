@@ -116,6 +116,12 @@ class Sandbox:
                             fix="`harness doctor --sandbox` tests it",
                         ) from lost
             raise AssertionError("the second try returns or raises")
+        except BaseException:
+            # Its answer may still come, and must not be taken for that to another request.
+            if worker is not None:
+                worker.close()
+                worker = None
+            raise
         finally:
             self._free.put(worker)
 

@@ -125,6 +125,17 @@ def test_an_execution_too_many_for_a_worker_is_run_by_the_next(sandbox):
     assert any(worker._left > 0 for worker in workers_of(sandbox))
 
 
+def test_an_answer_that_nobody_waited_for_is_not_given_to_another(sandbox, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "_read_struct", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sandbox.run("emit('old')")
+    assert {sandbox.run("emit('new')").value for _ in range(3)} == {"new"}
+
+
 def test_two_workers_lost_are_a_fault_of_the_infrastructure():
     class Lost:
         hello, spent = {}, False
