@@ -65,6 +65,8 @@ class Remote:
         try:
             with urlopen(asked, timeout=timeout + GRACE) as response:
                 answer = loads_strict(response.read(most + 1).decode(), most)
+            if not isinstance(answer, dict):
+                raise TypeError(type(answer).__name__)
             if answer["status"] == "SandboxError":
                 raise WorkerLost(f"{self._url}: {storable(str(answer['message']), MAX_ERROR)}")
             return self._execution(answer, timeout)
