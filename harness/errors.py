@@ -14,7 +14,9 @@
     │   ├── Locked            another process holds it
     │   └── ResumeMismatch    it belongs to another configuration
     ├── Unavailable           a server did not answer, whatever was tried    6
+    │   └── SandboxFault      code could not be run, and is not to blame for it
     └── MissingDependency     something outside this package is not installed  6
+        └── SandboxUnavailable         no sandbox on this machine: no code is run
 
 An error names the thing, what was expected, what was found, and what to do.
 """
@@ -112,7 +114,15 @@ class Unavailable(HarnessError):
     exit_code = 6
 
 
+class SandboxFault(Unavailable):
+    """A sandbox lost its workers: a failure of the infrastructure, never of the code."""
+
+
 class MissingDependency(HarnessError):
     """A package, program or model file outside this package is needed and absent."""
 
     exit_code = 6
+
+
+class SandboxUnavailable(MissingDependency):
+    """No sandbox can be had on this machine, so that no code of a model is run."""

@@ -48,16 +48,20 @@ def _text_between(text: str, opening: str, closing: str) -> str | None:
     return None if end < 0 else text[start:end].strip()
 
 
-def loads_strict(text: str) -> object:
+def loads_strict(text: str, limit: int = MAX_TEXT) -> object:
     """Parse JSON: no NaN, no duplicate keys, no trailing text, bounded depth and size.
 
     A run of more than MAX_DIGITS digits is refused wherever it stands, also in a string.
 
+    Args:
+        text: One value.
+        limit: Largest number of its characters.
+
     >>> loads_strict('[{"bbox_2d": [1, 2, 3, 4]}]')
     [{'bbox_2d': [1, 2, 3, 4]}]
     """
-    if len(text) > MAX_TEXT:
-        raise ParseError("JSON", expected=f"at most {MAX_TEXT} characters", found=str(len(text)))
+    if len(text) > limit:
+        raise ParseError("JSON", expected=f"at most {limit} characters", found=str(len(text)))
     if TOO_MANY_DIGITS.search(text):
         raise ParseError("JSON", expected=f"at most {MAX_DIGITS} digits in a row", found="more")
     if nesting_depth(text) > MAX_DEPTH:

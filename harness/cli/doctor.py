@@ -1,6 +1,7 @@
 """`harness doctor`: the state of this machine, missing parts, and their remedies.
 
-Nothing heavy is imported and no device is touched: it answers within two seconds.
+Nothing heavy is imported and no device is touched: it answers within two seconds. With `--sandbox`
+it starts a worker of each tier and tests it.
 """
 
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli.output import show_json
+from harness.errors import SandboxUnavailable
 from harness.version import __version__
 
 DISTRIBUTION = "visual-reasoning-harness"
@@ -68,9 +70,11 @@ class Finding:
 
 
 def doctor(arguments: Namespace) -> int:
-    """Print the state of the machine; exit code 0, unless the core itself is incomplete."""
-    findings = [*_core(), *_optional(), *_machine()]
+    """Print the state of the machine; exit code 0, unless the core or every sandbox is lacking."""
+    findings = [*_sandbox()] if arguments.sandbox else [*_core(), *_optional(), *_machine()]
     incomplete = any(one.needed and one.fix for one in findings)
+    if arguments.sandbox:
+        incomplete = all(one.fix for one in findings)
     if arguments.json:
         show_json([asdict(one) for one in findings])
         return 6 if incomplete else 0
@@ -137,6 +141,25 @@ def _machine() -> Iterator[Finding]:
     for program, (about, fix) in PROGRAMS.items():
         place = shutil.which(program)
         yield Finding(name=program, state=place or "absent", about=about, fix="" if place else fix)
+
+
+def _sandbox() -> Iterator[Finding]:
+    """Open each tier of the sandbox, which tests it; gVisor takes the longest, at most 20 s."""
+    from harness.sandbox.pool import open_sandbox
+    from harness.sandbox.tiers import TIERS
+
+    for tier in TIERS:
+        try:
+            with open_sandbox(tier, workers=1) as sandbox:
+                described = sandbox.describe()
+        except SandboxUnavailable as lacking:
+            yield Finding(name=tier, state="absent", about="code of models", fix=str(lacking))
+            continue
+        landlock, probes = described["landlock"], described["self_test"]
+        state = f"passed {len(probes)} probes of the self-test"
+        named = "" if described["names"] else "not "
+        about = f"Landlock {landlock or 'absent'}, refused calls {named}named"
+        yield Finding(name=tier, state=state, about=about)
 
 
 def _accelerator() -> Finding:

@@ -21,16 +21,14 @@ ROOMS = {
     "test_run_folder.py": "Run folders",
     "test_plugins.py": "Plugins",
     "test_environment.py": "The machine",
+    "test_sandbox.py": "Code that a model wrote",
 }
 NOT_YET = (
     (18, "no, two or unclosed `<execute>` tags", "the sandbox"),
-    (27, "code that loops, forks, or reads secrets", "the sandbox"),
-    (28, "code that prints a forged result or a pickle", "the sandbox"),
     (
         40,
-        "no sandbox, no Java, a library of the wrong version",
-        "the sandbox; without Java caption "
-        "metrics end with code 6, which no test here holds them to",
+        "no Java, a library of the wrong version",
+        "without Java caption metrics end with code 6, which no test here holds them to",
     ),
 )
 HEAD = """# Bad input

@@ -104,4 +104,9 @@ def add_curves(commands: Commands) -> None:
 def add_doctor(commands: Commands) -> None:
     """`harness doctor`."""
     parser = command(commands, "doctor", "doctor:doctor", "what this machine has and lacks")
+    parser.add_argument(
+        "--sandbox",
+        action="store_true",
+        help="test the sandbox for code that models write, tier by tier, and nothing else",
+    )
     add_json(parser)

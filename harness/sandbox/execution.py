@@ -1,0 +1,122 @@
+"""What came of running code: read from bytes that the code itself may have forged."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ParseError
+from harness.responses import loads_strict, storable
+from harness.sandbox.protocol import ERROR, FRAME, VALUE, Ended, Limits
+
+MAX_ERROR = 500
+MAX_VALUES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What came of running code. It is the code's own account: text to be read, never trusted."""
+
+    output: str
+    """What it printed, cut at the limit."""
+    values: tuple[Any, ...] = ()
+    """Everything that it emitted, in order: plain JSON."""
+    error: str | None = None
+    """The last line of its traceback, or the reason why it was ended."""
+    refused: str | None = None
+    """Name of the first system call that it was refused; None also where a tier cannot tell."""
+    timed_out: bool = False
+    seconds: float
+    """Wall-clock time, with the start of the process that ran it."""
+
+    @property
+    def value(self) -> Any:
+        """What it emitted last; None where it emitted nothing."""
+        return self.values[-1] if self.values else None
+
+
+def read_execution(
+    reason: Ended,
+    status: int,
+    printed: bytes,
+    emitted: bytes,
+    *,
+    limits: Limits,
+    timeout: float,
+    seconds: float,
+    refused: str | None,
+) -> Execution:
+    """Return the execution that a worker reports, `status` as `os.waitpid` gives it."""
+    values: list[Any] = []
+    error: str | None = f"the process ended early: {_ending(status)}"
+    try:
+        for kind, content in _frames(emitted):
+            if kind == ERROR:
+                error = " ".join(storable(content, MAX_ERROR).split()) or None
+                break
+            if len(values) == MAX_VALUES:
+                raise ParseError("emitted", expected=f"at most {MAX_VALUES} values", found="more")
+            values.append(read_value(content, limits.emitted))
+    except ParseError as fault:
+        error = str(fault)
+    if reason is Ended.TIMED_OUT:
+        error = f"TimeoutError: the code ran for more than {timeout:g} s"
+    elif reason is Ended.PRINTED_TOO_MUCH:
+        error = f"OutputError: the code printed more than {limits.printed} bytes"
+    elif reason is Ended.EMITTED_TOO_MUCH:
+        error = f"OutputError: the code emitted more than {limits.emitted} bytes"
+    return Execution(
+        output=storable(printed[: limits.printed].decode("utf-8", "replace")),
+        values=tuple(values),
+        error=error,
+        refused=refused,
+        timed_out=reason is Ended.TIMED_OUT,
+        seconds=seconds,
+    )
+
+
+def read_value(text: str, limit: int) -> Any:
+    """Return the plain value of JSON that code wrote.
+
+    Raises:
+        ParseError: it is not one value in strict JSON, or holds text that is not Unicode.
+    """
+    value = loads_strict(text, limit)
+    if "\\u" in text:  # half of a pair is JSON, and cannot be written to a file
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ParseError("emitted", expected="Unicode", found=str(error)) from error
+    return value
+
+
+def _frames(content: bytes) -> Iterator[tuple[bytes, str]]:
+    """Yield the kind and the text of each complete frame.
+
+    Raises:
+        ParseError: there are other bytes than frames.
+    """
+    start = 0
+    while len(content) - start >= FRAME.size:
+        kind, size = FRAME.unpack_from(content, start)
+        start += FRAME.size
+        body = content[start : start + size]
+        start += size
+        if len(body) < size:  # it was ended while it wrote
+            return
+        try:
+            text = body.decode()
+        except UnicodeDecodeError as error:
+            raise ParseError("emitted", expected="UTF-8", found=str(error)) from error
+        if kind not in (VALUE, ERROR):
+            raise ParseError("emitted", expected="frames", found=repr(kind))
+        yield kind, text
+
+
+def _ending(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"killed by {signal.Signals(number).name}"
+    return f"exit code {os.WEXITSTATUS(status)}"

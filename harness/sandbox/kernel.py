@@ -1,0 +1,179 @@
+"""What the Linux kernel takes away from a process for good: files, network, system calls.
+
+Landlock limits which files may be opened; seccomp refuses every system call that is neither in
+`ALLOWED` nor in `CONDITIONS`. The numbers are those of `linux/landlock.h`, `linux/seccomp.h` and
+`linux/filter.h`.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.sandbox.syscalls import Architecture
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+READ_FILE, READ_DIR = 1 << 2, 1 << 3
+FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
+"""Rights that files have, counted, by the first version of Landlock that knows them."""
+
+PR_SET_NO_NEW_PRIVS = 38
+SECCOMP_SET_MODE_FILTER = 1
+NEW_LISTENER = 1 << 3
+KILL_PROCESS, REFUSE, NOTIFY, ALLOW = 0x80000000, 0x00050000 | errno.EPERM, 0x7FC00000, 0x7FFF0000
+NOTIF_RECV, NOTIF_SEND = 0xC0502100, 0xC0182101
+NOTIFICATION = 80  # bytes: the id, the process, flags, and the call with its six arguments
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+X32 = 0x40000000  # calls of a second table of x86-64
+
+ALLOWED = """
+    read write close fstat newfstatat lseek mmap munmap mprotect mremap brk madvise futex
+    rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack restart_syscall
+    readv pread64 writev fadvise64 stat lstat statx access faccessat faccessat2 readlink readlinkat
+    getdents64 getcwd poll ppoll select pselect6 nanosleep clock_nanosleep clock_gettime
+    clock_getres gettimeofday time times getrusage sched_yield sched_getaffinity getrandom
+    getpid getppid gettid getuid geteuid getgid getegid uname sysinfo exit exit_group
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One argument of a system call must have one of these values, or none of these bits."""
+
+    argument: int
+    values: tuple[int, ...] = ()
+    without: int = 0
+
+
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_PATH", 0)
+CONDITIONS = {
+    # Landlock before its version 3 lets a file be truncated that is opened to be read.
+    "open": Condition(1, without=WRITES),
+    "openat": Condition(2, without=WRITES),
+    # F_SETOWN and F_SETSIG would have the kernel send signals to other processes.
+    "fcntl": Condition(1, (fcntl.F_GETFD, fcntl.F_SETFD, fcntl.F_GETFL)),
+    "ioctl": Condition(1, (0x5401, 0x802C542A)),  # TCGETS and TCGETS2: `isatty`
+    "prlimit64": Condition(0, (0,)),  # its own limits, not the harness' ones
+}
+
+
+def no_new_privileges() -> None:
+    """Give up set-user-id programs and every capability, root's too."""
+    _check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    header = struct.pack("=Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+    _check(LIBC.capset(header, bytes(24)), "capset")
+
+
+def landlock_version() -> int:
+    """Return the version of the kernel's Landlock; 0 where it has none."""
+    found: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    return max(found, 0)
+
+
+def landlock_ruleset(readable: Iterable[str]) -> int:
+    """Return the descriptor of rules that let these files and folders be read, and nothing else.
+
+    Connections by TCP are forbidden from version 4 on, signals to and abstract sockets of other
+    processes from version 6 on.
+    """
+    version = landlock_version()
+    files = (1 << max(count for since, count in FILE_RIGHTS.items() if since <= version)) - 1
+    rules = struct.pack("=QQQ", files, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset: int = LIBC.syscall(LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(size), 0)
+    _check(ruleset, "landlock_create_ruleset")
+    for path in readable:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        rights = READ_FILE | (READ_DIR if Path(path).is_dir() else 0)
+        rule = struct.pack("=Qi", rights, place)
+        _check(LIBC.syscall(LANDLOCK_ADD_RULE, ruleset, 1, rule, 0), "landlock_add_rule")
+        os.close(place)
+    return ruleset
+
+
+def landlock(ruleset: int) -> None:
+    """Hold this process to the rules, for good."""
+    _check(LIBC.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+
+
+def filter_program(
+    architecture: Architecture, *, refusal: int, sendmsg: int = -1
+) -> Sequence[tuple[int, int, int, int]]:
+    """Return the filter: instructions `(code, jump if true, jump if false, operand)`.
+
+    A call by another convention (32-bit) ends the process. An argument is compared by its low 32
+    bits, for the kernel itself reads no more of those in `CONDITIONS`.
+
+    Args:
+        architecture: The machine's numbers.
+        refusal: What becomes of every other call: `REFUSE`, or `NOTIFY` for the worker to answer.
+        sendmsg: Descriptor on which alone `sendmsg` is allowed.
+    """
+    numbers = architecture.numbers
+    program = [
+        (LOAD, 0, 0, 4),
+        (EQUAL, 1, 0, architecture.audit),
+        (RETURN, 0, 0, KILL_PROCESS),
+        (LOAD, 0, 0, 0),
+        (AT_LEAST, 0, 1, X32),
+        (RETURN, 0, 0, KILL_PROCESS),
+    ]
+    for name in ALLOWED.split():
+        if name in numbers:  # aarch64 has no `open`, `stat`, …
+            program += [(EQUAL, 0, 1, numbers[name]), (RETURN, 0, 0, ALLOW)]
+    conditions: Mapping[str, Condition] = {**CONDITIONS, "sendmsg": Condition(0, (sendmsg,))}
+    for name, condition in conditions.items():
+        if name not in numbers:
+            continue
+        body = [(LOAD, 0, 0, 16 + 8 * condition.argument)]
+        for value in condition.values:
+            body += [(EQUAL, 0, 1, value & 0xFFFFFFFF), (RETURN, 0, 0, ALLOW)]
+        if condition.without:
+            body += [(ANY_BIT, 1, 0, condition.without), (RETURN, 0, 0, ALLOW)]
+        body.append((RETURN, 0, 0, refusal))
+        program += [(EQUAL, 0, len(body), numbers[name]), *body]
+    return [*program, (RETURN, 0, 0, refusal)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+def seccomp(
+    architecture: Architecture, program: Sequence[tuple[int, int, int, int]], flags: int
+) -> int:
+    """Install a filter in this process, for good; return its listener with `NEW_LISTENER`, or 0.
+
+    Raises:
+        OSError: the kernel does not take it.
+    """
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    given = _Program(len(program), code)
+    number = architecture.numbers["seccomp"]
+    found: int = LIBC.syscall(number, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(given))
+    _check(found, "seccomp")
+    return found
+
+
+def refuse_call(listener: int) -> int:
+    """Answer the next call that a filter refused with EPERM; return its number, or -1 for none."""
+    notification = bytearray(NOTIFICATION)
+    try:
+        fcntl.ioctl(listener, NOTIF_RECV, notification)
+        ticket, number = struct.unpack_from("=Q8xi", notification)
+        fcntl.ioctl(listener, NOTIF_SEND, struct.pack("=QqiI", ticket, 0, -errno.EPERM, 0))
+    except OSError:  # the process ended meanwhile
+        return -1
+    return int(number)
+
+
+def _check(result: int, name: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")

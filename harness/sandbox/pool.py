@@ -1,0 +1,195 @@
+"""Sandboxes: a few workers that run code which nobody has read, one execution each at a time.
+
+    with open_sandbox() as sandbox:
+        done = sandbox.run("emit(sum(data))", data=[1, 2, 3])
+        assert done.value == 6
+
+No code is run where no tier works: there is no tier without isolation.
+"""
+
+import json
+import math
+import platform
+from collections.abc import Callable, Mapping
+from functools import partial
+from queue import LifoQueue
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias
+
+from harness.errors import SandboxFault, SandboxUnavailable, UsageError
+from harness.sandbox.execution import Execution
+from harness.sandbox.probes import Leaks, Run, answers, self_test
+from harness.sandbox.process import Worker, WorkerLost
+from harness.sandbox.protocol import Limits
+from harness.sandbox.remote import Remote
+from harness.sandbox.tiers import ENVIRONMENT, TIERS, launch
+
+
+class Runner(Protocol):
+    """Runs requests, one at a time."""
+
+    @property
+    def hello(self) -> Mapping[str, Any]:
+        """What it says of itself."""
+
+    @property
+    def spent(self) -> bool:
+        """Return True if it is to be replaced."""
+
+    def run(self, request: bytes, timeout: float, /) -> Execution:
+        """Run a request, or raise WorkerLost."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+Test: TypeAlias = Callable[[Run], Mapping[str, str]]
+"""Tries a worker: returns what came of each try, or raises Leaks."""
+
+
+class Sandbox:
+    """Runs code in a few workers. Its methods may be called from any thread."""
+
+    def __init__(
+        self, tier: str, start: Callable[[], Runner], test: Test, *, workers: int = 2
+    ) -> None:
+        """Start one worker and test it; others start when they are needed.
+
+        Raises:
+            WorkerLost: the worker does not start.
+            Leaks: code can do in it what it must not.
+        """
+        if workers < 1:
+            raise UsageError("workers of a sandbox", expected="1 or more", found=str(workers))
+        self.tier = tier
+        self._start = start
+        self._free: LifoQueue[Runner | None] = LifoQueue()
+        for _ in range(workers - 1):
+            self._free.put(None)
+        self._workers = workers
+        first = start()
+        self._free.put(first)
+        try:
+            self._self_test = test(
+                lambda code, data, seconds: first.run(_request(code, data, ""), seconds)
+            )
+        except BaseException:
+            first.close()
+            raise
+        self._hello = first.hello
+
+    def run(
+        self, code: str, data: object = None, *, prelude: str = "", timeout: float = 10.0
+    ) -> Execution:
+        """Run code in a fresh namespace that holds `data` and `emit`.
+
+        Args:
+            code: Python, of which nothing is trusted.
+            data: Plain JSON that the code sees as `data`.
+            prelude: Code of the caller's, run first in the same namespace and with the same rights.
+            timeout: Seconds that prelude and code may take together.
+
+        Raises:
+            SandboxFault: two workers were lost, one after another; the code is not to blame.
+        """
+        if not (math.isfinite(timeout) and timeout > 0):
+            raise UsageError("timeout", expected="seconds above 0", found=str(timeout))
+        request = _request(code, data, prelude)
+        worker = self._free.get()
+        try:
+            for last in (False, True):
+                try:
+                    if worker is None or worker.spent:
+                        if worker is not None:
+                            worker.close()
+                        worker = self._start()
+                    return worker.run(request, timeout)
+                except WorkerLost as lost:
+                    if worker is not None:
+                        worker.close()
+                        worker = None
+                    if last:
+                        raise SandboxFault(
+                            f"the sandbox {self.tier}",
+                            expected="an answer",
+                            found=f"two workers lost ({lost})",
+                            fix="`harness doctor --sandbox` tests it",
+                        ) from lost
+            raise AssertionError("the second try returns or raises")
+        except BaseException:
+            # Its answer may still come, and must not be taken for that to another request.
+            if worker is not None:
+                worker.close()
+                worker = None
+            raise
+        finally:
+            self._free.put(worker)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data for the record: the tier, and what its self-test ran into."""
+        return {
+            "tier": self.tier,
+            "machine": platform.machine(),
+            **self._hello,
+            "self_test": dict(self._self_test),
+        }
+
+    def close(self) -> None:
+        """End the workers, once they have finished what they are at."""
+        for _ in range(self._workers):
+            worker = self._free.get()
+            if worker is not None:
+                worker.close()
+
+    def __enter__(self) -> Self:
+        """Return the sandbox itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+def open_sandbox(tier: str = "auto", workers: int = 2, limits: Limits | None = None) -> Sandbox:
+    """Return a sandbox that has passed its self-test.
+
+    Args:
+        tier: A name of `TIERS`; "auto": the first of them that works here; or the URL of a server
+            of SandboxFusion.
+        workers: Executions that it runs at the same time.
+        limits: What an execution may use; None: the defaults.
+
+    Raises:
+        SandboxUnavailable: no tier works; the message says what each one lacks.
+    """
+    remote = tier.startswith(("http://", "https://"))
+    if tier != "auto" and tier not in TIERS and not remote:
+        raise UsageError("tier", expected=f"auto, {', '.join(TIERS)} or a URL", found=tier)
+    given = limits or Limits()
+    lacking = []
+    for name in TIERS if tier == "auto" else (tier,):
+        start = partial(Remote, tier, given) if remote else partial(_start, name, given)
+        test = answers if remote else partial(self_test, environment=ENVIRONMENT)
+        try:
+            return Sandbox(name, start, test, workers=workers)
+        except (SandboxUnavailable, WorkerLost, Leaks, OSError) as error:
+            lacking.append(f"{name}: {error}")
+    raise SandboxUnavailable(
+        "a sandbox for code that a model writes",
+        expected="one that works",
+        found="; ".join(lacking),
+        fix="Nothing is run without one",
+    )
+
+
+def _start(tier: str, limits: Limits) -> Worker:
+    return Worker(launch(tier, limits), limits)
+
+
+def _request(code: str, data: object, prelude: str) -> bytes:
+    return json.dumps({"code": code, "data": data, "prelude": prelude}).encode()

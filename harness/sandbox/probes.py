@@ -1,0 +1,108 @@
+"""The self-test of a sandbox: code that tries what code must not do, before any other is run."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from harness.sandbox.execution import Execution
+
+PROBES = r"""
+import os, socket
+
+def read_file():
+    open(data["file"]).read()
+
+def read_environment():
+    seen = set(os.environ)
+    for process in data["harness"], os.getppid(), 1:
+        try:
+            text = open("/proc/%d/environ" % process).read()
+        except OSError:
+            continue
+        seen |= {variable.split("=")[0] for variable in text.split("\0")}
+    if not seen & set(data["foreign"]):
+        raise PermissionError
+
+def write_file():
+    open(data["file"], "a").close()
+
+def open_socket():
+    socket.socket().close()
+
+def fork():
+    if os.fork() == 0:
+        os._exit(0)
+
+def signal_parent():
+    os.kill(os.getppid(), 0)
+
+def execute():
+    os.execv("/bin/true", ["true"])
+
+done = {"ran": data["ran"]}
+for probe in read_file, read_environment, write_file, open_socket, fork, signal_parent, execute:
+    try:
+        probe()
+        done[probe.__name__] = "SUCCEEDED"
+    except OSError as error:
+        done[probe.__name__] = type(error).__name__
+emit(done)
+"""
+HARMLESS = {"PWD", "OLDPWD", "SHLVL", "TERM", "LC_CTYPE", "_"}
+SECONDS = 20.0
+
+
+class Leaks(Exception):
+    """A sandbox let code do what it must not; the message names it."""
+
+
+Run: TypeAlias = Callable[[str, object, float], Execution]
+"""Runs code with data, within seconds."""
+
+
+def answers(run: Run) -> dict[str, str]:
+    """Return the note for a server whose isolation cannot be tested from here.
+
+    Raises:
+        Leaks: it does not run code as it should.
+    """
+    token = secrets.token_hex(8)
+    done = run("emit(data)", token, SECONDS)
+    if done.value != token:
+        raise Leaks(f"the server did not hand back what it was given: {done.error}")
+    return {"isolation": "the server's own, not tested"}
+
+
+def self_test(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return, for each probe, the error that it ran into.
+
+    Args:
+        run: Runs the probes.
+        environment: The variables that code may see.
+
+    Raises:
+        Leaks: a probe succeeded, or none was run.
+    """
+    token = secrets.token_hex(8)
+    with tempfile.TemporaryDirectory() as folder:
+        canary = Path(folder, "canary")
+        canary.write_text("secret")
+        # Whoever runs the worker could open it, were it not for the sandbox.
+        Path(folder).chmod(0o755)
+        canary.chmod(0o666)
+        data = {
+            "ran": token,
+            "file": str(canary),
+            "harness": os.getpid(),
+            "foreign": sorted(set(os.environ) - set(environment) - HARMLESS),
+        }
+        done = run(PROBES, data, SECONDS)
+    found = done.value if isinstance(done.value, dict) else {}
+    if found.pop("ran", None) != token:
+        raise Leaks(f"the self-test did not run to its end: {done.error}")
+    if through := [name for name, outcome in found.items() if outcome == "SUCCEEDED"]:
+        raise Leaks(f"the self-test's {', '.join(through)} succeeded")
+    return found

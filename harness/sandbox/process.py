@@ -1,0 +1,138 @@
+"""A worker seen from harness: a process that is sent code and answers with an execution."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from struct import Struct
+from typing import Any
+
+from harness.sandbox.execution import Execution, read_execution
+from harness.sandbox.protocol import HELLO, REPLY, REQUEST, Ended, Limits
+from harness.sandbox.syscalls import this_architecture
+from harness.sandbox.tiers import ENVIRONMENT, Launch
+
+GRACE = 30.0
+"""Seconds beyond an execution's own in which a worker must answer, on a busy machine too."""
+RECYCLED = 1000
+"""Executions after which a worker is replaced."""
+
+
+class WorkerLost(Exception):
+    """The worker ended or gave no answer; its message is the end of what it wrote."""
+
+
+class Worker:
+    """One process, used by one thread at a time."""
+
+    def __init__(self, launch: Launch, limits: Limits) -> None:
+        """Start the process and wait until it is ready.
+
+        Raises:
+            WorkerLost: it is not, within the launch's time.
+        """
+        self._limits = limits
+        self._left = RECYCLED
+        self._folder = launch.folder
+        # It gets no descriptor but these, no environment of ours and no Ctrl-C of the terminal; as
+        # a group, it ends with all that it has started.
+        self._process = subprocess.Popen(
+            launch.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env=ENVIRONMENT,
+            start_new_session=True,
+        )
+        assert self._process.stdin and self._process.stdout
+        self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._input, False)
+        deadline = time.monotonic() + launch.start_seconds
+        try:
+            (size,) = self._read_struct(HELLO, deadline)
+            self.hello: dict[str, Any] = json.loads(self._read(size, deadline))
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def spent(self) -> bool:
+        """Return True if it is to be replaced."""
+        return self._left <= 0
+
+    def run(self, request: bytes, timeout: float) -> Execution:
+        """Run a request.
+
+        Raises:
+            WorkerLost: it ended, or gave no answer in time.
+        """
+        self._left -= 1
+        deadline = time.monotonic() + timeout + GRACE
+        self._write(REQUEST.pack(timeout, len(request)) + request, deadline)
+        reason, status, refused, seconds, *sizes = self._read_struct(REPLY, deadline)
+        printed, emitted = (self._read(size, deadline) for size in sizes)
+        architecture = this_architecture()
+        return read_execution(
+            Ended(reason),
+            status,
+            printed,
+            emitted,
+            limits=self._limits,
+            timeout=timeout,
+            seconds=seconds,
+            refused=architecture.name(refused) if architecture and refused >= 0 else None,
+        )
+
+    def close(self) -> None:
+        """End the process, and everything that it has started."""
+        self._kill()
+        self._process.wait()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream:
+                stream.close()
+
+    def _kill(self) -> None:
+        if self._process.returncode is None:  # its number is not yet another's
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _lost(self, reason: str) -> WorkerLost:
+        """Return the error, with the end of what the process wrote."""
+        self._kill()
+        assert self._process.stderr
+        lines = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return WorkerLost(f"{reason}: {lines[-1]}" if lines else reason)
+
+    def _write(self, content: bytes, deadline: float) -> None:
+        rest = memoryview(content)
+        while rest:
+            self._wait(self._input, select.POLLOUT, deadline)
+            try:
+                rest = rest[os.write(self._input, rest) :]
+            except BrokenPipeError as error:
+                raise self._lost("it ended") from error
+
+    def _read_struct(self, form: Struct, deadline: float) -> tuple[Any, ...]:
+        return form.unpack(self._read(form.size, deadline))
+
+    def _read(self, size: int, deadline: float) -> bytes:
+        content = bytearray()
+        while len(content) < size:
+            self._wait(self._output, select.POLLIN, deadline)
+            if not (part := os.read(self._output, size - len(content))):
+                raise self._lost("it ended")
+            content += part
+        return bytes(content)
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        if not poll.poll(max(0.0, 1e3 * (deadline - time.monotonic()))):
+            raise self._lost("it gave no answer in time")

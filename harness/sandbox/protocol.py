@@ -1,0 +1,42 @@
+"""What passes between harness and a worker: framed bytes, the limits, the reasons of an end.
+
+Harness → worker, through its standard input: `REQUEST` (seconds, bytes), then the request in JSON.
+Worker → harness, through its standard output: one `HELLO` (bytes) with JSON, then for each request
+`REPLY` and the bytes that the execution printed and emitted, which nothing but harness reads.
+Execution → worker: a pipe of `FRAME`s. What an execution writes is never trusted: it can forge all
+of it, so that a forged frame is worth no more than an honest one.
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+HELLO = struct.Struct("!I")
+REQUEST = struct.Struct("!dI")
+REPLY = struct.Struct("!BiidII")
+"""`Ended`, exit status as waitpid gives it, number of the first refused system call or -1, seconds,
+bytes printed, bytes emitted."""
+FRAME = struct.Struct("!cI")
+"""`VALUE` or `ERROR` (empty: the code ran to its end), and the number of bytes that follow."""
+VALUE, ERROR = b"v", b"e"
+
+
+class Ended(IntEnum):
+    """Reason why an execution ended."""
+
+    BY_ITSELF = 0
+    TIMED_OUT = 1
+    PRINTED_TOO_MUCH = 2
+    EMITTED_TOO_MUCH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one execution may use at most; its time is an argument of `Sandbox.run`."""
+
+    memory: int = 2 << 30
+    """Bytes of address space, of which Python, NumPy and OpenCV take a part."""
+    printed: int = 64 << 10
+    """Bytes of standard output: an execution that prints more is ended."""
+    emitted: int = 4 << 20
+    """Bytes of JSON of all values together: an execution that emits more is ended."""

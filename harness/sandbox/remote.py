@@ -1,0 +1,105 @@
+"""Code run by a server of SandboxFusion, whose address the user gives: `POST /run_code`.
+
+What isolates the code is the container that the server runs in. Nothing of that can be tested from
+here, and the record says so.
+"""
+
+import base64
+import json
+from http.client import HTTPException
+from typing import Any
+from urllib.request import Request, urlopen
+
+from harness.errors import ParseError
+from harness.responses import loads_strict, storable
+from harness.sandbox.execution import MAX_ERROR, MAX_VALUES, Execution, read_value
+from harness.sandbox.process import GRACE, WorkerLost
+from harness.sandbox.protocol import Limits
+
+SCRIPT = """
+import json
+
+def emit(value):
+    with open("emitted.jsonl", "a") as file:
+        file.write(json.dumps(value, default=lambda one: one.tolist(), allow_nan=False) + "\\n")
+
+open("emitted.jsonl", "w").close()
+with open("request.json") as file:
+    request = json.load(file)
+namespace = {"__name__": "__main__", "data": request["data"], "emit": emit}
+for name in "prelude", "code":
+    exec(compile(request[name], f"<{name}>", "exec", dont_inherit=True), namespace)
+"""
+
+
+class Remote:
+    """A server that runs one request after another, or several at once."""
+
+    spent = False
+
+    def __init__(self, url: str, limits: Limits) -> None:
+        self._url = url.rstrip("/") + "/run_code"
+        self._limits = limits
+        self.hello: dict[str, Any] = {}
+
+    def run(self, request: bytes, timeout: float) -> Execution:
+        """Run a request.
+
+        Raises:
+            WorkerLost: the server did not answer, or says that it is at fault.
+        """
+        body = {
+            "code": SCRIPT,
+            "language": "python",
+            "run_timeout": timeout,
+            "files": {"request.json": base64.b64encode(request).decode()},
+            "fetch_files": ["emitted.jsonl"],
+        }
+        asked = Request(
+            self._url,
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+            method="POST",
+        )
+        most = 2 * (self._limits.emitted + self._limits.printed) + (1 << 20)
+        try:
+            with urlopen(asked, timeout=timeout + GRACE) as response:
+                answer = loads_strict(response.read(most + 1).decode(), most)
+            if not isinstance(answer, dict):
+                raise TypeError(type(answer).__name__)
+            if answer["status"] == "SandboxError":
+                raise WorkerLost(f"{self._url}: {storable(str(answer['message']), MAX_ERROR)}")
+            return self._execution(answer, timeout)
+        except (OSError, HTTPException, ParseError) as error:
+            raise WorkerLost(f"{self._url}: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise WorkerLost(f"{self._url}: not an answer of SandboxFusion: {error!r}") from error
+
+    def close(self) -> None:
+        """Do nothing: the server is not ours."""
+
+    def _execution(self, answer: dict[str, Any], timeout: float) -> Execution:
+        result = answer["run_result"]
+        timed_out = result["status"] == "TimeLimitExceeded"
+        error = None
+        if timed_out:
+            error = f"TimeoutError: the code ran for more than {timeout:g} s"
+        elif result["status"] != "Finished" or result["return_code"]:
+            lines = str(result["stderr"] or "").strip().splitlines()
+            error = storable(
+                lines[-1] if lines else f"exit code {result['return_code']}", MAX_ERROR
+            )
+        values: list[Any] = []
+        try:
+            emitted = base64.b64decode((answer.get("files") or {}).get("emitted.jsonl", ""))
+            lines = emitted[: self._limits.emitted].decode().splitlines()[:MAX_VALUES]
+            values += [read_value(line, self._limits.emitted) for line in lines]
+        except (ParseError, UnicodeDecodeError) as fault:
+            error = error or str(fault)
+        return Execution(
+            output=storable(str(result["stdout"] or "")[: self._limits.printed]),
+            values=tuple(values),
+            error=error,
+            timed_out=timed_out,
+            seconds=float(result["execution_time"] or 0.0),
+        )

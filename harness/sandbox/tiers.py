@@ -1,0 +1,158 @@
+"""Ways to start a worker on this machine, the strongest first, and what each one needs.
+
+`bubblewrap`: the worker has namespaces of its own: no network, no other process, no file but
+Python's. `landlock`: the same worker without namespaces, for containers that forbid them. `gvisor`:
+the worker on a kernel of its own. In each one every execution gives up its rights as well, as
+`kernel` says.
+"""
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.errors import SandboxUnavailable
+from harness.sandbox import kernel
+from harness.sandbox.protocol import Limits
+from harness.sandbox.syscalls import ARCHITECTURES, this_architecture
+
+ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "HOME": "/",
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""All that a worker's environment holds: none of harness' own secrets."""
+FLAGS = ("-s", "-S", "-P", "-B")
+BOOT = "import sys; sys.path += sys.argv[2:]; from harness.sandbox import worker; worker.main()"
+SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
+"""The C libraries of Python and its packages."""
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder that holds the package `harness`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A tier that this machine seems to have: the command of a worker."""
+
+    tier: str
+    command: tuple[str, ...]
+    start_seconds: float = 60.0
+    """Seconds after which a worker that has not begun is given up."""
+    folder: str = ""
+    """Folder that is removed when the worker has ended."""
+
+
+def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
+    """Return the launch of a tier.
+
+    Args:
+        tier: A name of `TIERS`.
+        limits: What an execution may use.
+        landlock: False: without Landlock, as on a kernel that has none.
+
+    Raises:
+        SandboxUnavailable: this machine lacks something that the tier needs.
+    """
+    if platform.system() != "Linux" or this_architecture() is None:
+        raise SandboxUnavailable(
+            f"the sandbox's tier {tier}",
+            expected=f"Linux on {' or '.join(ARCHITECTURES)}",
+            found=f"{platform.system()} on {platform.machine()}",
+            fix="run code on another machine: a URL of SandboxFusion as the tier",
+        )
+    packages = [*_packages()]
+    readable = [
+        *(path for path in SYSTEM if Path(path).exists()),
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
+        f"{sys.base_prefix}/lib",
+        *packages,
+    ]
+    executable = os.path.realpath(sys.executable)
+    settings = {"limits": asdict(limits), "landlock": landlock, "readable": readable}
+    python = (executable, *FLAGS, "-c", BOOT, json.dumps(settings), *packages, str(ROOT))
+    needed = sorted({*readable, executable, str(ROOT / "harness")})
+    return TIERS[tier](python, needed)
+
+
+def _packages() -> Iterator[str]:
+    """Yield the folders of the packages that code may import."""
+    found = (importlib.util.find_spec(name) for name in ("numpy", "cv2"))
+    yield from dict.fromkeys(
+        str(Path(one.origin).parents[1]) for one in found if one and one.origin
+    )
+
+
+def _bubblewrap(python: tuple[str, ...], needed: list[str]) -> Launch:
+    program = shutil.which("bwrap")
+    if program is None:
+        raise SandboxUnavailable("bubblewrap", found="no bwrap", fix="install bubblewrap")
+    binds = [word for path in needed for word in ("--ro-bind", path, path)]
+    # bwrap keeps the environment that it was started with, whatever it is told to clear: `pool`
+    # starts it with a clean one.
+    options = ("--unshare-all", "--cap-drop", "ALL", *binds, "--dev-bind", "/dev/null", "/dev/null")
+    return Launch("bubblewrap", (program, *options, "--remount-ro", "/", "--chdir", "/", *python))
+
+
+def _landlock(python: tuple[str, ...], needed: list[str]) -> Launch:
+    if not kernel.landlock_version():
+        raise SandboxUnavailable(
+            "Landlock",
+            expected="a kernel of version 5.13 or later that has it among its security modules",
+            found=platform.release(),
+            fix="install bubblewrap",
+        )
+    return Launch("landlock", python)
+
+
+def _gvisor(python: tuple[str, ...], needed: list[str]) -> Launch:
+    program = shutil.which("runsc")
+    if program is None:
+        raise SandboxUnavailable("gVisor", found="no runsc", fix="install gVisor")
+    # With the platform kvm runsc has been seen to hang for good.
+    flags = subprocess.run((program, "flags"), capture_output=True, text=True, timeout=20)
+    platform_name = "systrap" if "systrap" in flags.stdout + flags.stderr else "ptrace"
+    folder = Path(tempfile.mkdtemp(prefix="harness-gvisor-"))
+    (folder / "root").mkdir()
+    mounts = [
+        {"destination": path, "source": path, "type": "bind", "options": ["rbind", "ro"]}
+        for path in needed
+    ]
+    process = {
+        "args": python,
+        "cwd": "/",
+        "env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
+        "user": {"uid": os.getuid(), "gid": os.getgid()},
+        "noNewPrivileges": True,
+    }
+    spaces = [{"type": name} for name in ("pid", "network", "ipc", "uts", "mount")]
+    bundle = {
+        "ociVersion": "1.0.0",
+        "process": process,
+        "root": {"path": "root", "readonly": True},
+        "mounts": mounts,
+        "linux": {"namespaces": spaces},
+    }
+    (folder / "config.json").write_text(json.dumps(bundle))
+    options = [f"--root={folder}/state", f"--platform={platform_name}", "--network=none"]
+    options += ["--ignore-cgroups", *(["--rootless"] if os.geteuid() else [])]
+    command = (program, *options, "run", f"--bundle={folder}", folder.name)
+    return Launch("gvisor", command, start_seconds=20.0, folder=str(folder))
+
+
+TIERS: dict[str, Callable[[tuple[str, ...], list[str]], Launch]] = {
+    "bubblewrap": _bubblewrap,
+    "landlock": _landlock,
+    "gvisor": _gvisor,
+}

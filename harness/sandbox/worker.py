@@ -1,0 +1,340 @@
+"""The worker: a process that has imported what code needs, and forks for each execution.
+
+It is started in a fresh Python, has one thread, and runs nothing of what it is given itself. Every
+execution is a child that gives up its rights before it reads the code, and ends with it, so that no
+execution sees another. See `protocol` for what goes in and out.
+"""
+
+import gc
+import importlib
+import io
+import json
+import os
+import platform
+import random
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.sandbox import kernel
+from harness.sandbox.protocol import (
+    ERROR,
+    FRAME,
+    HELLO,
+    REPLY,
+    REQUEST,
+    VALUE,
+    Ended,
+    Limits,
+)
+from harness.sandbox.syscalls import Architecture, this_architecture
+
+PRELOADED = (
+    *("bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "fractions"),
+    *("functools", "heapq", "itertools", "math", "operator", "re", "statistics", "string"),
+    "typing",
+)
+PACKAGES = ("numpy", "cv2")
+INPUT, OUTPUT, FRAMES, LETTERS = 0, 1, 3, 4
+"""Descriptors of an execution: 2 leads nowhere, 4 is closed before the code is read."""
+MAX_ERROR = 500
+"""Characters of an error."""
+SETUP = 10.0
+"""Seconds in which a child must have given up its rights; its code is not yet read."""
+CONFINED = b"confined"
+"""Letter of a child that has given up its rights; it goes with the listener."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What each child gives up."""
+
+    limits: Limits
+    architecture: Architecture
+    ruleset: int | None
+    """Descriptor of Landlock's rules; None where the kernel has no Landlock."""
+    program: Sequence[tuple[int, int, int, int]]
+    flags: int
+    null: int
+
+    def enter(self, seconds: float) -> None:
+        """Take every right away that the code does not need; never to be had back."""
+        limits = (
+            (resource.RLIMIT_AS, self.limits.memory),
+            (resource.RLIMIT_CPU, int(seconds) + 2),
+            (resource.RLIMIT_FSIZE, 0),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_NOFILE, 64),
+        )
+        for kind, most in limits:
+            resource.setrlimit(kind, (most, most))
+        kernel.no_new_privileges()
+        if self.ruleset is not None:
+            kernel.landlock(self.ruleset)
+        os.closerange(LETTERS + 1, 256)
+        letters = socket.socket(fileno=LETTERS)
+        listener = kernel.seccomp(self.architecture, self.program, self.flags)
+        socket.send_fds(letters, [CONFINED], [listener] if self.flags else [])
+        if self.flags:
+            os.close(listener)
+        letters.close()
+
+
+def main() -> None:
+    """Serve requests until the harness closes its end; `sys.argv[1]` has the settings in JSON."""
+    settings = json.loads(sys.argv[1])
+    architecture = this_architecture()
+    assert architecture is not None, "harness starts no worker on another machine"
+    # No output of imported C code may get between the frames.
+    replies = os.dup(OUTPUT)
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, OUTPUT)
+    environment = dict(os.environ)
+    versions = _preload()
+    os.environ.clear()  # OpenCV sets variables when it is imported
+    os.environ.update(environment)
+    landlock = kernel.landlock_version() if settings["landlock"] else 0
+    flags = kernel.NEW_LISTENER if _notifies(architecture) else 0
+    refusal = kernel.NOTIFY if flags else kernel.REFUSE
+    confinement = Confinement(
+        Limits(**settings["limits"]),
+        architecture,
+        kernel.landlock_ruleset(settings["readable"]) if landlock else None,
+        kernel.filter_program(architecture, refusal=refusal, sendmsg=LETTERS),
+        flags,
+        null,
+    )
+    hello = {"landlock": landlock, "names": bool(flags), "versions": versions}
+    content = json.dumps(hello).encode()
+    _write(replies, HELLO.pack(len(content)) + content)
+    gc.collect()
+    gc.freeze()
+    while header := _read(INPUT, REQUEST.size):
+        seconds, size = REQUEST.unpack(header)
+        _write(replies, b"".join(_execute(confinement, _read(INPUT, size), seconds)))
+
+
+def _preload() -> dict[str, str]:
+    """Import what code is likely to import; return the versions of packages that are there."""
+    versions = {"python": platform.python_version()}
+    for name in (*PRELOADED, *PACKAGES):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if name in PACKAGES:
+            versions[name] = str(module.__version__)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(0)  # the same code draws the same numbers in every execution
+    if cv2 := sys.modules.get("cv2"):
+        cv2.setNumThreads(0)  # no child can start a thread
+        cv2.ocl.setUseOpenCL(False)
+    return versions
+
+
+def _notifies(architecture: Architecture) -> bool:
+    """Return True if the kernel tells a listener about refused calls: not in gVisor and LXD."""
+    child = os.fork()
+    if not child:
+        try:
+            kernel.no_new_privileges()
+            kernel.seccomp(architecture, [(kernel.RETURN, 0, 0, kernel.ALLOW)], kernel.NEW_LISTENER)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a child must end here
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _execute(
+    confinement: Confinement, request: bytes, seconds: float
+) -> tuple[bytes, bytes, bytes]:
+    """Run a request in a child; return the reply's header, and what it printed and emitted."""
+    began = time.monotonic()
+    (out, out_end), (frames, frames_end) = os.pipe(), os.pipe()
+    letters, letters_end = socket.socketpair()
+    child = os.fork()
+    if not child:
+        _child(confinement, request, seconds, (out_end, frames_end, letters_end.fileno()))
+    os.close(out_end)
+    os.close(frames_end)
+    letters_end.close()
+    watched = _Watched(child, out, frames, letters)
+    reason = watched.until_end(seconds, confinement.limits)
+    os.close(out)
+    os.close(frames)
+    letters.close()
+    spent = time.monotonic() - began
+    sizes = len(watched.printed), len(watched.emitted)
+    header = REPLY.pack(reason, watched.status, watched.refused, spent, *sizes)
+    return header, watched.printed, watched.emitted
+
+
+class _Watched:
+    """A child seen from the worker: what it writes, which calls it is refused, when it ends."""
+
+    def __init__(self, child: int, out: int, frames: int, letters: socket.socket) -> None:
+        self.child, self.out, self.frames, self.letters = child, out, frames, letters
+        self.printed = self.emitted = b""
+        self.refused, self.status, self.listener = -1, -1, -1
+        self.began = time.monotonic()
+        self.confined = False
+        self.open = {out, frames}
+        self.poll = select.poll()
+        self.poll.register(INPUT, 0)  # tells only that the harness is gone
+        for one in (out, frames, letters.fileno()):
+            self.poll.register(one, select.POLLIN)
+
+    def until_end(self, seconds: float, limits: Limits) -> Ended:
+        """Watch until the child has ended, or end it; return the reason.
+
+        Raises:
+            RuntimeError: it could not be confined, so that no code was run.
+        """
+        reason = self._watch(seconds, limits)
+        if reason is not Ended.BY_ITSELF:
+            os.kill(self.child, signal.SIGKILL)
+            self.status = os.waitpid(self.child, 0)[1]
+        if self.listener >= 0:
+            os.close(self.listener)
+        if not self.confined:
+            raise RuntimeError(f"the child was not confined within {SETUP:g} s")
+        return reason
+
+    def _watch(self, seconds: float, limits: Limits) -> Ended:
+        while (left := self.began + (seconds if self.confined else SETUP) - time.monotonic()) > 0:
+            # A child that has closed its pipes tells of its end in no other way.
+            for descriptor, event in self.poll.poll(1e3 * left if self.open else 1):
+                self._serve(descriptor, event)
+            if len(self.printed) > limits.printed:
+                return Ended.PRINTED_TOO_MUCH
+            if len(self.emitted) > limits.emitted:
+                return Ended.EMITTED_TOO_MUCH
+            if not self.open:
+                ended, status = os.waitpid(self.child, os.WNOHANG)
+                if ended:
+                    self.status = status
+                    return Ended.BY_ITSELF
+        return Ended.TIMED_OUT
+
+    def _serve(self, descriptor: int, event: int) -> None:
+        if descriptor == INPUT:
+            os.kill(self.child, signal.SIGKILL)
+            os._exit(0)
+        elif descriptor == self.letters.fileno():
+            self._read_letter()
+        elif descriptor == self.listener:
+            number = kernel.refuse_call(descriptor) if event & select.POLLIN else -1
+            self.refused = number if self.refused < 0 else self.refused
+            if event & select.POLLHUP:
+                self.poll.unregister(descriptor)
+        elif content := os.read(descriptor, 1 << 16):
+            if descriptor == self.out:
+                self.printed += content
+            else:
+                self.emitted += content
+        else:
+            self.open.discard(descriptor)
+            self.poll.unregister(descriptor)
+
+    def _read_letter(self) -> None:
+        self.poll.unregister(self.letters.fileno())
+        letter, sent, _, _ = socket.recv_fds(self.letters, 1000, 1)
+        if letter != CONFINED:
+            raise RuntimeError(f"the child was not confined: {letter.decode(errors='replace')}")
+        # Nothing was run so far: the code's time begins here.
+        self.confined, self.began = True, time.monotonic()
+        if sent:
+            self.listener = sent[0]
+            self.poll.register(self.listener, select.POLLIN)
+
+
+def _child(
+    confinement: Confinement, request: bytes, seconds: float, ends: tuple[int, int, int]
+) -> None:
+    """Give up every right, run the code and end this process."""
+    try:
+        places = (INPUT, 2, OUTPUT, FRAMES, LETTERS)
+        for source, place in zip((confinement.null, confinement.null, *ends), places, strict=True):
+            os.dup2(source, place)
+        try:
+            confinement.enter(seconds)
+        except Exception as error:  # noqa: BLE001 - the worker ends with it
+            os.write(LETTERS, repr(error).encode()[:1000])
+        else:
+            _send(ERROR, _run(json.loads(request)))
+    finally:
+        os._exit(0)
+
+
+def _run(request: dict[str, Any]) -> bytes:
+    """Run the code in a namespace of its own; return its error in one line, or nothing."""
+    raw = io.BufferedWriter(io.FileIO(OUTPUT, "w"))
+    out = io.TextIOWrapper(raw, encoding="utf-8", errors="replace", line_buffering=True)
+    sys.stdout = out
+    namespace = {"__name__": "__main__", "data": request["data"], "emit": _emit}
+    error = b""
+    random.seed(0)  # Python itself seeds it anew after a fork
+    try:
+        for name, code in (("<prelude>", request["prelude"]), ("<code>", request["code"])):
+            exec(compile(code, name, "exec", dont_inherit=True), namespace)
+    except BaseException as raised:  # noqa: BLE001 - the boundary to the code
+        error = _last_line(raised)
+    for stream in (sys.stdout, out):
+        try:
+            stream.flush()
+        except BaseException:  # noqa: BLE001 - the code may have put anything there
+            continue
+    return error
+
+
+def _emit(value: Any) -> None:
+    """Hand a value to the harness: plain JSON; arrays and NumPy's numbers become lists and numbers.
+
+    Raises:
+        ValueError: NaN and infinity are not JSON.
+    """
+    _send(VALUE, json.dumps(value, default=_plain, allow_nan=False).encode())
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _last_line(error: BaseException) -> bytes:
+    if isinstance(error, SystemExit) and error.code in (None, 0):
+        return b""
+    try:
+        line = " ".join(traceback.format_exception_only(error)[-1].split())
+        return line[:MAX_ERROR].encode("utf-8", "replace")
+    except BaseException:  # noqa: BLE001 - its text may be computed by the code, or memory be full
+        return type(error).__name__.encode("utf-8", "replace")[:MAX_ERROR]
+
+
+def _send(kind: bytes, content: bytes) -> None:
+    _write(FRAMES, FRAME.pack(kind, len(content)) + content)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    """Read so many bytes; nothing where the other end is closed."""
+    parts, left = [], size
+    while left:
+        if not (part := os.read(descriptor, left)):
+            return b""
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
