@@ -6,6 +6,7 @@ installed (`harness list nodes`). It is a SPEC: `paper`, `local`, or one of them
 as `local(SAM2=pocket_sam,OCR=ocr)`; `none` leaves a role out.
 """
 
+import json
 import re
 import typing
 from collections.abc import Iterator, Mapping
@@ -85,7 +86,7 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "Tracking": "tracking",
         },
         "local": {
-            "SAM2": "watershed",
+            "SAM2": "opencv_objects",
             "OWLv2": "salient_boxes",
             "DepthAnything2": "occlusion_depth",
             "DINOv2": "colour_features",
@@ -97,6 +98,17 @@ PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 """Node behind each role. `local` computes without a download."""
+
+
+PAPERS_PLAN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "SAM2": (),
+        "DepthAnything2": (),
+        "DepthStats": ("SAM2", "DepthAnything2"),
+        "SemanticAnalysis": ("SAM2",),
+    }
+)
+"""Example of the paper's text."""
 
 
 class Catalog(Mapping[str, NodeKind]):
@@ -222,3 +234,27 @@ def check_role(role: str, spec: Spec) -> None:
             expected=f"a node that gives {wanted.produces}",
             found=f"one that gives {kind.produces}{needs}",
         )
+
+
+def default_plans(known: Catalog) -> list[str]:
+    """Plans with everything in a catalog: the paper's example, and one prompted by a detector.
+
+    Both with features, facts about frames and text, so that the outputs of most plans that are
+    like them are among theirs. Nodes that the catalog lacks are left out, and what needs them.
+    """
+    both = []
+    for first in ({}, {"OWLv2": (), "SAM2": ("OWLv2",)}):
+        wanted = {**PAPERS_PLAN, **first, "DINOv2": ("SAM2",), "OpenCV": (), "OCR": ()}
+        plan = {
+            name: [before for before in needed if before in known]
+            for name, needed in wanted.items()
+            if name in known
+        }
+        plan = {
+            name: needed
+            for name, needed in plan.items()
+            if known[name].requires <= {known[before].produces for before in needed}
+        }
+        if not first or "OWLv2" in plan:
+            both.insert(0, json.dumps(plan))
+    return both

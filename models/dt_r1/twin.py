@@ -15,6 +15,7 @@ from harness.media import Media
 from harness.models.dt_r1.output_cache import NodeFault
 from harness.models.dt_r1.plan import Plan
 from harness.models.dt_r1.shortening import shortened
+from harness.models.nodes.instances import box_overlap
 from harness.models.tracks import extent
 from harness.node import (
     DepthMaps,
@@ -263,15 +264,6 @@ def _linked(found: Sequence[Detection]) -> list[list[Detection]]:
         else:
             rows.append([one])
     return rows
-
-
-def box_overlap(one: Box, other: Box) -> float:
-    """Intersection over union of two boxes."""
-    across = min(one.right, other.right) - max(one.left, other.left)
-    down = min(one.bottom, other.bottom) - max(one.top, other.top)
-    shared = max(0.0, across) * max(0.0, down)
-    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
-    return shared / max(sum(areas) - shared, 1e-9)
 
 
 def _geometry(mask: BoolArray) -> Json:

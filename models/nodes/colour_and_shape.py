@@ -1,14 +1,16 @@
 """Names of instances from their pixels: colour, shape, size and place, by OpenCV alone.
 
-The colour is the nearest of a short list in CIELAB; the shape follows from the outline: its corners
-(Douglas and Peucker), how much of its box, of its hull and of its circle it fills. On drawings that
-says what there is. On photographs a shape is only named where it is clear, and `object` otherwise.
+The colour is the nearest of a short list in CIELAB; the shape is the upright outline that fits best.
+On drawings that says what there is. On photographs a shape is only named where it is clear and of
+one colour, and `object` otherwise.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
 
 import cv2
 import numpy as np
@@ -16,8 +18,12 @@ from numpy.typing import NDArray
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
+from harness.models.nodes.flat_regions import colour_of, lab_of
+from harness.models.nodes.instances import mask_overlap
 from harness.models.tracks import extent
 from harness.node import Instance, Kind, Node, NodeKind, Output, Plain, Semantics, instances_of
+
+Corner: TypeAlias = tuple[float, float]
 
 COLOURS: Mapping[str, tuple[int, int, int]] = {
     "red": (214, 32, 36),
@@ -45,7 +51,42 @@ COLOURS: Mapping[str, tuple[int, int, int]] = {
 
 PURE = 12.0  # CIELAB: an instance whose colour varies less is of one colour
 """Threshold of the spread of colour up to which a shape is looked for."""
-ROUND = 0.9
+FIT = 0.78
+"""Least intersection over union of a mask, stretched to a square, with an outline."""
+SIDE = 64
+LEAST_PIXELS = 12
+
+
+def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Corner, ...]:
+    """Corners around the centre, from the top on, every second one nearer to it, in a unit box."""
+    angles = [2 * math.pi * (place + turn) / corners for place in range(corners)]
+    radii = [inside if place % 2 else 1.0 for place in range(corners)]
+    points = [
+        (radius * math.sin(angle), -radius * math.cos(angle))
+        for radius, angle in zip(radii, angles, strict=True)
+    ]
+    left, right = min(x for x, _ in points), max(x for x, _ in points)
+    top, bottom = min(y for _, y in points), max(y for _, y in points)
+    return tuple(((x - left) / (right - left), (y - top) / (bottom - top)) for x, y in points)
+
+
+THIRD = 1 / 3
+OUTLINES: Mapping[str, tuple[tuple[Corner, ...], ...]] = {
+    "circle": (_round(48),),
+    "square": (((0, 0), (1, 0), (1, 1), (0, 1)),),
+    "triangle": (((0.5, 0), (1, 1), (0, 1)), ((0, 0), (1, 0), (0.5, 1))),
+    "diamond": (((0.5, 0), (1, 0.5), (0.5, 1), (0, 0.5)),),
+    "star": (_round(10, inside=0.382), _round(10, inside=0.5)),
+    "cross": (
+        (
+            *((THIRD, 0), (2 * THIRD, 0), (2 * THIRD, THIRD), (1, THIRD), (1, 2 * THIRD)),
+            *((2 * THIRD, 2 * THIRD), (2 * THIRD, 1), (THIRD, 1), (THIRD, 2 * THIRD)),
+            *((0, 2 * THIRD), (0, THIRD), (THIRD, THIRD)),
+        ),
+    ),
+    "hexagon": (_round(6), _round(6, turn=0.5)),
+}
+"""Corners of upright outlines in a box from (0, 0) to (1, 1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +125,8 @@ def colour_and_shape() -> ColourAndShape:
 
 def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
     """Attributes of one object (a mask of height × width with at least one pixel)."""
-    pixels = _lab(image[_core(mask)][None])[0]
-    middle = np.median(pixels, axis=0)
+    middle, spread = colour_of(image, mask)
     colour = colour_name(middle)
-    spread = float(np.median(np.linalg.norm(pixels - middle, axis=1)))
     shape = shape_name(mask) if spread < PURE else None
     attributes: dict[str, Plain] = {"name": f"{colour} {shape or 'object'}", "colour": colour}
     if shape:
@@ -97,40 +136,43 @@ def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
 
 def colour_name(lab: NDArray[Any]) -> str:
     """The nearest named colour to one in CIELAB."""
-    known = _lab(np.array([list(COLOURS.values())], np.uint8))[0]
+    known = lab_of(np.array([list(COLOURS.values())], np.uint8))[0]
     return list(COLOURS)[int(np.linalg.norm(known - lab, axis=1).argmin())]
 
 
 def shape_name(mask: BoolArray) -> str | None:
-    """The shape of a mask's largest piece; None where it is none of those known."""
-    pieces, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-    outline = max(pieces, key=cv2.contourArea)
-    area = float(cv2.contourArea(outline))
-    if area < 12:
+    """The outline that a mask's largest piece fits best, stretched to its box; None: no good fit.
+
+    >>> shape_name(np.ones((10, 20), dtype=np.bool_))
+    'rectangle'
+    """
+    count, pieces, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    largest = 1 + int(boxes[1:, cv2.CC_STAT_AREA].argmax()) if count > 1 else 0
+    left, top, width, height, area = (int(number) for number in boxes[largest])
+    if largest == 0 or area < LEAST_PIXELS:
         return None
-    hull = cv2.convexHull(outline)
-    solid = area / max(float(cv2.contourArea(hull)), 1.0)
-    length = float(cv2.arcLength(hull, closed=True))
-    corners = cv2.approxPolyDP(hull, 0.04 * length, closed=True).reshape(-1, 2)
-    _, radius = cv2.minEnclosingCircle(hull)
-    (_, sides, _) = cv2.minAreaRect(outline)
-    filled = area / max(sides[0] * sides[1], 1.0)
-    if solid < 0.9:
-        deep = _notches(outline, hull, length)
-        return {5: "star", 4: "cross"}.get(deep)
-    if area / (np.pi * radius**2) > ROUND or (len(corners) > 6):
-        return "circle"
-    if len(corners) == 3:
-        return "triangle"
-    if filled > 0.88:
-        _, _, width, height = cv2.boundingRect(outline)
-        upright = area / (width * height) > 0.8
-        if upright:
-            return "square" if max(width, height) <= 1.2 * min(width, height) else "rectangle"
-        return "diamond"
-    if len(corners) == 4:
-        return "diamond"
-    return "hexagon" if len(corners) in (5, 6) else None
+    piece = (pieces[top : top + height, left : left + width] == largest).astype(np.float32)
+    shown = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
+    fits = {name: max(mask_overlap(shown, one) for one in ones) for name, ones in _drawn().items()}
+    best = max(fits, key=lambda name: fits[name])
+    if fits[best] < FIT:
+        return None
+    long = max(width, height) > 1.2 * min(width, height)
+    return "rectangle" if best == "square" and long else best
+
+
+@cache
+def _drawn() -> Mapping[str, tuple[BoolArray, ...]]:
+    """The outlines as masks of SIDE × SIDE."""
+    made = {}
+    for name, polygons in OUTLINES.items():
+        masks = []
+        for polygon in polygons:
+            mask = np.zeros((SIDE, SIDE), np.uint8)
+            corners = np.rint(np.array(polygon) * (SIDE - 1)).astype(np.int32)
+            masks.append(cv2.fillPoly(mask, [corners], 1) != 0)
+        made[name] = tuple(masks)
+    return made
 
 
 def place_name(mask: BoolArray) -> str:
@@ -139,27 +181,6 @@ def place_name(mask: BoolArray) -> str:
     down = ("top", "middle", "bottom")[min(2, int(3 * rows.mean() / mask.shape[0]))]
     across = ("left", "centre", "right")[min(2, int(3 * columns.mean() / mask.shape[1]))]
     return "centre" if (down, across) == ("middle", "centre") else f"{down} {across}"
-
-
-def _notches(outline: Any, hull: Any, length: float) -> int:
-    """Number of deep dents of an outline."""
-    places = cv2.convexHull(outline, returnPoints=False)
-    dents = cv2.convexityDefects(outline, np.sort(places, axis=0)[::-1])
-    if dents is None:
-        return 0
-    depths = np.sort(dents.reshape(-1, 4)[:, 3] / 256)[::-1]
-    return int((depths > max(0.04 * length, 0.4 * depths[0])).sum())
-
-
-def _core(mask: BoolArray) -> BoolArray:
-    """A mask without its outermost pixels, which mix with their surroundings, if any are left."""
-    core = cv2.erode(np.pad(mask.astype(np.uint8), 1), np.ones((3, 3), np.uint8))[1:-1, 1:-1] != 0
-    return core if core.any() else mask
-
-
-def _lab(image: NDArray[np.uint8]) -> NDArray[np.float64]:
-    lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
-    return np.asarray(lab, dtype=np.float64)
 
 
 def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:

@@ -10,6 +10,7 @@ from harness.masks import BoolArray, Rle, Track, rles_of
 from harness.media import Media
 from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.node import Instance, Instances, Output, detections_of
+from harness.types import Box
 
 SAME = 0.5
 """Share of a mask's pixels that known objects cover from which on it is none of its own."""
@@ -70,19 +71,19 @@ def prompted(
     return carried(look, propagator, media, indices)
 
 
+def box_overlap(one: Box, other: Box) -> float:
+    """Intersection over union of two boxes."""
+    across = min(one.right, other.right) - max(one.left, other.left)
+    down = min(one.bottom, other.bottom) - max(one.top, other.top)
+    shared = max(0.0, across) * max(0.0, down)
+    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
+    return shared / max(sum(areas) - shared, 1e-9)
+
+
 def mask_overlap(one: BoolArray, other: BoolArray) -> float:
     """Intersection over union; 0 where both are empty."""
     union = int((one | other).sum())
     return int((one & other).sum()) / union if union else 0.0
-
-
-def without_doubles(found: Sequence[Seen], *, overlap: float) -> list[Seen]:
-    """The objects in order, without those that overlap an earlier one more than `overlap` (IoU)."""
-    kept: list[Seen] = []
-    for one in found:
-        if all(mask_overlap(one.mask, other.mask) <= overlap for other in kept):
-            kept.append(one)
-    return kept
 
 
 def _covered(mask: BoolArray, known: Sequence[BoolArray]) -> bool:
@@ -96,6 +97,11 @@ def _covered(mask: BoolArray, known: Sequence[BoolArray]) -> bool:
 def propagated(
     propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
 ) -> list[Track]:
+    """Masks of frame `start` in every frame of the medium.
+
+    Raises:
+        ModelError: the propagator gives another number of tracks.
+    """
     if len(media) == 1:
         return [Track.of_one_mask(mask, 1) for mask in masks]
     tracks = propagator.propagate(media, start, masks)

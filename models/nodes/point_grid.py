@@ -1,0 +1,98 @@
+"""Automatic masks from a promptable segmenter: a grid of points, and what most of them agree on.
+
+As in the automatic mask generator of SAM, every point of a grid is a prompt, masks that are nearly
+whole images or specks are dropped, and doubles are left out. A mask that several points give is
+stable, which here takes the place of the predicted quality that not every segmenter tells.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.model import ObjectPrompt, Propagator, Segmenter, settings
+from harness.models.nodes.instances import Seen, carried, mask_overlap, prompted
+from harness.node import Instances, Kind, Node, NodeKind, Output, detections_of
+from harness.types import Point
+
+SAME = 0.7
+"""IoU from which on two points have given one mask."""
+LEAST_SHARE = 0.001
+MOST_SHARE = 0.6
+BATCH = 64  # prompts at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointGrid(Node):
+    """Everything that a segmenter finds by itself, or what a detector's boxes hold."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.INSTANCES,
+        accepts=frozenset({Kind.DETECTIONS}),
+        summary="instance segmentation",
+    )
+    label: str
+    segmenter: Segmenter
+    propagator: Propagator
+    grid: int
+    least_votes: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.label
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of its parts."""
+        return (*self.segmenter.devices, *self.propagator.devices)
+
+    def prepare(self) -> None:
+        """Load what its parts load."""
+        self.segmenter.prepare()
+        self.propagator.prepare()
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, and those of its parts."""
+        parts = {"segmenter": settings(self.segmenter), "propagator": settings(self.propagator)}
+        return {**settings(self), **parts}
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
+        """Segment the described frames, and carry what is found to all frames."""
+        if detections_of(inputs):
+            return prompted(self.segmenter, self.propagator, media, indices, inputs)
+        return carried(
+            lambda index: self._everything(media.frame(index)), self.propagator, media, indices
+        )
+
+    def _everything(self, image: Frame) -> list[Seen]:
+        """The masks that most points agree on, the one with most votes first."""
+        height, width = image.shape[:2]
+        steps = [(place + 0.5) / self.grid for place in range(self.grid)]
+        points = [Point(x * width, y * height) for y in steps for x in steps]
+        votes: list[list[BoolArray]] = []
+        for start in range(0, len(points), BATCH):
+            prompts = [ObjectPrompt(positive=(one,)) for one in points[start : start + BATCH]]
+            for mask in self.segmenter.segment(image, prompts):
+                if not LEAST_SHARE <= mask.mean() <= MOST_SHARE:
+                    continue
+                for group in votes:
+                    if mask_overlap(group[0], mask) >= SAME:
+                        group.append(mask)
+                        break
+                else:
+                    votes.append([mask])
+        votes.sort(key=lambda group: (-len(group), -int(group[0].sum())))
+        return [
+            Seen(_agreed(group), score=round(len(group) / len(points), 4))
+            for group in votes[: self.most]
+            if len(group) >= self.least_votes
+        ]
+
+
+def _agreed(masks: Sequence[BoolArray]) -> BoolArray:
+    """The mask that overlaps the others most."""
+    tried = masks[:8]
+    return max(tried, key=lambda one: sum(mask_overlap(one, other) for other in tried))
