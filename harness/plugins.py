@@ -154,6 +154,8 @@ def extra(error: ModuleNotFoundError) -> str | None:
         "peft": "train",
         "lmms_eval": "lmms",
         "ray": "ray",
+        "rapidocr": "ocr",
+        "onnxruntime": "ocr",
         "bert_score": "text",
         "pycocoevalcap": "text",
         "evaluate": "text",

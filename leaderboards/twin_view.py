@@ -48,8 +48,14 @@ def draw_frame(view: FrameView) -> Frame:
     scale = _scale(view.image.shape[1])
     image = _resized(view.image, scale)
     for number, mask in view.masks.items():
-        grown = cv2.resize(mask.astype(np.uint8), (image.shape[1], image.shape[0]),
-                           interpolation=cv2.INTER_NEAREST) != 0
+        grown = (
+            cv2.resize(
+                mask.astype(np.uint8),
+                (image.shape[1], image.shape[0]),
+                interpolation=cv2.INTER_NEAREST,
+            )
+            != 0
+        )
         image = tint(image, grown, colour=_colour(number), alpha=0.3)
         image = outline(image, grown, colour=_colour(number))
     for number, box in view.boxes.items():
@@ -159,6 +165,4 @@ def frame_view(
         else:
             left, top, right, bottom = here[0]["box"]
             boxes[number] = (left, top, right, bottom)
-    return FrameView(
-        index=index, image=image, masks=shown, boxes=boxes, names=names, depth=depth
-    )
+    return FrameView(index=index, image=image, masks=shown, boxes=boxes, names=names, depth=depth)

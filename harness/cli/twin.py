@@ -15,7 +15,7 @@ from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
 from harness.leaderboards.render import twins as page
 from harness.leaderboards.twin_view import MOST_FRAMES, draw_frame, frame_view, stacked
-from harness.media import FORMATS, Media, frame_files, open_image
+from harness.media import Media, frame_files, open_image
 from harness.models.dt_r1.catalog import default_plans
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.output_cache import OutputCache
@@ -61,7 +61,9 @@ def build(arguments: Namespace) -> int:
                             twin = builder.build(media, plan)
                         except MediaError as error:
                             counts["unreadable"] += 1
-                            print(f"{task} {sample.query.id}: {error}") if not arguments.json else None
+                            print(
+                                f"{task} {sample.query.id}: {error}"
+                            ) if not arguments.json else None
                             continue
                         counts["built"] += 1
                         counts["with_errors"] += bool(twin.faults)
@@ -98,9 +100,7 @@ def show(arguments: Namespace) -> int:
     for index in (described[place] for place in spread(len(described), MOST_FRAMES)):
         masks = {path: track[index] for path, track in twin.masks.items()}
         depth = twin.depth.maps.get(index) if twin.depth is not None else None
-        images[index] = draw_frame(
-            frame_view(index, media.frame(index), twin.data, masks, depth)
-        )
+        images[index] = draw_frame(frame_view(index, media.frame(index), twin.data, masks, depth))
     text = twin.text(lambda text: -(-len(text) // CHARACTERS), arguments.tokens)
     html = page.render(
         f"Twin of {arguments.media.name}",

@@ -72,6 +72,9 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 )
 """Other names of the roles, in lower case, without anything but letters and digits."""
 
+CHILD = "child"
+"""The node that runs another one in a process of its own."""
+
 PRESETS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "paper": {
@@ -198,7 +201,7 @@ def catalog(nodes: Spec = Spec("local")) -> Catalog:  # noqa: B008 - a Spec does
         check_role(role, spec)
     own: dict[str, str] = {}
     for role, spec in given.items():
-        own.setdefault(spec.name, role)
+        own.setdefault(without_process(spec).name, role)
     return Catalog({role: ROLES[role] for role in given}, {**own, **ALIASES})
 
 
@@ -220,13 +223,23 @@ def node_class(name: str) -> type[Node]:
     return found
 
 
+def without_process(spec: Spec) -> Spec:
+    """The node itself, where a SPEC puts it into a process of its own."""
+    if spec.name != CHILD:
+        return spec
+    inner = spec.arguments.get("node")
+    if not isinstance(inner, (Spec, str)):
+        raise UsageError(str(spec), expected="node=, the node to run", found=str(inner))
+    return inner if isinstance(inner, Spec) else Spec(inner)
+
+
 def check_role(role: str, spec: Spec) -> None:
     """Hold a node to the signature of a role.
 
     Raises:
         UsageError: it gives something else, or needs what the role's plan need not name.
     """
-    wanted, kind = ROLES[role], node_class(spec.name).kind
+    wanted, kind = ROLES[role], node_class(without_process(spec).name).kind
     if kind.produces != wanted.produces or not kind.requires <= wanted.requires:
         needs = f", needing {_listed(kind.requires)}" if kind.requires else ""
         raise UsageError(

@@ -1,8 +1,8 @@
 """Execution of plans: nodes that do not wait for each other run side by side."""
 
 import hashlib
+import inspect
 import queue
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,15 @@ from harness import plugins
 from harness.errors import OutOfMemory, Unavailable, UsageError
 from harness.frames import FramePolicy, frame_policy
 from harness.media import Media
-from harness.models.dt_r1.catalog import ROLES, Catalog, assignment, catalog, check_role
+from harness.models.dt_r1.catalog import (
+    ROLES,
+    Catalog,
+    assignment,
+    catalog,
+    check_role,
+    node_class,
+    without_process,
+)
 from harness.models.dt_r1.output_cache import NodeFault, OutputCache, output_key
 from harness.models.dt_r1.plan import Plan
 from harness.models.dt_r1.twin import Twin, assemble
@@ -202,7 +210,8 @@ class _Worker:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Plain data that decides an output: the node's settings, and its module's code."""
-        source = Path(sys.modules[type(self.node).__module__].__file__ or "")
+        made = node_class(without_process(self.spec).name)
+        source = Path(inspect.getfile(made))
         code = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
         return {"version": __version__, "code": code, **self.node.describe()}
 
@@ -219,6 +228,7 @@ class _Worker:
                 return job.answer.get(timeout=self.timeout)
             except queue.Empty:
                 self.hangs += 1
+                self.close()  # kills a process, if the node has one
                 # The thread that hangs keeps the old node; the next medium gets a new one.
                 self.__dict__.pop("node", None)
                 return NodeFault(f"it took longer than {self.timeout:g} s")

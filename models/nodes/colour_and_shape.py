@@ -1,8 +1,8 @@
 """Names of instances from their pixels: colour, shape, size and place, by OpenCV alone.
 
-The colour is the nearest of a short list in CIELAB; the shape is the upright outline that fits best.
-On drawings that says what there is. On photographs a shape is only named where it is clear and of
-one colour, and `object` otherwise.
+The colour is the nearest of a short list in CIELAB; the shape is the upright outline that fits
+best. On drawings that says what there is. On photographs a shape is only named where it is clear
+and of one colour, and `object` otherwise.
 """
 
 import math

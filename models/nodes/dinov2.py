@@ -63,9 +63,7 @@ class DINOv2(NetworkNode):
         return "AutoModel"
 
 
-def dinov2(
-    *, checkpoint: str | None = None, dtype: str = "auto", device: str = "auto"
-) -> DINOv2:
+def dinov2(*, checkpoint: str | None = None, dtype: str = "auto", device: str = "auto") -> DINOv2:
     """DINOv2: vectors of instances and frames.
 
     Args:

@@ -63,7 +63,7 @@ def colour_of(image: Frame, mask: BoolArray) -> tuple[NDArray[np.float64], float
 
 
 def inner(mask: BoolArray) -> BoolArray:
-    """A mask without its outermost two pixels, which mix with their surroundings, if any are left."""
+    """A mask without its outermost two pixels, which mix with what is around, if any are left."""
     core = cv2.erode(np.pad(mask.astype(np.uint8), 2), np.ones((5, 5), np.uint8))[2:-2, 2:-2] != 0
     return core if core.any() else mask
 

@@ -1,9 +1,10 @@
 """Order in depth from pictures alone: what covers, what is large and what is low is near.
 
-For drawings of flat shapes there is no depth but order. Regions are those of `flat_regions`. One that
-is nearly the whole of its convex hull and bites into another's hull is in front of that one; where
-nothing covers anything, a larger and lower region counts as nearer (Gibson's relative size and
-height in the field). The background is farthest.
+For drawings of flat shapes there is no depth but order. Regions are those of
+`flat_regions`. One that bites into another's convex hull more than that one into its own is in
+front; where nothing covers anything, a larger and lower region counts as nearer (Gibson's relative
+size and height in the field). The background is farthest. Of a photograph only the height in the
+field is used, row by row: its regions are pieces of things.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import numpy as np
 
 from harness.masks import BoolArray
 from harness.media import Frame, Media
-from harness.models.nodes.flat_regions import flat_regions
+from harness.models.nodes.flat_regions import flat_regions, is_drawing
 from harness.node import DepthMaps, Floats, Kind, Node, NodeKind, Output
 
 MEANING = "relative order from occlusion, size and height, 0 to 1, larger is nearer"
@@ -48,8 +49,12 @@ def occlusion_depth() -> OcclusionDepth:
 
 def order_map(image: Frame) -> Floats:
     """The depth of each pixel (height × width) from 0, the background, to 1, the nearest."""
+    height, width = image.shape[:2]
     parts = flat_regions(image)
-    depth = np.zeros(image.shape[:2], dtype=np.float32)
+    if not is_drawing(image, parts):
+        rows = np.linspace(0, 1, height, dtype=np.float32)
+        return np.repeat(rows[:, None], width, axis=1)
+    depth = np.zeros((height, width), dtype=np.float32)
     ordered = from_far(parts)
     for place, part in enumerate(ordered, start=1):
         depth[parts[part]] = place / len(ordered)

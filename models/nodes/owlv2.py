@@ -64,10 +64,8 @@ class OWLv2(NetworkNode):
         found: list[Detection] = []
         order = made["scores"].argsort(descending=True).tolist()
         for place in order:
-            edges = made["boxes"][place].float().tolist()
-            box = Box(
-                *(min(max(edge, 0.0), limit) for edge, limit in zip(edges, (width, height) * 2))
-            )
+            left, top, right, bottom = made["boxes"][place].float().tolist()
+            box = Box(max(left, 0.0), max(top, 0.0), min(right, width), min(bottom, height))
             doubles = any(box_overlap(box, other.box) > DOUBLE for other in found)
             if box.left < box.right and box.top < box.bottom and not doubles:
                 score = float(made["scores"][place])

@@ -29,15 +29,24 @@ def add_twin(commands: Any) -> None:
         epilog="example: harness twin show --media photo.jpg --out twin.html",
     )
     show.add_argument(
-        "--media", type=Path, required=True, metavar="FILE", help="an image, a video, or a folder "
-        "of a video's frames"
+        "--media",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="an image, a video, or a folder of a video's frames",
     )
     show.add_argument(
-        "--out", type=Path, default=Path("twin.html"), metavar="FILE.html",
+        "--out",
+        type=Path,
+        default=Path("twin.html"),
+        metavar="FILE.html",
         help="the page; a picture lies beside it (default twin.html)",
     )
     show.add_argument(
-        "--tokens", type=int, default=2048, metavar="N",
+        "--tokens",
+        type=int,
+        default=2048,
+        metavar="N",
         help="limit of the text for a language model (default 2048; 4 characters a token)",
     )
     for action in (build, show):
@@ -61,7 +70,10 @@ def add_twin(commands: Any) -> None:
             "--frames", type=int, default=8, metavar="N", help="frames of a video (default 8)"
         )
         action.add_argument(
-            "--timeout", type=float, default=120.0, metavar="SECONDS",
+            "--timeout",
+            type=float,
+            default=120.0,
+            metavar="SECONDS",
             help="a node's limit for one image or video (default 120)",
         )
         add_json(action)
