@@ -1,8 +1,8 @@
 """Automatic masks from a promptable segmenter: a grid of points, and what most of them agree on.
 
 As in the automatic mask generator of SAM, every point of a grid is a prompt, masks that are nearly
-whole images or specks are dropped, and doubles are left out. A mask that several points give is
-stable, which here takes the place of the predicted quality that not every segmenter tells.
+whole images or specks are dropped, and doubles are left out. A mask that most of the points in it
+give is stable, which takes the place of the predicted quality that not every segmenter tells.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from harness.types import Point
 
 SAME = 0.7
 """IoU from which on two points have given one mask."""
+AGREED = 0.3
+"""Least share of the points inside a mask that give it."""
 LEAST_SHARE = 0.001
 MOST_SHARE = 0.6
 BATCH = 64  # prompts at once
@@ -75,8 +77,10 @@ class PointGrid(Node):
         votes: list[list[BoolArray]] = []
         for start in range(0, len(points), BATCH):
             prompts = [ObjectPrompt(positive=(one,)) for one in points[start : start + BATCH]]
-            for mask in self.segmenter.segment(image, prompts):
-                if not LEAST_SHARE <= mask.mean() <= MOST_SHARE:
+            masks = self.segmenter.segment(image, prompts)
+            for mask, point in zip(masks, points[start:], strict=False):
+                holds = mask[int(point.y), int(point.x)]
+                if not (holds and LEAST_SHARE <= mask.mean() <= MOST_SHARE):
                     continue
                 for group in votes:
                     if mask_overlap(group[0], mask) >= SAME:
@@ -85,11 +89,14 @@ class PointGrid(Node):
                 else:
                     votes.append([mask])
         votes.sort(key=lambda group: (-len(group), -int(group[0].sum())))
-        return [
-            Seen(_agreed(group), score=round(len(group) / len(points), 4))
-            for group in votes[: self.most]
-            if len(group) >= self.least_votes
-        ]
+        found: list[Seen] = []
+        for group in votes:
+            mask = _agreed(group)
+            inside = sum(bool(mask[int(point.y), int(point.x)]) for point in points)
+            share = len(group) / max(inside, 1)
+            if len(group) >= min(self.least_votes, inside) and share >= AGREED:
+                found.append(Seen(mask, score=round(min(share, 1.0), 3)))
+        return found[: self.most]
 
 
 def _agreed(masks: Sequence[BoolArray]) -> BoolArray:
