@@ -60,7 +60,7 @@ def _summary(data: Mapping[str, Any]) -> str:
 
 
 def _figure(index: int, image: Frame, data: Mapping[str, Any]) -> Markup:
-    entry = next((one for one in data["frames"] if one["frame"] == index), {})
+    entry: Mapping[str, Any] = next((one for one in data["frames"] if one["frame"] == index), {})
     told = [f"frame {index}"]
     if "time" in entry and data["video"]["type"] == "video":
         told.append(f"{entry['time']} s")

@@ -255,7 +255,7 @@ def default_plans(known: Catalog) -> list[str]:
     Both with features, facts about frames and text, so that the outputs of most plans that are
     like them are among theirs. Nodes that the catalog lacks are left out, and what needs them.
     """
-    both = []
+    both: list[str] = []
     for first in ({}, {"OWLv2": (), "SAM2": ("OWLv2",)}):
         wanted = {**PAPERS_PLAN, **first, "DINOv2": ("SAM2",), "OpenCV": (), "OCR": ()}
         plan = {

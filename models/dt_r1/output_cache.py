@@ -72,8 +72,11 @@ class OutputCache:
                 if key not in self._held and key not in self._under_way:
                     continue  # too large to hold, or a fault that may not come again
         try:
-            made = self._stored(key)
-            if made is None:
+            made: Output | NodeFault
+            stored = self._stored(key)
+            if stored is not None:
+                made = stored
+            else:
                 made = compute()
                 fault = isinstance(made, NodeFault)
                 with self._lock:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -124,7 +123,7 @@ def main() -> None:
     """Serve; what the node prints goes to the parent's record of what was said."""
     target = os.dup(1)
     os.dup2(2, 1)
-    Server(sys.stdin.buffer.raw, target).serve()
+    Server(open(0, "rb", buffering=0), target).serve()
 
 
 if __name__ == "__main__":

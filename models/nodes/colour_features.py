@@ -54,4 +54,4 @@ def vector(image: Frame, mask: BoolArray) -> Floats:
     moments = cv2.HuMoments(cv2.moments(mask.astype(np.uint8), binaryImage=True)).ravel()
     form = -np.sign(moments) * np.log10(np.maximum(np.abs(moments), 1e-12)) / 12
     both = np.concatenate((np.sqrt(colours.ravel() / len(lab)), form / np.sqrt(7)))
-    return (both / np.linalg.norm(both)).astype(np.float32)
+    return np.asarray(both / np.linalg.norm(both), dtype=np.float32)

@@ -97,6 +97,6 @@ def _mean(field: Floats, mask: BoolArray) -> Floats:
     rows, columns = field.shape[:2]
     share = cv2.resize(mask.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
     if not share.any():  # a speck between the samples of a grown mask
-        share += 1.0
+        share = np.ones_like(share)
     total = np.tensordot(share, field, axes=2)
     return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), dtype=np.float32)

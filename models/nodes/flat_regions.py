@@ -35,7 +35,7 @@ def flat_regions(image: Frame) -> list[BoolArray]:
     height, width = image.shape[:2]
     scale = min(1.0, MAX_SIDE / max(height, width))
     size = (max(1, round(width * scale)), max(1, round(height * scale)))
-    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    small = np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
     smooth = _smooth(small)
     labels = _flooded(smooth)
     areas = np.bincount(labels.ravel())
@@ -118,4 +118,5 @@ def _with_rims(labels: Labels, kept: NDArray[np.bool_], ground: int, lab: Floats
 def _grown(part: BoolArray, size: tuple[int, int]) -> BoolArray:
     if (part.shape[1], part.shape[0]) == size:
         return part
-    return cv2.resize(part.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) != 0
+    grown = cv2.resize(part.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST)
+    return np.asarray(grown != 0, dtype=np.bool_)

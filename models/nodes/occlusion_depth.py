@@ -93,4 +93,4 @@ def _hull(part: BoolArray) -> BoolArray:
     points = cv2.findNonZero(part.astype(np.uint8))
     drawn = np.zeros(part.shape, np.uint8)
     cv2.fillConvexPoly(drawn, cv2.convexHull(points), 1)
-    return drawn != 0
+    return np.asarray(drawn != 0, dtype=np.bool_)

@@ -87,7 +87,8 @@ def _track(track: Track) -> dict[str, Any]:
 def _read_track(value: Mapping[str, Any]) -> Track:
     rles: list[Rle] = []
     for counts, times in value["runs"]:
-        rles += [Rle(*value["size"], counts)] * int(times)
+        height, width = value["size"]
+        rles += [Rle(height, width, counts)] * int(times)
     return Track.from_rles(rles)
 
 

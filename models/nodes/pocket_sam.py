@@ -10,7 +10,6 @@ def pocket_sam(
     checkpoint: str | None = None,
     device: str = "auto",
     grid: int = 14,
-    least_votes: int = 2,
     most: int = 16,
 ) -> PointGrid:
     """Masks of drawn shapes by a SAM 2 of 2.1 million parameters that ships: no photographs.
@@ -19,7 +18,6 @@ def pocket_sam(
         checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         grid: Points a side of the grid that prompts it, where no detector's boxes do.
-        least_votes: Points that must give a mask.
         most: Largest number of masks of a frame.
     """
     given = {"device": device, **({} if checkpoint is None else {"checkpoint": checkpoint})}
@@ -28,6 +26,7 @@ def pocket_sam(
         segmenter=build_segmenter(Spec("pocket_sam", given)),
         propagator=build_propagator(Spec("pocket_sam_video", given)),
         grid=grid,
-        least_votes=least_votes,
+        joins=True,
+        least_votes=1,
         most=most,
     )

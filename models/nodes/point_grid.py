@@ -2,22 +2,29 @@
 
 As in the automatic mask generator of SAM, every point of a grid is a prompt, masks that are nearly
 whole images or specks are dropped, and doubles are left out. A mask that most of the points in it
-give is stable, which takes the place of the predicted quality that not every segmenter tells.
+give is stable, which takes the place of the predicted quality that not every segmenter tells. For
+a network that answers a point with a part of the object (`joins`), overlapping masks are joined
+and their box is the prompt of a second, last request.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.model import ObjectPrompt, Propagator, Segmenter, settings
 from harness.models.nodes.instances import Seen, carried, mask_overlap, prompted
+from harness.models.tracks import extent
 from harness.node import Instances, Kind, Node, NodeKind, Output, detections_of
 from harness.types import Point
 
 SAME = 0.7
 """IoU from which on two points have given one mask."""
+SAME_PART = 0.5
+"""Share of the smaller of two masks in the other from which on they are parts of one object."""
 AGREED = 0.3
 """Least share of the points inside a mask that give it."""
 LEAST_SHARE = 0.001
@@ -38,6 +45,7 @@ class PointGrid(Node):
     segmenter: Segmenter
     propagator: Propagator
     grid: int
+    joins: bool
     least_votes: int
     most: int
 
@@ -83,12 +91,14 @@ class PointGrid(Node):
                 if not (holds and LEAST_SHARE <= mask.mean() <= MOST_SHARE):
                     continue
                 for group in votes:
-                    if mask_overlap(group[0], mask) >= SAME:
+                    if self._one(group[0], mask):
                         group.append(mask)
                         break
                 else:
                     votes.append([mask])
         votes.sort(key=lambda group: (-len(group), -int(group[0].sum())))
+        if self.joins:
+            return self._joined(image, votes)
         found: list[Seen] = []
         for group in votes:
             mask = _agreed(group)
@@ -96,6 +106,27 @@ class PointGrid(Node):
             share = len(group) / max(inside, 1)
             if len(group) >= min(self.least_votes, inside) and share >= AGREED:
                 found.append(Seen(mask, score=round(min(share, 1.0), 3)))
+        return found[: self.most]
+
+    def _one(self, known: BoolArray, mask: BoolArray) -> bool:
+        """Return True if two masks are of one object."""
+        if self.joins:
+            least = min(int(known.sum()), int(mask.sum()))
+            return int((known & mask).sum()) >= SAME_PART * least
+        return mask_overlap(known, mask) >= SAME
+
+    def _joined(self, image: Frame, votes: Sequence[Sequence[BoolArray]]) -> list[Seen]:
+        """The mask of the box around each group of parts, without doubles."""
+        prompts: list[ObjectPrompt] = []
+        for group in votes:
+            box = extent(np.logical_or.reduce(group))
+            if box is not None:
+                prompts.append(ObjectPrompt(box=box))
+        found: list[Seen] = []
+        for mask in self.segmenter.segment(image, prompts):
+            fits = LEAST_SHARE <= mask.mean() <= MOST_SHARE
+            if fits and all(mask_overlap(mask, other.mask) < SAME_PART for other in found):
+                found.append(Seen(mask))
         return found[: self.most]
 
 

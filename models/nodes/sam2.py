@@ -45,6 +45,7 @@ def sam2(
         segmenter=build_segmenter(Spec("sam2", given)),
         propagator=build_propagator(Spec("sam2_video", given)),
         grid=grid,
+        joins=False,
         least_votes=least_votes,
         most=most,
     )

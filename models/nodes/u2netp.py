@@ -76,9 +76,9 @@ class U2NetP(Node):
 
     def _salience(self, image: Frame) -> NDArray[np.float32]:
         """The network's map, SIDE × SIDE, from 0 to 1."""
-        small = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
-        small /= max(float(small.max()), 1e-6)
-        small = (small - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
+        squashed = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+        small = np.asarray(squashed, np.float32) / max(float(squashed.max()), 1e-6)
+        small = np.asarray((small - np.array(MEAN)) / np.array(STD), np.float32)
         with self._lock:
             network, output = self._network()
             network.setInput(np.ascontiguousarray(small.transpose(2, 0, 1)[None]))
