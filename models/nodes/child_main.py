@@ -1,5 +1,6 @@
 """Process that runs one node for its parent (child.py)."""
 
+import io
 import json
 import os
 import threading
@@ -123,7 +124,8 @@ def main() -> None:
     """Serve; what the node prints goes to the parent's record of what was said."""
     target = os.dup(1)
     os.dup2(2, 1)
-    Server(open(0, "rb", buffering=0), target).serve()
+    with io.FileIO(0, "rb") as source:
+        Server(source, target).serve()
 
 
 if __name__ == "__main__":
