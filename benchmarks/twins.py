@@ -2,8 +2,8 @@
 
     python benchmarks/twins.py --nodes local --size 40
 
-Pictures are JPEG at quality 90, as benchmarks store them. A thing is found if one instance has an IoU
-above 0.5 with it, over all frames; instances and things are paired one to one.
+Pictures are JPEG at quality 90, as benchmarks store them. A thing is found if one instance has an
+IoU above 0.5 with it, over all frames; instances and things are paired one to one.
 """
 
 import argparse
