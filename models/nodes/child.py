@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -81,15 +80,29 @@ class Child(Node):
             return read_output(self._exchange(head, media, b"".join(given)))
 
     def close(self) -> None:
-        """Kill the process, from any thread."""
+        """Kill the process, from any thread; one that waits for it gets an error."""
         process = self._process
         if process is not None:
-            with suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._tidy()
+            finally:
+                self._lock.release()
+
+    def _tidy(self) -> None:
+        """Close what leads to a process that has ended."""
+        if self._process is not None:
+            self._process.wait()
+            for stream in (self._process.stdin, self._process.stdout, self._said):
+                if stream is not None:
+                    stream.close()
+        self._process = self._said = None
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
+        self._tidy()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         variables = environment()
         if self.gpu is not None:
@@ -124,12 +137,13 @@ class Child(Node):
                 else:
                     return rest
         except (OSError, EOFError, ValueError, KeyError) as error:
-            self.close()
-            code = self._process.wait()
+            self._process.kill()
+            code, words = self._process.wait(), self._last_words()
+            self._tidy()
             raise ModelError(
                 f"process of node {self.node.name}",
                 expected="an answer",
-                found=f"it ended ({code}): {self._last_words()}",
+                found=f"it ended ({code}): {words}",
             ) from error
 
     def _last_words(self) -> str:
