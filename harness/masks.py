@@ -196,6 +196,21 @@ class Track(Sequence[BoolArray]):
         track._counts = [Rle.from_array(mask).counts] * frames
         return track
 
+    @classmethod
+    def from_rles(cls, rles: Sequence[Rle]) -> Self:
+        """A track of masks that are encoded already, at least one.
+
+        Raises:
+            MaskError: there is none, or they differ in size.
+        """
+        if not rles:
+            raise MaskError("track", expected="at least one frame", found="none")
+        track = cls(0, rles[0].height, rles[0].width)
+        for index, rle in enumerate(rles):
+            track._check(f"mask of frame {index}", rle)
+            track._counts.append(rle.counts)
+        return track
+
     def rle(self, index: int) -> Rle:
         """The mask of a frame."""
         return Rle._trusted(self.height, self.width, self._counts[index])

@@ -33,6 +33,7 @@ Kind: TypeAlias = Literal[
     "backends",
     "segmenters",
     "propagators",
+    "nodes",
     "judges",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -41,6 +42,7 @@ CONTRACTS: dict[Kind, tuple[str, str]] = {
     "backends": ("harness.model", "Chat"),
     "segmenters": ("harness.model", "Segmenter"),
     "propagators": ("harness.model", "Propagator"),
+    "nodes": ("harness.node", "Node"),
     "trainers": ("harness.trainer", "Trainer"),
 }
 """Module and name of the base class of what a plugin returns; imported when one is built."""
@@ -152,6 +154,8 @@ def extra(error: ModuleNotFoundError) -> str | None:
         "peft": "train",
         "lmms_eval": "lmms",
         "ray": "ray",
+        "rapidocr": "ocr",
+        "onnxruntime": "ocr",
         "bert_score": "text",
         "pycocoevalcap": "text",
         "evaluate": "text",

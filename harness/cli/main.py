@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from harness.cli.arguments import board, data, inspect, scores, train
+from harness.cli.arguments import board, data, inspect, scores, train, twin
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
 
@@ -136,6 +136,7 @@ def build_parser() -> argparse.ArgumentParser:
     data.add_data(commands)
     board.add_board(commands)
     train.add_train(commands)
+    twin.add_twin(commands)
     inspect.add_explain(commands)
     inspect.add_curves(commands)
     inspect.add_doctor(commands)

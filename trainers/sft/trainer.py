@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.trainer import Trainer, TrainingRun
-from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import (
     Complete,
     TextSource,

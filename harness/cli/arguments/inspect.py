@@ -12,6 +12,7 @@ KINDS = (
     "backends",
     "segmenters",
     "propagators",
+    "nodes",
     "judges",
 )
 

@@ -1,0 +1,204 @@
+"""`harness twin build | show`."""
+
+import io
+import json
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from harness.cli.output import show_json
+from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.errors import MediaError, StoreError, UsageError
+from harness.files import read_text
+from harness.leaderboards.render import twins as page
+from harness.leaderboards.twin_view import MOST_FRAMES, draw_frame, frame_view, stacked
+from harness.media import Media, frame_files, open_image
+from harness.models.dt_r1.catalog import default_plans
+from harness.models.dt_r1.executor import TwinBuilder
+from harness.models.dt_r1.output_cache import OutputCache
+from harness.models.dt_r1.plan import Plan, parse_plan
+from harness.models.dt_r1.twin import Twin
+from harness.overlay import spread
+from harness.run.batching import select
+from harness.spec import parse
+from harness.store.atomic import cannot_write, write_bytes
+from harness.types import Sample
+from harness.video.media import video_file
+
+LIST = "twins.jsonl"
+OUTPUTS = "outputs"
+IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm")
+CHARACTERS = 4  # a token, about, where no tokenizer is at hand
+
+
+def build(arguments: Namespace) -> int:
+    """Build the twins of all images and videos of tasks; those that are there are left."""
+    out: Path = arguments.out
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        builder = _builder(arguments, OutputCache(folder=out / OUTPUTS))
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    plans = _plans(arguments, builder)
+    for plan in plans:
+        builder.prepare(plan)
+    done = {(row["media"], row["plan"], row["nodes"]) for row in _rows(out / LIST)}
+    nodes = json.dumps(builder.describe(), sort_keys=True)
+    counts = {"built": 0, "there": 0, "with_errors": 0, "unreadable": 0}
+    try:
+        with (out / LIST).open("a", encoding="utf-8") as file:
+            for task, sample in _samples(arguments):
+                for media in sample.query.media:
+                    for plan in plans:
+                        if (media.id, plan.text(), nodes) in done:
+                            counts["there"] += 1
+                            continue
+                        done.add((media.id, plan.text(), nodes))
+                        try:
+                            twin = builder.build(media, plan)
+                        except MediaError as error:
+                            counts["unreadable"] += 1
+                            print(
+                                f"{task} {sample.query.id}: {error}"
+                            ) if not arguments.json else None
+                            continue
+                        counts["built"] += 1
+                        counts["with_errors"] += bool(twin.faults)
+                        row = _row(task, sample, media, plan, twin, nodes)
+                        file.write(json.dumps(row) + "\n")
+                        file.flush()
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    finally:
+        builder.close()
+    told = {**counts, "outputs": builder.cache.counts}
+    if arguments.json:
+        show_json({"out": str(out), **told})
+    else:
+        print(
+            f"{out}: {counts['built']} twins built, {counts['there']} were there, "
+            f"{counts['with_errors']} with a node that failed, {counts['unreadable']} unreadable"
+        )
+    return 0
+
+
+def show(arguments: Namespace) -> int:
+    """Draw one twin: an HTML page, and a PNG beside it."""
+    builder = _builder(arguments, OutputCache())
+    plan = _plans(arguments, builder)[-1]
+    media = media_at(arguments.media)
+    try:
+        builder.prepare(plan)
+        twin = builder.build(media, plan)
+    finally:
+        builder.close()
+    described = [int(frame["frame"]) for frame in twin.data["frames"]]
+    images = {}
+    for index in (described[place] for place in spread(len(described), MOST_FRAMES)):
+        masks = {path: track[index] for path, track in twin.masks.items()}
+        depth = twin.depth.maps.get(index) if twin.depth is not None else None
+        images[index] = draw_frame(frame_view(index, media.frame(index), twin.data, masks, depth))
+    text = twin.text(lambda text: -(-len(text) // CHARACTERS), arguments.tokens)
+    html = page.render(
+        f"Twin of {arguments.media.name}",
+        twin.data,
+        images=images,
+        plan=plan.nodes,
+        nodes=twin.nodes,
+        text=text,
+    )
+    picture = arguments.out.with_suffix(".png")
+    encoded = io.BytesIO()
+    Image.fromarray(stacked(list(images.values()))).save(encoded, format="PNG")
+    for path, data in ((arguments.out, html.encode()), (picture, encoded.getvalue())):
+        try:
+            write_bytes(path, data)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+    if arguments.json:
+        show_json({"page": str(arguments.out), "picture": str(picture), "twin": twin.data})
+    else:
+        failed = "".join(f"\n{name}: {fault.reason}" for name, fault in twin.faults.items())
+        print(f"{arguments.out} and {picture}: {len(twin.data['instances'])} instances{failed}")
+    return 0
+
+
+def media_at(path: Path) -> Media:
+    """The image, the video, or the frames of a folder, in the order of their names.
+
+    Raises:
+        MediaError: there is none of these.
+    """
+    if path.is_dir():
+        frames = sorted(one for one in path.iterdir() if one.suffix.lower() in IMAGES)
+        if not frames:
+            raise MediaError(
+                f"folder {path}", expected="the frames of a video", found="no image", fix=""
+            )
+        return frame_files(frames)
+    if path.suffix.lower() in IMAGES:
+        return open_image(path)
+    return video_file(path)
+
+
+def _builder(arguments: Namespace, cache: OutputCache) -> TwinBuilder:
+    if arguments.frames < 1:
+        raise UsageError("--frames", expected="at least 1", found=str(arguments.frames))
+    return TwinBuilder(
+        parse(arguments.nodes), frames=arguments.frames, timeout=arguments.timeout, cache=cache
+    )
+
+
+def _plans(arguments: Namespace, builder: TwinBuilder) -> list[Plan]:
+    if not arguments.plan:
+        return [parse_plan(text, builder.catalog) for text in default_plans(builder.catalog)]
+    plans = []
+    for path in arguments.plan:
+        try:
+            text = read_text(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--plan {path}", expected="a JSON file", found=str(error)) from error
+        plans.append(parse_plan(text, builder.catalog))
+    return plans
+
+
+def _samples(arguments: Namespace) -> Iterator[tuple[str, Sample]]:
+    for key, _, task in asked_tasks(arguments):
+        for sample in select(task, arguments.subset).samples(task):
+            yield key, sample
+
+
+def _row(
+    task: str, sample: Sample, media: Media, plan: Plan, twin: Twin, nodes: str
+) -> dict[str, Any]:
+    return {
+        "task": task,
+        "sample": sample.query.id,
+        "media": media.id,
+        "plan": plan.text(),
+        "nodes": nodes,
+        "instances": len(twin.data["instances"]),
+        "fingerprint": twin.fingerprint,
+        "errors": twin.data.get("errors", {}),
+    }
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a list of twins; a last one that was cut off is written again."""
+    if not path.exists():
+        return
+    whole = []
+    for line in read_text(path).splitlines(keepends=True):
+        if not line.endswith("\n"):
+            break
+        try:
+            row = json.loads(line)
+            row["media"], row["plan"], row["nodes"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path}", expected="a line a twin", found=line[:60]) from error
+        whole.append(line)
+        yield row
+    path.write_text("".join(whole), encoding="utf-8")

@@ -1,0 +1,268 @@
+"""Execution of plans: nodes that do not wait for each other run side by side."""
+
+import hashlib
+import inspect
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import OutOfMemory, Unavailable, UsageError
+from harness.frames import FramePolicy, frame_policy
+from harness.media import Media
+from harness.models.dt_r1.catalog import (
+    ROLES,
+    Catalog,
+    assignment,
+    catalog,
+    check_role,
+    node_class,
+    without_process,
+)
+from harness.models.dt_r1.output_cache import NodeFault, OutputCache, output_key
+from harness.models.dt_r1.plan import Plan
+from harness.models.dt_r1.twin import Twin, assemble
+from harness.node import Instances, Node, Output, check_output
+from harness.spec import Spec
+from harness.version import __version__
+
+LOCAL = Spec("local")
+HANGS = 2
+"""Times that a node may take too long before it is not asked any more."""
+
+
+class TwinBuilder:
+    """Builds the twin that a plan describes. `build` may be called from several threads.
+
+    Each node has a thread of its own, which runs it on one medium at a time; its network is loaded
+    when it is first asked. Outputs are shared through `cache`.
+
+    Args:
+        nodes: The node behind each name of a plan (catalog.py); it is in `describe`.
+        frames: Rule for the frames of a video that the twin describes.
+        timeout: Seconds that a node may take for one medium. A node that takes longer is an error
+            of the twin. In process its thread cannot be ended; a node in a process of its own is.
+        cache: Outputs that are kept; None: 512 MiB in memory, and no folder.
+    """
+
+    def __init__(
+        self,
+        nodes: Spec | str = LOCAL,
+        *,
+        frames: int | FramePolicy = 8,
+        timeout: float = 120.0,
+        cache: OutputCache | None = None,
+    ) -> None:
+        spec = Spec(nodes) if isinstance(nodes, str) else nodes
+        self.nodes = assignment(spec)
+        self.catalog: Catalog = catalog(spec)
+        self.frames = frame_policy(frames) if isinstance(frames, int) else frames
+        if not 0 < timeout < float("inf"):
+            raise UsageError("timeout", expected="seconds, more than 0", found=str(timeout))
+        self.timeout = timeout
+        self.cache = cache if cache is not None else OutputCache()
+        self._workers: dict[str, _Worker] = {}
+        self._lock = threading.Lock()
+
+    def prepare(self, plan: Plan | None = None) -> None:
+        """Build the nodes (of a plan) and load what they load, so that what is missing is raised
+        now.
+        """
+        for role in self.nodes if plan is None else plan.nodes:
+            self._worker(role).node.prepare()
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data for a record: the node behind each role with its settings."""
+        return {
+            "nodes": {role: str(spec) for role, spec in self.nodes.items()},
+            "frames": str(self.frames.spec),
+            "timeout": self.timeout,
+        }
+
+    def build(self, media: Media, plan: Plan) -> Twin:
+        """Run a plan over a medium.
+
+        What a node raises, a node that takes too long, and one that runs out of memory are errors
+        of the twin; what depends on it is left out.
+
+        Raises:
+            MediaError: a frame cannot be decoded, which is no node's fault.
+        """
+        indices = tuple(dict.fromkeys(self.frames.choose(media.times())))
+        for index in indices:
+            media.frame(index)
+        run = _Run(self, media, indices, plan)
+        return assemble(
+            media, indices, plan, run.outputs(), {r: str(s) for r, s in self.nodes.items()}
+        )
+
+    def close(self) -> None:
+        """End the processes of nodes."""
+        with self._lock:
+            workers, self._workers = self._workers, {}
+        for worker in workers.values():
+            worker.close()
+
+    def _worker(self, role: str) -> "_Worker":
+        with self._lock:
+            if role not in self._workers:
+                self._workers[role] = _Worker(role, self.nodes[role], self.timeout)
+            return self._workers[role]
+
+
+@dataclass
+class _Run:
+    """One plan over one medium."""
+
+    builder: TwinBuilder
+    media: Media
+    indices: tuple[int, ...]
+    plan: Plan
+    _done: "queue.SimpleQueue[tuple[str, str, Output | NodeFault | BaseException]]" = field(
+        default_factory=queue.SimpleQueue
+    )
+
+    def outputs(self) -> dict[str, Output | NodeFault]:
+        """The output of each node of the plan, in the plan's order, or its fault."""
+        waiting = {name: len(needed) for name, needed in self.plan.nodes.items()}
+        after: dict[str, list[str]] = {name: [] for name in waiting}
+        for name, needed in self.plan.nodes.items():
+            for before in needed:
+                after[before].append(name)
+        made: dict[str, Output | NodeFault] = {}
+        keys: dict[str, str] = {}
+        ready = [name for name, count in waiting.items() if count == 0]
+        running = 0
+        while ready or running:
+            for name in ready:
+                self._start(name, made, keys)
+                running += 1
+            name, key, output = self._done.get()
+            running -= 1
+            if isinstance(output, BaseException):
+                raise output
+            made[name], keys[name] = output, key
+            ready = []
+            for follower in after[name]:
+                waiting[follower] -= 1
+                if waiting[follower] == 0:
+                    ready.append(follower)
+        return {name: made[name] for name in self.plan.nodes}
+
+    def _start(
+        self, name: str, made: Mapping[str, Output | NodeFault], keys: Mapping[str, str]
+    ) -> None:
+        needed = self.plan.nodes[name]
+        inputs: list[Output] = []
+        for before in needed:
+            given = made[before]
+            if isinstance(given, NodeFault):
+                fault = NodeFault(f"it needs {before}, which failed", given.infrastructure)
+                self._done.put((name, "", fault))
+                return
+            inputs.append(given)
+        threading.Thread(
+            target=self._run, args=(name, inputs, [keys[one] for one in needed]), daemon=True
+        ).start()
+
+    def _run(self, name: str, inputs: Sequence[Output], keys: Sequence[str]) -> None:
+        key = ""
+        try:
+            try:
+                worker = self.builder._worker(name)
+                key = output_key(self.media.id, self.indices, worker.identity, keys)
+            except Exception as error:  # noqa: BLE001 - of a plugin that is built, of whatever kind
+                self._done.put((name, key, _fault(error)))
+                return
+            job = _Job(key, self.media, self.indices, inputs)
+            self._done.put((name, key, self.builder.cache.get(key, lambda: worker.run(job))))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that builds
+            self._done.put((name, key, error))
+
+
+@dataclass(frozen=True)
+class _Job:
+    key: str
+    media: Media
+    indices: tuple[int, ...]
+    inputs: Sequence[Output]
+    answer: "queue.SimpleQueue[Output | NodeFault]" = field(default_factory=queue.SimpleQueue)
+
+
+class _Worker:
+    """A node and the thread that runs it, one medium at a time."""
+
+    def __init__(self, role: str, spec: Spec, timeout: float) -> None:
+        check_role(role, spec)
+        self.role, self.spec, self.timeout = role, spec, timeout
+        self.hangs = 0
+        self._turn = threading.Lock()
+
+    @cached_property
+    def node(self) -> Node:
+        made: Node = plugins.build("nodes", self.spec)
+        return made
+
+    @cached_property
+    def identity(self) -> dict[str, Any]:
+        """Plain data that decides an output: the node's settings, and its module's code."""
+        made = node_class(without_process(self.spec).name)
+        source = Path(inspect.getfile(made))
+        code = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
+        return {"version": __version__, "code": code, **self.node.describe()}
+
+    def run(self, job: _Job) -> Output | NodeFault:
+        """Run the node on one medium, after those that were asked for before."""
+        with self._turn:
+            if self.hangs >= HANGS:
+                return NodeFault(
+                    f"it took longer than {self.timeout:g} s {HANGS} times, and is not asked again"
+                )
+            thread = threading.Thread(target=self._work, args=(job,), daemon=True)
+            thread.start()
+            try:
+                return job.answer.get(timeout=self.timeout)
+            except queue.Empty:
+                self.hangs += 1
+                self.close()  # kills a process, if the node has one
+                # The thread that hangs keeps the old node; the next medium gets a new one.
+                self.__dict__.pop("node", None)
+                return NodeFault(f"it took longer than {self.timeout:g} s")
+
+    def _work(self, job: _Job) -> None:
+        who = f"node {self.role}"
+        try:
+            output = self.node.run(job.media, job.indices, job.inputs)
+            check_output(who, output, ROLES[self.role].produces, job.media)
+            job.answer.put(_named(output, job.key))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
+            job.answer.put(_fault(error))
+
+    def close(self) -> None:
+        node = self.__dict__.get("node")
+        end: Callable[[], None] | None = getattr(node, "close", None)
+        if end is not None:
+            end()
+
+
+def _named(output: Output, key: str) -> Output:
+    """Give new instances their keys."""
+    if not isinstance(output, Instances):
+        return output
+    named = (
+        instance if instance.key else replace(instance, key=f"{key[:12]}/{place}")
+        for place, instance in enumerate(output.found)
+    )
+    return Instances(tuple(named))
+
+
+def _fault(error: BaseException) -> NodeFault:
+    if isinstance(error, (MemoryError, OutOfMemory)) or "OutOfMemory" in type(error).__name__:
+        return NodeFault("it ran out of memory")
+    if isinstance(error, Unavailable):
+        return NodeFault(str(error), infrastructure=True)
+    return NodeFault(plugins.describe_error(error))

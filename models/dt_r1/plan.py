@@ -1,0 +1,221 @@
+"""Plans: a JSON object that gives each perception node the list of nodes before it."""
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from harness.errors import ParseError
+from harness.models.dt_r1.catalog import Catalog
+from harness.node import NodeKind
+
+MAX_CHARACTERS = 2**21
+SHOWN = 40  # characters of a name in an error
+LISTED = 6  # names of a cycle in an error
+
+
+class PlanError(ParseError):
+    """A plan is no JSON object, has a cycle, or names nodes that are not there or do not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A valid plan, by the names of the catalog."""
+
+    nodes: Mapping[str, tuple[str, ...]]
+    """Dependencies of each node, in an order in which every node follows its dependencies."""
+
+    def graph(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        """Nodes, and edges from dependency to dependent, for drawing."""
+        edges = [(before, name) for name, needed in self.nodes.items() for before in needed]
+        return tuple(self.nodes), tuple(edges)
+
+    def layers(self) -> tuple[tuple[str, ...], ...]:
+        """Nodes by the number of steps before them: those of one layer may run side by side."""
+        depth: dict[str, int] = {}
+        for name, needed in self.nodes.items():
+            depth[name] = max((depth[before] + 1 for before in needed), default=0)
+        layers: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+        for name, layer in depth.items():
+            layers[layer].append(name)
+        return tuple(map(tuple, layers))
+
+    def text(self) -> str:
+        """The plan as JSON."""
+        return json.dumps({name: list(needed) for name, needed in self.nodes.items()})
+
+
+def parse_plan(text: str, catalog: Catalog) -> Plan:
+    """Read a plan; takes time linear in its length.
+
+    Raises:
+        PlanError: it is not a JSON object from names to lists of names; a node is given twice,
+            unknown, or depends on one that is not in the plan or of a type that it cannot use; a
+            needed type is missing; there is a cycle; or there is no node.
+    """
+    named = _canonical(_read(text), catalog)
+    for name, needed in named.items():
+        _check_types(name, needed, named, catalog)
+    return Plan(_ordered(named))
+
+
+def _read(text: str) -> dict[str, list[str]]:
+    if len(text) > MAX_CHARACTERS:
+        raise PlanError(
+            "plan", expected=f"at most {MAX_CHARACTERS} characters", found=str(len(text))
+        )
+    try:
+        plan: Any = json.loads(text, object_pairs_hook=_unique)
+    except PlanError:
+        raise
+    except (ValueError, RecursionError) as error:
+        found = "nesting that is too deep" if isinstance(error, RecursionError) else str(error)
+        raise PlanError(
+            "plan", expected='a JSON object such as {"SAM2": []}', found=f"no JSON ({found[:120]})"
+        ) from error
+    if not isinstance(plan, dict):
+        raise PlanError(
+            "plan", expected='a JSON object such as {"SAM2": []}', found=f"a {_type(plan)}"
+        )
+    if not plan:
+        raise PlanError("plan", expected="at least one node", found="none")
+    for name, needed in plan.items():
+        if not isinstance(needed, list):
+            raise PlanError(
+                f"node {_shown(name)}",
+                expected="a list of the nodes before it, [] if there are none",
+                found=f"a {_type(needed)}",
+            )
+        for before in needed:
+            if not isinstance(before, str):
+                raise PlanError(
+                    f"node {_shown(name)}",
+                    expected="names of nodes in its list",
+                    found=f"a {_type(before)}",
+                )
+    return plan
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object, each of whose names is there once."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise PlanError(f"node {_shown(name)}", expected="it once", found="it twice")
+            seen.add(name)
+    return made
+
+
+def _canonical(plan: Mapping[str, list[str]], catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """The plan in the catalog's names, repeated dependencies left out."""
+    names: dict[str, str] = {}
+    written: dict[str, str] = {}
+    for name in plan:
+        known = catalog.canonical(name)
+        if known is None:
+            raise PlanError(
+                f"node {_shown(name)}",
+                expected=f"one of {', '.join(catalog)}",
+                found="a name that is none of them",
+                fix=_nearest(name, catalog),
+            )
+        if known in written:
+            raise PlanError(
+                f"node {known}",
+                expected="it once",
+                found=f"it twice, as {_shown(written[known])} and {_shown(name)}",
+            )
+        names[name], written[known] = known, name
+    made: dict[str, tuple[str, ...]] = {}
+    for name, needed in plan.items():
+        found: dict[str, None] = {}
+        for before in needed:
+            known = catalog.canonical(before)
+            if known is None or known not in written:
+                raise PlanError(
+                    f"node {_shown(name)}",
+                    expected="dependencies that are nodes of the plan",
+                    found=f"{_shown(before)}, which is not one of its keys",
+                    fix=f'Add "{known}": [] to the plan.' if known else _nearest(before, catalog),
+                )
+            found[known] = None
+        made[names[name]] = tuple(found)
+    return made
+
+
+def _check_types(
+    name: str, needed: tuple[str, ...], plan: Mapping[str, tuple[str, ...]], catalog: Catalog
+) -> None:
+    kind: NodeKind = catalog[name]
+    for before in needed:
+        if catalog[before].produces not in kind.inputs:
+            usable = ", ".join(sorted(one.value for one in kind.inputs))
+            raise PlanError(
+                f"node {name}",
+                expected=f"dependencies that give {usable}",
+                found=f"{before}, which gives {catalog[before].produces}",
+            )
+    given = {catalog[before].produces for before in needed}
+    for lacking in sorted(kind.requires - given):
+        makers = [one for one in catalog if catalog[one].produces == lacking and one != name]
+        raise PlanError(
+            f"node {name}",
+            expected=f"a dependency that gives {lacking}",
+            found=f"[{', '.join(needed)}]",
+            fix=f"Add {' or '.join(makers)} to its list." if makers else "",
+        )
+
+
+def _ordered(plan: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The nodes so that each follows its dependencies (Kahn's algorithm), ties as written."""
+    missing = {name: len(needed) for name, needed in plan.items()}
+    after: dict[str, list[str]] = {name: [] for name in plan}
+    for name, needed in plan.items():
+        for before in needed:
+            after[before].append(name)
+    ready = deque(name for name, count in missing.items() if count == 0)
+    ordered: dict[str, tuple[str, ...]] = {}
+    while ready:
+        name = ready.popleft()
+        ordered[name] = plan[name]
+        for follower in after[name]:
+            missing[follower] -= 1
+            if missing[follower] == 0:
+                ready.append(follower)
+    if len(ordered) < len(plan):
+        circle = _cycle({name: plan[name] for name in plan if name not in ordered})
+        shown = [*circle[:LISTED], *(["…"] if len(circle) > LISTED else []), circle[0]]
+        raise PlanError(
+            "plan", expected="no node that waits for itself", found=f"a cycle {' ← '.join(shown)}"
+        )
+    return ordered
+
+
+def _cycle(rest: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """One cycle among nodes each of which has a dependency among them."""
+    place: dict[str, int] = {}
+    path: list[str] = []
+    name = next(iter(rest))
+    while name not in place:
+        place[name] = len(path)
+        path.append(name)
+        name = next(before for before in rest[name] if before in rest)
+    return path[place[name] :]
+
+
+def _nearest(name: str, catalog: Catalog) -> str:
+    near = get_close_matches(name[:SHOWN], catalog, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def _shown(name: str) -> str:
+    return json.dumps(name if len(name) <= SHOWN else name[:SHOWN] + "…")
+
+
+def _type(value: Any) -> str:
+    names = {dict: "JSON object", list: "list", str: "string", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")

@@ -1,0 +1,1 @@
+"""Perception nodes: real networks with local or hub weights, and real ones without a download."""

@@ -1,0 +1,132 @@
+"""Process that runs one node for its parent (child.py)."""
+
+import io
+import json
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from harness import plugins
+from harness.errors import OutOfMemory, Unavailable
+from harness.media import Frame, Media
+from harness.models.nodes.messages import receive, send
+from harness.models.nodes.output_file import read_output, write_output
+from harness.node import Node
+
+GIBIBYTE = 2**30
+
+
+class _Asked:
+    """Loads a frame by asking the parent for it."""
+
+    def __init__(self, ask: Callable[[int], Frame], id: str, index: int) -> None:
+        self._ask, self._id, self._index = ask, id, index
+
+    @property
+    def key(self) -> str:
+        return f"parent:{self._id}:{self._index}"
+
+    def __call__(self) -> Frame:
+        return self._ask(self._index)
+
+
+class _Known:
+    """The id that the parent gave."""
+
+    def __init__(self, id: str) -> None:
+        self._id = id
+
+    def __call__(self) -> str:
+        return self._id
+
+    def weight(self) -> int:
+        return 0
+
+
+class Server:
+    """Answers messages until the parent is gone."""
+
+    def __init__(self, source: Any, target: int) -> None:
+        self._read = lambda most: source.read(most) or b""
+        self._target = target
+        self._lock = threading.Lock()
+        self._node: Node | None = None
+
+    def serve(self) -> None:
+        """Answer one message after another."""
+        while True:
+            try:
+                head, data = receive(self._read)
+            except EOFError:
+                return
+            try:
+                answer = self._answer(head, data)
+            except (MemoryError, OutOfMemory):
+                self._send({"error": "it ran out of memory", "kind": "memory"})
+            except Unavailable as error:
+                self._send({"error": str(error), "kind": "unavailable"})
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the parent
+                self._send({"error": plugins.describe_error(error)})
+            else:
+                self._send({}, answer)
+
+    def _answer(self, head: dict[str, Any], data: bytes) -> bytes:
+        if head["do"] == "build":
+            _limit(head["memory"])
+            self._node = plugins.build("nodes", head["node"])
+            assert self._node is not None
+            return json.dumps(dict(self._node.describe()), default=str).encode()
+        assert self._node is not None, "it is built first"
+        if head["do"] == "prepare":
+            self._node.prepare()
+            return b""
+        inputs = []
+        for size in head["inputs"]:
+            inputs.append(read_output(data[:size]))
+            data = data[size:]
+        media = Media(
+            [_Asked(self._frame, head["id"], index) for index in range(len(head["times"]))],
+            size=(head["size"][0], head["size"][1]),
+            times=head["times"],
+            digest=_Known(head["id"]),
+            is_video=head["is_video"],
+        )
+        return write_output(self._node.run(media, head["indices"], inputs))
+
+    def _frame(self, index: int) -> Frame:
+        with self._lock:
+            self._send({"frame": index})
+            head, data = receive(self._read)
+        return np.frombuffer(data, np.uint8).reshape(head["shape"]).copy()
+
+    def _send(self, head: dict[str, Any], data: bytes = b"") -> None:
+        def write(part: bytes) -> None:
+            left = memoryview(part)
+            while left:
+                left = left[os.write(self._target, left) :]
+
+        send(write, head, data)
+
+
+def _limit(gibibytes: float | None) -> None:
+    """Bound the addresses of this process."""
+    if gibibytes is not None:
+        import resource
+
+        most = int(gibibytes * GIBIBYTE)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def main() -> None:
+    """Serve; what the node prints goes to the parent's record of what was said."""
+    target = os.dup(1)
+    os.dup2(2, 1)
+    with io.FileIO(0, "rb") as source:
+        Server(source, target).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Names of instances from their pixels: colour, shape, size and place, by OpenCV alone.
+
+The colour is the nearest of a short list in CIELAB; the shape is the upright outline that fits
+best. On drawings that says what there is. On photographs a shape is only named where it is clear
+and of one colour, and `object` otherwise.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, TypeAlias
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.models.nodes.flat_regions import colour_of, lab_of
+from harness.models.nodes.instances import mask_overlap
+from harness.models.tracks import extent
+from harness.node import Instance, Kind, Node, NodeKind, Output, Plain, Semantics, instances_of
+
+Corner: TypeAlias = tuple[float, float]
+
+COLOURS: Mapping[str, tuple[int, int, int]] = {
+    "red": (214, 32, 36),
+    "dark red": (120, 24, 24),
+    "orange": (248, 132, 20),
+    "brown": (120, 78, 44),
+    "beige": (206, 180, 150),
+    "yellow": (244, 220, 40),
+    "green": (36, 160, 52),
+    "dark green": (40, 70, 36),
+    "olive": (112, 112, 60),
+    "cyan": (40, 190, 200),
+    "blue": (40, 72, 216),
+    "light blue": (150, 190, 230),
+    "dark blue": (28, 36, 90),
+    "purple": (140, 44, 172),
+    "pink": (240, 150, 180),
+    "white": (248, 248, 248),
+    "light grey": (190, 190, 190),
+    "grey": (128, 128, 128),
+    "dark grey": (70, 70, 72),
+    "black": (24, 24, 28),
+}
+"""Red, green and blue of what a name means."""
+
+PURE = 12.0  # CIELAB: an instance whose colour varies less is of one colour
+"""Threshold of the spread of colour up to which a shape is looked for."""
+FIT = 0.78
+"""Least intersection over union of a mask, stretched to a square, with an outline."""
+SIDE = 64
+LEAST_PIXELS = 12
+
+
+def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Corner, ...]:
+    """Corners around the centre, from the top on, every second one nearer to it, in a unit box."""
+    angles = [2 * math.pi * (place + turn) / corners for place in range(corners)]
+    radii = [inside if place % 2 else 1.0 for place in range(corners)]
+    points = [
+        (radius * math.sin(angle), -radius * math.cos(angle))
+        for radius, angle in zip(radii, angles, strict=True)
+    ]
+    left, right = min(x for x, _ in points), max(x for x, _ in points)
+    top, bottom = min(y for _, y in points), max(y for _, y in points)
+    return tuple(((x - left) / (right - left), (y - top) / (bottom - top)) for x, y in points)
+
+
+THIRD = 1 / 3
+OUTLINES: Mapping[str, tuple[tuple[Corner, ...], ...]] = {
+    "circle": (_round(48),),
+    "square": (((0, 0), (1, 0), (1, 1), (0, 1)),),
+    "triangle": (((0.5, 0), (1, 1), (0, 1)), ((0, 0), (1, 0), (0.5, 1))),
+    "diamond": (((0.5, 0), (1, 0.5), (0.5, 1), (0, 0.5)),),
+    "star": (_round(10, inside=0.382), _round(10, inside=0.5)),
+    "cross": (
+        (
+            *((THIRD, 0), (2 * THIRD, 0), (2 * THIRD, THIRD), (1, THIRD), (1, 2 * THIRD)),
+            *((2 * THIRD, 2 * THIRD), (2 * THIRD, 1), (THIRD, 1), (THIRD, 2 * THIRD)),
+            *((0, 2 * THIRD), (0, THIRD), (THIRD, THIRD)),
+        ),
+    ),
+    "hexagon": (_round(6), _round(6, turn=0.5)),
+}
+"""Corners of upright outlines in a box from (0, 0) to (1, 1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColourAndShape(Node):
+    """Colour, shape, size and place of each instance; how many there are of each."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.SEMANTICS,
+        accepts=frozenset({Kind.INSTANCES}),
+        summary="names of instances by colour and shape",
+    )
+
+    @property
+    def name(self) -> str:
+        """`colour_and_shape`."""
+        return "colour_and_shape"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Semantics:
+        """Name every instance in the frame in which most of it is seen."""
+        named: dict[str, dict[str, Plain]] = {}
+        instances = instances_of(inputs)
+        for instance in instances:
+            index = _clearest(instance, indices)
+            if index is not None:
+                named[instance.key] = look(media.frame(index), instance.track[index])
+        counts = Counter(str(one["name"]) for one in named.values())
+        said = ", ".join(f"{count} {name}" for name, count in counts.items())
+        frames = {index: _frame(instances, named, index) if named else "" for index in indices}
+        return Semantics(said, frames if len(indices) > 1 else {}, named)
+
+
+def colour_and_shape() -> ColourAndShape:
+    """Colour, shape, size and place of instances, by OpenCV; no weights."""
+    return ColourAndShape()
+
+
+def look(image: Frame, mask: BoolArray) -> dict[str, Plain]:
+    """Attributes of one object (a mask of height × width with at least one pixel)."""
+    middle, spread = colour_of(image, mask)
+    colour = colour_name(middle)
+    shape = shape_name(mask) if spread < PURE else None
+    attributes: dict[str, Plain] = {"name": f"{colour} {shape or 'object'}", "colour": colour}
+    if shape:
+        attributes["shape"] = shape
+    return attributes | {"place": place_name(mask)}
+
+
+def colour_name(lab: NDArray[Any]) -> str:
+    """The nearest named colour to one in CIELAB."""
+    known = lab_of(np.array([list(COLOURS.values())], np.uint8))[0]
+    return list(COLOURS)[int(np.linalg.norm(known - lab, axis=1).argmin())]
+
+
+def shape_name(mask: BoolArray) -> str | None:
+    """The outline that a mask's largest piece fits best, stretched to its box; None: no good fit.
+
+    >>> shape_name(np.ones((10, 20), dtype=np.bool_))
+    'rectangle'
+    """
+    count, pieces, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    largest = 1 + int(boxes[1:, cv2.CC_STAT_AREA].argmax()) if count > 1 else 0
+    left, top, width, height, area = (int(number) for number in boxes[largest])
+    if largest == 0 or area < LEAST_PIXELS:
+        return None
+    piece = (pieces[top : top + height, left : left + width] == largest).astype(np.float32)
+    shown = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5
+    fits = {name: max(mask_overlap(shown, one) for one in ones) for name, ones in _drawn().items()}
+    best = max(fits, key=lambda name: fits[name])
+    if fits[best] < FIT:
+        return None
+    long = max(width, height) > 1.2 * min(width, height)
+    return "rectangle" if best == "square" and long else best
+
+
+@cache
+def _drawn() -> Mapping[str, tuple[BoolArray, ...]]:
+    """The outlines as masks of SIDE × SIDE."""
+    made = {}
+    for name, polygons in OUTLINES.items():
+        masks = []
+        for polygon in polygons:
+            mask = np.zeros((SIDE, SIDE), np.uint8)
+            corners = np.rint(np.array(polygon) * (SIDE - 1)).astype(np.int32)
+            masks.append(cv2.fillPoly(mask, [corners], 1) != 0)
+        made[name] = tuple(masks)
+    return made
+
+
+def place_name(mask: BoolArray) -> str:
+    """The ninth of the image in which a mask's centroid lies, such as `top left`."""
+    rows, columns = np.nonzero(mask)
+    down = ("top", "middle", "bottom")[min(2, int(3 * rows.mean() / mask.shape[0]))]
+    across = ("left", "centre", "right")[min(2, int(3 * columns.mean() / mask.shape[1]))]
+    return "centre" if (down, across) == ("middle", "centre") else f"{down} {across}"
+
+
+def _clearest(instance: Instance, indices: Sequence[int]) -> int | None:
+    """The described frame in which most of an instance is seen, inside the image if possible."""
+    best: tuple[bool, int, int] | None = None
+    for index in indices:
+        mask = instance.track[index]
+        box = extent(mask)
+        if box is None:
+            continue
+        height, width = mask.shape
+        whole = box.left > 0 and box.top > 0 and box.right < width and box.bottom < height
+        here = (whole, int(mask.sum()), -index)
+        best = here if best is None else max(best, here)
+    return None if best is None else -best[2]
+
+
+def _frame(
+    instances: Sequence[Instance], named: Mapping[str, Mapping[str, Plain]], index: int
+) -> str:
+    seen = [
+        f"{named[one.key]['name']} {place_name(one.track[index])}"
+        for one in instances
+        if one.key in named and one.track.rle(index).area
+    ]
+    return ", ".join(seen)

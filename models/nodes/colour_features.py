@@ -1,0 +1,57 @@
+"""Features without a network: histograms of colour, and moments of an outline."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import cv2
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.node import Features, Floats, Kind, Node, NodeKind, Output, instances_of
+
+LEVELS = (4, 4, 4)
+"""Steps of lightness, and of CIELAB's two axes of colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColourFeatures(Node):
+    """A vector of 71 numbers of length 1: 64 of colour, 7 of form (Hu's moments)."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.FEATURES,
+        accepts=frozenset({Kind.INSTANCES}),
+        summary="vectors of colour and form",
+    )
+
+    @property
+    def name(self) -> str:
+        """`colour_features`."""
+        return "colour_features"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
+        """Describe each instance where it is largest, and each frame."""
+        instances: dict[str, Floats] = {}
+        for one in instances_of(inputs):
+            areas = {index: one.track.rle(index).area for index in indices}
+            index = max(indices, key=lambda index: (areas[index], -index))
+            if areas[index]:
+                instances[one.key] = vector(media.frame(index), one.track[index])
+        whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
+        return Features(instances, {index: vector(media.frame(index), whole) for index in indices})
+
+
+def colour_features() -> ColourFeatures:
+    """Histogram of colour and moments of form of instances and frames; no weights."""
+    return ColourFeatures()
+
+
+def vector(image: Frame, mask: BoolArray) -> Floats:
+    """The feature of a mask's pixels (at least one), of length 1."""
+    lab = cv2.cvtColor(image.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)[mask]
+    colours, _ = np.histogramdd(lab, LEVELS, range=((0, 100), (-100, 100), (-100, 100)))
+    moments = cv2.HuMoments(cv2.moments(mask.astype(np.uint8), binaryImage=True)).ravel()
+    form = -np.sign(moments) * np.log10(np.maximum(np.abs(moments), 1e-12)) / 12
+    both = np.concatenate((np.sqrt(colours.ravel() / len(lab)), form / np.sqrt(7)))
+    return np.asarray(both / np.linalg.norm(both), dtype=np.float32)

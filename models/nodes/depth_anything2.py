@@ -1,0 +1,68 @@
+"""The node `depth_anything2`: Depth Anything V2 through transformers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from harness.media import Frame, Media
+from harness.models.backends.loading import memory
+from harness.models.nodes.networks import NetworkNode, find_weights
+from harness.node import DepthMaps, Floats, Kind, NodeKind, Output
+
+RELATIVE = "relative inverse depth, larger is nearer"
+METRIC = "metres, larger is farther"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthAnything2(NetworkNode):
+    """A depth a pixel of each described frame."""
+
+    kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DEPTH, summary="depth estimation")
+
+    @property
+    def name(self) -> str:
+        """`depth_anything2`."""
+        return "depth_anything2"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> DepthMaps:
+        """Estimate the depth of each described frame."""
+        network, _ = self._network()
+        metric = getattr(network.config, "depth_estimation_type", "relative") == "metric"
+        maps = {index: self._depth(media.frame(index)) for index in indices}
+        return DepthMaps(maps, METRIC if metric else RELATIVE)
+
+    def _depth(self, image: Frame) -> Floats:
+        import torch
+
+        network, processor = self._network()
+        inputs = processor(images=np.array(image), return_tensors="pt")
+        with memory(), torch.inference_mode():
+            output = network(inputs["pixel_values"].to(network.device, network.dtype))
+        (made,) = processor.post_process_depth_estimation(output, target_sizes=[image.shape[:2]])
+        return np.asarray(made["predicted_depth"].float().cpu().numpy(), dtype=np.float32)
+
+    def _class(self) -> str:
+        return "AutoModelForDepthEstimation"
+
+
+def depth_anything2(
+    *, checkpoint: str | None = None, dtype: str = "auto", device: str = "auto"
+) -> DepthAnything2:
+    """Depth Anything V2, relative or metric as the checkpoint is.
+
+    Args:
+        checkpoint: A folder, or a name such as depth-anything/Depth-Anything-V2-Large-hf. It must
+            be given.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+    """
+    weights = find_weights(
+        "depth_anything2",
+        checkpoint,
+        kinds=("depth_anything",),
+        example="depth-anything/Depth-Anything-V2-Large-hf",
+        instead="occlusion_depth",
+    )
+    return DepthAnything2(weights=weights, dtype=dtype, device=device)

@@ -1,0 +1,102 @@
+"""The node `dinov2`: features of DINOv2 through transformers, averaged over masks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import cv2
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.models.backends.loading import memory
+from harness.models.nodes.networks import NetworkNode, find_weights
+from harness.node import Features, Floats, Kind, NodeKind, Output, instances_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class DINOv2(NetworkNode):
+    """A vector of length 1 a described frame, and an instance where it is largest."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.FEATURES,
+        accepts=frozenset({Kind.INSTANCES}),
+        summary="visual feature extraction",
+    )
+
+    @property
+    def name(self) -> str:
+        """`dinov2`."""
+        return "dinov2"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Features:
+        """Average the features of patches over the pixels of each mask."""
+        fields = {index: self._field(media.frame(index)) for index in indices}
+        instances: dict[str, Floats] = {}
+        for one in instances_of(inputs):
+            areas = {index: one.track.rle(index).area for index in indices}
+            index = max(indices, key=lambda index: (areas[index], -index))
+            if areas[index]:
+                instances[one.key] = _mean(fields[index], one.track[index])
+        whole = np.ones((media.size[1], media.size[0]), dtype=np.bool_)
+        return Features(instances, {index: _mean(fields[index], whole) for index in indices})
+
+    def _field(self, image: Frame) -> Floats:
+        """The features of patches, rows × columns × channels, over the whole image."""
+        import torch
+
+        network, processor = self._network()
+        side = network.config.patch_size
+        height, width = (max(side, round(edge / side) * side) for edge in _size(image))
+        inputs = processor(
+            images=np.array(image),
+            size={"height": height, "width": width},
+            do_center_crop=False,
+            return_tensors="pt",
+        )
+        with memory(), torch.inference_mode():
+            output = network(inputs["pixel_values"].to(network.device, network.dtype))
+        patches = output.last_hidden_state[0, 1:].float().cpu().numpy()
+        return np.asarray(patches.reshape(height // side, width // side, -1), dtype=np.float32)
+
+    def _class(self) -> str:
+        return "AutoModel"
+
+
+def dinov2(*, checkpoint: str | None = None, dtype: str = "auto", device: str = "auto") -> DINOv2:
+    """DINOv2: vectors of instances and frames.
+
+    Args:
+        checkpoint: A folder, or a name such as facebook/dinov2-base. It must be given.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+    """
+    weights = find_weights(
+        "dinov2",
+        checkpoint,
+        kinds=("dinov2",),
+        example="facebook/dinov2-base",
+        instead="colour_features",
+    )
+    return DINOv2(weights=weights, dtype=dtype, device=device)
+
+
+LONGEST = 518  # pixels; the side of the images that DINOv2 was trained on last
+
+
+def _size(image: Frame) -> tuple[float, float]:
+    """(height, width) shrunk to a longest side of at most LONGEST."""
+    scale = min(1.0, LONGEST / max(image.shape[:2]))
+    return image.shape[0] * scale, image.shape[1] * scale
+
+
+def _mean(field: Floats, mask: BoolArray) -> Floats:
+    """The mean of features (rows × columns × channels), each weighed by its patch's share of a
+    mask (height × width); of length 1.
+    """
+    rows, columns = field.shape[:2]
+    share = cv2.resize(mask.astype(np.float32), (columns, rows), interpolation=cv2.INTER_AREA)
+    if not share.any():  # a speck between the samples of a grown mask
+        share = np.ones_like(share)
+    total = np.tensordot(share, field, axes=2)
+    return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), dtype=np.float32)

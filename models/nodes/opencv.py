@@ -1,0 +1,81 @@
+"""Frame-level processing by OpenCV: light, sharpness, colours, change and camera motion."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+
+from harness.media import Frame, Media
+from harness.models.nodes.colour_and_shape import colour_name
+from harness.models.propagators.flow import dense_flow
+from harness.models.saliency.maps import shrink_frame
+from harness.models.saliency.motion import camera_motion
+from harness.node import FrameFacts, Kind, Node, NodeKind, Output, Plain
+
+CUT = 0.5
+"""Least distance of two frames' colours (Bhattacharyya, 0 to 1) that is a cut."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCV(Node):
+    """Brightness, sharpness and main colour of frames; cuts and camera motion of videos."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.FRAMES, summary="frame-level processing: light, sharpness, cuts, camera"
+    )
+
+    @property
+    def name(self) -> str:
+        """`opencv`."""
+        return "opencv"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> FrameFacts:
+        """Measure the described frames, and the changes from one to the next."""
+        frames: dict[int, dict[str, Plain]] = {}
+        before: Frame | None = None
+        cuts: list[int] = []
+        for index in indices:
+            frame = shrink_frame(media.frame(index))
+            frames[index] = _facts(frame)
+            if before is not None:
+                if _distance(before, frame) > CUT:
+                    cuts.append(index)
+                    frames[index]["cut"] = True
+                else:
+                    right, down = _camera(before, frame, media.size[0] / frame.shape[1])
+                    frames[index]["camera"] = f"moves {right:+d}, {down:+d}"
+            before = frame
+        video: Mapping[str, Any] = {"cuts": len(cuts)} if len(indices) > 1 else {}
+        return FrameFacts(frames, video)
+
+
+def opencv() -> OpenCV:
+    """Light, sharpness, colours, cuts and camera motion of frames; no weights."""
+    return OpenCV()
+
+
+def _facts(frame: Frame) -> dict[str, Plain]:
+    grey = cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY)
+    lab = cv2.cvtColor(frame.astype(np.float32) / 255, cv2.COLOR_RGB2LAB)
+    return {
+        "brightness": round(float(grey.mean()) / 255, 2),
+        "sharpness": round(float(cv2.Laplacian(grey, cv2.CV_64F).std()), 1),
+        "main_colour": colour_name(np.median(lab.reshape(-1, 3), axis=0)),
+    }
+
+
+def _distance(one: Frame, other: Frame) -> float:
+    """Bhattacharyya distance of two images' colours, 8 levels a channel."""
+    histograms = [
+        cv2.calcHist([image], [0, 1, 2], None, [8, 8, 8], [0, 256] * 3) for image in (one, other)
+    ]
+    return float(cv2.compareHist(histograms[0], histograms[1], cv2.HISTCMP_BHATTACHARYYA))
+
+
+def _camera(before: Frame, frame: Frame, scale: float) -> tuple[int, int]:
+    """Median motion (right, down) of what follows the camera, in pixels of the medium."""
+    flow = camera_motion(dense_flow(before, frame, max_side=max(frame.shape[:2])))
+    right, down = np.median(flow.reshape(-1, 2), axis=0) * scale
+    return round(float(right)), round(float(down))

@@ -1,0 +1,103 @@
+"""Objects without weights: flat regions of drawings, salient objects of photographs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from harness.media import Media
+from harness.model import Propagator, Segmenter, settings
+from harness.models.factory import GRABCUT, build_propagator, build_segmenter
+from harness.models.nodes.flat_regions import flat_regions, is_drawing
+from harness.models.nodes.instances import Seen, carried, prompted
+from harness.models.nodes.linking import linked
+from harness.models.saliency.maps import salience_map
+from harness.models.saliency.objects import salient_objects
+from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, detections_of
+from harness.spec import Spec
+
+FLOW = Spec("flow")
+Picture: TypeAlias = Literal["auto", "drawing", "photograph"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCVObjects(Node):
+    """Objects that stand out, or what a detector's boxes hold.
+
+    A drawing's objects are its regions of one colour (flat_regions.py), segmented in every frame
+    of a video and linked (linking.py). A photograph's are salient (models/saliency), cut out by
+    the segmenter and carried through a video by the propagator, as what boxes hold is.
+    """
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.INSTANCES,
+        accepts=frozenset({Kind.DETECTIONS}),
+        summary="objects that stand out",
+    )
+    segmenter: Segmenter
+    propagator: Propagator
+    picture: Picture
+    most: int
+
+    @property
+    def name(self) -> str:
+        """`opencv_objects`."""
+        return "opencv_objects"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of its parts."""
+        return (*self.segmenter.devices, *self.propagator.devices)
+
+    def prepare(self) -> None:
+        """Load what its parts load."""
+        self.segmenter.prepare()
+        self.propagator.prepare()
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, and those of its parts."""
+        parts = {"segmenter": settings(self.segmenter), "propagator": settings(self.propagator)}
+        return {**settings(self), **parts}
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
+        """Find the objects, and their masks in all frames."""
+        if detections_of(inputs):
+            return prompted(self.segmenter, self.propagator, media, indices, inputs)
+        if self._is_drawing(media, indices):
+            masks = [flat_regions(media.frame(index))[: self.most] for index in range(len(media))]
+            found = linked(media, masks)[: self.most]
+            return Instances(tuple(map(Instance, found)))
+        return carried(lambda index: self._salient(media, index), self.propagator, media, indices)
+
+    def _is_drawing(self, media: Media, indices: Sequence[int]) -> bool:
+        if self.picture != "auto":
+            return self.picture == "drawing"
+        frame = media.frame(indices[0])
+        return is_drawing(frame, flat_regions(frame))
+
+    def _salient(self, media: Media, index: int) -> list[Seen]:
+        found = salient_objects(salience_map(media, index).field, media.size)[: self.most]
+        masks = self.segmenter.segment(media.frame(index), [one.prompt for one in found])
+        return [Seen(mask, score=one.score) for mask, one in zip(masks, found, strict=True)]
+
+
+def opencv_objects(
+    *,
+    segmenter: Spec = GRABCUT,
+    propagator: Spec = FLOW,
+    picture: Picture = "auto",
+    most: int = 24,
+) -> OpenCVObjects:
+    """Flat regions of drawings, salient objects of photographs, by OpenCV; no weights.
+
+    Args:
+        segmenter: What cuts out salient objects and what a detector's boxes hold.
+        propagator: What carries their masks through a video.
+        picture: `auto` looks at the first frame: a drawing's regions are of one colour each.
+        most: Largest number of objects, and of those of one frame.
+    """
+    return OpenCVObjects(
+        segmenter=build_segmenter(segmenter),
+        propagator=build_propagator(propagator),
+        picture=picture,
+        most=most,
+    )

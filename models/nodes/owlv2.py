@@ -1,0 +1,127 @@
+"""The node `owlv2`: open-vocabulary detection by OWLv2 through transformers.
+
+A plan names no words, so that the words to look for are a setting: a list, or everyday things.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import ClassVar
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.media import Frame, Media
+from harness.models.backends.loading import memory
+from harness.models.nodes.instances import box_overlap
+from harness.models.nodes.networks import NetworkNode, find_weights
+from harness.node import Detection, Detections, Kind, NodeKind, Output
+from harness.types import Box
+
+DOUBLE = 0.5
+"""IoU above which of two boxes of one frame the worse is left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OWLv2(NetworkNode):
+    """Boxes of named things in each described frame."""
+
+    kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DETECTIONS, summary="object detection")
+    words: str
+    threshold: float
+    most: int
+
+    @property
+    def name(self) -> str:
+        """`owlv2`."""
+        return "owlv2"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
+        """Detect in each described frame."""
+        return Detections(
+            tuple(one for index in indices for one in self._boxes(media.frame(index), index))
+        )
+
+    def _boxes(self, image: Frame, index: int) -> list[Detection]:
+        import torch
+
+        network, processor = self._network()
+        words = self.words.split("|")
+        inputs = processor(
+            text=[[f"a photo of a {word}" for word in words]],
+            images=np.array(image),
+            return_tensors="pt",
+        )
+        inputs["pixel_values"] = inputs["pixel_values"].to(network.dtype)
+        with memory(), torch.inference_mode():
+            output = network(**inputs.to(network.device))
+        height, width = image.shape[:2]
+        # OWLv2 pads the image to a square at its right and bottom before it resizes it.
+        side = max(height, width)
+        (made,) = processor.post_process_grounded_object_detection(
+            output, threshold=self.threshold, target_sizes=[(side, side)]
+        )
+        found: list[Detection] = []
+        order = made["scores"].argsort(descending=True).tolist()
+        for place in order:
+            left, top, right, bottom = made["boxes"][place].float().tolist()
+            box = Box(max(left, 0.0), max(top, 0.0), min(right, width), min(bottom, height))
+            doubles = any(box_overlap(box, other.box) > DOUBLE for other in found)
+            if box.left < box.right and box.top < box.bottom and not doubles:
+                score = float(made["scores"][place])
+                found.append(Detection(index, box, words[int(made["labels"][place])], score))
+        return found[: self.most]
+
+    def _class(self) -> str:
+        """Name of the network's class."""
+        return "Owlv2ForObjectDetection"
+
+    def _processor_class(self) -> str:
+        return "Owlv2Processor"
+
+
+def owlv2(
+    *,
+    checkpoint: str | None = None,
+    words: str | None = None,
+    threshold: float = 0.2,
+    most: int = 32,
+    dtype: str = "auto",
+    device: str = "auto",
+) -> OWLv2:
+    """OWLv2: boxes of things that words name.
+
+    Args:
+        checkpoint: A folder, or a name such as google/owlv2-base-patch16-ensemble. It must be
+            given.
+        words: What to look for, with | between; None: the everyday things of vocabulary.txt.
+        threshold: Least score of a box.
+        most: Largest number of boxes of a frame.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+
+    Raises:
+        UsageError: no checkpoint is named, or no word.
+        ModelError: the checkpoint is not there, not whole, not safe to load, or not OWLv2.
+    """
+    if words is None:
+        listed = files(__package__).joinpath("vocabulary.txt").read_text(encoding="utf-8")
+        words = "|".join(listed.split("\n"))
+    kept = [word.strip() for word in words.split("|") if word.strip()]
+    if not kept:
+        raise UsageError("owlv2(words=…)", expected="words with | between", found=repr(words))
+    weights = find_weights(
+        "owlv2",
+        checkpoint,
+        kinds=("owlv2",),
+        example="google/owlv2-base-patch16-ensemble",
+        instead="salient_boxes",
+    )
+    return OWLv2(
+        weights=weights,
+        words="|".join(kept),
+        threshold=threshold,
+        most=most,
+        dtype=dtype,
+        device=device,
+    )

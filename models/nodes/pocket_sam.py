@@ -1,0 +1,32 @@
+"""The node `pocket_sam`: the small SAM 2 of this project, for the generated world."""
+
+from harness.models.factory import build_propagator, build_segmenter
+from harness.models.nodes.point_grid import PointGrid
+from harness.spec import Spec
+
+
+def pocket_sam(
+    *,
+    checkpoint: str | None = None,
+    device: str = "auto",
+    grid: int = 14,
+    most: int = 16,
+) -> PointGrid:
+    """Masks of drawn shapes by a SAM 2 of 2.1 million parameters that ships: no photographs.
+
+    Args:
+        checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        grid: Points a side of the grid that prompts it, where no detector's boxes do.
+        most: Largest number of masks of a frame.
+    """
+    given = {"device": device, **({} if checkpoint is None else {"checkpoint": checkpoint})}
+    return PointGrid(
+        label="pocket_sam",
+        segmenter=build_segmenter(Spec("pocket_sam", given)),
+        propagator=build_propagator(Spec("pocket_sam_video", given)),
+        grid=grid,
+        joins=True,
+        least_votes=1,
+        most=most,
+    )

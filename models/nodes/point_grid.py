@@ -1,0 +1,136 @@
+"""Automatic masks from a promptable segmenter: a grid of points, and what most of them agree on.
+
+As in the automatic mask generator of SAM, every point of a grid is a prompt, masks that are nearly
+whole images or specks are dropped, and doubles are left out. A mask that most of the points in it
+give is stable, which takes the place of the predicted quality that not every segmenter tells. For
+a network that answers a point with a part of the object (`joins`), overlapping masks are joined
+and their box is the prompt of a second, last request.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.model import ObjectPrompt, Propagator, Segmenter, settings
+from harness.models.nodes.instances import Seen, carried, mask_overlap, prompted
+from harness.models.tracks import extent
+from harness.node import Instances, Kind, Node, NodeKind, Output, detections_of
+from harness.types import Point
+
+SAME = 0.7
+"""IoU from which on two points have given one mask."""
+SAME_PART = 0.5
+"""Share of the smaller of two masks in the other from which on they are parts of one object."""
+AGREED = 0.3
+"""Least share of the points inside a mask that give it."""
+LEAST_SHARE = 0.001
+MOST_SHARE = 0.6
+BATCH = 64  # prompts at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointGrid(Node):
+    """Everything that a segmenter finds by itself, or what a detector's boxes hold."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.INSTANCES,
+        accepts=frozenset({Kind.DETECTIONS}),
+        summary="instance segmentation",
+    )
+    label: str
+    segmenter: Segmenter
+    propagator: Propagator
+    grid: int
+    joins: bool
+    least_votes: int
+    most: int
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.label
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of its parts."""
+        return (*self.segmenter.devices, *self.propagator.devices)
+
+    def prepare(self) -> None:
+        """Load what its parts load."""
+        self.segmenter.prepare()
+        self.propagator.prepare()
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, and those of its parts."""
+        parts = {"segmenter": settings(self.segmenter), "propagator": settings(self.propagator)}
+        return {**settings(self), **parts}
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
+        """Segment the described frames, and carry what is found to all frames."""
+        if detections_of(inputs):
+            return prompted(self.segmenter, self.propagator, media, indices, inputs)
+        return carried(
+            lambda index: self._everything(media.frame(index)), self.propagator, media, indices
+        )
+
+    def _everything(self, image: Frame) -> list[Seen]:
+        """The masks that most points agree on, the one with most votes first."""
+        height, width = image.shape[:2]
+        steps = [(place + 0.5) / self.grid for place in range(self.grid)]
+        points = [Point(x * width, y * height) for y in steps for x in steps]
+        votes: list[list[BoolArray]] = []
+        for start in range(0, len(points), BATCH):
+            prompts = [ObjectPrompt(positive=(one,)) for one in points[start : start + BATCH]]
+            masks = self.segmenter.segment(image, prompts)
+            for mask, point in zip(masks, points[start:], strict=False):
+                holds = mask[int(point.y), int(point.x)]
+                if not (holds and LEAST_SHARE <= mask.mean() <= MOST_SHARE):
+                    continue
+                for group in votes:
+                    if self._one(group[0], mask):
+                        group.append(mask)
+                        break
+                else:
+                    votes.append([mask])
+        votes.sort(key=lambda group: (-len(group), -int(group[0].sum())))
+        if self.joins:
+            return self._joined(image, votes)
+        found: list[Seen] = []
+        for group in votes:
+            mask = _agreed(group)
+            inside = sum(bool(mask[int(point.y), int(point.x)]) for point in points)
+            share = len(group) / max(inside, 1)
+            if len(group) >= min(self.least_votes, inside) and share >= AGREED:
+                found.append(Seen(mask, score=round(min(share, 1.0), 3)))
+        return found[: self.most]
+
+    def _one(self, known: BoolArray, mask: BoolArray) -> bool:
+        """Return True if two masks are of one object."""
+        if self.joins:
+            least = min(int(known.sum()), int(mask.sum()))
+            return int((known & mask).sum()) >= SAME_PART * least
+        return mask_overlap(known, mask) >= SAME
+
+    def _joined(self, image: Frame, votes: Sequence[Sequence[BoolArray]]) -> list[Seen]:
+        """The mask of the box around each group of parts, without doubles."""
+        prompts: list[ObjectPrompt] = []
+        for group in votes:
+            box = extent(np.logical_or.reduce(group))
+            if box is not None:
+                prompts.append(ObjectPrompt(box=box))
+        found: list[Seen] = []
+        for mask in self.segmenter.segment(image, prompts):
+            fits = LEAST_SHARE <= mask.mean() <= MOST_SHARE
+            if fits and all(mask_overlap(mask, other.mask) < SAME_PART for other in found):
+                found.append(Seen(mask))
+        return found[: self.most]
+
+
+def _agreed(masks: Sequence[BoolArray]) -> BoolArray:
+    """The mask that overlaps the others most."""
+    tried = masks[:8]
+    return max(tried, key=lambda one: sum(mask_overlap(one, other) for other in tried))

@@ -1,0 +1,38 @@
+"""Detection without classes: boxes around what stands out (models/saliency)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.media import Media
+from harness.models.saliency.maps import salience_map
+from harness.models.saliency.objects import salient_objects
+from harness.node import Detection, Detections, Kind, Node, NodeKind, Output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalientBoxes(Node):
+    """Boxes of salient objects, which all have the label `object`."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.DETECTIONS, summary="boxes around what stands out"
+    )
+
+    @property
+    def name(self) -> str:
+        """`salient_boxes`."""
+        return "salient_boxes"
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Detections:
+        """Box the salient objects of each described frame."""
+        found = []
+        for index in indices:
+            for one in salient_objects(salience_map(media, index).field, media.size):
+                assert one.prompt.box is not None, "a salient object has a box"
+                found.append(Detection(index, one.prompt.box, "object", one.score))
+        return Detections(tuple(found))
+
+
+def salient_boxes() -> SalientBoxes:
+    """Boxes around what stands out by colour and motion; no weights, no classes."""
+    return SalientBoxes()

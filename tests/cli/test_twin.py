@@ -1,0 +1,150 @@
+"""`harness twin`: twins built ahead and gone on with, and one that is looked at."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness.cli.main import main
+from harness.leaderboards.render.twins import render
+from harness.leaderboards.twin_view import draw_depth, draw_frame, frame_view
+from harness.world.families import draw_scene
+from harness.world.raster import render as drawn
+
+PLAN = '{"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]}'
+DATA = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    scene = draw_scene(7, family="still", split="val", index=0)
+    path = tmp_path / "shapes.png"
+    Image.fromarray(drawn(scene)).save(path)
+    return path
+
+
+class Page(HTMLParser):
+    """What a page would load, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in ("script", "link", "iframe")
+        self.loaded += [value or "" for name, value in attrs if name in ("src", "data")]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_a_page_and_a_picture_that_need_nothing_else(picture: Path, capsys: Any) -> None:
+    out = picture.parent / "twin.html"
+    assert main(["twin", "show", "--media", str(picture), "--out", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    page = Page(out.read_text())
+    assert page.loaded and all(one.startswith("data:image/") for one in page.loaded)
+    assert "errors" not in told["twin"]
+    for instance in told["twin"]["instances"]:
+        assert instance["name"] in page.text
+    with Image.open(told["picture"]) as image:
+        assert image.width >= 2 * 480, "the depth lies beside"
+
+
+def test_a_folder_of_frames_is_a_video(tmp_path: Path, capsys: Any) -> None:
+    scene = draw_scene(7, family="video", split="val", index=0)
+    for frame in range(3):
+        Image.fromarray(drawn(scene, frame)).save(tmp_path / f"{frame}.png")
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"SAM2": []}')
+    out = tmp_path / "page.html"
+    command = ["twin", "show", "--media", str(tmp_path), "--plan", str(plan), "--out", str(out)]
+    assert main([*command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["twin"]["video"]["frames"] == 3
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [("not a plan", "JSON"), ('{"SAM2": ["OWLv2"]}', "OWLv2"), (None, "a JSON file")],
+)
+def test_a_plan_that_is_none(picture: Path, capsys: Any, plan: str | None, words: str) -> None:
+    file = picture.parent / "plan.json"
+    if plan is not None:
+        file.write_text(plan)
+    assert main(["twin", "show", "--media", str(picture), "--plan", str(file)]) != 0
+    assert words in capsys.readouterr().err
+    assert not (picture.parent / "twin.html").exists()
+
+
+def test_weights_that_are_not_given_are_said_at_once(picture: Path, capsys: Any) -> None:
+    assert main(["twin", "show", "--media", str(picture), "--nodes", "paper"]) == 2
+    assert "facebook/sam2" in capsys.readouterr().err
+
+
+def test_twins_are_built_once_and_gone_on_with(tmp_path: Path, capsys: Any) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(PLAN)
+    out = tmp_path / "twins"
+    command = ["twin", "build", "--tasks", "reason_seg", "--data", str(DATA), "--json"]
+    command += ["--plan", str(plan), "--out", str(out)]
+    assert main(command) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["built"] > 0 and first["there"] == 0
+    rows = (out / "twins.jsonl").read_text().splitlines()
+    # Stopped while the last line was written; the outputs are there.
+    (out / "twins.jsonl").write_text("\n".join(rows[:-1]) + "\n" + rows[-1][:20])
+    assert main(command) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["built"] == 1 and again["there"] == first["built"] - 1
+    assert again["outputs"]["computed"] == 0 and again["outputs"]["folder"] == 3
+    assert (out / "twins.jsonl").read_text().splitlines() == rows
+
+
+def test_text_of_a_twin_is_text_on_its_page() -> None:
+    hostile = '</pre><script>alert("x")</script><img src=x>\ud800'
+    data = {
+        "video": {"type": "image", "width": 4, "height": 4, "description": hostile},
+        "frames": [{"frame": 0, "time": 0, "description": hostile}],
+        "instances": [
+            {"id": 1, "name": hostile, "mask": None, "frames": [{"frame": 0, "box": None}]}
+        ],
+        "errors": {"SAM2": hostile},
+    }
+    image = np.zeros((4, 4, 3), np.uint8)
+    page = render(
+        hostile, data, images={0: image}, plan={"SAM2": ()}, nodes={"SAM2": hostile}, text=hostile
+    )
+    assert Page(page).loaded and not re.search(r"<script|<img src=x", page)
+
+
+def test_drawing_leaves_its_input_as_it_was() -> None:
+    image = np.full((20, 30, 3), 90, np.uint8)
+    mask = np.zeros((20, 30), dtype=np.bool_)
+    mask[5:15, 5:20] = True
+    data = {
+        "instances": [
+            {
+                "id": 1,
+                "name": "a",
+                "mask": "masks/1",
+                "frames": [{"frame": 0, "box": [5, 5, 20, 15]}],
+            },
+            {"id": 2, "name": "b", "mask": None, "frames": [{"frame": 0, "box": [0, 0, 3, 3]}]},
+            {"id": 3, "name": "c", "mask": "masks/3", "frames": [{"frame": 0, "box": None}]},
+        ]
+    }
+    view = frame_view(
+        0, image, data, {"masks/1": mask, "masks/3": ~mask}, np.zeros((20, 30), np.float32)
+    )
+    assert set(view.masks) == {1} and set(view.boxes) == {2}
+    shown = draw_frame(view)
+    assert shown.shape[1] > 2 * 480 and (image == 90).all()
+    ramp = draw_depth(np.arange(12, dtype=np.float32).reshape(3, 4))
+    assert ramp.shape == (3, 4, 3) and int(ramp[-1, -1].sum()) > int(ramp[0, 0].sum())
