@@ -9,7 +9,8 @@
     │   └── MaskError         a mask is not a mask of this size
     ├── ParseError            text is not in the grammar expected (a failed sample, never a crash)
     ├── ModelError            a model cannot be loaded or keeps failing      4
-    │   └── OutOfMemory       a batch was too large; smaller ones may fit
+    │   ├── OutOfMemory       a batch was too large; smaller ones may fit
+    │   └── NotRestored       weights are not what they were before a sample: the run ends
     ├── StoreError            a run folder cannot be written or trusted      5
     │   ├── Locked            another process holds it
     │   └── ResumeMismatch    it belongs to another configuration
@@ -92,6 +93,10 @@ class ModelError(HarnessError):
 
 class OutOfMemory(ModelError):
     """A batch did not fit; the engine halves it and tries again."""
+
+
+class NotRestored(ModelError):
+    """Weights that a sample changed were not put back: no further answer could be trusted."""
 
 
 class StoreError(HarnessError):

@@ -13,7 +13,7 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +22,8 @@ from harness.files import open_regular
 from harness.masks import Rle, SoftMask
 from harness.responses import finite_numbers, refuse_duplicate_keys, storable
 from harness.types import (
+    Adaptation,
+    AdaptationStep,
     Answer,
     AnswerForm,
     Box,
@@ -442,6 +444,8 @@ def prediction_to_json(prediction: Prediction) -> dict[str, object]:
     ]
     if prediction.notes:
         plain["notes"] = [storable(note) for note in prediction.notes]
+    if prediction.adaptation is not None:
+        plain["adaptation"] = _adaptation_to_json(prediction.adaptation)
     return plain
 
 
@@ -470,7 +474,32 @@ def prediction_from_json(plain: Mapping[str, Any]) -> Prediction:
             frames=frames,
         ),
         notes=tuple(plain.get("notes", ())),
+        adaptation=_adaptation_from_json(plain["adaptation"]) if "adaptation" in plain else None,
     )
+
+
+def _adaptation_to_json(adaptation: Adaptation) -> dict[str, Any]:
+    """Plain data; numbers of a step that are as by default are left out."""
+    usual = AdaptationStep()
+    return {
+        "method": adaptation.method,
+        "steps": [
+            {
+                field.name: list(value) if isinstance(value, tuple) else value
+                for field in fields(step)
+                if (value := getattr(step, field.name)) != getattr(usual, field.name)
+            }
+            for step in adaptation.steps
+        ],
+    }
+
+
+def _adaptation_from_json(plain: Mapping[str, Any]) -> Adaptation:
+    steps = (
+        AdaptationStep(**{**step, "rewards": tuple(step.get("rewards", ()))})
+        for step in plain["steps"]
+    )
+    return Adaptation(method=plain["method"], steps=tuple(steps))
 
 
 def _calls_to_json(calls: Sequence[Call]) -> list[dict[str, object]]:

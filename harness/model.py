@@ -2,10 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import (
     TYPE_CHECKING,
+    Any,
     Generic,
     Literal,
     Protocol,
@@ -22,6 +24,9 @@ from harness.spec import Spec
 from harness.types import Answer, AnswerForm, Box, Call, Point, Prediction, Query
 
 T = TypeVar("T")
+
+Tensor: TypeAlias = Any
+"""torch's, which the core does not import."""
 
 Coordinates: TypeAlias = Literal[
     "pixels",
@@ -195,6 +200,11 @@ class StagedModel(Model, Generic[Result]):
         `timing.json` has the share of a run.
         """
         return None
+
+    @property
+    def part_seconds(self) -> Mapping[str, float]:
+        """Seconds of parts of `ask` so far, by name, for `timing.json`; empty: there are none."""
+        return {}
 
     def objects(self, query: Query, text: Result, /) -> int | None:
         """Return the number of objects that will have masks at once; None: not known.
@@ -403,6 +413,138 @@ class ChatResponse:
         return self.calls or ((request, self),)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningSettings:
+    """How the weights of a network learn from one request."""
+
+    finetune: Literal["full", "lora"] = "full"
+    """The language side's own weights, computed with in float32, or an adapter beside them."""
+    learning_rate: float | None = None
+    """Learning rate of AdamW; None: 5e-7, or 1e-5 of an adapter."""
+    weight_decay: float = 0.01
+    """Weight decay of AdamW, of matrices."""
+    max_grad_norm: float = 1.0
+    """Largest norm of the gradient."""
+    lora_r: int = 16
+    """Rank of the adapter's matrices."""
+    lora_alpha: int = 32
+    """The adapter is scaled by this over its rank."""
+    micro_batch_size: int = 8
+    """Responses that gradients are computed for at once; half of them where memory runs out."""
+    share_prefix: bool = True
+    """Compute the vision features once a sample, and the prompt once a step for all rollouts and
+    their log-probabilities. Results are the same but for rounding."""
+    seed: int = 0
+    """Seed of rollouts, and of an adapter's first weights."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers with which nothing can be learned.
+
+        Raises:
+            UsageError: one of them is out of range.
+        """
+        counts = {name: getattr(self, name) for name in ("lora_r", "lora_alpha")}
+        counts["micro_batch_size"] = self.micro_batch_size
+        for name, value in counts.items():
+            if value < 1:
+                raise UsageError(f"{name}=…", expected="at least 1", found=str(value))
+        for name in ("learning_rate", "weight_decay"):
+            value = getattr(self, name)
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise UsageError(f"{name}=…", expected="a number from 0 to 1", found=str(value))
+        if not self.max_grad_norm > 0:
+            raise UsageError(
+                "max_grad_norm=…", expected="more than 0", found=str(self.max_grad_norm)
+            )
+
+    @property
+    def rate(self) -> float:
+        """`learning_rate`, or what `finetune` has where none is given."""
+        usual = 5e-7 if self.finetune == "full" else 1e-5
+        return usual if self.learning_rate is None else self.learning_rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One step of the optimiser."""
+
+    loss: float
+    grad_norm: float
+    """Norm of the gradient before it was clipped."""
+    entropy: float
+    """Mean entropy of the tokens that were learned from, in nats."""
+    logp: Tensor
+    """Log-probabilities of the tokens before the step (rows × tokens), a detached tensor."""
+    rolled_back: bool
+    """True if loss or gradient were no numbers: the step was not made."""
+
+
+class AdaptationContext(Protocol):
+    """A network while it learns from one request; its weights are put back afterwards."""
+
+    def rollouts(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
+        """Return responses by the weights as they are now, drawn by seed, request and `name`."""
+
+    def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
+        """Return log-probabilities of responses by the first weights (rows × tokens)."""
+
+    def mean_distribution(self, response: ChatResponse, requests: Sequence[ChatRequest]) -> Tensor:
+        """Return the mean distribution of the answer's tokens (tokens × vocabulary).
+
+        The mean is over `requests`, by the weights as they are now, and without gradient.
+        """
+
+    def step(
+        self,
+        loss: Callable[[Any], Tensor],
+        responses: Sequence[ChatResponse],
+        *,
+        temperature: float = 1.0,
+        requests: Sequence[ChatRequest] | None = None,
+    ) -> Update:
+        """Make one step of the optimiser.
+
+        Args:
+            loss: A function from some rows (`harness.models.learning.rows.ScoredRows`) to a
+                scalar; those of all rows add up to the loss.
+            responses: One a row.
+            temperature: Of the probabilities.
+            requests: Prompt of each row; None: the context's own request.
+        """
+
+    def reset(self) -> None:
+        """Put the weights back, and prove it.
+
+        Raises:
+            NotRestored: they are not what they were.
+        """
+
+
+class Adaptable(Protocol):
+    """A network that can learn from one request at a time, behind its backend."""
+
+    @property
+    def chat(self) -> "Chat":
+        """The backend that answers by the weights as they are."""
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Seconds so far of rollouts, of updates and of putting weights back."""
+
+    def describe(self) -> Mapping[str, object]:
+        """Return plain data for the record."""
+
+    def prepare(self) -> None:
+        """Load the network, with weights that can learn.
+
+        Raises:
+            ModelError: nothing of it can.
+        """
+
+    def adapting(self, request: ChatRequest) -> AbstractContextManager[AdaptationContext]:
+        """Enter a context in which the network learns from a request; afterwards it is reset."""
+
+
 Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatResponse], T]
 """Yields requests, is sent one response a request, in order, and so on until it returns."""
 
@@ -465,6 +607,24 @@ class Chat(ABC):
     def wait_seconds(self) -> float | None:
         """Seconds that the network has waited so far; see `StagedModel.wait_seconds`."""
         return None
+
+    @property
+    def why_not_adaptable(self) -> str:
+        """Reason why the network's weights cannot learn here."""
+        return "a network that another program runs"
+
+    def adaptable(self, settings: LearningSettings) -> Adaptable:
+        """Return what lets the network learn from one request at a time.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        del settings
+        raise UsageError(
+            "adaptation at test time",
+            expected="a network whose weights are in this process: backend=transformers",
+            found=self.why_not_adaptable,
+        )
 
     def prepare(self) -> None:  # noqa: B027
         """Load what is loaded when first used; see `Model.prepare`."""

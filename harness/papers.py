@@ -135,6 +135,8 @@ def _deviations(
     inner, reader = spec.arguments.get("model"), description.get("reader")
     if isinstance(inner, Spec) and isinstance(reader, Mapping):
         yield from _deviations(inner, reader, forms, task)  # responses that exist are read by it
+    if isinstance(base := spec.arguments.get("base"), Spec):
+        yield from _deviations(base, description, forms, task)  # a model around it answers by it
     for one in declared_settings(spec.name)[1]:
         where = (one.where or {}).items()
         if one.forms and not one.forms & forms:

@@ -261,6 +261,47 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptationStep:
+    """Numbers of one step in which a network learned from the sample before it answered.
+
+    A number is None where the method has no such thing, or where it was not finite.
+    """
+
+    label: int | None = None
+    """Index of the rollout that was the pseudo-label; None: there was none."""
+    agreement: float | None = None
+    """Mean score of the other rollouts against the pseudo-label, in the unit of its reward."""
+    parsed: int | None = None
+    """Rollouts that could be read."""
+    rewards: tuple[float, ...] = ()
+    """Reward of each rollout, in the order in which they were drawn."""
+    tokens: float | None = None
+    """Mean length of the responses that were learned from, in tokens."""
+    characters: float | None = None
+    """Mean length of their reasoning, in characters."""
+    entropy: float | None = None
+    """Mean entropy of a token that was learned from, in nats."""
+    loss: float | None = None
+    grad_norm: float | None = None
+    """Norm of the gradient before it was clipped."""
+    rolled_back: bool = False
+    """True if the update was no number: it was not made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptation:
+    """How a network was adapted to the sample before it answered; its weights were put back."""
+
+    method: str
+    steps: tuple[AdaptationStep, ...] = ()
+
+    @property
+    def rolled_back(self) -> int:
+        """Number of updates that were not made because they were no numbers."""
+        return sum(step.rolled_back for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """A model's answer to one query. Exactly one of `answer` and `failure` is given."""
 
@@ -276,6 +317,8 @@ class Prediction:
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     """Steps that were needed to read the response, such as a repair of its JSON."""
+    adaptation: Adaptation | None = None
+    """What the network learned from the sample before it answered; None: it did not."""
 
     def __post_init__(self) -> None:
         if (self.answer is None) == (self.failure is None):

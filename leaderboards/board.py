@@ -191,6 +191,7 @@ def table(
     notes.extend(sensitivity.setting_notes(rows, sweeps, paired))
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
+    notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,

@@ -65,10 +65,21 @@ def failures(row: Row) -> str:
 
 
 def marked_name(row: Row) -> str:
-    """Return the model's name, with † where evaluated samples were trained on, and ‡ where the run
-    differs from the paper of its method.
+    """Return the model's name, with † where evaluated samples were trained on, ‡ where the run
+    differs from the paper of its method, and § where it is transductive.
     """
-    return row.name + " †" * row.trained_on_some + " ‡" * bool(row.deviations)
+    marks = " †" * row.trained_on_some + " ‡" * bool(row.deviations) + " §" * row.transductive
+    return row.name + marks
+
+
+def adaptation_note(row: Row) -> str:
+    """Return the footnote of the section sign, or of what was drawn without learning."""
+    if not row.transductive:
+        return f"{row.name} ({row.run}) chooses among its own responses ({row.adaptation})."
+    return (
+        f"§ {row.name} ({row.run}) is transductive: weights learned from each test sample, without "
+        f"its target, before it was answered, and were put back ({row.adaptation})."
+    )
 
 
 def trained_on(row: Row) -> str:

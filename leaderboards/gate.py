@@ -219,6 +219,7 @@ def differences(before: Row, after: Row) -> list[str]:
         "headline": (before.headline, after.headline),
         "data fingerprint": (before.data[:12], after.data[:12]),
         "number of samples": (before.n_total, after.n_total),
+        "adaptation": (before.adaptation or "none", after.adaptation or "none"),
     }
     return [
         f"cannot be compared: {what} was {old}, is {new}"

@@ -86,6 +86,10 @@ class Row:
     """Training of the model's checkpoint; None where it was not trained by harness."""
     deviations: tuple[Deviation, ...] = ()
     """Differences from the paper of the run's method, as the record declares them."""
+    adaptation: str | None = None
+    """Method and budget of adaptation to each sample; None: the model answers as it is."""
+    transductive: bool = False
+    """True if weights learned from each test sample before it was answered."""
     process_peak_bytes: int | None = None
     """Peak memory of one of its processes in bytes; None where that was not recorded."""
     process_gpu_peak_bytes: int | None = None
@@ -146,6 +150,7 @@ def row(run: Run) -> Row:
             trained_on=read_contamination(run.folder),
             training=_training(run),
             deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
+            **_adaptation(manifest),
             process_peak_bytes=_peak(run.folder / TIMING, "process_peak_bytes"),
             process_gpu_peak_bytes=_peak(run.folder / TIMING, "process_gpu_peak_bytes"),
         )
@@ -237,6 +242,15 @@ def _training(run: Run) -> TrainingInfo | None:
         seed=text["seed"],
         config_hash=str(text["config_hash"]),
     )
+
+
+def _adaptation(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row that say how a model adapts to samples, if it does."""
+    found = manifest.get("model", {}).get("description", {}).get("adaptation")
+    if found is None:
+        return {}
+    text = f"{found['method']}: {found['budget']}"
+    return {"adaptation": text, "transductive": bool(found["transductive"])}
 
 
 def _trained_by(made: CheckpointProvenance, run: Path) -> TrainingInfo:

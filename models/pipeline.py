@@ -248,7 +248,7 @@ class PromptedModel(StagedModel[ChatResult]):
         return [self._try(query, *both) for both in zip(query.forms, requests, strict=True)]
 
     def _try(self, query: Query, form: AnswerForm, request: ChatRequest) -> RetryRequest:
-        named = self._must_name(query, form)
+        named = self.must_name(query, form)
         return RetryRequest(
             request, partial(self._is_readable, query, form), request.frames[0] if named else ()
         )
@@ -340,7 +340,7 @@ class PromptedModel(StagedModel[ChatResult]):
     def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
         located = form in LOCATED
         shown = self._shown_frames(query, located=located)
-        named = self._must_name(query, form)
+        named = self.must_name(query, form)
         return ChatRequest(
             key=query.id if len(query.forms) == 1 else f"{query.id}:{form}",
             text=self.prompt.ask(query.text, numbered=shown[0] if named else ())
@@ -361,8 +361,8 @@ class PromptedModel(StagedModel[ChatResult]):
             shown[0] = (self._key_frame(query.media[0]),)
         return tuple(shown)
 
-    def _must_name(self, query: Query, form: AnswerForm) -> bool:
-        """Return True if the network has to name a frame: a response without one cannot be read."""
+    def must_name(self, query: Query, form: AnswerForm) -> bool:
+        """Return True if a response that names no frame cannot be read."""
         return form in LOCATED and self.keyframe == "named" and len(query.media[0]) > 1
 
     def _key_frame(self, media: Media) -> int:
@@ -444,7 +444,7 @@ class PromptedModel(StagedModel[ChatResult]):
                     "frame", expected=f"0 to {len(media) - 1}", found=str(output.frame)
                 )
             return output.frame
-        if self._must_name(query, form) and (output.items or output.phrase):
+        if self.must_name(query, form) and (output.items or output.phrase):
             raise ParseError("response", expected="<frame>k</frame> at its beginning", found="none")
         return self._key_frame(media)
 
@@ -453,7 +453,7 @@ class PromptedModel(StagedModel[ChatResult]):
         start = key_frame_of(answer, rule)
         items = [] if answer.no_target else objects_of(form, answer, start, query.size)
         canvas = self._canvas(query, form)
-        named = start != rule or self._must_name(query, form)
+        named = start != rule or self.must_name(query, form)
         return self.prompt.write(
             [canvas.to_canvas(item._replace(phrase=query.text)) for item in items],
             frame=start if named else None,

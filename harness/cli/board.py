@@ -1,4 +1,4 @@
-"""`harness board build` and `harness board check`."""
+"""`harness board`: build, keep, check, adaptation."""
 
 import sys
 from argparse import Namespace
@@ -8,7 +8,7 @@ from harness.errors import UsageError
 from harness.record import Run, finish, runs_below, unfinished_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
-from harness.store.atomic import cannot_write
+from harness.store.atomic import cannot_write, write_bytes, write_json
 
 
 def build(arguments: Namespace) -> int:
@@ -77,3 +77,38 @@ def check(arguments: Namespace) -> int:
     else:
         print(report.text())
     return 0 if report.is_passed else 1
+
+
+def adaptation(arguments: Namespace) -> int:
+    """Write the report of adapted runs: adaptation.md, adaptation.json and a figure a table."""
+    from harness.cli.figure import Panel, figure
+    from harness.leaderboards.adaptation import reports, to_markdown
+
+    found = reports(arguments.runs, data_root=arguments.data, texts=arguments.texts)
+    plain = [report.to_json() for report in found]
+    files = {"adaptation.md": to_markdown(found).encode()}
+    for place, report in enumerate(found, 1):
+        names = dict.fromkeys(name for one in report.curves for name in one.curves)
+        panels = [
+            Panel(
+                name,
+                {one.name: [one.curves[name]] for one in report.curves if name in one.curves},
+            )
+            for name in names
+        ]
+        if panels:
+            files[f"adaptation-{place}.svg"] = figure(panels).encode()
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(arguments.out, error) from error
+    for name, content in files.items():
+        write_bytes(arguments.out / name, content)
+    write_json(arguments.out / "adaptation.json", plain)
+    paths = [arguments.out / name for name in (*files, "adaptation.json")]
+    if arguments.json:
+        show_json({"files": [str(path) for path in paths]})
+    else:
+        for path in paths:
+            print(path)
+    return 0

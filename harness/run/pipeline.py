@@ -320,6 +320,7 @@ class Predictor:
         inflight.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
         inflight.remaining += len(batch.queries)
         stage, before = inflight.stages[LANGUAGE], self._wait_seconds(model)
+        parts = dict(model.part_seconds)
         try:
             whole, lost = split_readable(batch)
             results = responded(model, whole, stage, lambda some: self._responses(model, some))
@@ -337,6 +338,9 @@ class Predictor:
                     yield False
             after = self._wait_seconds(model)
             stage.wait_seconds = None if before is None or after is None else after - before
+            stage.parts = {
+                name: seconds - parts.get(name, 0.0) for name, seconds in model.part_seconds.items()
+            }
             for prediction in lost:
                 self._journal(inflight, prediction)
             self._leave(inflight)

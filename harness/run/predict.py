@@ -11,6 +11,7 @@ from harness.errors import (
     DataError,
     MaskError,
     MissingDependency,
+    NotRestored,
     OutOfMemory,
     Unavailable,
     UsageError,
@@ -40,6 +41,10 @@ SAYS: Mapping[AnswerForm, tuple[str, ...]] = {
     AnswerForm.TEXT: ("text",),
 }
 """The fields of an answer that hold each form."""
+
+
+ENDING = (UsageError, MissingDependency, NotRestored, CancelledError)
+"""Errors of a model that end the run, instead of failing the sample."""
 
 
 class RecordSink(Protocol):
@@ -119,7 +124,7 @@ def responded(
         try:
             for place, response in model.ask_as_completed(queries):
                 yield left.pop(place), response
-        except (UsageError, MissingDependency, CancelledError):
+        except ENDING:
             raise
         except (Exception, SystemExit):  # noqa: BLE001 - `call_guarded` meets it again
             pass
@@ -143,15 +148,16 @@ def call_guarded(
 ) -> list[T | Prediction]:
     """Call a part of the model; return a result for each query, a failed Prediction if it raises.
 
-    A batch that does not fit is halved. A mistake in the command (UsageError) or a missing
-    package ends the run; a damaged file (of images, or of stored predictions) and a server that
-    does not answer are infrastructure failures of their sample; any other exception is a model
-    failure of the sample that causes it. That one is found by trying the model's own batches, of
-    `batch_size`, if there are several, and then halves of those that raise, down to one query.
+    A batch that does not fit is halved. A mistake in the command (UsageError), a missing
+    package or weights that were not put back end the run; a damaged file (of images, or of stored
+    predictions) and a server that does not answer are infrastructure failures of their sample; any
+    other exception is a model failure of the sample that causes it. That one is found by trying the
+    model's own batches, of `batch_size`, if there are several, and then halves of those that raise,
+    down to one query.
     """
     try:
         return [*call(queries)]
-    except (UsageError, MissingDependency, CancelledError):
+    except ENDING:
         raise
     except ModuleNotFoundError as error:
         raise missing_dependency(f"model {model.name}", error) from error

@@ -35,6 +35,8 @@ class Stage:
     """The seconds of each process of a launch, by its rank; empty if there was no launch."""
     peaks: dict[str, PeakMemory] = field(default_factory=dict)
     """Peaks of the processes that it ran in, by a name that tells them apart."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """Seconds of parts of it, by name, such as the updates of a network that adapts."""
 
     def record_peak(self, peak: tuple[int, int], peaks: Mapping[str, PeakMemory]) -> None:
         """Set the most samples at once, with the bytes of their pixels, and the process's peak."""
@@ -58,6 +60,8 @@ class Stage:
         self.halvings += other.halvings
         for rank, seconds in other.processes.items():
             self.processes[rank] = self.processes.get(rank, 0.0) + seconds
+        for part, seconds in other.parts.items():
+            self.parts[part] = self.parts.get(part, 0.0) + seconds
         for process, peak in other.peaks.items():
             self.peaks[process] = peak.merge(self.peaks.get(process, PeakMemory()))
 
@@ -78,6 +82,10 @@ def to_json(stages: Mapping[str, Stage]) -> dict[str, dict[str, object]]:
         if one.processes:
             by_rank = sorted(one.processes.items())
             plain[name]["seconds_by_process"] = {str(rank): round(s, 3) for rank, s in by_rank}
+        if one.parts:
+            plain[name]["seconds_by_part"] = {
+                part: round(seconds, 3) for part, seconds in sorted(one.parts.items())
+            }
         if one.peaks:
             plain[name]["process_peaks"] = {key: list(peak) for key, peak in one.peaks.items()}
     return plain
@@ -96,6 +104,10 @@ def from_json(plain: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
             samples=int(one.get("samples_at_once", 0)),
             pixels=int(one.get("pixel_bytes_at_once", 0)),
             gpu_peak=int(one.get("gpu_peak_bytes", 0)),
+            parts={
+                str(part): float(seconds)
+                for part, seconds in one.get("seconds_by_part", {}).items()
+            },
             peaks={
                 str(key): PeakMemory(*map(int, peak))
                 for key, peak in one.get("process_peaks", {}).items()

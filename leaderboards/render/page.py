@@ -16,6 +16,7 @@ from harness.leaderboards.render import json
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.samples import gallery
 from harness.leaderboards.render.tables import breakdowns, provenance, ranking
+from harness.leaderboards.row import Row
 from harness.version import __version__
 
 
@@ -60,9 +61,11 @@ def overview(board: Board) -> Markup:
     """Every model's headline number in every table; empty for a board of one table."""
     if len(board.tables) < 2:
         return Markup("")
-    names: dict[str, bool] = {}  # and whether a run of that name is not as in its paper
+    rows_of: dict[str, list[Row]] = {}
     for row in (entry.row for table in board.tables for entry in table.entries):
-        names[row.name] = names.get(row.name, False) or bool(row.deviations)
+        rows_of.setdefault(row.name, []).append(row)
+    differs = {name: any(row.deviations for row in rows) for name, rows in rows_of.items()}
+    adapts = {name: any(row.transductive for row in rows) for name, rows in rows_of.items()}
     heads = [
         element(
             "th",
@@ -77,10 +80,10 @@ def overview(board: Board) -> Markup:
         element(
             "tr",
             {},
-            element("th", {"scope": "row"}, f"{name} ‡" if differs else name),
+            element("th", {"scope": "row"}, name + " ‡" * differs[name] + " §" * adapts[name]),
             *(_overview_cell(table, name) for table in board.tables),
         )
-        for name, differs in names.items()
+        for name in rows_of
     ]
     head = element("tr", {}, element("th", {"scope": "col"}, "Model"), *heads)
     return element(
@@ -97,7 +100,9 @@ def overview(board: Board) -> Markup:
             "Bold: rank 1 in its table, shared where no difference is shown. Columns are "
             "different quantities and are not averaged."
             + " ‡: does not reproduce the paper of its method; the tables say why."
-            * any(names.values()),
+            * any(differs.values())
+            + " §: transductive, its weights learn from each test sample before it is answered."
+            * any(adapts.values()),
         ),
     )
 

@@ -59,6 +59,11 @@ class AblationChat(Chat):
         """Devices that the inner backend computes on."""
         return self.chat.devices
 
+    @property
+    def why_not_adaptable(self) -> str:
+        """Reason why the network's weights cannot learn here."""
+        return "an ablation, which changes the requests of a batch together"
+
     def describe(self) -> Mapping[str, object]:
         """Plain data for the record."""
         return {

@@ -82,6 +82,11 @@ class LmmsChat(Chat):
         """Meaning of the numbers in its responses."""
         return self.remote_processor.coordinates
 
+    @property
+    def why_not_adaptable(self) -> str:
+        """Reason why the network's weights cannot learn here."""
+        return "a model of lmms-eval, which answers without gradients"
+
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record. The weights are those that the arguments name."""
         network = self.remote_processor.network

@@ -30,6 +30,11 @@ class StoredChat(Chat):
     max_pixels: int
     batch_size: int
 
+    @property
+    def why_not_adaptable(self) -> str:
+        """Reason why the network's weights cannot learn here."""
+        return "stored responses, behind which there is no network"
+
     def describe(self) -> Mapping[str, object]:
         """Plain data for the record."""
         return {

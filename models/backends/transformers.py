@@ -14,10 +14,17 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from harness.errors import OutOfMemory
-from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
+from harness.model import (
+    ChatRequest,
+    ChatResponse,
+    Conversation,
+    ConversingChat,
+    Coordinates,
+    LearningSettings,
+)
 from harness.models.backends import adapters, continuous_batching
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.batch_size_finder import BatchSizeFinder
@@ -44,6 +51,9 @@ from harness.models.backends.sampling import Sampling, TokenChoice, check_settin
 from harness.models.backends.stop_strings import criteria, tokens_to_stop, until_stop
 from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question
+
+if TYPE_CHECKING:
+    from harness.models.backends.adaptation import NetworkAdaptation
 
 ROUNDS = 8
 
@@ -157,7 +167,7 @@ class TransformersChat(ConversingChat):
         from transformers import GenerationConfig
 
         network.generation_config = GenerationConfig(
-            eos_token_id=list(self._end_tokens),
+            eos_token_id=list(self.end_tokens),
             pad_token_id=self.processor.tokenizer.pad_token_id,
         )
         with memory():
@@ -254,6 +264,19 @@ class TransformersChat(ConversingChat):
     def _room(self) -> BatchSizeFinder:
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
+    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
+        """Return what lets the network learn from one request at a time.
+
+        Raises:
+            UsageError: the checkpoint is quantised, or has an adapter beside its weights.
+        """
+        from harness.models.backends.adaptation import NetworkAdaptation, check_adaptable
+
+        check_adaptable(self)
+        # Weights that learn are float32; those beside an adapter are not changed.
+        own = replace(self, dtype="float32") if settings.finetune == "full" else self
+        return NetworkAdaptation(own, settings)
+
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
         """(width, height) of the first medium as the network sees it, by the processor's rule."""
         return planned_canvas(self.processor, self.model_type, request)
@@ -338,7 +361,7 @@ class TransformersChat(ConversingChat):
         import torch
 
         requested: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
-        inputs_of, samplings = self._inputs(requests), self._samplings(requests)
+        inputs_of, samplings = self._inputs(requests), self.samplings(requests)
 
         def make_inputs(several: Prompts) -> Any:
             inputs = inputs_of([one[0] for one in several])
@@ -347,7 +370,7 @@ class TransformersChat(ConversingChat):
 
         def part(several: Prompts, shares: list[Any]) -> continuous_batching.PromptBatch:
             inputs = joined_inputs(self.processor, shares)
-            seen = self._prompt_tokens([requests[one[0]] for one in several], inputs)
+            seen = self.prompt_tokens([requests[one[0]] for one in several], inputs)
             order = [at for at, one in enumerate(several) for _ in one]
             places = [place for one in several for place in one]
             requested.update(zip(places, (seen[at] for at in order), strict=True))
@@ -368,9 +391,9 @@ class TransformersChat(ConversingChat):
                 requests,
                 waiting,
                 size=size,
-                ends=self._end_tokens,
+                ends=self.end_tokens,
                 samplings=samplings,
-                decode=self._decode,
+                decode=self.decode,
             )
             with closing(written):
                 while True:
@@ -380,14 +403,15 @@ class TransformersChat(ConversingChat):
                         return
                     place, tokens = output
                     known = len(samplings)
-                    yield place, self._to_response(requests[place], tokens, *requested.pop(place))
-                    samplings += self._samplings(requests[known:])
+                    yield place, self.to_response(requests[place], tokens, *requested.pop(place))
+                    samplings += self.samplings(requests[known:])
                     waiting.add(unique_prompts(requests, range(known, len(requests))))
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
 
-    def _samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
+    def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
+        """Rules by which the tokens of each response are chosen."""
         return [
             Sampling(
                 seed=self.seed,
@@ -404,50 +428,53 @@ class TransformersChat(ConversingChat):
         import torch
         from transformers import LogitsProcessorList
 
+        network = self.network  # loaded here at the latest: weights made below are no variables
         width = int(inputs["input_ids"].shape[1])
-        requested = self._prompt_tokens(requests, inputs)
+        requested = self.prompt_tokens(requests, inputs)
         choice = TokenChoice(
             keys=[request.key for request in requests],
             prompt_length=width,
             starts=[width - length for length, _ in requested],
-            **asdict(self._samplings(requests[:1])[0]),
+            **asdict(self.samplings(requests[:1])[0]),
         )
         with torch.inference_mode():
-            tokens = self.network.generate(
+            tokens = network.generate(
                 **inputs.to(self._device),
                 max_new_tokens=requests[0].max_new_tokens,
                 do_sample=False,
                 logits_processor=LogitsProcessorList([choice]),
-                **criteria(requests, prompt_length=width, decode=self._decode),
+                **criteria(requests, prompt_length=width, decode=self.decode),
             )
         return [
-            self._to_response(request, row, *seen)
+            self.to_response(request, row, *seen)
             for request, row, seen in zip(
                 requests, tokens[:, width:].tolist(), requested, strict=True
             )
         ]
 
-    def _prompt_tokens(
+    def prompt_tokens(
         self, requests: Sequence[ChatRequest], inputs: Any
     ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
         """Tokens of each prompt, and the canvases of its images."""
         lengths = map(int, inputs["attention_mask"].sum(dim=1))
         return list(zip(lengths, seen_canvases(self.processor, requests, inputs), strict=True))
 
-    def _to_response(
+    def to_response(
         self,
         request: ChatRequest,
         tokens: Sequence[int],
         length: int,
         canvases: tuple[tuple[int, int], ...],
     ) -> ChatResponse:
+        """Response of the tokens that answer a request, whose prompt has so many tokens."""
         response = self._response(tokens, request.stop)
         text = f"{request.prefix}{response.text}"
         whole = replace(response, text=text, prompt_tokens=length, canvases=canvases)
         return until_stop(whole, request)
 
     @cached_property
-    def _end_tokens(self) -> tuple[int, ...]:
+    def end_tokens(self) -> tuple[int, ...]:
+        """The tokens that end a response."""
         return end_tokens(self.folder, self.processor.tokenizer)
 
     @cached_property
@@ -455,18 +482,19 @@ class TransformersChat(ConversingChat):
         """A tokenizer beside the processor's, which another thread may be using."""
         return deepcopy(self.processor.tokenizer)
 
-    def _decode(self, tokens: Sequence[int]) -> str:
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of tokens, special ones left out."""
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
         return text
 
     def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
-        ends = self._end_tokens
+        ends = self.end_tokens
         end = next((place for place, token in enumerate(tokens) if token in ends), None)
         written = tokens if end is None else tokens[:end]
         all_of_them = len(tokens) if end is None else end + 1
-        stopped = tokens_to_stop(written, stop, self._decode)
+        stopped = tokens_to_stop(written, stop, self.decode)
         return ChatResponse(
-            text=self._decode(written),
+            text=self.decode(written),
             tokens=tuple(tokens[: all_of_them if stopped is None else stopped]),
             completion_tokens=all_of_them if stopped is None else stopped,
             cut=end is None,

@@ -68,6 +68,11 @@ class VllmChat(Chat):
         """Meaning of the numbers in its responses."""
         return self.network.coordinates
 
+    @property
+    def why_not_adaptable(self) -> str:
+        """Reason why the network's weights cannot learn here."""
+        return "vLLM, whose engine holds weights for inference alone"
+
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
         info = self.network.describe()

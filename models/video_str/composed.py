@@ -80,8 +80,9 @@ class SpokenModel(PromptedModel):
         boxes = all(form is AnswerForm.BOXES for form in query.forms)
         return super()._shown_frames(query, located=located and not boxes)
 
-    def _must_name(self, query: Query, form: AnswerForm) -> bool:
-        return form is not AnswerForm.BOXES and super()._must_name(query, form)
+    def must_name(self, query: Query, form: AnswerForm) -> bool:
+        """Return True if a response that names no frame cannot be read: not of boxes."""
+        return form is not AnswerForm.BOXES and super().must_name(query, form)
 
     def _canvas(self, query: Query, form: AnswerForm, calls: Sequence[Call] = ()) -> Canvas:
         named = named_resolution(query.text) if form is AnswerForm.BOXES else None

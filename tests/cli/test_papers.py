@@ -15,7 +15,7 @@ PARTS = {"segmenter": "segmenters", "propagator": "propagators"}
 METHODS = [
     name
     for name, entry in plugins.installed_plugins("models").items()
-    if (plugins.folder(entry) / papers.FILE).is_file()
+    if (plugins.folder(entry) / papers.FILE).is_file() and declared_settings(name)[0]
 ]
 
 
@@ -35,7 +35,17 @@ def test_every_method_of_a_paper_declares_what_the_paper_used():
         "spacer",
         "video_r1",
         "videochat_r1",
+        "vr_ttrl",
+        "anti_consensus",
+        "vote",
     } <= set(METHODS)
+
+
+def test_a_model_around_another_deviates_where_that_one_does():
+    spec = "vr_ttrl(base=visionreasoner(canvas=168),rollouts=16)"
+    described = {"segmenter": {"name": "grabcut"}}
+    found = {one.setting for one in deviations(spec, described, [AnswerForm.MASK])}
+    assert found == {"rollouts", "segmenter", "canvas"}
 
 
 @pytest.mark.parametrize("model", METHODS)

@@ -20,11 +20,11 @@ from fuzz import Finding
 
 from harness import media
 from harness.metrics.polygons import rasterise
+from harness.models.visionreasoner import scoring as objects
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.seg_zero import rewards as one_object
 from harness.trainers.spacer.rewards import SpacerAccuracy
 from harness.trainers.video_r1.rewards import VideoR1Accuracy, format_reward
-from harness.trainers.visionreasoner import rewards as objects
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 HERE = Path(__file__).resolve().parent

@@ -175,13 +175,13 @@ def test_what_is_answered_is_not_asked_again_when_memory_runs_out(tiny_qwen, ask
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     made.network.register_forward_pre_hook(watch, with_kwargs=True)
-    output = type(made)._to_response
+    output = type(made).to_response
 
     def noted(self, request, *rest):
         ended.append(request.key)
         return output(self, request, *rest)
 
-    object.__setattr__(made, "_to_response", noted.__get__(made))
+    object.__setattr__(made, "to_response", noted.__get__(made))
     assert made.generate(requested) == expected
     assert sorted(ended) == sorted(request.key for request in requested)
     # Of the seven, two had ended when the third prompt did not fit: five began again.

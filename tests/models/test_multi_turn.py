@@ -161,13 +161,13 @@ def test_where_memory_runs_out_fewer_rows_are_tried_and_none_twice(tiny_qwen, as
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     made.network.register_forward_pre_hook(watch, with_kwargs=True)
-    output = type(made)._to_response
+    output = type(made).to_response
 
     def noted(self, request, *rest):
         ended.append(request.key)
         return output(self, request, *rest)
 
-    object.__setattr__(made, "_to_response", noted.__get__(made))
+    object.__setattr__(made, "to_response", noted.__get__(made))
     assert converse(made, searches(ask)) == expected
     assert len(ended) == len(set(ended)) == sum(map(len, expected))
 

@@ -15,7 +15,7 @@ pytest.importorskip("trl")
 
 from harness.errors import UsageError  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
-from harness.trainers.grpo.loss import (  # noqa: E402
+from harness.models.learning.loss import (  # noqa: E402
     STD_EPSILON,
     advantages,
     average_loss,

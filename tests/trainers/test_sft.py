@@ -26,9 +26,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+from harness.models.learning.weights import freeze_vision  # noqa: E402
 from harness.trainers.sample_checks import SkippedSample  # noqa: E402
 from harness.trainers.sft.examples import Example, examples_of  # noqa: E402
-from harness.trainers.sft.network import freeze_vision, load, trainable  # noqa: E402
+from harness.trainers.sft.network import load, trainable  # noqa: E402
 from harness.trainers.sft.reasoning import about_objects, with_thought  # noqa: E402
 from harness.trainers.sft.trainer import sft  # noqa: E402
 from harness.trainers.state import newest_state  # noqa: E402

@@ -18,7 +18,7 @@ from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.grammar import Item
 from harness.models.response_writer import without_specks
-from harness.models.visionreasoner import grammar
+from harness.models.visionreasoner import grammar, scoring
 from harness.spec import parse
 from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.sft.examples import examples_of
@@ -48,7 +48,7 @@ def said(objects, think="so"):
 
 
 def accuracy(objects, meant, **given):
-    return rewards.accuracy(said(objects), items(meant), **given).total
+    return scoring.accuracy(said(objects), items(meant), **given).total
 
 
 def boxed(*box, point=(50, 50)):
@@ -63,9 +63,9 @@ def test_ten_thousand_responses_are_worth_what_the_official_functions_say():
     for place, (response, target, *_) in enumerate(responses.cases()):
         formats, right, fresh = stored["rows"][stored["index"][place]][:3]
         ours = (
-            rewards.thinking_format(response) + rewards.answer_format(response),
-            rewards.accuracy(response, items(target)).total,
-            rewards.non_repeat(response),
+            scoring.thinking_format(response) + scoring.answer_format(response),
+            scoring.accuracy(response, items(target)).total,
+            scoring.non_repeat(response),
         )
         assert ours == pytest.approx((formats, right, fresh), abs=1e-8), (place, response)
 
@@ -103,7 +103,7 @@ def test_the_published_cases_are_worth_what_the_official_code_gives(objects, mea
     ],
 )
 def test_a_format_is_worth_what_the_official_code_gives(response, worth):
-    assert rewards.thinking_format(response) + rewards.answer_format(response) == worth
+    assert scoring.thinking_format(response) + scoring.answer_format(response) == worth
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_format_is_worth_what_the_official_code_gives(response, worth):
     [("a. a. b.", 1.0), ("a. a. a.", 0.0), ("a. a. b. b.", 0.0), ("", 1.0), ("....", 1.0)],
 )
 def test_one_repetition_is_free_and_two_are_not(response, worth):
-    assert rewards.non_repeat(response) == worth
+    assert scoring.non_repeat(response) == worth
 
 
 coordinates = st.integers(-50, 900)
@@ -127,11 +127,11 @@ def test_the_order_of_objects_changes_nothing(found, meant, random):
 
 @given(several, several)
 def test_accuracy_is_a_mean_of_bits(found, meant):
-    right = rewards.accuracy(said(found), items(meant))
+    right = scoring.accuracy(said(found), items(meant))
     limit = max(len(found), len(meant))
     assert all(0 <= part <= 1 for part in right)
     assert right.total * limit == pytest.approx(round(right.total * limit))
-    paper = rewards.accuracy(said(found), items(meant), semantics="paper")
+    paper = scoring.accuracy(said(found), items(meant), semantics="paper")
     assert all(0 <= part <= 1 for part in paper)
 
 
@@ -169,10 +169,10 @@ MALFORMED = [
 @pytest.mark.parametrize("response", MALFORMED, ids=range(len(MALFORMED)))
 def test_a_malformed_response_costs_no_time_and_raises_nothing(response):
     begin = time.perf_counter()
-    rewards.thinking_format(response)
-    rewards.answer_format(response)
-    rewards.non_repeat(response)
-    assert rewards.accuracy(response, items([P])).total == 0
+    scoring.thinking_format(response)
+    scoring.answer_format(response)
+    scoring.non_repeat(response)
+    assert scoring.accuracy(response, items([P])).total == 0
     assert time.perf_counter() - begin < 3
 
 
@@ -202,10 +202,10 @@ def test_ten_thousand_malformed_responses_never_raise(huge):
         text = "".join(draw.choices(pieces, k=draw.randrange(8)))
         response = draw.choice(boxes) if number % 20 == 0 else text
         found = (
-            rewards.thinking_format(response),
-            rewards.answer_format(response),
-            rewards.non_repeat(response),
-            rewards.accuracy(response, items([P])).total,
+            scoring.thinking_format(response),
+            scoring.answer_format(response),
+            scoring.non_repeat(response),
+            scoring.accuracy(response, items([P])).total,
         )
         assert all(math.isfinite(value) for value in found)
 
@@ -213,8 +213,8 @@ def test_ten_thousand_malformed_responses_never_raise(huge):
 @given(st.text(), st.text())
 def test_any_text_has_a_reward(one, other):
     for response in (one, f"<think>{one}</think><answer>{other}</answer>"):
-        assert 0 <= rewards.thinking_format(response) + rewards.answer_format(response) <= 3
-        assert rewards.accuracy(response, items([P])).total == 0
+        assert 0 <= scoring.thinking_format(response) + scoring.answer_format(response) <= 3
+        assert scoring.accuracy(response, items([P])).total == 0
 
 
 def sample(answer, *, form=AnswerForm.MASK, size=(420, 210), frames=1):

@@ -12,17 +12,17 @@ from typing import Protocol
 
 from harness.models.dr2seg.grammar import Form, description, reasoning_text, well_formed
 from harness.models.grammar import split_frame
-from harness.trainers.dr2seg.second_pass import LONGEST, description_of
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
-from harness.trainers.visionreasoner.objects import TargetObjects
-from harness.trainers.visionreasoner.rewards import (
+from harness.models.visionreasoner.scoring import (
     BOX,
     Semantics,
     answer_format,
     answer_value,
-    location_accuracy,
     non_repeat,
 )
+from harness.trainers.dr2seg.second_pass import LONGEST, description_of
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.visionreasoner.objects import TargetObjects
+from harness.trainers.visionreasoner.rewards import location_accuracy
 
 ANCHOR = 45
 """N0 of Eq. 5: tokens of reasoning that cost nothing."""

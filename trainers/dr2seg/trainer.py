@@ -10,6 +10,7 @@ from harness.errors import UsageError
 from harness.models.dr2seg.grammar import CANVAS, DR2Seg, Form
 from harness.models.pipeline import PromptedModel
 from harness.models.prompts import wording_of
+from harness.models.visionreasoner.scoring import Semantics
 from harness.options import with_options
 from harness.trainers.dr2seg.masks import Masks, true_masks
 from harness.trainers.dr2seg.rewards import ANCHOR, GAMMA, DR2SegReward, LocationAccuracy
@@ -17,7 +18,6 @@ from harness.trainers.dr2seg.second_pass import LONGEST, SecondPassPrompt
 from harness.trainers.grpo.settings import Settings, refuse_unused
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
-from harness.trainers.visionreasoner.rewards import Semantics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,12 +113,15 @@ def make_examples(
     for task in run.tasks:
         for sample in samples_of(task):
             skipped = partial(SkippedSample, task.name, sample.id)
-            if sample.target is None:
+            if sample.target is None and not method.unlabelled:
                 yield skipped("no target")
                 continue
             why = "no ground truth for the reward"
             try:
-                method.usable(sample)
+                if method.unlabelled:
+                    sample = replace(sample, target=None)  # it is not seen
+                else:
+                    method.usable(sample)
                 why = "cannot be asked"
                 example = example_of(
                     model, task.name, sample, ask=method.ask, max_completion_length=limit

@@ -1,13 +1,11 @@
 """GRPO from top to bottom: samples → rollouts → rewards of groups → `grpo_loss` → step → state.
 
-`train` is the whole loop. What it does in a round (`Learner.round`) and in a step
-(`Learner.update`) is also what a test-time method does on one sample (`Learner.adapt_to`).
+`train` is the whole loop; `Learner.round` is what it does in a round, `Learner.update` in a step.
+Test-time methods have a lighter one: `harness.models.test_time`.
 """
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -23,12 +21,14 @@ from torch.nn.utils.rnn import pad_sequence
 from harness.models.backends.inputs import joined_inputs
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
+from harness.models.learning.loss import advantages, divergence, grpo_loss
+from harness.models.learning.rows import answer_span
+from harness.models.learning.weights import decayed
 from harness.store.atomic import write_json
 from harness.trainers import state as states
 from harness.trainers.grpo.examples import Example, encoded_each
-from harness.trainers.grpo.loss import advantages, divergence, grpo_loss
 from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.grpo.policy import Policy, decayed, load_policy, reference_of, zero_stage
+from harness.trainers.grpo.policy import Policy, load_policy, reference_of, zero_stage
 from harness.trainers.grpo.rewards import numbers_of, reward_group
 from harness.trainers.grpo.rollout_log import RolloutLog
 from harness.trainers.grpo.rollouts import Draft, Writer
@@ -40,7 +40,6 @@ from harness.trainers.sft import network as networks
 
 WEIGHTS, OPTIMIZER, COUNTERS = "trained.safetensors", "optimizer.pt", "counters.json"
 ENGINE = "engine"  # the name of what DeepSpeed saves by itself
-ANSWER = ("<answer>", "</answer>")
 
 
 def train(
@@ -373,27 +372,6 @@ class Learner:
             counted += [entropy * batch.answers, batch.answers]
             return loss, torch.stack([one.sum() for one in counted])
 
-    # -- one sample at test time ------------------------------------------------------------------
-
-    @contextmanager
-    def adapt_to(self, example: Example, updates: int) -> Iterator[TransformersChat]:
-        """Make updates on one sample; yields a backend that answers with the adapted network.
-
-        The weights are restored when the block ends, and the optimiser begins anew. With
-        `noise=keyed` nothing depends on what was adapted to before.
-        """
-        before = {name: one.clone() for name, one in states.trained_tensors(self.network).items()}
-        try:
-            for number in range(updates):
-                rate = self.settings.peak_learning_rate
-                self.update(self.round([example], number), rate)
-            yield self.writer.chat_of(self.network.eval())
-        finally:
-            for name, one in states.trained_tensors(self.network).items():
-                one.copy_(before[name])
-            self.optimizer.state.clear()
-            self.network.train()
-
     # -- states -----------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
@@ -424,18 +402,3 @@ class Learner:
         if self.accelerator.is_main_process:
             networks.export(self.network, self.chat.folder, folder, tensors=tensors)
         self.accelerator.wait_for_everyone()
-
-
-def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> tuple[int, int]:
-    """Return (first, end) of the tokens between the answer's tags; (0, 0) if there are none."""
-    text = decode(ids)
-    opening = text.find(ANSWER[0])
-    if opening < 0:
-        return 0, 0
-    closing = text.find(ANSWER[1], opening)
-
-    def reaching(length: int) -> int:
-        # The length of the decoded beginning grows with every token.
-        return bisect_left(range(len(ids)), length, key=lambda end: len(decode(ids[:end])))
-
-    return reaching(opening + len(ANSWER[0])), len(ids) if closing < 0 else reaching(closing)

@@ -63,6 +63,8 @@ class GrpoMethod(Trainer):
     """Words the request of a sample, if it is not evaluation's."""
     usable: Callable[[Sample], object] = any_target
     """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""
+    unlabelled: bool = False
+    """True if the reward needs no target: samples without one are taken, and none is seen."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return every setting."""

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from harness.models.backends.transformers import TransformersChat
+from harness.models.learning import weights
 from harness.store.atomic import read_json
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.session import PATIENCE, started
@@ -108,13 +109,13 @@ def load_policy(chat: TransformersChat, settings: Settings) -> Any:
     """Return the network of a backend, with what is frozen and the adapter that settings want."""
     network = base_of(chat, settings)
     if settings.freeze_vision:
-        networks.freeze_vision(network)
+        weights.freeze_vision(network)
     if settings.gradient_checkpointing:
         network.gradient_checkpointing_enable({"use_reentrant": False})
     if settings.finetune == "full":
         return network
     own = {"r": settings.lora_r, "lora_alpha": settings.lora_alpha, "layers": settings.lora_layers}
-    return networks.with_adapter(network, **own)
+    return weights.with_adapter(network, **own)
 
 
 def reference_of(chat: TransformersChat, settings: Settings, accelerator: Accelerator) -> Any:
@@ -141,15 +142,3 @@ def zero_stage(accelerator: Accelerator) -> int:
     """Return ZeRO's stage; 0: DeepSpeed is not used."""
     plugin = accelerator.state.deepspeed_plugin
     return 0 if plugin is None else int(plugin.zero_stage)
-
-
-def decayed(network: Any, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the trained weights in two groups: matrices decay, biases and norms do not."""
-    groups: list[dict[str, Any]] = [
-        {"params": [], "weight_decay": 0.0},
-        {"params": [], "weight_decay": weight_decay},
-    ]
-    for one in network.parameters():
-        if one.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
-            groups[len(getattr(one, "ds_shape", one.shape)) >= 2]["params"].append(one)
-    return groups

@@ -5,13 +5,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 from harness.errors import UsageError
+from harness.models.learning.loss_types import LossType, Scale
 
-LossType: TypeAlias = Literal["grpo", "bnpo", "dr_grpo", "dapo"]
-"""Averaging of the clipped loss of tokens: `grpo`, the mean of each rollout's mean over tokens;
-`bnpo`, the mean over the tokens of a batch (what the official code of VisionReasoner does); `dapo`,
-the mean over the tokens of a whole step; `dr_grpo`, the sum over tokens, divided by rollouts times
-the longest length allowed."""
-Scale: TypeAlias = Literal["group", "batch"] | None
 Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
 LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""

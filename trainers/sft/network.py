@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from harness import plugins
 from harness.errors import MissingDependency, ModelError, UsageError
@@ -20,18 +20,11 @@ from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.state import replaced_folder
 
 if TYPE_CHECKING:
-    from peft import LoraConfig, PeftModel
+    from peft import PeftModel
     from torch import Tensor
     from transformers import PreTrainedModel, Trainer
 
-LAYERS = {
-    "language": r"(?!.*visual).*\.(q|k|v|o|gate|up|down)_proj",
-    "all": r".*(language_model.*\.(q|k|v|o|gate|up|down)_proj"
-    r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
-}
-"""Linear layers that an adapter is put on, as a pattern of their names."""
 SHOWN = 20  # dropped samples that the manifest names
-VISION, MERGER = "visual.", "merger"
 COPIED = (
     "generation_config.json",
     "processor_config.json",
@@ -134,50 +127,6 @@ def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
         )
     check_report(chat.checkpoint, report)
     return network
-
-
-def freeze_vision(network: "PreTrainedModel") -> None:
-    """Leave the vision tower as it is.
-
-    The layers that merge its patches into the language model's space are of the language side, and
-    are trained (Qwen2.5-VL's `visual.merger`, Qwen3-VL's deep ones too).
-    """
-    frozen = [
-        one for name, one in network.named_parameters() if VISION in name and MERGER not in name
-    ]
-    if not frozen:
-        raise UsageError(
-            "sft(freeze_vision=true)",
-            expected=f"a network with {VISION}…",
-            found=type(network).__name__,
-        )
-    for parameter in frozen:
-        parameter.requires_grad_(False)
-
-
-def adapter(
-    *, r: int, lora_alpha: int, lora_dropout: float, layers: Literal["language", "all"]
-) -> "LoraConfig":
-    """The configuration of a LoRA adapter."""
-    from peft import LoraConfig
-
-    return LoraConfig(
-        r=r,
-        lora_alpha=lora_alpha,
-        lora_dropout=lora_dropout,
-        target_modules=LAYERS[layers],
-        task_type="CAUSAL_LM",
-    )
-
-
-def with_adapter(network: "PreTrainedModel", **given: Any) -> "PeftModel":
-    """Return the network with a new LoRA adapter, which alone is trained."""
-    from peft import get_peft_model
-
-    adapted = get_peft_model(network, adapter(lora_dropout=0.0, **given))
-    if network.is_gradient_checkpointing:
-        adapted.enable_input_require_grads()
-    return adapted
 
 
 def export(

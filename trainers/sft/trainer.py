@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
+from harness.models.learning import weights
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.sft.descriptions import (
     Complete,
@@ -167,9 +168,9 @@ class Sft(Trainer):
 
         network = networks.load(chat, dtype=chat.dtype if self.dtype == "auto" else self.dtype)
         if self.freeze_vision:
-            networks.freeze_vision(network)
+            weights.freeze_vision(network)
         adapter = (
-            networks.adapter(
+            weights.adapter(
                 r=self.lora_r,
                 lora_alpha=self.lora_alpha,
                 lora_dropout=self.lora_dropout,

@@ -21,12 +21,7 @@ from harness.models.grammar import MAX_OBJECTS, split_frame
 from harness.models.videoseg_r1.grammar import NEGATIVE, POSITIVE
 from harness.models.videoseg_r1.negatives import boxes_filled
 from harness.models.visionreasoner.grammar import CANVAS
-from harness.responses import finite_numbers, tag_text
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
-from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
-from harness.trainers.videoseg_r1.samples import key_of
-from harness.trainers.visionreasoner.objects import TargetObjects
-from harness.trainers.visionreasoner.rewards import (
+from harness.models.visionreasoner.scoring import (
     BOX,
     Accuracy,
     answer_value,
@@ -35,6 +30,11 @@ from harness.trainers.visionreasoner.rewards import (
     non_repeat,
     thinking_format,
 )
+from harness.responses import finite_numbers, tag_text
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
+from harness.trainers.videoseg_r1.samples import key_of
+from harness.trainers.visionreasoner.objects import TargetObjects
 from harness.types import Sample
 
 Penalty: TypeAlias = Literal["clipped", "literal", "none"]

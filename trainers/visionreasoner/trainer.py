@@ -9,11 +9,12 @@ from functools import partial
 
 from harness.models.pipeline import PromptedModel
 from harness.models.visionreasoner.grammar import CANVAS, VisionReasoner
+from harness.models.visionreasoner.scoring import Semantics
 from harness.options import with_options
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.visionreasoner.objects import check
-from harness.trainers.visionreasoner.rewards import Semantics, VisionReasonerReward
+from harness.trainers.visionreasoner.rewards import VisionReasonerReward
 
 
 @with_options(Settings, beta=1e-2, entropy_coef=1e-3)

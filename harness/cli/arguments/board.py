@@ -1,4 +1,4 @@
-"""Arguments of `harness board`: build, keep, check."""
+"""Arguments of `harness board`: build, keep, check, adaptation."""
 
 from pathlib import Path
 
@@ -66,3 +66,33 @@ def add_board(commands: Commands) -> None:
         "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
     )
     add_json(check)
+    adaptation = command(
+        actions,
+        "adaptation",
+        "board:adaptation",
+        "gains, regressions, cost and curves by step of models that adapt to each sample",
+    )
+    adaptation.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a folder with runs below it, those of the models as they are too; may be repeated",
+    )
+    adaptation.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where adaptation.md, adaptation.json and the figures go",
+    )
+    adaptation.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    adaptation.add_argument(
+        "--texts",
+        action="store_true",
+        help="read and score pseudo-labels, and the answers of trace=true, too",
+    )
+    add_json(adaptation)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harness.errors import UsageError
-from harness.trainers.grpo.settings import LossType, Scale
+from harness.models.learning.loss_types import LossType, Scale
 
 STD_EPSILON = 1e-4
 """Added to the standard deviation of a group, as TRL does; the official code of VisionReasoner adds

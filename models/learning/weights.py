@@ -1,0 +1,85 @@
+"""What of a network is trained: its language side, or an adapter on it; and what decays."""
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from peft import LoraConfig, PeftModel
+    from transformers import PreTrainedModel
+
+LAYERS = {
+    "language": r"(?!.*visual).*\.(q|k|v|o|gate|up|down)_proj",
+    "all": r".*(language_model.*\.(q|k|v|o|gate|up|down)_proj"
+    r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
+}
+"""Linear layers that an adapter is put on, as a pattern of their names."""
+VISION, MERGER = "visual.", "merger"
+
+
+def is_language(name: str) -> bool:
+    """Return True for a weight of a language model's linear layers, or of an adapter on one.
+
+    >>> is_language("model.language_model.layers.0.mlp.up_proj.weight")
+    True
+    >>> is_language("model.visual.blocks.0.attn.proj.weight")
+    False
+    """
+    return re.match(f"{LAYERS['language']}\\.", name) is not None
+
+
+def freeze_vision(network: "PreTrainedModel") -> None:
+    """Leave the vision tower as it is.
+
+    The layers that merge its patches into the language model's space are of the language side, and
+    are trained (Qwen2.5-VL's `visual.merger`, Qwen3-VL's deep ones too).
+    """
+    frozen = [
+        one for name, one in network.named_parameters() if VISION in name and MERGER not in name
+    ]
+    if not frozen:
+        raise UsageError(
+            "freeze_vision=true",
+            expected=f"a network with {VISION}…",
+            found=type(network).__name__,
+        )
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+
+
+def adapter(
+    *, r: int, lora_alpha: int, lora_dropout: float, layers: Literal["language", "all"]
+) -> "LoraConfig":
+    """The configuration of a LoRA adapter."""
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=r,
+        lora_alpha=lora_alpha,
+        lora_dropout=lora_dropout,
+        target_modules=LAYERS[layers],
+        task_type="CAUSAL_LM",
+    )
+
+
+def with_adapter(network: "PreTrainedModel", **given: Any) -> "PeftModel":
+    """Return the network with a new LoRA adapter, which alone is trained."""
+    from peft import get_peft_model
+
+    adapted = get_peft_model(network, adapter(lora_dropout=0.0, **given))
+    if network.is_gradient_checkpointing:
+        adapted.enable_input_require_grads()
+    return adapted
+
+
+def decayed(network: Any, weight_decay: float) -> list[dict[str, Any]]:
+    """Return the trained weights in two groups: matrices decay, biases and norms do not."""
+    groups: list[dict[str, Any]] = [
+        {"params": [], "weight_decay": 0.0},
+        {"params": [], "weight_decay": weight_decay},
+    ]
+    for one in network.parameters():
+        if one.requires_grad:  # of what ZeRO-3 has spread, the shape says nothing
+            groups[len(getattr(one, "ds_shape", one.shape)) >= 2]["params"].append(one)
+    return groups

@@ -1,0 +1,148 @@
+"""Agreement of responses with each other: pair scores, the pseudo-label, rewards of a group.
+
+VR-TTRL (2025), Section 3: each rollout is scored against each other one as if that were the ground
+truth, by VisionReasoner's accuracy (`harness.models.visionreasoner.scoring`); the one that the
+others agree with most is the pseudo-label. Everything here is pure and sees responses alone.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.models.grammar import split_frame
+from harness.models.visionreasoner.scoring import (
+    BASE,
+    Objects,
+    Thresholds,
+    answer_format,
+    non_repeat,
+    object_accuracy,
+    scaled_objects,
+    thinking_format,
+)
+
+Label: TypeAlias = Literal["consensus", "anti_consensus", "random", "none"]
+"""Choice of the pseudo-label: the rollout that others agree with most, or least, any, or none."""
+
+DIGITS = 9
+"""Decimals by which sums of agreement are compared, so that their order of adding is no tie."""
+
+
+class Candidate(NamedTuple):
+    """The objects of a response, in the 840 × 840 frame of a video's frame."""
+
+    objects: Objects
+    frame: int | None
+    """The frame that it names; None: it names none."""
+
+    def score(self, label: "Candidate", thresholds: Thresholds) -> float:
+        """Return its accuracy against a pseudo-label, from 0 to 3; 0 in another frame."""
+        if self.frame != label.frame:
+            return 0.0
+        return object_accuracy(self.objects, label.objects, thresholds=thresholds).total
+
+    @property
+    def content(self) -> str:
+        """Its frame and numbers as one text: equal for responses that say the same."""
+        return f"{self.frame} {[part.tolist() for part in self.objects]}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Responses to one request."""
+
+    texts: tuple[str, ...]
+    canvas: tuple[int, int]
+    """(width, height) of the frame that their numbers are in."""
+    named: bool = False
+    """True if a response has to name a frame."""
+    thresholds: Thresholds = BASE
+
+    @cached_property
+    def candidates(self) -> list[Candidate | None]:
+        """The objects of each response; None of one that cannot be a label."""
+        return [self._candidate(text) for text in self.texts]
+
+    @property
+    def parsed(self) -> list[int]:
+        """Indices of the responses that can be a label."""
+        return [place for place, one in enumerate(self.candidates) if one is not None]
+
+    @cached_property
+    def scores(self) -> NDArray[np.float64]:
+        """Accuracy of each response (row) against each other one (column), from 0 to 3.
+
+        A response that cannot be read scores 0 as either.
+        """
+        found = np.zeros((len(self.texts), len(self.texts)))
+        for row in self.parsed:
+            for column in self.parsed:
+                found[row, column] = self._score(row, column)
+        return found
+
+    @cached_property
+    def consensus(self) -> NDArray[np.float64]:
+        """Sum of the others' accuracies against each response."""
+        whole: NDArray[np.float64] = self.scores.sum(axis=0) - np.diagonal(self.scores)
+        return whole.round(DIGITS)
+
+    def label(self, choice: Label, *, number: float = 0.0) -> int | None:
+        """Return the index of the pseudo-label; the lowest of equal ones. None: there is none.
+
+        Args:
+            choice: Of the label.
+            number: From 0 to 1, by which a random one is chosen.
+        """
+        parsed = self.parsed
+        if choice == "none" or not parsed:
+            return None
+        if choice == "random":
+            return parsed[min(int(number * len(parsed)), len(parsed) - 1)]
+        sums = self.consensus[parsed]
+        return parsed[int(sums.argmin() if choice == "anti_consensus" else sums.argmax())]
+
+    def agreement(self, label: int) -> float:
+        """Return the mean accuracy of the other responses against a label; 0 if there are none."""
+        return float(self.consensus[label]) / max(1, len(self.texts) - 1)
+
+    def rewards(self, label: int | None) -> list[float]:
+        """Return VisionReasoner's reward of each response, the label in the target's place.
+
+        From 0 to 7: format (3), accuracy (3, and 0 without a label) and no repetition (1).
+        """
+        found = []
+        for place, text in enumerate(self.texts):
+            response = split_frame(text)[1]
+            form = thinking_format(response) + answer_format(response) + non_repeat(response)
+            found.append(form + (0.0 if label is None else float(self.scores[place, label])))
+        return found
+
+    def frequency_rewards(self, alpha: float) -> list[float]:
+        """Return TTRV's reward: how often a response's content occurs, less entropy times alpha.
+
+        The entropy is that of the contents, in nats over the logarithm of the group's size, so
+        that it is the same for all responses of a group. One that cannot be read is worth 0 by
+        frequency.
+        """
+        contents = [None if one is None else one.content for one in self.candidates]
+        counts, size = Counter(contents), len(contents)
+        shares = [count / size for count in counts.values()]
+        entropy = -sum(share * math.log(share) for share in shares) / math.log(max(2, size))
+        return [(0.0 if one is None else counts[one] / size) - alpha * entropy for one in contents]
+
+    def _candidate(self, text: str) -> Candidate | None:
+        frame, response = split_frame(text)
+        if self.named and frame is None:
+            return None
+        objects = scaled_objects(response, self.canvas)
+        return None if objects is None else Candidate(objects, frame)
+
+    def _score(self, row: int, column: int) -> float:
+        found, label = self.candidates[row], self.candidates[column]
+        assert found is not None and label is not None, "they are parsed"
+        return found.score(label, self.thresholds)

@@ -1,0 +1,348 @@
+"""Methods of adaptation: what is drawn, what is learned from it, and who answers.
+
+A method is called once a sample, with a `Trial`: the request, the network that learns, and the
+notes that are kept. It returns the response, or None where the adapted network is to answer.
+Nothing here sees a target.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.errors import UsageError
+from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
+from harness.models.grammar import reasoning
+from harness.models.test_time.consensus import Group, Label
+from harness.models.test_time.views import views
+from harness.models.visionreasoner.scoring import BASE, Thresholds
+from harness.types import AdaptationStep
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from harness.models.learning.rows import ScoredRows
+
+
+@dataclass(eq=False, kw_only=True)
+class Trial:
+    """One sample in adaptation."""
+
+    request: ChatRequest
+    context: AdaptationContext
+    canvas: tuple[int, int]
+    """(width, height) of the frame that the numbers of responses are in."""
+    named: bool
+    """True if a response has to name a frame."""
+    uniform: Callable[[str], float]
+    """A number from 0 to 1 by seed, sample and name."""
+    trace: bool
+    """Let the network answer after every step too, for the record."""
+    steps: list[AdaptationStep] = field(default_factory=list)
+    responses: list[tuple[str, ChatResponse]] = field(default_factory=list)
+    """Every response that was drawn, with its key behind the request's."""
+
+    def draw(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
+        """Return rollouts of the network as it is, and note them."""
+        drawn = self.context.rollouts(number, temperature=temperature, name=name)
+        self.responses += [(f"@{name}#{place}", one) for place, one in enumerate(drawn)]
+        return drawn
+
+    def group(self, responses: Sequence[ChatResponse], thresholds: Thresholds) -> Group:
+        """Return responses to be compared with each other."""
+        texts = tuple(one.text for one in responses)
+        return Group(texts, self.canvas, self.named, thresholds)
+
+    def note(
+        self,
+        update: Update | None,
+        responses: Sequence[ChatResponse],
+        *,
+        group: Group | None = None,
+        label: int | None = None,
+        rewards: Sequence[float] = (),
+    ) -> None:
+        """Keep the numbers of a step, and what the network answers after it if that is traced."""
+        self.steps.append(
+            AdaptationStep(
+                label=label,
+                agreement=None if group is None or label is None else group.agreement(label),
+                parsed=None if group is None else len(group.parsed),
+                rewards=tuple(rewards),
+                tokens=fmean(len(one.tokens) for one in responses),
+                characters=fmean(len(reasoning(one.text)) for one in responses),
+                entropy=None if update is None else _finite(update.entropy),
+                loss=None if update is None else _finite(update.loss),
+                grad_norm=None if update is None else _finite(update.grad_norm),
+                rolled_back=update is not None and update.rolled_back,
+            )
+        )
+        if self.trace and update is not None:
+            self.draw(1, temperature=0.0, name=f"after{len(self.steps)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """What a method does with a trial, and the budget that boards show."""
+
+    name: str
+    steps: int = 5
+    """Updates of the weights, each with rollouts of its own unless `single_gen`."""
+    grammar: ClassVar[bool] = False
+    """True if it compares places that responses name in VisionReasoner's grammar."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "rollouts", "views"):
+            value = getattr(self, name, 2)
+            least = 2 if name == "rollouts" else 1
+            if value < least and not (name == "steps" and not self.updates):
+                raise UsageError(
+                    f"{self.name}({name}=…)", expected=f"at least {least}", found=str(value)
+                )
+
+    @property
+    def updates(self) -> bool:
+        """True if it changes weights."""
+        return True
+
+    @property
+    def budget(self) -> str:
+        """What a sample costs beside its answer, in words."""
+        return _count(self.steps, "update")
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return every setting, and the budget."""
+        own = {name: value for name, value in asdict(self).items() if name != "name"}
+        if "thresholds" in own:
+            own["thresholds"] = own["thresholds"]._asdict()
+        return {"method": self.name, "budget": self.budget, **own}
+
+    def __call__(self, trial: Trial) -> ChatResponse | None:
+        """Adapt the network; returns the response, or None: the network answers."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing(Method):
+    """A method that draws several rollouts and compares them."""
+
+    grammar: ClassVar[bool] = True
+
+    rollouts: int = 8
+    """Rollouts of a generation step."""
+    temperature: float = 0.6
+    """Temperature of rollouts."""
+    thresholds: Thresholds = BASE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.temperature <= 100:
+            raise UsageError(
+                f"{self.name}(temperature=…)",
+                expected="more than 0, at most 100",
+                found=str(self.temperature),
+            )
+
+    @property
+    def budget(self) -> str:
+        """What a sample costs beside its answer, in words."""
+        return f"{_count(self.steps, 'update')}, {self.steps} × {_count(self.rollouts, 'rollout')}"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLoss:
+    """The loss of GRPO over all tokens of a group, of some rows at a time."""
+
+    advantage: "Tensor"
+    """Advantage of each rollout."""
+    tokens: float
+    """Number of tokens of all rollouts."""
+    old: "Tensor | None"
+    """Log-probabilities under the network that wrote them; None: it is the one that learns."""
+    reference: "Tensor | None"
+    """The same under the first weights; None: they have not changed yet."""
+    beta: float
+    epsilon: float
+
+    def __call__(self, rows: "ScoredRows") -> "Tensor":
+        """Return the share of the loss that these rows have."""
+        from harness.models.learning.loss import grpo_loss
+
+        places, own = list(rows.places), rows.logp.detach()
+        return grpo_loss(
+            rows.logp,
+            None if self.old is None else self.old[places],
+            own if self.reference is None else self.reference[places],
+            self.advantage.to(own)[places],
+            rows.mask,
+            loss_type="dapo",
+            epsilon=self.epsilon,
+            beta=self.beta,
+            tokens=self.tokens,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRelative(Drawing):
+    """GRPO on rewards that responses of a group give each other: VR-TTRL and its controls."""
+
+    label: Label = "consensus"
+    single_gen: bool = False
+    """Draw rollouts before the first update alone, and learn from them in every one."""
+    beta: float = 1e-2
+    """Weight of the divergence from the network as it was."""
+    epsilon: float = 0.2
+    """Range around 1 in which the ratio of new to old probability counts."""
+    frequency: float | None = None
+    """Weight of the entropy in TTRV's reward, in the place of a label's; None: it is not used."""
+
+    @property
+    def budget(self) -> str:
+        """What a sample costs beside its answer, in words."""
+        if not self.single_gen:
+            return super().budget
+        return f"{_count(self.steps, 'update')}, {_count(self.rollouts, 'rollout')}"
+
+    def __call__(self, trial: Trial) -> None:
+        """Learn from rewards of rollouts."""
+        import torch
+
+        from harness.models.learning.loss import advantages
+
+        drawn: list[ChatResponse] = []
+        old = reference = None
+        for step in range(self.steps):
+            if step == 0 or not self.single_gen:
+                drawn = trial.draw(self.rollouts, temperature=self.temperature, name=f"step{step}")
+                group = trial.group(drawn, self.thresholds)
+                label = self._label(group, trial.uniform(f"step{step}"))
+                rewards = self._rewards(group, label)
+                gains = advantages(torch.tensor(rewards), self.rollouts)
+                tokens = float(sum(len(one.tokens) for one in drawn))
+                if step and self.beta:
+                    reference = trial.context.log_probs(drawn, temperature=self.temperature)
+
+            loss = GroupLoss(gains, tokens, old, reference, beta=self.beta, epsilon=self.epsilon)
+            update = trial.context.step(loss, drawn, temperature=self.temperature)
+            if step == 0 and self.single_gen:
+                old = reference = update.logp
+            trial.note(update, drawn, group=group, label=label, rewards=rewards)
+
+    def _label(self, group: Group, number: float) -> int | None:
+        return group.label(self.label, number=number)
+
+    def _rewards(self, group: Group, label: int | None) -> list[float]:
+        if self.frequency is not None:
+            return group.frequency_rewards(self.frequency)
+        return group.rewards(label)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vote(Drawing):
+    """The response that the others agree with most; nothing is learned."""
+
+    steps: int = 0
+
+    @property
+    def updates(self) -> bool:
+        """True if it changes weights."""
+        return False
+
+    @property
+    def budget(self) -> str:
+        """What a sample costs beside its answer, in words."""
+        return f"no update, {_count(self.rollouts, 'rollout')}"
+
+    def __call__(self, trial: Trial) -> ChatResponse:
+        """Return the medoid; the first rollout where none can be read."""
+        drawn = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
+        group = trial.group(drawn, self.thresholds)
+        label = group.label("consensus")
+        trial.note(None, drawn, group=group, label=label, rewards=group.rewards(label))
+        return drawn[label or 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tent(Method):
+    """Lower the entropy of the answer's tokens, of the greedy response at each step."""
+
+    def __call__(self, trial: Trial) -> None:
+        """Learn from the entropy."""
+        for step in range(self.steps):
+            drawn = trial.draw(1, temperature=0.0, name=f"step{step}")
+            update = trial.context.step(lambda rows: (rows.entropy * rows.answer).sum(), drawn)
+            trial.note(update, drawn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memo(Method):
+    """Make the answer's tokens as likely in views of the image as they are on average."""
+
+    views: int = 4
+    """Views of the image, itself among them."""
+    strength: float = 0.3
+    """Most that brightness, contrast and saturation of a view change, as a share."""
+    seed: int = 0
+
+    def __call__(self, trial: Trial) -> None:
+        """Learn from the divergence of each view from their mean.
+
+        The mean is held fixed: of the gradient of the mean divergence, what goes through the mean
+        is a constant, which no softmax sees.
+        """
+        seen = views(trial.request, self.views, seed=self.seed, strength=self.strength)
+        for step in range(self.steps):
+            (said,) = trial.draw(1, temperature=0.0, name=f"step{step}")
+            mean = trial.context.mean_distribution(said, seen)
+
+            def loss(rows: "ScoredRows", mean: Any = mean) -> "Tensor":
+                own = rows.log_probs().view(len(rows.places), *mean.shape)
+                apart: Tensor = (own.exp() * (own - mean.clamp(min=1e-30).log())).sum()
+                return apart / self.views
+
+            update = trial.context.step(loss, [said] * self.views, requests=seen)
+            trial.note(update, [said])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PseudoLabel(Drawing):
+    """Supervised steps on one response of the network itself: its greedy one, or the medoid."""
+
+    majority: bool = False
+
+    @property
+    def grammar(self) -> bool:  # type: ignore[override]  # of the greedy one nothing is compared
+        """True if it compares places that responses name in VisionReasoner's grammar."""
+        return self.majority
+
+    @property
+    def budget(self) -> str:
+        """What a sample costs beside its answer, in words."""
+        drawn = f", {_count(self.rollouts, 'rollout')}" if self.majority else ""
+        return _count(self.steps, "update") + drawn
+
+    def __call__(self, trial: Trial) -> None:
+        """Learn a response by heart; where no rollout can be read, nothing is learned."""
+        group = label = None
+        if self.majority:
+            drawn = trial.draw(self.rollouts, temperature=self.temperature, name="step0")
+            group = trial.group(drawn, self.thresholds)
+            label = group.label("consensus")
+            if label is None:
+                trial.note(None, drawn, group=group)
+                return
+            taught = drawn[label]
+        else:
+            (taught,) = trial.draw(1, temperature=0.0, name="step0")
+        for _ in range(self.steps):
+            update = trial.context.step(lambda rows: -(rows.logp * rows.mask).sum(), [taught])
+            trial.note(update, [taught], group=group, label=label)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}{'s' * (number != 1)}"

@@ -1,0 +1,273 @@
+"""VR-TTRL and its baselines around any model whose network transformers calls.
+
+harness eval --model "vr_ttrl(base=pocket,steps=5,rollouts=8)" --tasks reason_seg --data ROOT
+harness eval --model "vote(base=pocket)" --tasks reason_seg --data ROOT
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.model import LearningSettings
+from harness.models.pipeline import PromptedModel
+from harness.models.test_time.methods import (
+    GroupRelative,
+    Memo,
+    Method,
+    PseudoLabel,
+    Tent,
+    Vote,
+)
+from harness.models.test_time.model import AdaptedModel
+from harness.models.visionreasoner.scoring import THRESHOLDS
+from harness.options import with_options
+from harness.spec import Spec
+
+Preset = Literal["loose", "base", "strict"]
+"""Names of thresholds (Table 9 of VR-TTRL)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updates:
+    """How weights learn from a sample, and for how many steps."""
+
+    steps: int = 5
+    """Updates of the weights a sample."""
+    finetune: Literal["full", "lora"] = "full"
+    """`full`: the language side and the layers that merge patches for it, in float32; `lora`: an
+    adapter on the language model."""
+    learning_rate: float | None = None
+    """Learning rate of AdamW; None: the paper's 5e-7, or 1e-5 of an adapter."""
+    weight_decay: float = 0.01
+    """Weight decay of AdamW, of matrices."""
+    max_grad_norm: float = 1.0
+    """Largest norm of the gradient."""
+    lora_r: int = 16
+    """Rank of the adapter's matrices."""
+    lora_alpha: int = 32
+    """The adapter is scaled by this over its rank."""
+    micro_batch_size: int = 8
+    """Responses that gradients are computed for at once; fewer where they do not fit."""
+    share_prefix: bool = True
+    """Read the prompt once a step and the image once a sample. Results are the same but for
+    rounding."""
+    trace: bool = False
+    """Let the network answer after every step too, for the record; predictions are the same."""
+    seed: int = 0
+    """Seed of rollouts, of random labels and views, and of an adapter's first weights."""
+
+    def learning(self) -> LearningSettings:
+        """Return the settings of the network."""
+        return LearningSettings(
+            finetune=self.finetune,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            max_grad_norm=self.max_grad_norm,
+            lora_r=self.lora_r,
+            lora_alpha=self.lora_alpha,
+            micro_batch_size=self.micro_batch_size,
+            share_prefix=self.share_prefix,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUpdates(Updates):
+    """Updates by rewards of a group of rollouts."""
+
+    rollouts: int = 8
+    """Rollouts of a generation step."""
+    temperature: float = 0.6
+    """Temperature of rollouts."""
+    thresholds: Preset = "base"
+    """Limits from which objects of two responses match."""
+    beta: float = 1e-2
+    """Weight of the divergence from the network as it was."""
+    epsilon: float = 0.2
+    """Range around 1 in which the ratio of new to old probability counts."""
+
+    def method(self, name: str, **own: Any) -> GroupRelative:
+        """Return the method of these settings."""
+        return GroupRelative(
+            name=name,
+            steps=self.steps,
+            rollouts=self.rollouts,
+            temperature=self.temperature,
+            thresholds=THRESHOLDS[self.thresholds],
+            beta=self.beta,
+            epsilon=self.epsilon,
+            **own,
+        )
+
+
+@with_options(GroupUpdates)
+def vr_ttrl(
+    updates: GroupUpdates, *, base: Spec | PromptedModel, single_gen: bool = False
+) -> AdaptedModel:
+    """VR-TTRL (2025): GRPO on each test sample, rewarded by the answer most rollouts agree on.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt, such as `pocket` or `visionreasoner(checkpoint=…)`.
+        single_gen: Draw rollouts once, before the first update (Table 3; the paper's has 10
+            updates).
+    """
+    return _adapted(base, updates, updates.method("vr_ttrl", single_gen=single_gen))
+
+
+@with_options(GroupUpdates)
+def anti_consensus(updates: GroupUpdates, *, base: Spec | PromptedModel) -> AdaptedModel:
+    """VR-TTRL (-): the pseudo-label is the answer that rollouts agree on least, as a control.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+    """
+    return _adapted(base, updates, updates.method("anti_consensus", label="anti_consensus"))
+
+
+@with_options(GroupUpdates)
+def random_label(updates: GroupUpdates, *, base: Spec | PromptedModel) -> AdaptedModel:
+    """VR-TTRL with any rollout as the pseudo-label, as a control.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+    """
+    return _adapted(base, updates, updates.method("random_label", label="random"))
+
+
+@with_options(GroupUpdates)
+def format_only(updates: GroupUpdates, *, base: Spec | PromptedModel) -> AdaptedModel:
+    """VR-TTRL without a pseudo-label: the rewards of format and no repetition alone, as a control.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+    """
+    return _adapted(base, updates, updates.method("format_only", label="none"))
+
+
+@with_options(GroupUpdates, without=("thresholds",))
+def ttrv(updates: GroupUpdates, *, base: Spec | PromptedModel, alpha: float = 0.75) -> AdaptedModel:
+    """TTRV (arXiv 2510.06783): GRPO on how often an answer occurs, and on low entropy of answers.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+        alpha: Weight of the entropy, which is equal for all rollouts of a sample: of one sample
+            its advantage is 0.
+    """
+    return _adapted(base, updates, updates.method("ttrv", frequency=alpha))
+
+
+def vote(
+    *,
+    base: Spec | PromptedModel,
+    rollouts: int = 8,
+    temperature: float = 0.6,
+    thresholds: Preset = "base",
+    seed: int = 0,
+) -> AdaptedModel:
+    """The answer that most rollouts agree on, without an update: self-consistency.
+
+    Args:
+        base: The model that is asked.
+        rollouts: Rollouts a sample.
+        temperature: Temperature of rollouts.
+        thresholds: Limits from which objects of two responses match.
+        seed: Seed of rollouts.
+    """
+    method = Vote(
+        name="vote",
+        rollouts=rollouts,
+        temperature=temperature,
+        thresholds=THRESHOLDS[thresholds],
+    )
+    return _adapted(base, Updates(seed=seed), method)
+
+
+@with_options(Updates)
+def tent(updates: Updates, *, base: Spec | PromptedModel) -> AdaptedModel:
+    """Tent: updates that lower the entropy of the greedy answer's tokens.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+    """
+    return _adapted(base, updates, Tent(name="tent", steps=updates.steps))
+
+
+@with_options(Updates)
+def memo(
+    updates: Updates, *, base: Spec | PromptedModel, views: int = 4, strength: float = 0.3
+) -> AdaptedModel:
+    """MEMO: updates that make the answer's tokens equally likely in views of the image.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+        views: Views of the image in other colours, itself among them.
+        strength: Most that brightness, contrast and saturation change, as a share.
+    """
+    if views < 2 or not 0 < strength < 1:
+        raise UsageError(
+            "memo(views=…,strength=…)",
+            expected="at least 2 views and 0 < strength < 1",
+            found=f"{views} and {strength}",
+        )
+    method = Memo(
+        name="memo", steps=updates.steps, views=views, strength=strength, seed=updates.seed
+    )
+    return _adapted(base, updates, method)
+
+
+@with_options(Updates)
+def sft_greedy(updates: Updates, *, base: Spec | PromptedModel) -> AdaptedModel:
+    """Supervised updates on the network's own greedy response.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+    """
+    return _adapted(base, updates, PseudoLabel(name="sft_greedy", steps=updates.steps))
+
+
+@with_options(GroupUpdates, without=("beta", "epsilon"))
+def sft_majority(updates: GroupUpdates, *, base: Spec | PromptedModel) -> AdaptedModel:
+    """Supervised updates on the response that most rollouts agree with.
+
+    Args:
+        updates: How weights learn.
+        base: The model to adapt.
+    """
+    method = PseudoLabel(
+        name="sft_majority",
+        majority=True,
+        steps=updates.steps,
+        rollouts=updates.rollouts,
+        temperature=updates.temperature,
+        thresholds=THRESHOLDS[updates.thresholds],
+    )
+    return _adapted(base, updates, method)
+
+
+def _adapted(base: Spec | PromptedModel, updates: Updates, method: Method) -> AdaptedModel:
+    """Return a model that adapts the network of another one.
+
+    Raises:
+        UsageError: the model asks no network by prompts, or one whose weights cannot learn.
+    """
+    model = plugins.build("models", base) if isinstance(base, Spec) else base
+    if not isinstance(model, PromptedModel):
+        raise UsageError(
+            f"{method.name}(base={base})",
+            expected="a model that asks a network for places, such as pocket or qwen_vl",
+            found=type(model).__name__,
+        )
+    network = model.chat.adaptable(updates.learning())
+    model = replace(model, chat=network.chat)
+    return AdaptedModel(
+        base=model, network=network, method=method, seed=updates.seed, trace=updates.trace
+    )

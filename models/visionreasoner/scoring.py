@@ -1,0 +1,281 @@
+"""Scores of VisionReasoner's responses: format, accuracy by one joint matching, no repetition.
+
+Liu et al., "VisionReasoner" (2025), with the semantics of the official code (`dvlab-research/
+Seg-Zero`, `vision_reasoner.py`), which differs from the text: see trainers/visionreasoner. Every
+function is pure and takes whatever a network writes. Boxes and points are in pixels of the 840 ×
+840 frame. A trainer scores against the ground truth, a test-time method against another response.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from harness.models.grammar import MAX_OBJECTS, Item
+from harness.models.visionreasoner.grammar import CANVAS
+from harness.responses import MAX_DEPTH, MAX_TEXT, TOO_MANY_DIGITS, nesting_depth, tag_text
+
+Semantics: TypeAlias = Literal["official", "paper"]
+Numbers: TypeAlias = NDArray[Any]
+"""Numbers of the type that numpy gave them: whole ones stay exact, however large they are."""
+Objects: TypeAlias = tuple[Numbers, Numbers]
+"""Boxes (M × 4) and points (M × 2) of a response."""
+
+REPEATS = 2
+"""Number of repeated sentences from which the reward for not repeating is lost."""
+
+TURN = re.compile(r"</think>\s*<answer>")
+BOX, POINT = "bbox_2d", "point_2d"
+
+
+class Thresholds(NamedTuple):
+    """Limits from which a predicted object matches a true one."""
+
+    iou: float = 0.5
+    """A box matches if its IoU with the true one is above this."""
+    box: float = 10.0
+    """… and if the mean of its four differences is below this, in pixels."""
+    point: float = 30.0
+    """A point matches if it is nearer than this, in pixels, and inside its own box."""
+
+
+BASE = Thresholds()
+THRESHOLDS: Mapping[str, Thresholds] = {
+    "loose": Thresholds(0.3, 20.0, 50.0),
+    "base": BASE,
+    "strict": Thresholds(0.7, 5.0, 15.0),
+}
+"""Those of Table 9 of VR-TTRL; `base` is VisionReasoner's."""
+
+
+class MatchFlags(NamedTuple):
+    """Matches of every predicted (row) and true (column) object: 0 or 1."""
+
+    overlap: NDArray[np.float64]
+    box: NDArray[np.float64]
+    point: NDArray[np.float64]
+
+
+class Accuracy(NamedTuple):
+    """Parts of the accuracy reward, each from 0 to 1; their sum is the reward."""
+
+    bboxes_iou: float = 0.0
+    bboxes_l1: float = 0.0
+    points_l1: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Sum of the components, from 0 to 3."""
+        return self.bboxes_iou + self.bboxes_l1 + self.points_l1
+
+
+def thinking_format(response: str) -> float:
+    """1 if the response is `<think>…</think>`, blanks, `<answer>…</answer>` and nothing else.
+
+    As a full match of that pattern, in linear time. A newline at the end gives 0.
+
+    >>> thinking_format("<think>a</think> <answer>[]</answer>")
+    1.0
+    """
+    opening, closing = "<think>", "</answer>"
+    if not (response.startswith(opening) and response.endswith(closing)):
+        return 0.0
+    inside = response[len(opening) : len(response) - len(closing)]
+    return float(TURN.search(inside) is not None)
+
+
+def answer_value(response: str) -> object:
+    """The JSON value of the first `<answer>`; None if there is none that can be read.
+
+    As lenient as `json.loads`, for rewards are compared with the official ones, but within limits
+    of length, depth and digits that no response of a sound length reaches.
+    """
+    text = tag_text(response, "answer")
+    if (
+        text is None
+        or len(text) > MAX_TEXT
+        or TOO_MANY_DIGITS.search(text)
+        or nesting_depth(text) > MAX_DEPTH
+    ):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def answer_format(response: str) -> float:
+    """Return the mean over objects of "has a box of four" and "has a point of two", from 0 to 2.
+
+    An object whose keys cannot be tested ends the counting; earlier ones count.
+    """
+    value = answer_value(response)
+    if not isinstance(value, (list, dict, str)) or not value:
+        return 0.0
+    credit = 0.0
+    for entry in value:
+        marks = _marks(entry)
+        if marks is None:
+            break
+        credit += marks / len(value)
+    return credit
+
+
+def _marks(entry: object) -> float | None:
+    """Return the number of box and point with the right length; None where the test would raise."""
+    if isinstance(entry, dict):
+        return float(_has_length(entry.get(BOX), 4)) + float(_has_length(entry.get(POINT), 2))
+    if isinstance(entry, (str, list)):  # holding a key's name, it would be asked for the value
+        return None if BOX in entry or POINT in entry else 0.0
+    return None
+
+
+def _has_length(value: object, length: int) -> bool:
+    return isinstance(value, list) and len(value) == length
+
+
+def parse_objects(response: str) -> Objects | None:
+    """Boxes (M × 4) and points (M × 2) of the answer, or None if one of them is not numbers.
+
+    One wrong object makes the response wrong. At most 120 objects are read.
+    """
+    value = answer_value(response)
+    if not isinstance(value, list) or not value:
+        return None
+    if not all(isinstance(entry, dict) and BOX in entry and POINT in entry for entry in value):
+        return None
+    boxes = _numbers([entry[BOX] for entry in value[:MAX_OBJECTS]], 4)
+    points = _numbers([entry[POINT] for entry in value[:MAX_OBJECTS]], 2)
+    if boxes is None or points is None:
+        return None
+    # As numpy computes: boxes of true and false alone have no width, and numbers too large for it
+    # have no square root.
+    if boxes.dtype == np.bool_ or points.dtype == object:
+        return None
+    return boxes.astype(np.float64) if boxes.dtype == object else boxes, points
+
+
+def _numbers(rows: Sequence[Sequence[float]], length: int) -> Numbers | None:
+    if not all(_has_length(row, length) and all(map(_is_number, row)) for row in rows):
+        return None
+    return np.array(rows)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def accuracy(
+    response: str,
+    targets: Sequence[Item],
+    *,
+    canvas: tuple[int, int] = CANVAS,
+    semantics: Semantics = "official",
+) -> Accuracy:
+    """Return the share of targets found: matched objects' bits over the larger of both numbers.
+
+    Args:
+        response: The network's text.
+        targets: True objects in the 840 × 840 frame, each with a point.
+        canvas: (width, height) of the frame that the response's numbers are in.
+        semantics: `official`, or the `paper`'s wording: the sum of the box's four differences, a
+            point anywhere, and a separate matching for each bit.
+    """
+    found = scaled_objects(response, canvas)
+    if found is None or not targets:
+        return Accuracy()
+    true = (
+        np.array([item.box for item in targets[:MAX_OBJECTS]]),
+        np.array([item.place for item in targets[:MAX_OBJECTS]]),
+    )
+    return object_accuracy(found, true, semantics=semantics)
+
+
+def scaled_objects(response: str, canvas: tuple[int, int]) -> Objects | None:
+    """Return a response's boxes and points in the 840 × 840 frame; None as `parse_objects`.
+
+    Args:
+        response: The network's text.
+        canvas: (width, height) of the frame that its numbers are in.
+    """
+    found = parse_objects(response)
+    if found is None or canvas == CANVAS:
+        return found
+    scale = np.array([CANVAS[0] / canvas[0], CANVAS[1] / canvas[1]])
+    return found[0] * np.tile(scale, 2), found[1] * scale
+
+
+def object_accuracy(
+    found: Objects,
+    true: Objects,
+    *,
+    semantics: Semantics = "official",
+    thresholds: Thresholds = BASE,
+) -> Accuracy:
+    """Return the credit of predicted objects against true ones, both in the 840 × 840 frame."""
+    bits = match_flags(*found, *true, semantics=semantics, thresholds=thresholds)
+    return matching_credit(bits, jointly=semantics == "official")
+
+
+def match_flags(
+    boxes: Numbers,
+    points: Numbers,
+    true_boxes: Numbers,
+    true_points: Numbers,
+    *,
+    semantics: Semantics = "official",
+    thresholds: Thresholds = BASE,
+) -> MatchFlags:
+    """Every predicted object with every true one."""
+    with np.errstate(all="ignore"):
+        overlap = inclusive_iou(boxes, true_boxes) > thresholds.iou
+        differences = np.abs(boxes[:, None] - true_boxes[None])
+        moved = differences.mean(axis=2) if semantics == "official" else differences.sum(axis=2)
+        apart = np.sqrt(((points[:, None] - true_points[None]) ** 2).sum(axis=2))
+        near = apart < thresholds.point
+        if semantics == "official":
+            inside = ((points >= boxes[:, :2]) & (points <= boxes[:, 2:])).all(axis=1)
+            near &= inside.reshape(-1, 1)
+    right = (overlap, moved < thresholds.box, near)
+    return MatchFlags(*(bit.astype(np.float64) for bit in right))
+
+
+def inclusive_iou(boxes: Numbers, others: Numbers) -> Numbers:
+    """IoU of boxes (M × 4) with others (N × 4) whose right and bottom pixels belong to them."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    shared = np.maximum(0, high - low + 1).prod(axis=2)
+    sizes = (boxes[:, 2:] - boxes[:, :2] + 1).prod(axis=1)
+    other_sizes = (others[:, 2:] - others[:, :2] + 1).prod(axis=1)
+    iou: Numbers = shared / (sizes[:, None] + other_sizes[None] - shared)
+    return iou
+
+
+def matching_credit(bits: MatchFlags, *, jointly: bool) -> Accuracy:
+    """Credit of the best one-to-one matching, on the sum of the bits or on each bit alone."""
+    limit = max(bits.overlap.shape)
+    if not jointly:
+        parts = [bit[linear_sum_assignment(-bit)].sum() / limit for bit in bits]
+        return Accuracy(*map(float, parts))
+    pairs = linear_sum_assignment(3.0 - (bits.overlap + bits.box + bits.point))
+    return Accuracy(*(float(bit[pairs].sum() / limit) for bit in bits))
+
+
+def non_repeat(response: str) -> float:
+    """Return 0 if two sentences are repeated, else 1. The whole response counts, tags and JSON too.
+
+    >>> non_repeat("a. a. b."), non_repeat("a. a. a.")
+    (1.0, 0.0)
+    """
+    seen: set[str] = set()
+    repeats = 0
+    for sentence in filter(None, map(str.strip, response.split("."))):
+        repeats += sentence in seen
+        if repeats >= REPEATS:
+            return 0.0
+        seen.add(sentence)
+    return 1.0

@@ -1,0 +1,498 @@
+"""A network that adapts to a sample answers by it alone, and is what it was afterwards."""
+
+import json
+import shutil
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
+
+ensure_torchvision()
+pytest.importorskip("peft")
+
+from harness import plugins  # noqa: E402
+from harness.errors import ModelError, NotRestored, OutOfMemory, UsageError  # noqa: E402
+from harness.interchange import prediction_from_json, prediction_to_json  # noqa: E402
+from harness.leaderboards.row import row  # noqa: E402
+from harness.masks import Rle  # noqa: E402
+from harness.model import ChatRequest, LearningSettings  # noqa: E402
+from harness.models.backends import adaptation as module  # noqa: E402
+from harness.models.backends.adaptation import fingerprint  # noqa: E402
+from harness.models.backends.transformers import transformers  # noqa: E402
+from harness.models.learning import weights  # noqa: E402
+from harness.models.pocket import FOLDER  # noqa: E402
+from harness.models.test_time.methods import GroupLoss, Memo  # noqa: E402
+from harness.models.test_time.views import Jitter, views  # noqa: E402
+from harness.run.evaluate import evaluate  # noqa: E402
+from harness.run.options import Options  # noqa: E402
+from harness.spec import parse  # noqa: E402
+from harness.tasks.reason_seg import writer as reason_seg  # noqa: E402
+from harness.types import Answer, FailureKind, Target  # noqa: E402
+from harness.world.shapes import make  # noqa: E402
+
+RATE = 2e-3
+"""Learning rate at which two updates of pocket change what it says."""
+ADAPTERS = (
+    "vr_ttrl",
+    "anti_consensus",
+    "random_label",
+    "format_only",
+    "ttrv",
+    "sft_majority",
+    "sft_greedy",
+    "tent",
+    "memo",
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    torch.set_num_threads(1)
+    root = tmp_path_factory.mktemp("shapes") / "data"
+    make(root, seed=5, size=3, writers={"reason_seg": reason_seg.write})
+    return root
+
+
+@pytest.fixture(scope="module")
+def task(data):
+    return plugins.build("tasks", parse("reason_seg"), data)
+
+
+@pytest.fixture(scope="module")
+def queries(task):
+    return [sample.query for sample in task.samples()][:3]
+
+
+POCKET = "base=pocket(segmenter=box,propagator=still,max_new_tokens=64)"
+
+
+def adapted(name="vr_ttrl", *, base=POCKET, **given):
+    given = {"steps": 2, "learning_rate": RATE, **given}
+    if name not in ("sft_greedy", "tent", "memo"):
+        given = {"temperature": 1.5, **given}
+    settings = ",".join(f"{key}={value}" for key, value in given.items())
+    return plugins.build("models", parse(f"{name}({base},{settings})".replace("True", "true")))
+
+
+@pytest.fixture(scope="module")
+def base():
+    return plugins.build("models", parse(POCKET.removeprefix("base=")))
+
+
+def plain(predictions):
+    return [prediction_to_json(one) for one in predictions]
+
+
+# -- laws of predictions ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finetune", ["full", "lora"])
+def test_a_prediction_depends_on_its_own_sample_alone(queries, finetune):
+    model = adapted(finetune=finetune, rollouts=4)
+    forth = [model.predict([query])[0] for query in queries]
+    back = [model.predict([query])[0] for query in reversed(queries)]
+    assert forth == back[::-1]
+    assert any(step.loss for one in forth for step in one.adaptation.steps), "it has learned"
+
+
+def test_no_target_reaches_a_prediction(task, tmp_path):
+    samples = list(task.samples())
+    swapped = [replace(one, target=_opposite(one.target)) for one in samples]
+    runs = [
+        evaluate(replace(task, samples=lambda own=own: iter(own)), adapted(), folder, Options())
+        for own, folder in ((samples, tmp_path / "own"), (swapped, tmp_path / "swapped"))
+    ]
+    own, other = ([run.prediction(sample.id) for sample in samples] for run in runs)
+    assert own == other
+    assert runs[0].results["metrics"] != runs[1].results["metrics"]
+    timing = json.loads((runs[0].folder / "timing.json").read_text())
+    parts = timing["attempts"][0]["stages"]["language"]["seconds_by_part"]
+    assert {"rollouts", "updates", "reference", "reset"} <= set(parts) and min(parts.values()) > 0
+    made = row(runs[0])
+    assert made.transductive and made.adaptation == "vr_ttrl: 2 updates, 2 × 8 rollouts"
+
+
+def _opposite(target):
+    """Everything but what is meant."""
+    masks = tuple(Rle.from_array(~mask.to_array()) for mask in target.answer.masks)
+    return Target(answer=Answer(masks=masks))
+
+
+@pytest.mark.parametrize("finetune", ["full", "lora"])
+@pytest.mark.parametrize("name", ["vr_ttrl", "sft_greedy", "tent"])
+def test_without_a_learning_rate_nothing_changes(queries, base, name, finetune):
+    model = adapted(name, learning_rate=0, finetune=finetune)
+    (own,), (other,) = model.predict(queries[:1]), base.predict(queries[:1])
+    assert own.answer == other.answer and own.responses == other.responses
+    assert len(own.adaptation.steps) == 2
+
+
+@pytest.mark.parametrize("name", [*ADAPTERS, "vote"])
+def test_every_method_answers_and_its_numbers_are_kept(queries, name):
+    model = adapted(name) if name != "vote" else plugins.build("models", parse(f"vote({POCKET})"))
+    before = fingerprint(model.base.chat.network, whole=True)
+    (made,) = model.predict(queries[:1])
+    assert made.failure is None or made.failure.kind is FailureKind.PARSE
+    assert prediction_from_json(json.loads(json.dumps(prediction_to_json(made)))) == made
+    steps = made.adaptation.steps
+    assert len(steps) == (1 if name == "vote" else 2)
+    if name in ("vr_ttrl", "anti_consensus", "random_label", "vote"):
+        assert all(step.label is not None and len(step.rewards) == 8 for step in steps)
+    if name == "vote":
+        assert made.responses == (made.calls[steps[0].label].response,)
+    else:
+        assert all(step.grad_norm is not None for step in steps)
+        assert fingerprint(model.base.chat.network, whole=True) == before
+    described = model.describe()
+    assert json.loads(json.dumps(described)) == described
+    assert described["adaptation"]["transductive"] is (name != "vote")
+
+
+def test_updates_make_likelier_what_is_rewarded_more(queries):
+    """Of one group: the advantage of each rollout times the change of its log-probability."""
+    gains = torch.tensor([1.0, -1.0, 0.5, -0.5])
+    made = context(learning_rate=1e-4)
+    with made.adapting(request(queries)) as here:
+        drawn = here.rollouts(4, temperature=1.5, name="a")
+        tokens = float(sum(len(one.tokens) for one in drawn))
+        loss = GroupLoss(gains, tokens, None, None, beta=0.01, epsilon=0.2)
+        before = here.step(loss, drawn, temperature=1.5).logp
+        after = here.step(loss, drawn, temperature=1.5).logp
+    assert float((gains[:, None] * (after - before)).sum()) > 0
+
+
+def test_a_trace_changes_no_prediction(queries):
+    (own,), (traced,) = (adapted(trace=flag).predict(queries[:1]) for flag in ("false", "true"))
+    assert own.answer == traced.answer and own.adaptation == traced.adaptation
+    assert [call.key for call in traced.calls if call.key.startswith("@after")] == [
+        "@after1#0",
+        "@after2#0",
+    ]
+
+
+def test_single_gen_draws_once_and_learns_often(queries):
+    (made,) = adapted(single_gen="true", steps=3).predict(queries[:1])
+    assert len([call for call in made.calls if call.key.startswith("@")]) == 8
+    steps = made.adaptation.steps
+    assert len(steps) == 3 and len({step.rewards for step in steps}) == 1
+    assert len({step.loss for step in steps}) == 3, "the weights have moved on"
+
+
+def test_a_killed_run_goes_on_to_the_same_predictions(task, tmp_path, monkeypatch):
+    whole = evaluate(task, adapted(), tmp_path / "whole", Options())
+    asked = []
+
+    def interrupted(self, *given, **named):
+        asked.append(1)
+        if len(asked) == 4:  # the second update of the second sample
+            raise KeyboardInterrupt
+        return step(self, *given, **named)
+
+    step = module.Context.step
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module.Context, "step", interrupted)
+        evaluate(task, adapted(), tmp_path / "killed", Options())
+    again = evaluate(task, adapted(), tmp_path / "killed", Options())
+    samples = [sample.id for sample in task.samples()]
+    assert [again.prediction(one) for one in samples] == [whole.prediction(one) for one in samples]
+    assert again.results["metrics"] == whole.results["metrics"]
+
+
+# -- weights ------------------------------------------------------------------------------------
+
+
+def context(folder=FOLDER, **given):
+    """The network of a checkpoint, ready to learn."""
+    settings = LearningSettings(**{"learning_rate": RATE, **given})
+    chat = transformers(checkpoint=str(folder), device="cpu", continuous_batching=True)
+    return chat.adaptable(settings)
+
+
+def request(queries, **given):
+    query = queries[0]
+    return ChatRequest(key=query.id, text=query.text, media=query.media, **given)
+
+
+def nll(rows):
+    return -(rows.logp * rows.mask).sum()
+
+
+def test_weights_are_put_back_and_that_is_proved(queries):
+    made = context()
+    made.prepare()
+    before = fingerprint(made.network, whole=True)
+    with made.adapting(request(queries)) as here:
+        here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
+        assert fingerprint(made.network, whole=True) != before
+        here.reset()
+        assert fingerprint(made.network, whole=True) == before
+        here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
+    assert fingerprint(made.network, whole=True) == before
+    with pytest.raises(KeyError), made.adapting(request(queries)) as here:
+        here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
+        raise KeyError("an error in between")
+    assert fingerprint(made.network, whole=True) == before
+
+
+def test_a_weight_that_is_not_put_back_ends_the_run(task, tmp_path, monkeypatch):
+    model = adapted()
+    model.prepare()
+    (vision,) = [
+        one for name, one in model.base.chat.network.named_parameters() if "patch_embed" in name
+    ]
+    step = module.Context.step
+
+    def meddling(self, *given, **named):
+        with torch.no_grad():
+            vision.add_(1e-3)
+        return step(self, *given, **named)
+
+    monkeypatch.setattr(module.Context, "step", meddling)
+    with pytest.raises(NotRestored, match="fingerprint"):
+        evaluate(task, model, tmp_path / "run", Options())
+
+
+def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatch):
+    made = context()
+    with made.adapting(request(queries)) as here:
+        said = here.rollouts(2, temperature=1.0, name="a")
+        before = fingerprint(made.network, whole=True)
+        update = here.step(lambda rows: nll(rows) * float("nan"), said)
+        assert update.rolled_back
+        assert fingerprint(made.network, whole=True) == before
+        assert not here.step(nll, said).rolled_back
+        assert fingerprint(made.network, whole=True) != before
+    scored = module.Context._scored
+
+    def poisoned(self, *given):
+        rows = scored(self, *given)
+        return replace(rows, logp=rows.logp * float("inf"), entropy=rows.entropy)
+
+    monkeypatch.setattr(module.Context, "_scored", poisoned)
+    (one,) = adapted("sft_greedy").predict(queries[:1])
+    assert one.adaptation.rolled_back == 2
+    assert all(step.loss is None for step in one.adaptation.steps)
+
+
+@contextmanager
+def little_memory(monkeypatch, most):
+    """Only so many rows fit at once."""
+    after = module.Context._hidden_after
+
+    def limited(self, prefix, tokens, mask):
+        if len(tokens) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return after(self, prefix, tokens, mask)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Context, "_hidden_after", limited)
+        yield
+
+
+def test_half_as_many_rows_give_the_same_update(queries, monkeypatch):
+    def updated():
+        made = context()
+        made.network.double()
+        with made.adapting(request(queries)) as here:
+            said = here.rollouts(7, temperature=1.5, name="a")
+            update = here.step(nll, said, temperature=1.5)
+            moved = [one.detach().clone() for one in made.network.parameters()]
+            return update, here.log_probs(said, temperature=1.5), moved
+
+    whole = updated()
+    with little_memory(monkeypatch, 2):
+        parts = updated()
+    assert parts[0].loss == pytest.approx(whole[0].loss, abs=1e-6)
+    torch.testing.assert_close(parts[0].logp, whole[0].logp, rtol=0, atol=1e-6)
+    torch.testing.assert_close(parts[1], whole[1], rtol=0, atol=1e-6)
+    for own, other in zip(parts[2], whole[2], strict=True):
+        torch.testing.assert_close(own, other, rtol=0, atol=1e-6)
+    with little_memory(monkeypatch, 0), pytest.raises(OutOfMemory):
+        updated()
+
+
+@pytest.mark.parametrize("checkpoint", ["pocket", "tiny_qwen", "tiny_qwen3"])
+def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, request):
+    """Tokens, log-probabilities and updates, of two steps: the second has changed weights."""
+    folder = FOLDER if checkpoint == "pocket" else request.getfixturevalue(checkpoint)
+    found = []
+    for share in (True, False):
+        made = context(folder, share_prefix=share, learning_rate=1e-4)
+        made.network.double()
+        query = queries[0]
+        asked = ChatRequest(
+            key="q", text=query.text, media=query.media, max_new_tokens=12, resize=(112, 112)
+        )
+        with made.adapting(asked) as here:
+            assert here.shares is share
+            for step in range(2):
+                said = here.rollouts(3, temperature=0.8, name=f"step{step}")
+                first = here.log_probs(said, temperature=0.8)
+                update = here.step(nll, said, temperature=0.8)
+                found.append((said, first, update))
+            found.append([one.detach().clone() for one in made.network.parameters()])
+    shared, alone = found[:3], found[3:]
+    for (said, first, update), (other, second, whole) in zip(shared[:2], alone[:2], strict=True):
+        assert [one.tokens for one in said] == [one.tokens for one in other]
+        torch.testing.assert_close(first, second, rtol=0, atol=1e-6)
+        torch.testing.assert_close(update.logp, whole.logp, rtol=0, atol=1e-6)
+        assert update.grad_norm == pytest.approx(whole.grad_norm, rel=1e-6)
+    for own, other in zip(shared[2], alone[2], strict=True):
+        torch.testing.assert_close(own, other, rtol=0, atol=1e-6)
+
+
+def test_an_adapter_leaves_the_weights_alone_and_begins_as_nothing(queries):
+    made = context(finetune="lora")
+    with made.adapting(request(queries)) as here:
+        said = here.rollouts(2, temperature=1.0, name="a")
+        first = here.step(nll, said).logp
+        torch.testing.assert_close(first, here.log_probs(said, temperature=1.0))
+        assert not torch.equal(first, here.step(nll, said).logp)
+    learning = [name for name, one in made.network.named_parameters() if one.requires_grad]
+    assert learning and all(".lora_" in name and "visual" not in name for name in learning)
+
+
+def test_the_language_side_and_the_merging_layers_learn_and_the_vision_tower_does_not():
+    made = context()
+    made.prepare()
+    learning = {name for name, one in made.network.named_parameters() if one.requires_grad}
+    vision = {name for name, _ in made.network.named_parameters() if weights.VISION in name}
+    assert learning & vision == {n for n in vision if weights.MERGER in n}
+    assert learning - vision
+
+
+def test_a_rate_of_the_paper_is_rounded_away_in_bfloat16():
+    """Of float32 copies that are computed with in bfloat16 too: so weights here are float32."""
+    torch.manual_seed(0)
+    saved = (torch.randn(10_000) * 0.02).bfloat16()
+
+    def steps(weight):
+        optimizer = torch.optim.AdamW([weight], lr=5e-7, weight_decay=0.01)
+        for _ in range(10):
+            weight.grad = torch.randn(10_000).to(weight.dtype)
+            optimizer.step()
+        return weight.detach()
+
+    in_half = steps(saved.clone().requires_grad_())
+    in_full = steps(saved.float().requires_grad_())
+    moved = (saved.float() - in_full).abs()
+    assert (moved > 0).float().mean() > 0.99
+    assert (in_half == saved).float().mean() > 0.95
+    assert (in_full.bfloat16() == saved).float().mean() > 0.95
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.01])
+def test_a_group_that_agrees_moves_weights_by_their_decay_alone(queries, weight_decay):
+    """The advantages are 0. What decays is told by the divergence from the first weights later."""
+    made = context(weight_decay=weight_decay)
+    with made.adapting(request(queries)) as here:
+        before = fingerprint(made.network, whole=True)
+        drawn = here.rollouts(4, temperature=1e-3, name="a")
+        loss = GroupLoss(torch.zeros(4), 1.0, None, None, beta=0.01, epsilon=0.2)
+        assert here.step(loss, drawn).grad_norm == 0.0
+        assert (fingerprint(made.network, whole=True) == before) is (weight_decay == 0)
+        later = replace(loss, reference=here.log_probs(drawn, temperature=1.0))
+        assert (here.step(later, drawn).grad_norm > 0) is (weight_decay > 0)
+
+
+# -- what cannot be adapted ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "stored",
+        "openai(model=m,base_url=http://127.0.0.1:1,coordinates=pixels)",
+        "ablation(checkpoint=pocket)",
+    ],
+)
+def test_other_backends_refuse_and_say_why(backend):
+    with pytest.raises(UsageError, match="backend=transformers"):
+        plugins.build("backends", parse(backend)).adaptable(LearningSettings())
+
+
+def test_a_quantised_checkpoint_is_refused_before_it_is_loaded(tmp_path):
+    folder = tmp_path / "quantised"
+    shutil.copytree(FOLDER, folder)
+    plain = json.loads((folder / "config.json").read_text())
+    plain["quantization_config"] = {"quant_method": "awq", "bits": 4}
+    (folder / "config.json").write_text(json.dumps(plain))
+    with pytest.raises(UsageError, match="awq"):
+        context(folder)
+
+
+@pytest.mark.parametrize("finetune", ["full", "lora"])
+def test_a_network_without_layers_of_a_language_model_is_refused(finetune, monkeypatch):
+    made = context(finetune=finetune)
+    monkeypatch.setitem(weights.LAYERS, "language", r"nothing\.has\.this\.name")
+    with pytest.raises(ModelError, match="layers of a language model"):
+        made.prepare()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "vr_ttrl(base=saliency)",
+        "vr_ttrl(base=pocket,steps=0)",
+        "vr_ttrl(base=pocket,rollouts=1)",
+        "vr_ttrl(base=pocket,temperature=0)",
+        "vr_ttrl(base=pocket,learning_rate=2)",
+        "memo(base=pocket,views=1)",
+        "vr_ttrl(base=pocket(backend=stored))",
+        f"vr_ttrl(base=seg_zero(checkpoint={FOLDER}))",
+    ],
+)
+def test_what_cannot_be_adapted_is_refused(spec):
+    with pytest.raises(UsageError):
+        plugins.build("models", parse(spec))
+
+
+# -- views --------------------------------------------------------------------------------------
+
+
+def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries):
+    """The mean is held fixed, view by view; computed at once, the gradient is the same."""
+    made = context()
+    made.network.double()
+    asked = request(queries, resize=(168, 168))
+    seen = views(asked, 3, seed=0, strength=0.5)
+    found = {}
+
+    class Kept:
+        request, steps = asked, []
+
+        def note(self, update, responses):
+            found["update"] = update
+
+    with made.adapting(asked) as here:
+        kept = Kept()
+        kept.context = here
+        (said,) = here.rollouts(1, temperature=0.0, name="a")
+        kept.draw = lambda *given, **named: [said]
+        rows = []
+        for one in seen:
+            prefix = here._read(one)
+            (row,) = here._score(one, prefix, [said], 1.0)
+            rows.append(row.log_probs())
+        logs = torch.stack(rows)
+        mean = logs.exp().mean(dim=0)
+        (logs.exp() * (logs - mean.log())).sum(dim=-1).sum(dim=-1).mean().backward()
+        whole = [one.grad for one in made.network.parameters() if one.grad is not None]
+        norm = torch.stack([one.norm() for one in whole]).norm()
+        here._optimizer.zero_grad()
+        Memo(name="memo", steps=1, views=3, strength=0.5)(kept)
+    assert found["update"].grad_norm == pytest.approx(float(norm), rel=1e-5)
+
+
+def test_views_depend_on_seed_and_sample_and_keep_the_first_as_it_is(queries):
+    asked = request(queries)
+    own, again, other = (views(asked, 3, seed=seed, strength=0.3) for seed in (0, 0, 1))
+    assert own[0] is asked and own[1].key == again[1].key
+    frames = [one[1].media[0].frame(0) for one in (own, again, other)]
+    assert (frames[0] == frames[1]).all() and (frames[0] != frames[2]).any()
+    assert (Jitter(1.0, 1.0, 1.0).apply(asked.media[0].frame(0)) == asked.media[0].frame(0)).all()

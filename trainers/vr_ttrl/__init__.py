@@ -1,0 +1,1 @@
+"""VR-TTRL's objective on unlabelled training samples."""

@@ -1,0 +1,45 @@
+"""VR-TTRL offline (Table 11): GRPO on training samples, rewarded by the consensus of rollouts.
+
+harness train --method vr_ttrl --model "pocket(checkpoint=pocket-base)"
+    --train-tasks "reason_seg(split=train)" --data ROOT --out DIR
+"""
+
+from functools import partial
+from typing import Literal
+
+from harness.models.visionreasoner.scoring import THRESHOLDS
+from harness.options import with_options
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
+from harness.trainers.visionreasoner.trainer import with_prompt
+from harness.trainers.vr_ttrl.rewards import ConsensusReward
+
+
+@with_options(
+    Settings,
+    generation_batch_size=8,
+    temperature=0.6,
+    learning_rate=5e-7,
+    beta=1e-2,
+    freeze_vision=True,
+)
+def vr_ttrl(
+    settings: Settings, *, thresholds: Literal["loose", "base", "strict"] = "base"
+) -> GrpoTrainer:
+    """VR-TTRL's objective on training samples, whose targets it does not see (VR-TTRL, Table 11).
+
+    The reward of a rollout is VisionReasoner's, with the rollout that the others agree with most in
+    the place of the ground truth. One prompt a step, as at test time. Beside this, every setting of
+    the GRPO engine can be given; docs/training.md lists them.
+
+    Args:
+        thresholds: Limits from which objects of two responses match.
+    """
+    return GrpoTrainer(
+        name="vr_ttrl",
+        settings=settings,
+        reward=ConsensusReward(THRESHOLDS[thresholds]),
+        own={"thresholds": thresholds},
+        with_prompt=partial(with_prompt, newline=False),
+        unlabelled=True,
+    )
