@@ -27,17 +27,16 @@ class ScoredRows:
     """Log-probabilities of the whole vocabulary at the answers' tokens (tokens × vocabulary)."""
 
 
-def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> range:
-    """Return the places of the tokens between the answer's tags."""
+def answer_span(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> tuple[int, int]:
+    """Return (first, end) of the tokens between the answer's tags; (0, 0) if there are none."""
     text = decode(ids)
     opening = text.find(ANSWER[0])
     if opening < 0:
-        return range(0)
+        return 0, 0
     closing = text.find(ANSWER[1], opening)
 
     def reaching(length: int) -> int:
         # The length of the decoded beginning grows with every token.
         return bisect_left(range(len(ids)), length, key=lambda end: len(decode(ids[:end])))
 
-    end = len(ids) if closing < 0 else reaching(closing)
-    return range(reaching(opening + len(ANSWER[0])), end)
+    return reaching(opening + len(ANSWER[0])), len(ids) if closing < 0 else reaching(closing)
