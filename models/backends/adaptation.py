@@ -501,9 +501,7 @@ class Context:
             for row, keep in zip(tokens, counts, strict=True)
         ]
         inside = torch.arange(mask.shape[1], device=mask.device)
-        answer = (
-            torch.stack([(inside >= one.start) & (inside < one.stop) for one in spans]) & counts
-        )
+        answer = torch.stack([(inside >= first) & (inside < end) for first, end in spans]) & counts
 
         def scores(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
             logps = (_precise(head(states)) / temperature).log_softmax(dim=-1)
