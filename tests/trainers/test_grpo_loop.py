@@ -23,6 +23,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
 from harness.models.multi_turn import converse  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
+from harness.models.rollout import Turn  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
 from harness.types import (  # noqa: E402
@@ -50,7 +51,6 @@ from harness.trainers.grpo.method import request_of  # noqa: E402
 from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
-from harness.trainers.grpo.types import Turn  # noqa: E402
 from harness.trainers.session import Session  # noqa: E402
 from harness.trainers.state import newest_state, trained_tensors  # noqa: E402
 
@@ -411,9 +411,16 @@ class Sandbox:
     def __init__(self):
         self.seen = []
 
-    def __call__(self, sample, text, turn):
-        self.seen.append((sample.id, text, turn))
-        return Turn(inject=OUTPUT if turn == 0 else None, facts={f"code{turn}": turn})
+    def __call__(self, query):
+        turns = []
+
+        def step(text):
+            turn = len(turns)
+            turns.append(text)
+            self.seen.append((query.id, text, turn))
+            return Turn(inject=OUTPUT if turn == 0 else None, facts={f"code{turn}": turn})
+
+        return step
 
 
 def turned(model, samples, *, environment, limit=40, **given):
@@ -438,9 +445,10 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         end = start + len(injected)
         assert draft.tokens[start:end] == injected and set(draft.mask[start:end]) == {0}
         assert set(draft.mask[:start]) == set(draft.mask[end:]) == {1}
-        assert OUTPUT in draft.text and draft.rollout.tokens == len(draft.tokens) - len(injected)
+        assert OUTPUT in draft.rollout.text and draft.rollout.tokens == len(draft.tokens) - len(injected)
         assert draft.rollout.facts == {"code0": 0, "code1": 1}
-        assert (draft.example.sample.id, draft.text[: draft.text.index(OUTPUT)], 0) in sandbox.seen
+        text = draft.rollout.text
+        assert (draft.example.sample.query.id, text[: text.index(OUTPUT)], 0) in sandbox.seen
     # The second turn is what the network writes after exactly these tokens.
     draft = both[0]
     start = draft.mask.index(0) + len(injected)
@@ -448,7 +456,7 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         draft.example.request,
         key=f"{draft.key}/turn1",
         written=tuple(draft.tokens[:start]),
-        max_new_tokens=40 - draft.mask.index(0),
+        max_new_tokens=40 - start,
         stop=(),
     )
     chat = learner.writer.chat_of(learner.network.eval())

@@ -238,7 +238,7 @@ class Learner:
         lengths = {
             "prompts": [float(one.prompt["input_ids"].shape[1]) for one in drafts],
             "lengths": [float(sum(one.mask)) for one in drafts],
-            "completions/clipped_ratio": [float(one.cut) for one in drafts],
+            "completions/clipped_ratio": [float(one.transcript.cut) for one in drafts],
         }
         merged: dict[str, list[float]] = {}
         for several in gather([{**own, **lengths}]):
