@@ -224,6 +224,7 @@ class Learner:
         example = drafts[0].example
         return Group(
             sample=example.sample,
+            task=example.task,
             rollouts=tuple(one.rollout for one in drafts),
             seconds=tuple(one.second for one in drafts if one.second is not None),
             canvas=example.canvas,

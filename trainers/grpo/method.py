@@ -46,6 +46,8 @@ class GrpoMethod(Trainer):
     """The parts of a method: its reward, and what it asks beside evaluation's own request."""
 
     needs_model: ClassVar[bool] = True
+    model_kind: ClassVar[type[Any]] = PromptedModel
+    """Class of the model that training starts from."""
 
     name: str
     settings: Settings

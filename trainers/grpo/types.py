@@ -36,6 +36,8 @@ class Group:
 
     sample: Sample
     """Query and target, in original pixels."""
+    task: str = ""
+    """Name of the sample's task."""
     rollouts: tuple[Rollout, ...]
     seconds: tuple[Rollout, ...] = ()
     """Responses of the same policy to the second request of each rollout; empty: none was made."""

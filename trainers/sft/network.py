@@ -63,8 +63,15 @@ def check_whole(who: str, chat: TransformersChat) -> None:
     )
 
 
-def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersChat]:
+def trainable(
+    who: str, spec: Spec | None, kind: type[Any] = PromptedModel
+) -> tuple[Any, TransformersChat]:
     """Build the model to train: a network in process, with the composition that asks it.
+
+    Args:
+        who: Name of the trainer, for errors.
+        spec: The model.
+        kind: Class that it must be of.
 
     Raises:
         UsageError: it is something else, or has an adapter beside its weights.
@@ -72,11 +79,12 @@ def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersC
     if spec is None:
         raise UsageError(f"trainer {who}", expected="a model to start from (--model)", found="none")
     model = plugins.build("models", spec)
-    if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
+    if not isinstance(model, kind) or not isinstance(model.chat, TransformersChat):
+        usual = "qwen_vl" if kind is PromptedModel else who
         raise UsageError(
             f"trainer {who}, model {spec}",
             expected="a network that transformers calls, with a prompt and a grammar, such as "
-            "qwen_vl(checkpoint=…)",
+            f"{usual}(checkpoint=…)",
             found=type(model).__name__,
         )
     check_whole(who, model.chat)
