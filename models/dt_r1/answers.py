@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from harness.errors import ParseError
 from harness.models.dt_r1.environment import ResolvedAnswer
-from harness.models.dt_r1.grammar import Instance, Task
+from harness.models.dt_r1.grammar import Instance
 from harness.models.questions import Questions, number
 from harness.models.tracks import extent
 from harness.types import Answer, AnswerForm, Box, Query
@@ -31,9 +31,7 @@ def answer_for(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
     if form in (AnswerForm.MASK, AnswerForm.MASK_TRACK) and found.masks is not None:
         boxes = tuple(filter(None, (extent(track[0]) for track in found.tracks)))
         whole = len(query.media[0]) == 1 and len(boxes) == len(found.tracks)
-        return Answer(
-            masks=found.masks.rles, boxes=boxes if whole else None, no_target=found.empty
-        )
+        return Answer(masks=found.masks.rles, boxes=boxes if whole else None, no_target=found.empty)
     if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
         return _boxes(query, form, found)
     if found.text is not None and form is AnswerForm.COUNT:

@@ -1,4 +1,4 @@
-"""One block of generated code over a twin: what it is given, what it printed, what masks it made."""
+"""One block of generated code over a twin: its input, what it printed, and the masks it made."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from harness.errors import MaskError
+from harness.errors import MaskError, SandboxFault
 from harness.masks import Rle, Track
 from harness.media import Media
 from harness.models.dt_r1 import prelude
 from harness.models.dt_r1.grammar import harmless, shortened
 from harness.models.dt_r1.twin import Twin
-from harness.sandbox import Sandbox, SandboxFault
+from harness.sandbox.pool import Sandbox
 
 NOTHING = "(no output)"
 SHOWN = 1_024

@@ -44,7 +44,7 @@ from harness.models.dt_r1.twin import Twin
 from harness.models.rollout import Turn
 from harness.plugins import describe_error
 from harness.responses import MAX_TEXT
-from harness.sandbox import Sandbox, open_sandbox
+from harness.sandbox.pool import Sandbox, open_sandbox
 from harness.types import Query
 
 CYCLES = 5
@@ -110,6 +110,14 @@ class Perception:
             SandboxUnavailable: no tier is there.
         """
         assert self.sandbox is not None, "it raises otherwise"
+
+    def close(self) -> None:
+        """End the sandbox's workers, the threads and the nodes' processes."""
+        if "threads" in vars(self):
+            self.threads.shutdown()
+        if "sandbox" in vars(self):
+            self.sandbox.close()
+        self.builder.close()
 
     def describe(self) -> dict[str, Any]:
         """Return plain data for the record: nodes, frames, and the sandbox's tier."""
@@ -301,7 +309,8 @@ def resolve_answer(
     tracks = []
     for one in instances:
         path = one.mask or ""
-        known = made.get(path) if path.startswith(MADE) else None if twin is None else twin.mask(path)
+        known = None if twin is None else twin.mask(path)
+        known = made.get(path) if path.startswith(MADE) else known
         if known is None:
             raise ParseError("mask", expected="a path that the twin has", found=repr(path[:60]))
         tracks.append(known)

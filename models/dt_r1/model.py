@@ -11,20 +11,20 @@ query, whatever forms of answer are scored, and knows none of them.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from typing import Any, Self, TypeVar
+from functools import cached_property, partial
+from typing import Any, TypeVar
 
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
 from harness.model import (
     Chat,
     ChatRequest,
-    ChatResponse,
     Conversation,
     ConversingChat,
     Coordinates,
     StagedModel,
 )
+from harness.models.answers import combine_answers
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult, calls_of
 from harness.models.composition import TRANSFORMERS
@@ -44,12 +44,11 @@ from harness.models.grammar import Item, ParseResult
 from harness.models.multi_turn import converse
 from harness.models.prompts import Wording, asked_briefly, text_of
 from harness.models.questions import LETTERS
-from harness.models.rollout import Transcript, Turn, write_rollout
+from harness.models.rollout import Transcript, write_rollout
 from harness.options import Carried, with_options
 from harness.responses import storable
 from harness.spec import Spec
 from harness.types import (
-    Answer,
     AnswerForm,
     Call,
     Failure,
@@ -133,7 +132,7 @@ class TwinOptions:
     code_seconds: float = 10.0
     """Seconds that a block of code may take."""
     prompt: Carried[Wording] = "paper"
-    """`paper`; `short`: little but the question, for networks that learn the grammar in training."""
+    """`paper`; `short`: little but the question, for networks that learn the rest in training."""
     details: Carried[bool] = True
     """Say after the paper's words how plans and answers are written."""
     batch_size: int = 8
@@ -207,9 +206,6 @@ class DTR1(StagedModel[TwinResult]):
     batch_size: int = 8
     coordinates: Coordinates = "pixels"
 
-    def __post_init__(self) -> None:
-        self._check_chat()
-
     def describe(self) -> Mapping[str, Any]:
         """Return plain data for the record: every setting, and the prompt as it is sent."""
         return {
@@ -250,7 +246,13 @@ class DTR1(StagedModel[TwinResult]):
         return isinstance(self.chat, ConversingChat)
 
     def prepare(self) -> None:
-        """Load the network, and open the sandbox."""
+        """Load the network, and open the sandbox.
+
+        Raises:
+            UsageError: the backend begins each response anew.
+            SandboxUnavailable: code cannot be run here.
+        """
+        self._check_chat()
         self.chat.prepare()
         self.perception.prepare()
 
@@ -346,7 +348,8 @@ class DTR1(StagedModel[TwinResult]):
             failure = Failure(FailureKind.PARSE, episode.answer_error or "there is no answer")
         for form in () if episode.answer is None else query.forms:
             try:
-                answers.append(answer_for(query, form, episode.answer))
+                answer = answer_for(query, form, episode.answer)
+                answers.append(partial(replace, answer))
                 parsed.append(Parsed(form=form, objects=_objects(episode)))
             except ParseError as error:
                 parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
@@ -356,7 +359,7 @@ class DTR1(StagedModel[TwinResult]):
         count = self.chat.count_tokens
         return Prediction(
             query_id=query.id,
-            answer=None if failure is not None else _joined(answers),
+            answer=None if failure is not None else combine_answers(answers),
             failure=failure,
             responses=tuple(map(storable, texts)),
             parsed=tuple(parsed),
@@ -384,19 +387,11 @@ def question(query: Query) -> str:
     return "\n".join([query.text, *listed, "Answer with the letter of the right option."])
 
 
-def _joined(answers: Sequence[Answer]) -> Answer:
-    from harness.models.answers import combine_answers
-
-    return combine_answers([lambda one=one: one for one in answers])
-
-
 def _objects(episode: TwinEpisode) -> tuple[ParsedObject, ...]:
     found = episode.answer
     if found is None or found.instances is None:
         return ()
-    return tuple(
-        ParsedObject(box=one.box, phrase=storable(one.name)) for one in found.instances
-    )
+    return tuple(ParsedObject(box=one.box, phrase=storable(one.name)) for one in found.instances)
 
 
 def _notes(episode: TwinEpisode, fault: str) -> Iterator[str]:

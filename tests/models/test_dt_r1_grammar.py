@@ -89,7 +89,9 @@ def mutated(draw, spans):
         start = draw.randrange(len(span.text) + 1)
         end = min(len(span.text), start + draw.randrange(12))
         tag = draw.choice(TAGS)
-        put = ("", draw.choice(TEXTS), f"<{draw.choice(('', '/'))}{tag}>", block(draw, tag))[kind - 4]
+        put = ("", draw.choice(TEXTS), f"<{draw.choice(('', '/'))}{tag}>", block(draw, tag))[
+            kind - 4
+        ]
         spans[place] = Span(span.text[:start] + put + span.text[end:])
     return spans
 

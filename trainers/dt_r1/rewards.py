@@ -57,7 +57,7 @@ def task_reward(facts: Mapping[str, Any], task: Task) -> float:
 
 
 def task_of(sample: Sample, name: str = "") -> Task:
-    """Return the task that a sample is, by the form of its answer, and of texts by its benchmark."""
+    """Return a sample's task: by the form of its answer, that of texts by its benchmark."""
     form = sample.query.form
     if form in SEGMENTED:
         return Task.SEGMENTATION
