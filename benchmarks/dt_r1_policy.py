@@ -46,7 +46,7 @@ EXTREMES = {
     "topmost": ("min", 1),
     "lowest": ("max", 1),
 }
-WIDTH, LAYERS, HEADS, VOCABULARY = 128, 4, 4, 640
+WIDTH, LAYERS, HEADS, VOCABULARY = 96, 2, 4, 640
 TWIN_TOKENS, LENGTH = 420, 700
 END, USER, ASSISTANT, PAD = "<|end|>", "<|user|>", "<|assistant|>", "<|pad|>"
 TEMPLATE = (

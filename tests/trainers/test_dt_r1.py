@@ -35,9 +35,7 @@ def mask(*box):
 def sample(form, answer, *, frames=1, **given):
     images = [np.zeros((SIZE[1], SIZE[0], 3), dtype=np.uint8)] * frames
     shown = media.pixels(images, times=list(range(frames)), is_video=frames > 1, id="x")
-    query = Query(
-        id="q", text="?", media=(shown,), forms=(form,), options=given.pop("options", ())
-    )
+    query = Query(id="q", text="?", media=(shown,), forms=(form,), options=given.pop("options", ()))
     return Sample(id="s", query=query, target=Target(answer=answer, **given))
 
 
@@ -134,22 +132,24 @@ def test_the_overlap_of_a_video_is_the_mean_over_its_frames_and_two_empty_ones_a
     assert mean_iou([empty, empty], [empty, full]) == 0.5
     truth = Answer(masks=tuple(Rle.from_array(one) for one in (full, empty, full)))
     video = sample(AnswerForm.MASK_TRACK, truth, frames=3)
-    assert location_iou(video, {"answer": masks(full, full, full)}) == pytest.approx(2 / 3)
+    assert location_iou(
+        video, {"answer": masks(full, full, full)}, Task.SEGMENTATION
+    ) == pytest.approx(2 / 3)
 
 
 def test_pixels_that_do_not_count_are_left_out():
     ignore = (Rle.from_array(mask(4, 0, 8, 6)),)
     of = replace(TRUTH, target=replace(TRUTH.target, ignore=ignore))
-    assert location_iou(of, {"answer": masks(mask(0, 0, 8, 4))}) == 1.0
+    assert location_iou(of, {"answer": masks(mask(0, 0, 8, 4))}, Task.SEGMENTATION) == 1.0
 
 
 def test_boxes_are_joined():
     of = sample(AnswerForm.BOXES, Answer(boxes=(Box(0, 0, 2, 4), Box(2, 0, 4, 4))))
     given = {"boxes": [{"name": "a", "bbox": [0, 0, 4, 4], "frame": 0}]}
-    assert location_iou(of, {"answer": given}) == 1.0
+    assert location_iou(of, {"answer": given}, Task.GROUNDING) == 1.0
     track = (Box(0, 0, 4, 4), None, Box(0, 0, 4, 4))
     video = sample(AnswerForm.BOX_TRACK, Answer(box_track=track), frames=3)
-    assert location_iou(video, {"answer": given}) == pytest.approx(2 / 3)
+    assert location_iou(video, {"answer": given}, Task.GROUNDING) == pytest.approx(2 / 3)
     assert box_iou(None, None) == 1.0 and box_iou(Box(0, 0, 2, 2), Box(1, 0, 3, 2)) == 1 / 3
 
 
@@ -158,7 +158,8 @@ def test_boxes_are_joined():
     [
         (AnswerForm.MASK, "reason_seg", Task.SEGMENTATION),
         (AnswerForm.MASK_TRACK, "revos", Task.SEGMENTATION),
-        (AnswerForm.BOX_TRACK, "groundmore", Task.GROUNDING),
+        (AnswerForm.MASK_TRACK, "groundmore", Task.GROUNDING),
+        (AnswerForm.BOX_TRACK, "rvtbench_grounding", Task.GROUNDING),
         (AnswerForm.TEXT, "summe", Task.SUMMARIZATION),
         (AnswerForm.TEXT, "activitynet_qa", Task.VQA),
         (AnswerForm.CHOICE, "rvtbench_vqa", Task.VQA),

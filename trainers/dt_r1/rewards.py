@@ -27,6 +27,8 @@ IOU = 0.5
 """An answer of places is right where its IoU is larger than this."""
 SUMMARIES = ("rvtbench_summary", "summe")
 """Tasks whose texts are summaries; those of any other are answers to a question."""
+GROUNDING = ("groundmore",)
+"""Tasks with masks whose questions are for the boxes around them."""
 SEGMENTED = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
 GROUNDED = (AnswerForm.BOXES, AnswerForm.BOX_TRACK)
 
@@ -59,10 +61,10 @@ def task_reward(facts: Mapping[str, Any], task: Task) -> float:
 def task_of(sample: Sample, name: str = "") -> Task:
     """Return a sample's task: by the form of its answer, that of texts by its benchmark."""
     form = sample.query.form
+    if form in GROUNDED or name in GROUNDING:
+        return Task.GROUNDING
     if form in SEGMENTED:
         return Task.SEGMENTATION
-    if form in GROUNDED:
-        return Task.GROUNDING
     return Task.SUMMARIZATION if name in SUMMARIES else Task.VQA
 
 
@@ -95,7 +97,7 @@ def drawn(boxes: Sequence[Box], size: tuple[int, int]) -> BoolArray:
     return mask
 
 
-def location_iou(sample: Sample, facts: Mapping[str, Any]) -> float:
+def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     """Return the IoU of an answer of places with the target; 0 where it is of another kind.
 
     Instances are joined. Masks and tracks of boxes: the mean over frames. Boxes in an image: of the
@@ -104,10 +106,10 @@ def location_iou(sample: Sample, facts: Mapping[str, Any]) -> float:
     target, given, query = sample.target, facts.get("answer") or {}, sample.query
     assert target is not None, "samples without targets are left out"
     truth = target.answer
-    if query.form in SEGMENTED and truth.masks is not None and "masks" in given:
+    if task is Task.SEGMENTATION and truth.masks is not None and "masks" in given:
         found = [Rle.from_json(one).to_array() for one in given["masks"]]
         return mean_iou(*_counted(found, [one.to_array() for one in truth.masks], target.ignore))
-    if query.form in GROUNDED and "boxes" in given:
+    if task is Task.GROUNDING and "boxes" in given:
         instances = [
             Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
             for one in given["boxes"]
@@ -186,7 +188,7 @@ class DTR1Reward:
         It is 0 where a judge could not be asked, which is nobody's merit or fault.
         """
         if task in (Task.SEGMENTATION, Task.GROUNDING):
-            iou = location_iou(sample, facts)
+            iou = location_iou(sample, facts, task)
             return (1.0 if iou > IOU else -1.0), {"iou": iou}
         given = facts.get("answer") or {}
         if "text" not in given:
