@@ -47,7 +47,7 @@ EXTREMES = {
     "lowest": ("max", 1),
 }
 WIDTH, LAYERS, HEADS, VOCABULARY = 96, 2, 4, 640
-TWIN_TOKENS, LENGTH = 420, 700
+TWIN_TOKENS, LENGTH = 64, 360
 END, USER, ASSISTANT, PAD = "<|end|>", "<|user|>", "<|assistant|>", "<|pad|>"
 TEMPLATE = (
     "{% for message in messages %}" + USER + "{{ message.content }}" + END + "{% endfor %}"

@@ -188,6 +188,11 @@ class TwinResult:
     """What the network wrote, turn by turn."""
     cut: bool
 
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the network, for the record of a failure."""
+        return self.chat.calls
+
 
 @dataclass(frozen=True, kw_only=True)
 class DTR1(StagedModel[TwinResult]):
@@ -215,7 +220,7 @@ class DTR1(StagedModel[TwinResult]):
             "prompt": self.prompt.name,
             "prompt_text": self.prompt.ask("QUESTION"),
             "system": self.system,
-            **self.perception.describe(),
+            "perception": self.perception.describe(),
             **asdict(self.limits),
             "max_new_tokens": self.max_new_tokens,
             "batch_size": self.batch_size,
