@@ -12,9 +12,10 @@ from harness import plugins
 from harness.errors import UsageError
 from harness.model import Judge
 from harness.models.dt_r1.model import DTR1
+from harness.options import with_options
 from harness.spec import Spec
 from harness.trainers.dt_r1.rewards import DTR1Reward
-from harness.trainers.grpo.settings import Settings, refuse_unused, with_settings
+from harness.trainers.grpo.settings import Settings, refuse_unused
 from harness.trainers.grpo.trainer import GrpoTrainer
 
 
@@ -47,7 +48,8 @@ def as_written(model: Any) -> DTR1:
     return model
 
 
-@with_settings(
+@with_options(
+    Settings,
     finetune="lora",
     lora_r=16,
     lora_alpha=32,
@@ -57,6 +59,7 @@ def as_written(model: Any) -> DTR1:
     max_completion_length=8192,
 )
 def dt_r1(
+    settings: Settings,
     *,
     alpha: float = 1.0,
     beta_accuracy: float = 1.0,
@@ -67,7 +70,6 @@ def dt_r1(
     r_result: bool = True,
     require_execute: bool = False,
     judge: Spec | None = None,
-    **settings: Any,
 ) -> DTR1Trainer:
     """DT-R1 (Shen and Unberath 2025) with GRPO: rewards of format and of accuracy.
 
@@ -76,6 +78,7 @@ def dt_r1(
     docs/training.md lists them.
 
     Args:
+        settings: Of the engine.
         alpha: α, the weight of R_token + R_dag.
         beta_accuracy: β, the weight of R_exec + R_task + R_result. (`beta` weighs the divergence.)
         r_token: Reward tags in their legal order (Table 7).
@@ -97,7 +100,7 @@ def dt_r1(
     by: Judge | None = None if judge is None else plugins.build("judges", judge)
     return DTR1Trainer(
         name="dt_r1",
-        settings=Settings(**settings),
+        settings=settings,
         reward=DTR1Reward(
             alpha=alpha,
             beta=beta_accuracy,
@@ -120,5 +123,5 @@ def dt_r1(
             "require_execute": require_execute,
             "judge": None if by is None else by.name,
         },
-        fitted=as_written,
+        with_prompt=as_written,
     )
