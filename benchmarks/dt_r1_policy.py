@@ -1,11 +1,11 @@
 """A small text policy for DT-R1 on generated scenes: scripted trajectories, tokenizer, warm-up.
 
-    python benchmarks/dt_r1_policy.py --data ROOT --out DIR [--steps 600] [--seed 0]
+    python benchmarks/dt_r1_policy.py --data ROOT --out DIR [--steps 500] [--seed 0]
 
-A script that knows the questions' forms writes plans, code and answers; it errs in a stated share of
-them, so that there is something to learn. Its trajectories run through the method's own
-environment: twins and results are real. A text-only network of about a million weights is trained
-from nothing on what the script wrote; what the environment injected is in no loss.
+A script that knows the questions' forms writes plans, code and answers; it errs in a stated share
+of them, so that there is something to learn. Its trajectories run through the method's own
+environment: twins and results are real. A text-only network of 300,000 weights is trained from
+nothing on what the script wrote; what the environment injected is in no loss.
 """
 
 import argparse
@@ -38,8 +38,8 @@ WRONG_PLANS = (
 )
 ERRORS = {"plan": 0.25, "code": 0.25, "task": 0.2, "order": 0.2}
 """Share of trajectories in which the script errs, each independently of the others."""
-COLOURS = "red blue green yellow orange purple black white grey".split()
-SHAPES = "circle square triangle star cross diamond hexagon rectangle".split()
+COLOURS = ("red", "blue", "green", "yellow", "orange", "purple", "black", "white", "grey")
+SHAPES = ("circle", "square", "triangle", "star", "cross", "diamond", "hexagon", "rectangle")
 EXTREMES = {
     "leftmost": ("min", 0),
     "rightmost": ("max", 0),
@@ -75,8 +75,8 @@ def chosen(words: Sequence[str]) -> str:
     return f"f = [i for i in dt['instances'] if {tests}]"
 
 
-def code_for(query: Query) -> tuple[str, str | None]:
-    """The code that answers a question, and what the answer is read from; None: it cannot."""
+def code_for(query: Query) -> str:
+    """The code that answers a question; a guess where the script does not know how."""
     text, words = query.text, words_of(query.text)
     listed = "[" + ", ".join(f"'{one}'" for one in query.options) + "]"
     letter = f"'ABCDEF'[{listed}.index(%s)]"
@@ -85,33 +85,31 @@ def code_for(query: Query) -> tuple[str, str | None]:
         if found:
             which, axis = EXTREMES[found[0]]
             key = f"key=lambda i: i['frames'][0]['centroid'][{axis}]"
-            return f"{chosen(words)}\nprint({which}(f, {key})['mask'])", "mask"
-        return f"{chosen(words[:2])}\nprint(f[0]['mask'])", "mask"
+            return f"{chosen(words)}\nprint({which}(f, {key})['mask'])"
+        return f"{chosen(words[:2])}\nprint(f[0]['mask'])"
     if text.startswith("How many"):
         asked = letter % "str(len(f))" if query.options else "len(f)"
-        return f"{chosen(words)}\nprint({asked})", "text"
+        return f"{chosen(words)}\nprint({asked})"
     if text.startswith("Is there"):
-        return (
-            f"{chosen(words)}\nprint({letter % chr(34).join(['', 'yes', ' if f else ', 'no', ''])})",
-            "text",
-        )
+        found = letter % "'yes' if f else 'no'"
+        return f"{chosen(words)}\nprint({found})"
     if text.startswith("What colour") or text.startswith("What shape"):
         kind = "colour" if "colour" in text else "shape"
         first = f"f[0]['{kind}']"
-        return f"{chosen(words)}\nprint({letter % first})", "text"
+        return f"{chosen(words)}\nprint({letter % first})"
     if text.startswith(("How wide", "How high")):
         one, other, side = (2, 0, "width") if "wide" in text else (3, 1, "height")
         return (
             f"{chosen(words)}\nb = f[0]['frames'][0]['box']\n"
             f"print(round(100 * (b[{one}] - b[{other}]) / dt['video']['{side}']))"
-        ), "text"
-    return "print('A')", "text"
+        )
+    return "print('A')"
 
 
 def scripted(sample: Sample, environment: TwinEnvironment, draw: random.Random) -> Trajectory:
     """Run the script on one sample, with its errors, through the environment."""
     query = sample.query
-    code, _ = code_for(query)
+    code = code_for(query)
     wrong = {kind: draw.random() < share for kind, share in ERRORS.items()}
     plan = draw.choice(WRONG_PLANS) if wrong["plan"] else PLAN
     if wrong["code"]:
@@ -134,10 +132,8 @@ def scripted(sample: Sample, environment: TwinEnvironment, draw: random.Random) 
     turn(f"<think>look</think><dt_plan>{plan}</dt_plan>")
     output = turn(f"{think}<execute>{code}</execute>")
     output = output.removeprefix("<results>").removesuffix("</results>")
-    if masked:
-        answer = '{"instances": [{"name": "it", "mask": "%s"}]}' % output
-    else:
-        answer = output
+    named = json.dumps({"instances": [{"name": "it", "mask": output}]})
+    answer = named if masked else output
     turn(f"{last}<task>{task}</task><answer>{answer}</answer>")
     return Trajectory(asked_briefly(question(query)), tuple(parts))
 
@@ -246,7 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

@@ -419,7 +419,7 @@ class Learner:
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""
         tensors = None
-        if zero_stage(self.accelerator):
+        if zero_stage(self.accelerator) == 3:  # otherwise each process holds all weights
             whole = self.accelerator.get_state_dict(self.policy)
             tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
         if self.accelerator.is_main_process:

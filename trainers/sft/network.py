@@ -92,7 +92,7 @@ def trainable(
 
 
 def deepspeed_file(name: str | None) -> str | None:
-    """Return the path of a DeepSpeed configuration: `zero3` is the one that comes with `sft`."""
+    """Return the path of a DeepSpeed configuration: `zero2` and `zero3` come with `sft`."""
     if name is None:
         return None
     if find_spec("deepspeed") is None:
@@ -105,7 +105,7 @@ def deepspeed_file(name: str | None) -> str | None:
     own = Path(__file__).parent / "configs" / f"{name}.json"
     path = own if own.is_file() else Path(name)
     if not path.is_file():
-        raise UsageError(f"deepspeed={name}", expected="zero3, or a file", found="neither")
+        raise UsageError(f"deepspeed={name}", expected="zero2, zero3, or a file", found="neither")
     return str(path)
 
 
