@@ -205,7 +205,7 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
         ),
         "dt_r1": Study(
             method="dt_r1",
-            model="dt_r1(checkpoint={start},prompt=short,twin_tokens=64,max_new_tokens=360)",
+            model="dt_r1(checkpoint={start},prompt=short,twin_tokens=32,max_new_tokens=300)",
             tasks=f"{SINGLE},{STILLS}",
             measures=(
                 Measure(title="gIoU", task=HELD_SINGLE, metric="gIoU"),

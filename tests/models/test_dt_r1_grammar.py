@@ -71,7 +71,7 @@ def response(draw):
 
 
 def mutated(draw, spans):
-    """A response with a stretch of one span cut, doubled, moved, or replaced; perhaps still legal."""
+    """A response with a part of it cut, doubled, moved, or replaced; perhaps still legal."""
     spans = list(spans)
     place = draw.randrange(len(spans))
     span = spans[place]

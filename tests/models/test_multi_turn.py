@@ -275,7 +275,7 @@ def works(name, pool, work, turns=1):
     output = []
     for number in range(turns):
         request = ChatRequest(key=f"{name}{number}", text="".join(output), max_new_tokens=6)
-        (response,) = yield (request,)
+        yield (request,)
         future = pool.submit(work, name, number)
         assert (yield future) == ()
         output.append(future.result())
@@ -311,7 +311,7 @@ def test_a_conversation_may_wait_for_work_while_others_go_on(request):
 
 def test_what_work_raises_is_raised_in_its_conversation(request):
     def caught(pool):
-        (response,) = yield (ChatRequest(key="a", text=""),)
+        yield (ChatRequest(key="a", text=""),)
         future = pool.submit(int, "x")
         yield future
         try:

@@ -445,7 +445,9 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         end = start + len(injected)
         assert draft.tokens[start:end] == injected and set(draft.mask[start:end]) == {0}
         assert set(draft.mask[:start]) == set(draft.mask[end:]) == {1}
-        assert OUTPUT in draft.rollout.text and draft.rollout.tokens == len(draft.tokens) - len(injected)
+        assert OUTPUT in draft.rollout.text and draft.rollout.tokens == len(draft.tokens) - len(
+            injected
+        )
         assert draft.rollout.facts == {"code0": 0, "code1": 1}
         text = draft.rollout.text
         assert (draft.example.sample.query.id, text[: text.index(OUTPUT)], 0) in sandbox.seen
