@@ -406,9 +406,7 @@ class ChatResponse:
         return self.calls or ((request, self),)
 
 
-Conversation: TypeAlias = Generator[
-    Sequence[ChatRequest] | Future[object], Sequence[ChatResponse], T
-]
+Conversation: TypeAlias = Generator[Sequence[ChatRequest] | Future[Any], Sequence[ChatResponse], T]
 """Yields requests, is sent one response a request, in order, and so on until it returns.
 
 It yields a future to wait for work in another thread; then it is sent nothing, once that is done.

@@ -29,8 +29,8 @@ COORDINATES: Mapping[str, Coordinates] = {
     "qwen3": "pixels",
     "llama": "pixels",
 }
-"""Meaning of the numbers in responses, by the `model_type` of a checkpoint's configuration. Networks
-of text alone see no image: their numbers are those that their prompt speaks of."""
+"""Meaning of the numbers in responses, by the `model_type` of a checkpoint. Networks of text alone
+see no image: their numbers are those that their prompt speaks of."""
 
 
 def declared_coordinates(model_type: str) -> Coordinates:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from harness.model import Chat, ChatRequest, ChatResponse, Conversation, ConversingChat
 
@@ -16,7 +16,7 @@ class ConversationScheduler(Generic[T]):
         self,
         conversations: Sequence[Conversation[T]],
         *,
-        notify: Callable[[Future[object]], object] | None = None,
+        notify: Callable[[Future[Any]], object] | None = None,
     ) -> None:
         """Begin every conversation.
 
@@ -31,7 +31,7 @@ class ConversationScheduler(Generic[T]):
         self._responses: dict[int, ChatResponse] = {}
         self._turns: dict[int, range] = {}
         """Places of the requests that each conversation waits for."""
-        self._working: dict[Future[object], int] = {}
+        self._working: dict[Future[Any], int] = {}
         """Work that a conversation waits for, with its number."""
         self._notify = notify
         self._ends: dict[int, T] = {}

@@ -157,7 +157,7 @@ def write_rollout(
             transcript.cut = True
             return transcript
         transcript.parts.append(injected)
-        going_on = (
+        going_on: dict[str, Any] = (
             {"written": tuple(transcript.tokens)}
             if response.tokens
             else {"prefix": transcript.text.removeprefix(tokens.opening)}
@@ -168,6 +168,6 @@ def write_rollout(
             key=f"{first.key}/turn{turns}",
             stop=turn.stop,
             max_new_tokens=left,
-            **going_on,  # type: ignore[arg-type]  # one field or the other
+            **going_on,
         )
         written = ""

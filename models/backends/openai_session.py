@@ -220,8 +220,11 @@ class Session:
                 else:
                     inflight -= 1
                     response = results.get(place := one.result())
-                    answered = isinstance(response, ChatResponse)
-                    coming = scheduler.receive(place, response) if answered else ()
+                    coming = (
+                        scheduler.receive(place, response)
+                        if isinstance(response, ChatResponse)
+                        else ()
+                    )
                 inflight += len(coming)
                 yield
         except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for

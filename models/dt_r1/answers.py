@@ -43,6 +43,7 @@ def answer_for(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
 
 def _boxes(query: Query, form: AnswerForm, found: ResolvedAnswer) -> Answer:
     length = len(query.media[0])
+    tracks: Sequence[Sequence[Box | None]]
     if found.masks is not None:
         tracks = [tuple(map(extent, track)) for track in found.tracks]
     elif found.instances is not None:

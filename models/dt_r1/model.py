@@ -336,7 +336,8 @@ class DTR1(StagedModel[TwinResult]):
             )
 
     def _result(self, query: Query, transcript: Transcript, episode: TwinEpisode) -> TwinResult:
-        before, shown, texts = transcript.start, [], []
+        before, shown = transcript.start, []
+        texts: list[str] = []
         for part in transcript.parts:
             if part.call is not None:
                 request, response = part.call
@@ -352,7 +353,9 @@ class DTR1(StagedModel[TwinResult]):
         failure, answers, parsed = self._failure(episode), [], []
         if failure is None and episode.answer is None:
             failure = Failure(FailureKind.PARSE, episode.answer_error or "there is no answer")
-        for form in () if episode.answer is None else query.forms:
+        for form in query.forms:
+            if episode.answer is None:
+                break
             try:
                 answer = answer_for(query, form, episode.answer)
                 answers.append(partial(replace, answer))

@@ -35,7 +35,7 @@ class DTR1Trainer(GrpoTrainer):
         return replace(self, environment=model.environment)
 
 
-def as_written(model: Any) -> DTR1:
+def as_written(model: Any) -> Any:
     """Return the model, if its response is one that goes on from turn to turn.
 
     Raises:
