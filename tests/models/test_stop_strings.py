@@ -90,6 +90,7 @@ def test_batches_and_rolled_rows_stop_where_a_request_alone_does(request, ask, c
         expected[place] = replace(
             expected[place],
             text=kept,
+            stopped=one.stop[1],
             cut=False,
             completion_tokens=tokens if "\ufffd" not in output else None,
         )

@@ -248,7 +248,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     chat = replace(chat, suppress_tokens=build(model, samples).writer.suppressed)
     again = [replace(one.example.request, key=one.key) for one in together]
     for response, draft in zip(chat.generate(again), together, strict=True):
-        assert response.tokens == tuple(draft.tokens) and response.text == draft.text
+        assert response.tokens == tuple(draft.tokens) and response.text == draft.rollout.text
 
 
 def test_the_tokens_of_media_are_never_written(learner, model):
@@ -307,7 +307,7 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
             temperature=heat,
         )
         responses = chat.generate([first]) + chat.generate([second])
-        assert [one.text for one in responses] == [draft.text, draft.second.text]
+        assert [one.text for one in responses] == [draft.rollout.text, draft.second.text]
     seconds = [one for group in round_.groups for one in group.seconds]
     assert seconds == [draft.second for draft in drafts]
 
