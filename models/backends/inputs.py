@@ -163,7 +163,7 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
     return f"{text}{without_special_tokens(processor, request.prefix)}"
 
 
-def opened_reasoning(processor: Any) -> str:
+def opened_reasoning(processor: "ProcessorMixin") -> str:
     """Return the `<think>`, with the blanks after it, by which a chat template begins responses.
 
     Empty where it leaves that to the network.

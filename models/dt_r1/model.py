@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from string import ascii_uppercase
 from typing import Any, TypeVar
 
 from harness.errors import ParseError, UsageError
@@ -43,7 +44,6 @@ from harness.models.factory import build_chat, build_frame_policy
 from harness.models.grammar import Item, ParseResult
 from harness.models.multi_turn import converse
 from harness.models.prompts import Wording, asked_briefly, text_of
-from harness.models.questions import LETTERS
 from harness.models.rollout import Transcript, write_rollout
 from harness.options import Carried, with_options
 from harness.responses import storable
@@ -392,7 +392,7 @@ def question(query: Query) -> str:
     """Return a query's text, with its options by letter where it has some."""
     if not query.options:
         return query.text
-    listed = (f"{one}. {text}" for one, text in zip(LETTERS, query.options, strict=False))
+    listed = (f"{one}. {text}" for one, text in zip(ascii_uppercase, query.options, strict=False))
     return "\n".join([query.text, *listed, "Answer with the letter of the right option."])
 
 

@@ -1,4 +1,4 @@
-"""The core of rollouts on a real network of text alone: tokens, templates that open the reasoning."""
+"""The core of rollouts on a network of text alone: tokens, templates that open the reasoning."""
 
 import json
 from dataclasses import replace
