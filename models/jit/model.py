@@ -19,11 +19,12 @@ from harness.models.chat_result import ChatResult
 from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS
 from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, question
-from harness.models.grammar import fenced, tag_text
+from harness.models.grammar import fenced
 from harness.models.jit.smoothing import smoothed
 from harness.models.prompts import text_of
 from harness.models.rollout import Turn
 from harness.options import with_options
+from harness.responses import tag_text
 from harness.types import Prediction, Query
 
 CLOSED = "</dt_plan>"
