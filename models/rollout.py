@@ -135,6 +135,8 @@ def write_rollout(
             text = tokens.decode(response.tokens)
         else:
             text = f"{response.text.removeprefix(request.prefix)}{response.stopped}"
+            if not transcript.parts and "</think>" in text.partition("<think>")[0]:
+                transcript.start = written = "<think>"  # a template opened it, unseen from here
         transcript.parts.append(Part(text, response.tokens, (request, response)))
         transcript.cut = response.cut
         if episode is None:

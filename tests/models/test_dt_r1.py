@@ -249,10 +249,11 @@ def test_a_twin_is_shortened_to_its_limit(perception):
 def test_a_template_that_opens_the_reasoning_is_understood(perception):
     query = scene(form=AnswerForm.TEXT)
     turns = [PLAN.removeprefix("<think>"), answered("vqa", "x")]
-    model = scripted({query.id: turns}, perception=perception, opened="<think>\n")
-    (found,) = predicted(model, query)
-    assert found.answer.text == "x" and not any("grammar" in note for note in found.notes)
-    assert found.responses[0].startswith("<think>\nlook") and found.usage.reasoning_tokens >= 6
+    for known in ({"opened": "<think>\n"}, {"as_tokens": False}):  # here, or by a server
+        model = scripted({query.id: turns}, perception=perception, **known)
+        (found,) = predicted(model, query)
+        assert found.answer.text == "x" and not any("grammar" in note for note in found.notes)
+        assert found.responses[0].startswith("<think>") and found.usage.reasoning_tokens >= 6
 
 
 def test_other_conversations_go_on_while_one_waits_for_its_twin():
