@@ -1,10 +1,11 @@
 """From a resolved answer to the form that a question is scored in. Only scoring needs the form."""
 
+import json
 from collections.abc import Sequence
 
 from harness.errors import ParseError
 from harness.models.dt_r1.environment import ResolvedAnswer
-from harness.models.dt_r1.grammar import Instance
+from harness.models.dt_r1.grammar import Instance, Task
 from harness.models.questions import Questions, number
 from harness.models.tracks import extent
 from harness.types import Answer, AnswerForm, Box, Query
@@ -102,3 +103,38 @@ def around(boxes: Sequence[Box]) -> Box | None:
         return None
     left, top, right, bottom = zip(*boxes, strict=True)
     return Box(min(left), min(top), max(right), max(bottom))
+
+
+def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, str]:
+    """Return code and last turn of a response that says `answer`; no code: an empty text.
+
+    Masks are made by the code, so that no twin needs to have them.
+    """
+    if form in (AnswerForm.MASK, AnswerForm.MASK_TRACK):
+        if answer.no_target or answer.masks is None:
+            return "", _last_turn(Task.SEGMENTATION, json.dumps({"instances": []}))
+        runs = {index: mask.runs.tolist() for index, mask in enumerate(answer.masks)}
+        width, height = query.size
+        code = (
+            "import numpy as np\n"
+            f"runs = {json.dumps(list(runs.values()), separators=(',', ':'))}\n"
+            "flat = [np.repeat(np.arange(len(one)) % 2 == 1, one) for one in runs]\n"
+            f"masks = [one.reshape(({width}, {height})).T for one in flat]\n"
+            "print(save_mask(dict(enumerate(masks)), 'answer'))"
+        )
+        named = {"instances": [{"name": "answer", "mask": "masks/code/answer"}]}
+        return code, _last_turn(Task.SEGMENTATION, json.dumps(named))
+    if form in (AnswerForm.BOXES, AnswerForm.BOX_TRACK):
+        boxes = answer.boxes if form is AnswerForm.BOXES else answer.box_track
+        entries = [
+            {"name": "answer", "bbox": list(box), "frame": 0 if form is AnswerForm.BOXES else index}
+            for index, box in enumerate(boxes or ())
+            if box is not None
+        ]
+        return "", _last_turn(Task.GROUNDING, json.dumps({"instances": entries}))
+    count = form is AnswerForm.COUNT
+    return "", _last_turn(Task.VQA, str(answer.count) if count else WORDS.write(form, answer))
+
+
+def _last_turn(task: Task, text: str) -> str:
+    return f"<think></think><task>{task}</task><answer>{text}</answer>"

@@ -8,12 +8,13 @@ The network reads text alone: pixels reach it only through the twin. One convers
 query, whatever forms of answer are scored, and knows none of them.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from string import ascii_uppercase
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from harness.errors import ParseError, UsageError
 from harness.frames import FramePolicy
@@ -23,13 +24,15 @@ from harness.model import (
     Conversation,
     ConversingChat,
     Coordinates,
+    Propagator,
+    Segmenter,
     StagedModel,
 )
 from harness.models.answers import combine_answers
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult, calls_of
 from harness.models.composition import TRANSFORMERS
-from harness.models.dt_r1.answers import FORMS, answer_for
+from harness.models.dt_r1.answers import FORMS, answer_for, write_answer
 from harness.models.dt_r1.environment import (
     CYCLES,
     TWIN_TOKENS,
@@ -44,11 +47,12 @@ from harness.models.factory import build_chat, build_frame_policy
 from harness.models.grammar import Item, ParseResult
 from harness.models.multi_turn import converse
 from harness.models.prompts import Wording, asked_briefly, text_of
-from harness.models.rollout import Transcript, write_rollout
+from harness.models.rollout import Transcript, Turn, write_rollout
 from harness.options import Carried, with_options
 from harness.responses import storable
 from harness.spec import Spec
 from harness.types import (
+    Answer,
     AnswerForm,
     Call,
     Failure,
@@ -321,10 +325,21 @@ class DTR1(StagedModel[TwinResult]):
         del calls
         episode = self.environment(query)
         for text in responses:
-            turn = episode(text)
-            if isinstance(turn, Future):
-                turn.result()
+            finished(episode(text))
         return self._read(query, episode, tuple(responses))
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """Return the turns of a response that `read` reads as `answer`; of one form of answer."""
+        code, last = write_answer(query, query.form, answer)
+        name = next(iter(self.perception.builder.catalog))
+        plan = f"<think></think><dt_plan>{json.dumps({name: []})}</dt_plan>"
+        middle = [f"<think></think><execute>{code}</execute>"] if code else []
+        return (plan, *middle, last)
+
+    def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
+        """Return the same model: its masks are its nodes' or its code's."""
+        del segmenter, propagator
+        return self
 
     def _check_chat(self) -> None:
         if not self.chat.goes_on:
@@ -386,6 +401,11 @@ class DTR1(StagedModel[TwinResult]):
 
 
 DTR1Kind = TypeVar("DTR1Kind", bound=DTR1)
+
+
+def finished(turn: Turn | Future[Turn]) -> Turn:
+    """Return a turn, once it is done."""
+    return turn.result() if isinstance(turn, Future) else turn
 
 
 def question(query: Query) -> str:

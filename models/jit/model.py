@@ -14,20 +14,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.errors import UsageError
-from harness.model import ChatRequest, Conversation
+from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.chat_result import ChatResult
 from harness.models.dt_r1.environment import TwinEpisode
 from harness.models.dt_r1.grammar import STOPS
-from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, question
+from harness.models.dt_r1.model import DTR1, TwinOptions, TwinResult, finished, question
 from harness.models.grammar import fenced
 from harness.models.jit.smoothing import smoothed
 from harness.models.prompts import text_of
 from harness.models.rollout import Turn
 from harness.options import with_options
 from harness.responses import tag_text
-from harness.types import Prediction, Query
+from harness.types import Answer, Call, Prediction, Query
 
 CLOSED = "</dt_plan>"
+PLANS = 2
+"""Requests for a plan: one more where the first is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +65,21 @@ class JiT(DTR1):
     def conversation(self, query: Query) -> Conversation[TwinResult]:
         """Plan, look, and answer."""
         (request,) = self.requests(query)
-        requests, responses, texts = [], [], []
-        for attempt in range(2):
-            episode = self.environment(query)
-            (response,) = yield (request,)
+        requests: list[ChatRequest] = []
+        responses: list[ChatResponse] = []
+        texts: list[str] = []
+
+        def written(response: ChatResponse) -> str:
             requests.append(request)
             responses.append(response)
-            written = f"<think></think><dt_plan>{plan_of(response.text)}{CLOSED}"
-            turn = yield from _waited(episode, written)
-            if episode.plan is not None or attempt:
-                texts.append(written)
+            texts.append(f"{response.text}{response.stopped}")
+            return texts[-1]
+
+        for attempt in range(PLANS):
+            episode = self.environment(query)
+            (response,) = yield (request,)
+            turn = yield from _waited(episode, as_plan(written(response)))
+            if episode.plan is not None or attempt + 1 == PLANS:
                 break
             request = replace(
                 request,
@@ -80,23 +87,38 @@ class JiT(DTR1):
                 text=f"{request.text}\n\nYour last plan was refused: {episode.plan_error}",
             )
         text = self.answer_prompt(question(query), turn.inject or "")
-        while turn.inject is not None:
+        for number in range(1, self.limits.cycles + 3):
             request = replace(
-                request, key=f"{query.id}/turn{len(texts)}", text=text, stop=turn.stop or STOPS
+                request, key=f"{query.id}/turn{number}", text=text, stop=turn.stop or STOPS
             )
             (response,) = yield (request,)
-            requests.append(request)
-            responses.append(response)
-            written = f"{response.text.removeprefix(self.chat.opening)}{response.stopped}"
-            if "</think>" in written.partition("<think>")[0]:
-                written = f"<think>{written}"
-            turn = yield from _waited(episode, written)
-            texts.append(written)
-            text = f"{text}\n\n{written}\n{turn.inject}\n\nGo on."
-            if len(texts) > self.limits.cycles + 2:
+            output = as_turn(written(response))
+            turn = yield from _waited(episode, output)
+            if turn.inject is None:
                 break
+            text = f"{text}\n\n{output}\n{turn.inject}\n\nGo on."
         chat = ChatResult.from_calls(query, requests, responses)
         return TwinResult(replace(chat, frames=0), episode, tuple(texts), responses[-1].cut)
+
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
+        """Read responses: a plan, or two if the first is refused, then turns of the answer."""
+        del calls
+        left, episode = list(responses), self.environment(query)
+        for _ in range(min(PLANS, len(left))):
+            episode = self.environment(query)
+            finished(episode(as_plan(left.pop(0))))
+            if episode.plan is not None:
+                break
+        for text in left:
+            finished(episode(as_turn(text)))
+        return self._read(query, episode, tuple(responses))
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """Return the responses that `read` reads as `answer`."""
+        plan, *turns = super().write(query, answer)
+        return (plan.removeprefix("<think></think>"), *turns)
 
     def _read(self, query: Query, episode: TwinEpisode, texts: Sequence[str]) -> Prediction:
         found = episode.answer
@@ -110,6 +132,17 @@ class JiT(DTR1):
 
     def _check_chat(self) -> None:
         """Any chat will do."""
+
+
+def as_plan(response: str) -> str:
+    """Return the turn with a plan that a chat's response stands for."""
+    return f"<think></think><dt_plan>{plan_of(response)}{CLOSED}"
+
+
+def as_turn(response: str) -> str:
+    """Return a chat's response as a turn, its reasoning opened where a template did that."""
+    opened = "</think>" in response.partition("<think>")[0]
+    return f"<think>{response}" if opened else response
 
 
 def plan_of(response: str) -> str:
@@ -130,8 +163,7 @@ def _waited(episode: TwinEpisode, written: str) -> Conversation[Turn]:
     turn = episode(written)
     if isinstance(turn, Future):
         yield turn
-        return turn.result()
-    return turn
+    return finished(turn)
 
 
 @with_options(TwinOptions, max_new_tokens=2048, without=["prompt", "details"])

@@ -8,7 +8,7 @@ import pytest
 
 from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
-from harness.masks import Track
+from harness.masks import Rle, Track
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.jit.model import JiT, plan_of
@@ -16,7 +16,7 @@ from harness.models.jit.smoothing import smoothed
 from harness.models.multi_turn import converse
 from harness.responses import storable
 from harness.spec import parse
-from harness.types import AnswerForm, Box, FailureKind
+from harness.types import Answer, AnswerForm, Box, FailureKind
 
 from .dt_r1_script import PLAN, Blocked, answered, execute, perceiving, scene, scripted
 
@@ -161,6 +161,27 @@ def test_a_mask_that_code_made_is_found_by_its_path(perception):
     model = scripted({query.id: turns}, perception=perception)
     (result,) = model.ask([query])
     assert "ValueError" in result.episode.results[0].error
+
+
+@pytest.mark.parametrize("frames", [1, 4])
+def test_what_is_written_for_an_answer_is_read_as_it(perception, frames):
+    form = AnswerForm.MASK if frames == 1 else AnswerForm.MASK_TRACK
+    query = scene("written", frames=frames, form=form)
+    drawn = np.zeros((60, 80), dtype=bool)
+    masks = []
+    for index in range(frames):
+        drawn[index : 20 + index, 3:9] = True
+        masks.append(Rle.from_array(drawn))
+    model = scripted({}, perception=perception)
+    for answer in (Answer(masks=tuple(masks)), Answer(masks=tuple(masks), no_target=True)):
+        found = model.read(query, model.write(query, answer)).answer
+        assert found.no_target == answer.no_target
+        assert answer.no_target or found.masks == answer.masks
+    track = (None, *(Box(1, 2, 3 + one, 9) for one in range(frames)))[-frames:]
+    boxes = replace(query, forms=(AnswerForm.BOXES if frames == 1 else AnswerForm.BOX_TRACK,))
+    answer = Answer(boxes=track) if frames == 1 else Answer(box_track=track)
+    found = model.read(boxes, model.write(boxes, answer)).answer
+    assert (found.boxes, found.box_track) == (answer.boxes, answer.box_track)
 
 
 def test_only_the_last_line_of_an_error_is_injected(perception):
