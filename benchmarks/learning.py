@@ -151,9 +151,15 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
 
 def begun(name: str, study: Study, plan: Plan) -> str:
     """The checkpoint that the trainings of a study start from."""
+    out = plan.out / name / "warm"
+    if study.policy:
+        made = ["--data", str(plan.data("train")), "--out", str(out)]
+        if plan.warm_steps is not None:
+            made += ["--steps", str(plan.warm_steps)]
+        once(out, made, lambda: (out / "warm_up.json").exists(), program=HERE / study.policy)
+        return str(out)
     if study.warm_up is None:
         return plan.start
-    out = plan.out / name / "warm"
     trains(
         out,
         "--method",
@@ -228,8 +234,10 @@ def trains(out: Path, *arguments: str) -> None:
     once(out, ["train", *arguments, "--out", str(out), "--resume"], lambda: _finished(out))
 
 
-def once(out: Path, command: Sequence[str], done: Any) -> None:
+def once(out: Path, command: Sequence[str], done: Any, *, program: Path | None = None) -> None:
     """Run a command that fills a folder, unless the same one has filled it.
+
+    It is one of harness, or of another program.
 
     Raises:
         SystemExit: the folder was made by another command.
@@ -247,7 +255,10 @@ def once(out: Path, command: Sequence[str], done: Any) -> None:
             return
     out.parent.mkdir(parents=True, exist_ok=True)
     beside.write_text(json.dumps(list(command)), encoding="utf-8")
-    harness(*command)
+    if program is None:
+        harness(*command)
+    else:
+        subprocess.run([sys.executable, str(program), *command], check=True, stdout=sys.stderr)
 
 
 def _finished(out: Path) -> bool:

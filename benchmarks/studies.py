@@ -61,6 +61,8 @@ class Study:
     arms: Mapping[str, Settings] = field(default_factory=dict)
     """Further trainings, each with what sets it apart from the method's."""
     warm_up: WarmUp | None = None
+    policy: str = ""
+    """Program beside this one that makes the checkpoint to start from; empty: the plan's."""
 
     @property
     def every_arm(self) -> dict[str, Settings]:
@@ -200,6 +202,16 @@ STUDIES: Mapping[str, Study] = MappingProxyType(
             ),
             arms={"without the temporal contrast": {"temporal": False}},
             warm_up=_warm(CLIPS, steps=1000, learning_rate=1e-3),
+        ),
+        "dt_r1": Study(
+            method="dt_r1",
+            model="dt_r1(checkpoint={start},prompt=short,twin_tokens=32,max_new_tokens=300)",
+            tasks=f"{SINGLE},{STILLS}",
+            measures=(
+                Measure(title="gIoU", task=HELD_SINGLE, metric="gIoU"),
+                Measure(title="accuracy", task=HELD_STILLS, metric="accuracy"),
+            ),
+            policy="dt_r1_policy.py",
         ),
     }
 )

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
@@ -395,6 +396,8 @@ class ChatResponse:
     completion_tokens: int = 0
     cut: bool = False
     """True if it reached the limit of new tokens, and no stop string."""
+    stopped: str = ""
+    """Stop string that ended it, which `text` lacks; empty: none did."""
     canvases: tuple[tuple[int, int], ...] = ()
     """(width, height) of each image or frame set as the network saw it."""
     calls: tuple[tuple[ChatRequest, "ChatResponse | None"], ...] = ()
@@ -545,8 +548,12 @@ class Adaptable(Protocol):
         """Enter a context in which the network learns from a request; afterwards it is reset."""
 
 
-Conversation: TypeAlias = Generator[Sequence[ChatRequest], Sequence[ChatResponse], T]
-"""Yields requests, is sent one response a request, in order, and so on until it returns."""
+Conversation: TypeAlias = Generator[Sequence[ChatRequest] | Future[Any], Sequence[ChatResponse], T]
+"""Yields requests, is sent one response a request, in order, and so on until it returns.
+
+It yields a future to wait for work in another thread; then it is sent nothing, once that is done.
+Other conversations go on meanwhile.
+"""
 
 
 class Chat(ABC):
@@ -577,6 +584,27 @@ class Chat(ABC):
     @abstractmethod
     def count_tokens(self, text: str) -> int:
         """Count the tokens of a text, for usage."""
+
+    @property
+    def opening(self) -> str:
+        """Text that its chat template begins every response with, such as `<think>` and a newline.
+
+        It stands in the text of responses too.
+        """
+        return ""
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text that is injected into a response, for `ChatRequest.written`.
+
+        Empty: it continues from text (`ChatRequest.prefix`), if it does at all.
+        """
+        del text
+        return ()
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of a response's tokens, up to its end token; empty as by `encode`."""
+        del tokens
+        return ""
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Formatting of a board's numbers, the same in Markdown and HTML."""
+"""Formatting of a board's numbers and texts, the same in Markdown and HTML."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,6 +7,7 @@ from harness.scores import Better
 from harness.statistics.paired import Comparison
 
 NOTHING = "–"
+MAX_TEXT = 6000  # characters of one text that are shown
 ARROWS: Mapping[Better, str] = {"higher": "↑", "lower": "↓"}
 
 
@@ -185,3 +186,9 @@ def ranking_rule(level: float) -> str:
         "interval leaves out 0 where p is that small. No correction is made for the number of "
         "comparisons."
     )
+
+
+def cut(text: str) -> str:
+    """Return a text, cut to MAX_TEXT characters; the number of the others is appended."""
+    rest = len(text) - MAX_TEXT
+    return text if rest <= 0 else f"{text[:MAX_TEXT]} … ({rest:,} more characters)"

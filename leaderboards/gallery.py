@@ -13,6 +13,7 @@ from harness.errors import HarnessError
 from harness.leaderboards.images import describe_answer, views
 from harness.leaderboards.request_log import request_log
 from harness.leaderboards.runs import plugin_errors, task_of
+from harness.leaderboards.transcripts import Block, blocks_of, spans_of
 from harness.record import Run
 from harness.scores import Corpus, Metric, UnitScore, quotient
 from harness.types import Prediction, Sample
@@ -53,6 +54,8 @@ class Exhibit:
     failure: str
     """Kind and message of a failure; empty for an answer."""
     responses: tuple[str, ...]
+    blocks: tuple[Block, ...] = ()
+    """Blocks of a response of several turns, which continued each other; empty: others."""
     requests: Mapping[str, str] = field(default_factory=dict)
     """Texts and frames that networks were sent, by the numbers of the calls."""
     views: Mapping[str, str] = field(default_factory=dict)
@@ -209,6 +212,7 @@ def exhibit(run: Run, choice: Pick, sample: Sample | None) -> tuple[Exhibit, str
         answer=describe_answer(prediction.answer) if prediction and prediction.answer else "",
         failure=f"{failure.kind}: {failure.message}" if failure else "",
         responses=prediction.responses if prediction else (),
+        blocks=tuple(blocks_of(*spans_of(prediction))) if prediction else (),
         requests=request_log(sample.query if sample else None, prediction.calls)
         if prediction
         else {},

@@ -13,6 +13,8 @@ from harness import overlay
 from harness.errors import HarnessError, StoreError
 from harness.leaderboards.images import WIDTH, data_uri, draw
 from harness.leaderboards.runs import plugin_errors
+from harness.leaderboards.transcripts import Block, blocks_of
+from harness.masks import Rle
 from harness.media import Media
 from harness.trainer import Curve
 from harness.types import Answer, Box, Point, Sample
@@ -40,6 +42,8 @@ class Rollout:
     """Boxes and points in pixels of the original image."""
     frame: int = 0
     """Frame of the first medium that the boxes lie on."""
+    blocks: tuple[Block, ...] = ()
+    """Blocks of a response of several turns; empty: it has one turn."""
     image: str = ""
     """The image with the ground truth and these places on it, as a data URI."""
 
@@ -95,6 +99,9 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
     second, advantage = row.get("second"), row.get("advantage")
     boxes = [Box(*map(_number, box)) for box in row.get("boxes", ())[:MARKS]]
     points = [Point(*map(_number, point)) for point in row.get("points", ())[:MARKS]]
+    facts = row.get("facts") or {}
+    answer = Answer(boxes=tuple(boxes), points=tuple(points))
+    frame, found = _resolved(facts.get("answer"))
     return Rollout(
         text=str(row["text"]),
         second=None if second is None else str(second),
@@ -102,10 +109,29 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
         advantage=None if advantage is None else float(advantage),
         tokens=int(row["tokens"]),
         cut=bool(row["cut"]),
-        unread=str(row.get("unread", "")),
-        answer=Answer(boxes=tuple(boxes), points=tuple(points)),
-        frame=int(row.get("frame", 0)),
+        unread=str(row.get("unread") or facts.get("fault") or facts.get("answer_error") or ""),
+        answer=answer if found is None else found,
+        frame=int(row.get("frame", 0)) if found is None else frame,
+        blocks=tuple(blocks_of(str(row["text"]), facts["spans"])) if "spans" in facts else (),
     )
+
+
+def _resolved(answer: Any) -> tuple[int, Answer | None]:
+    """Return the places that an environment found for an answer, in the frame that shows most.
+
+    None where it found none; of masks by frame, and of boxes with their frames.
+    """
+    given = answer if isinstance(answer, dict) else {}
+    masks = [Rle.from_json(one) for one in given.get("masks") or ()]
+    if masks:
+        frame = max(range(len(masks)), key=lambda index: masks[index].area)
+        return frame, Answer(masks=(masks[frame],))
+    named = list(given.get("boxes") or ())[:MARKS]
+    if not named:
+        return 0, None
+    frame = int(named[0]["frame"])
+    boxes = (one["bbox"] for one in named if int(one["frame"]) == frame)
+    return frame, Answer(boxes=tuple(Box(*map(_number, box)) for box in boxes))
 
 
 def _number(value: float) -> float:

@@ -25,8 +25,12 @@ COORDINATES: Mapping[str, Coordinates] = {
     "qwen2_5_vl": "pixels",
     "qwen3_vl": "normalized_1000",
     "qwen3_vl_moe": "normalized_1000",
+    "qwen2": "pixels",
+    "qwen3": "pixels",
+    "llama": "pixels",
 }
-"""Meaning of the numbers in responses, by the `model_type` of a checkpoint's configuration."""
+"""Meaning of the numbers in responses, by the `model_type` of a checkpoint. Networks of text alone
+see no image: their numbers are those that their prompt speaks of."""
 
 
 def declared_coordinates(model_type: str) -> Coordinates:

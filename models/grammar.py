@@ -121,7 +121,13 @@ class Prompt(Protocol):
 
 
 def reasoning(response: str) -> str:
-    """Return the text of the first `<think>`; all that follows it if it was not closed."""
+    """Return the text of the first `<think>`; all that follows it if it was not closed.
+
+    Where it is closed but was never opened, a chat template outside the text has opened it.
+    """
+    before, ended, _ = response[:MAX_TEXT].partition("</think>")
+    if ended and "<think>" not in before:
+        return before.strip()
     closed = tag_text(response, "think")
     return response[:MAX_TEXT].partition("<think>")[2].strip() if closed is None else closed
 

@@ -1,7 +1,8 @@
 """Conversations with a network, side by side: each request may depend on earlier responses."""
 
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import Any, Generic, TypeVar
 
 from harness.model import Chat, ChatRequest, ChatResponse, Conversation, ConversingChat
 
@@ -11,7 +12,18 @@ T = TypeVar("T")
 class ConversationScheduler(Generic[T]):
     """Conversations that are under way, and all their requests, each in a place."""
 
-    def __init__(self, conversations: Sequence[Conversation[T]]) -> None:
+    def __init__(
+        self,
+        conversations: Sequence[Conversation[T]],
+        *,
+        notify: Callable[[Future[Any]], object] | None = None,
+    ) -> None:
+        """Begin every conversation.
+
+        Args:
+            conversations: They are continued in the caller's thread alone.
+            notify: Called in any thread when work that a conversation waits for is done.
+        """
         self.requests: list[ChatRequest] = []
         """Requests by place; those of a turn stand together. Responses lead to more of them."""
         self._conversations = conversations
@@ -19,6 +31,9 @@ class ConversationScheduler(Generic[T]):
         self._responses: dict[int, ChatResponse] = {}
         self._turns: dict[int, range] = {}
         """Places of the requests that each conversation waits for."""
+        self._working: dict[Future[Any], int] = {}
+        """Work that a conversation waits for, with its number."""
+        self._notify = notify
         self._ends: dict[int, T] = {}
         self._told = 0
         """Number of ends that `take_finished` has returned."""
@@ -26,8 +41,33 @@ class ConversationScheduler(Generic[T]):
             self._go_on(number, None)
 
     def pending_places(self) -> list[int]:
-        """Return the places of requests without a response, in order."""
-        return [place for place in range(len(self.requests)) if place not in self._responses]
+        """Return the places of requests without a response, in order.
+
+        Where there are none but work is under way, its end is waited for.
+        """
+        self.resume()
+        while True:
+            places = [one for one in range(len(self.requests)) if one not in self._responses]
+            if places or not self._working:
+                return places
+            wait(self._working, return_when=FIRST_COMPLETED)
+            self.resume()
+
+    @property
+    def is_working(self) -> bool:
+        """Return True if a conversation waits for work."""
+        return bool(self._working)
+
+    def resume(self) -> range:
+        """Continue the conversations whose work is done.
+
+        Returns:
+            The places of the requests that follow.
+        """
+        before = len(self.requests)
+        for one in [future for future in self._working if future.done()]:
+            self._go_on(self._working.pop(one), ())
+        return range(before, len(self.requests))
 
     def receive(self, place: int, response: ChatResponse) -> range:
         """Note a response. Its conversation goes on if it waits for no other.
@@ -57,10 +97,15 @@ class ConversationScheduler(Generic[T]):
         conversation = self._conversations[number]
         try:
             requested = next(conversation) if output is None else conversation.send(output)
-            while not requested:
+            while not isinstance(requested, Future) and not requested:
                 requested = conversation.send(())
         except StopIteration as end:
             self._ends[number] = end.value
+            return
+        if isinstance(requested, Future):
+            self._working[requested] = number
+            if self._notify is not None:
+                requested.add_done_callback(self._notify)
             return
         self._turns[number] = range(len(self.requests), len(self.requests) + len(requested))
         self.requests += requested

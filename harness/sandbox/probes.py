@@ -51,7 +51,7 @@ for probe in read_file, read_environment, write_file, open_socket, fork, signal_
         done[probe.__name__] = type(error).__name__
 emit(done)
 """
-HARMLESS = {"PWD", "OLDPWD", "SHLVL", "TERM", "LC_CTYPE", "_"}
+HARMLESS = {"LD_LIBRARY_PATH", "PWD", "OLDPWD", "SHLVL", "TERM", "LC_CTYPE", "_"}
 SECONDS = 20.0
 
 

@@ -22,7 +22,7 @@ from harness.version import __version__
 
 def render(board: Board) -> str:
     """The whole page."""
-    style, script = _part("page.css"), _part("page.js")
+    style, script = _part("page.css") + _part("transcripts.css"), _part("page.js")
     return Template(_part("page.html")).substitute(
         policy=escape(
             f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "

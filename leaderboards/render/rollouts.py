@@ -10,9 +10,10 @@ from itertools import groupby
 from string import Template
 
 from harness.leaderboards import formatting
+from harness.leaderboards.formatting import cut
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.page import digest
-from harness.leaderboards.render.samples import cut
+from harness.leaderboards.render.transcripts import transcript
 from harness.leaderboards.rollouts import Group, Rollout
 from harness.version import __version__
 
@@ -28,7 +29,7 @@ def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence
         summary: What the training is, in one line.
         notes: Remarks for the reader, such as the reason for missing images.
     """
-    style = _part("page.css") + _part("rollouts.css")
+    style = _part("page.css") + _part("rollouts.css") + _part("transcripts.css")
     steps = [
         _step(number, list(of_step))
         for number, of_step in groupby(groups, key=lambda group: group.step)
@@ -83,7 +84,7 @@ def _rollout(group: Group, number: int, rollout: Rollout) -> Markup:
     second_pass = [] if rollout.second is None else [_text("Second pass", rollout.second)]
     return element(
         "figure",
-        {"class": "rollout", "aria-label": name},
+        {"class": "rollout turns" if rollout.blocks else "rollout", "aria-label": name},
         element("img", image) if rollout.image else "",
         element(
             "figcaption",
@@ -91,9 +92,18 @@ def _rollout(group: Group, number: int, rollout: Rollout) -> Markup:
             _advantage(rollout),
             _terms(rollout),
             element("p", {"class": "unread"}, cut(rollout.unread)) if rollout.unread else "",
-            _text(_length(rollout), rollout.text),
+            _turns(rollout) if rollout.blocks else _text(_length(rollout), rollout.text),
             *second_pass,
         ),
+    )
+
+
+def _turns(rollout: Rollout) -> Markup:
+    return element(
+        "details",
+        {"class": "response", "open": None},
+        element("summary", {}, _length(rollout)),
+        transcript(rollout.blocks),
     )
 
 

@@ -2,11 +2,12 @@
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Entry
+from harness.leaderboards.formatting import cut
 from harness.leaderboards.gallery import Exhibit
 from harness.leaderboards.render.markup import Markup, element, join
+from harness.leaderboards.render.transcripts import transcript
 
 VIEWS = ("prediction", "ground_truth", "image")
-MAX_TEXT = 6000  # characters of one text that are shown
 
 
 def gallery(entry: Entry, *, prefix: str) -> Markup:
@@ -157,6 +158,10 @@ def _details_element(name: str, text: str) -> Markup:
 
 
 def _responses(exhibit: Exhibit) -> list[Markup]:
+    if exhibit.blocks:
+        name = f"Response of {len(exhibit.responses)} turns"
+        summary = element("summary", {}, name)
+        return [element("details", {"class": "response"}, summary, transcript(exhibit.blocks))]
     many = len(exhibit.responses) > 1
     return [
         _details_element(f"Response {number}" if many else "Response", cut(response))
@@ -168,9 +173,3 @@ def _identity(exhibit: Exhibit) -> str:
     if exhibit.unit_size == 1:
         return exhibit.sample
     return f"{exhibit.sample}, first of {exhibit.unit_size} scored together"
-
-
-def cut(text: str) -> str:
-    """Return a text, cut to MAX_TEXT characters; the number of the others is appended."""
-    rest = len(text) - MAX_TEXT
-    return text if rest <= 0 else f"{text[:MAX_TEXT]} … ({rest:,} more characters)"

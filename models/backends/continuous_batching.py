@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 SUPPORTED = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl"})
 """Architectures whose rows may be parted and joined: plain attention over one growing cache."""
+TEXT_ALONE = frozenset({"llama", "qwen2", "qwen3"})
+"""Such architectures that read text alone: positions count tokens and nothing else."""
 
 
 def supports_continuous_batching(network: "PreTrainedModel", model_type: str) -> bool:
     """Return True if rows of this network may be parted and joined."""
     text = network.config.get_text_config()
     sliding = getattr(text, "use_sliding_window", False)
-    return model_type in SUPPORTED and not sliding and _rope_module(network) is not None
+    sees = model_type in SUPPORTED and _rope_module(network) is not None
+    return (sees or model_type in TEXT_ALONE) and not sliding
 
 
 class PromptBatch(NamedTuple):
@@ -169,19 +172,26 @@ def _rope_module(network: "PreTrainedModel") -> "Qwen2VLModel | None":
 def token_positions(network: "PreTrainedModel", inputs: Mapping[str, "Tensor"]) -> "Tensor":
     """Return positions of prompts' tokens (4 × rows × length): in text, time, height and width.
 
-    They are those of `generate`, from the processor's tensors. Nothing is kept in the network,
-    which another thread may be using.
+    They are those of `generate`, from the processor's tensors; of a network of text alone, the
+    first (1 × rows × length). Nothing is kept in the network, which another thread may be using.
     """
     import torch
 
     mask: Tensor = inputs["attention_mask"]
     text = (mask.long().cumsum(dim=1) - 1).clamp(min=0)[None]
+    if network.config.model_type in TEXT_ALONE:
+        return text
     if not any(f"{kind}_grid_thw" in inputs for kind in ("image", "video")):
         return text.expand(4, -1, -1)
     rope = _rope_module(network)
     assert rope is not None, "supports_continuous_batching looked for it"
     space, _ = rope.get_rope_index(**inputs)
     return torch.cat([text, space])
+
+
+def _as_read(network: "PreTrainedModel", positions: "Tensor") -> "Tensor":
+    """Return positions as a network takes them: of text alone, rows × length."""
+    return positions[0] if network.config.model_type in TEXT_ALONE else positions
 
 
 def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts:
@@ -199,7 +209,11 @@ def _prefill(network: "PreTrainedModel", part: PromptBatch) -> _PrefilledPrompts
         tokens = _append_column(part.prefix.rows.tokens, given["input_ids"])
         mask = given["attention_mask"]
     output = network(
-        **given, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
+        **given,
+        position_ids=_as_read(network, positions),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
     )
     order = list(range(len(tokens)))
     rows = Rows(order, [[] for _ in order], tokens, mask, positions[-1:, :, -1:] + 1, cache)
@@ -253,7 +267,7 @@ def _step(network: "PreTrainedModel", rows: Rows) -> "Tensor":
     output = network(
         input_ids=tokens,
         attention_mask=rows.mask,
-        position_ids=rows.positions,
+        position_ids=_as_read(network, rows.positions),
         past_key_values=rows.cache,
         use_cache=True,
         logits_to_keep=1,

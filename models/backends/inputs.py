@@ -3,6 +3,7 @@
 One frame goes in as an image and several as a video, whatever the medium is.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -160,6 +161,21 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
     with _ending(RENDERING):
         text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return f"{text}{without_special_tokens(processor, request.prefix)}"
+
+
+def opened_reasoning(processor: "ProcessorMixin") -> str:
+    """Return the `<think>`, with the blanks after it, by which a chat template begins responses.
+
+    Empty where it leaves that to the network.
+    """
+    try:
+        text = chat_text(processor, ChatRequest(key="", text="?"))
+    except EndlessTemplate:
+        raise
+    except Exception:  # noqa: BLE001 - a template may ask for an image
+        return ""
+    found = re.search(r"<think>\s*\Z", text)
+    return found[0] if found else ""
 
 
 class EndlessTemplate(ModelError):

@@ -134,11 +134,12 @@ class Session:
                 answered is remembered, for when they are asked again.
             Stopped: all was halted, before or meanwhile.
         """
-        scheduler = ConversationScheduler(conversations)
+        done: SimpleQueue[Future[int] | None] = SimpleQueue()
+        scheduler = ConversationScheduler(conversations, notify=lambda _: done.put(None))
         results: dict[int, Result] = {}
         with self._call() as stop:
             yield from scheduler.take_finished()
-            for _ in self._run_requests(scheduler, ask, limit, stop, results):
+            for _ in self._run_requests(scheduler, ask, limit, stop, results, done):
                 yield from scheduler.take_finished()
         failed = (one for _, one in sorted(results.items()) if isinstance(one, HarnessError))
         error = next(failed, None)
@@ -188,10 +189,13 @@ class Session:
         limit: int,
         stop: threading.Event,
         results: dict[int, Result],
+        done: SimpleQueue[Future[int] | None],
     ) -> Iterator[None]:
-        """Store the result of every request by its place; yield after each response."""
+        """Store the result of every request by its place; yield after each response.
+
+        `done` receives a future a request, and None where a conversation's work has ended.
+        """
         ended: list[HarnessError] = []
-        done: SimpleQueue[Future[int]] = SimpleQueue()
 
         def work(place: int) -> int:
             try:
@@ -207,15 +211,21 @@ class Session:
         try:
             coming: Sequence[int] = scheduler.pending_places()
             inflight = len(coming)
-            while inflight:
+            while inflight or scheduler.is_working:
                 for place in coming:
                     threads.submit(work, place).add_done_callback(done.put)
-                place = done.get().result()
-                response = results.get(place)
-                coming = (
-                    scheduler.receive(place, response) if isinstance(response, ChatResponse) else ()
-                )
-                inflight += len(coming) - 1
+                one = done.get()
+                if one is None:
+                    coming = scheduler.resume()
+                else:
+                    inflight -= 1
+                    response = results.get(place := one.result())
+                    coming = (
+                        scheduler.receive(place, response)
+                        if isinstance(response, ChatResponse)
+                        else ()
+                    )
+                inflight += len(coming)
                 yield
         except BaseException:  # Ctrl-C, or nobody wants more: what is under way is not waited for
             stop.set()

@@ -80,6 +80,7 @@ class PrefillQueue:
         worker: ThreadPoolExecutor | None,
         timer: WaitTimer,
         started: "Future[BatchFeature] | None" = None,
+        refill: Callable[[], None] | None = None,
     ) -> None:
         """Begin with nothing waiting.
 
@@ -91,8 +92,10 @@ class PrefillQueue:
                 there are rows: what waits in memory is bounded. None: when they are needed.
             timer: Counts what has to be waited for.
             started: The tensors of `first_of` what is added first, if they were expected.
+            refill: Called before each `take`; adds what has become known meanwhile.
         """
         self._make, self._part, self._worker, self._timer = make, part, worker, timer
+        self._refill = refill
         self._size, self._share = size, least_to_begin(size)
         self._started, self._waiting = started, deque[list[int]]()
         self._next = deque[_PrefillBatch]()
@@ -105,6 +108,8 @@ class PrefillQueue:
 
     def take(self, free: int) -> PromptBatch | None:
         """Return the next part, as many shares as `free` rows hold; None: fewer rows are free."""
+        if self._refill is not None:
+            self._refill()
         if not self._next or free < min(self._share, self._next[0].count):
             return None
         taken = [self._next.popleft()]

@@ -27,16 +27,28 @@ def before_stop(text: str, stop: Sequence[str]) -> str | None:
     >>> before_stop("a, b; c", ("; c", ";", "b;")), before_stop("a", (";",))
     ('a, ', None)
     """
+    found = _first_stop(text, stop)
+    return None if found is None else text[: found[0]]
+
+
+def _first_stop(text: str, stop: Sequence[str]) -> tuple[int, int] | None:
+    """Return (start, end) of the stop string that is complete first."""
     places = [(text.find(one), len(one)) for one in stop]
     found = [(at + length, at) for at, length in places if at >= 0]
-    return text[: min(found)[1]] if found else None
+    return min(found)[::-1] if found else None
 
 
 def until_stop(response: ChatResponse, request: ChatRequest) -> ChatResponse:
     """Return a response up to its request's stop strings; the `prefix` is not searched."""
     started = request.prefix if response.text.startswith(request.prefix) else ""
-    kept = before_stop(response.text[len(started) :], request.stop)
-    return response if kept is None else replace(response, text=f"{started}{kept}", cut=False)
+    output = response.text[len(started) :]
+    found = _first_stop(output, request.stop)
+    if found is None:
+        return response
+    start, end = found
+    return replace(
+        response, text=f"{started}{output[:start]}", stopped=output[start:end], cut=False
+    )
 
 
 def tokens_to_stop(tokens: Sequence[int], stop: Sequence[str], decode: Decode) -> int | None:

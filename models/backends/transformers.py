@@ -34,9 +34,11 @@ from harness.models.backends.inputs import (
     POSITIONS,
     check_template,
     joined_inputs,
+    opened_reasoning,
     planned_canvas,
     processor_inputs,
     seen_canvases,
+    without_special_tokens,
 )
 from harness.models.backends.loading import memory
 from harness.models.backends.networks import end_tokens, load_network, load_processor
@@ -219,7 +221,9 @@ class TransformersChat(ConversingChat):
         size, ran_out, requested = self._room.rows, False, len(scheduler.pending_places())
         while left := scheduler.pending_places():
             try:
-                output = self._generate_batches(scheduler.requests, left, size=size, go_on=go_on)
+                output = self._generate_batches(
+                    scheduler.requests, left, scheduler.resume, size=size, go_on=go_on
+                )
                 with closing(output):  # also where a conversation raises
                     for place, response in output:
                         scheduler.receive(place, response)
@@ -232,6 +236,7 @@ class TransformersChat(ConversingChat):
                 # Of fewer than fit otherwise, large ones as they were, nothing is kept.
                 if len(left) >= self._room.rows:
                     self._room.keep(size)
+        yield from scheduler.take_finished()  # of conversations that ended with their work
         if not ran_out and requested >= self._room.rows:
             self._room.grow()
 
@@ -285,6 +290,22 @@ class TransformersChat(ConversingChat):
         """Tokens of a text, without special ones added."""
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    @cached_property
+    def opening(self) -> str:
+        """What the chat template ends with, if that opens the reasoning."""
+        return opened_reasoning(self.processor)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Tokens of a text, in which no special token is left."""
+        plain = without_special_tokens(self.processor, text)
+        return tuple(self._tokenizer(plain, add_special_tokens=False)["input_ids"])
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Text of tokens up to the end token, without special ones."""
+        ended = bool(tokens) and tokens[-1] in self.end_tokens
+        own = tokens[:-1] if ended else tokens
+        return str(self._tokenizer.decode(own, skip_special_tokens=True))
+
     @property
     def _device(self) -> str:
         if self.device != "auto":
@@ -301,11 +322,18 @@ class TransformersChat(ConversingChat):
         return float(checkpoints.generation_settings(self.folder).get("repetition_penalty") or 1.0)
 
     def _generate_batches(
-        self, requests: Sequence[ChatRequest], left: Sequence[int], *, size: int, go_on: bool
+        self,
+        requests: Sequence[ChatRequest],
+        left: Sequence[int],
+        resume: Callable[[], object],
+        *,
+        size: int,
+        go_on: bool,
     ) -> Generator[tuple[int, ChatResponse], None, None]:
         """Places and responses of what is left of the requests, `size` at a time.
 
-        Where rows roll, those of requests that are added meanwhile too.
+        Where rows roll, those of requests that are added meanwhile too, by the caller or by
+        `resume`.
         """
         some = [requests[place] for place in left]
         rolls = self._uses_continuous_batching(some, size, go_on=go_on)
@@ -313,7 +341,7 @@ class TransformersChat(ConversingChat):
         with self._wait_timer.measure():  # what was expected may not be made yet
             started = self._prepared_inputs.take_if_same(first)
         if rolls:
-            return self._generate_continuously(requests, left, size=size, started=started)
+            return self._generate_continuously(requests, left, resume, size=size, started=started)
         plan = [[left[one] for one in batch] for batch in batches(some, size=size)]
         made = self._inputs(requests)
         return self._batched(
@@ -353,6 +381,7 @@ class TransformersChat(ConversingChat):
         self,
         requests: Sequence[ChatRequest],
         left: Sequence[int],
+        resume: Callable[[], object],
         *,
         size: int,
         started: "Future[Any] | None",
@@ -376,6 +405,15 @@ class TransformersChat(ConversingChat):
             requested.update(zip(places, (seen[at] for at in order), strict=True))
             return continuous_batching.PromptBatch(places, inputs.to(self._device), order)
 
+        def add_new() -> None:
+            known = len(samplings)
+            samplings.extend(self.samplings(requests[known:]))
+            waiting.add(unique_prompts(requests, range(known, len(requests))))
+
+        def refill() -> None:
+            resume()
+            add_new()
+
         with ThreadPoolExecutor(1, thread_name_prefix="inputs") as worker:
             waiting = PrefillQueue(
                 make_inputs,
@@ -384,6 +422,7 @@ class TransformersChat(ConversingChat):
                 started=started,
                 timer=self._wait_timer,
                 worker=worker if self.prefetch else None,
+                refill=refill,
             )
             waiting.add(unique_prompts(requests, left))
             written = continuous_batching.responses(
@@ -402,10 +441,8 @@ class TransformersChat(ConversingChat):
                     if output is None:
                         return
                     place, tokens = output
-                    known = len(samplings)
                     yield place, self.to_response(requests[place], tokens, *requested.pop(place))
-                    samplings += self.samplings(requests[known:])
-                    waiting.add(unique_prompts(requests, range(known, len(requests))))
+                    add_new()
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
@@ -470,7 +507,9 @@ class TransformersChat(ConversingChat):
         response = self._response(tokens, request.stop)
         text = f"{request.prefix}{response.text}"
         whole = replace(response, text=text, prompt_tokens=length, canvases=canvases)
-        return until_stop(whole, request)
+        kept = until_stop(whole, request)
+        opening = "" if request.written else self.opening
+        return replace(kept, text=f"{opening}{kept.text}") if opening else kept
 
     @cached_property
     def end_tokens(self) -> tuple[int, ...]:
@@ -481,11 +520,6 @@ class TransformersChat(ConversingChat):
     def _tokenizer(self) -> Any:
         """A tokenizer beside the processor's, which another thread may be using."""
         return deepcopy(self.processor.tokenizer)
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Text of tokens, special ones left out."""
-        text: str = self._tokenizer.decode(tokens, skip_special_tokens=True)
-        return text
 
     def _response(self, tokens: Sequence[int], stop: Sequence[str]) -> ChatResponse:
         ends = self.end_tokens

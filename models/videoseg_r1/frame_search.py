@@ -1,6 +1,7 @@
 """Frame searches of several queries side by side: each is a conversation with the voters."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from harness.model import Chat, ChatRequest, ChatResponse, Conversation
@@ -39,10 +40,12 @@ def first_turn(
 ) -> Sequence[ChatRequest] | KeySegment:
     """Return the requests that a search begins with, or its end if it needs none."""
     try:
-        return next(searched(query, sampler, showing))
+        requests = next(searched(query, sampler, showing))
     except StopIteration as end:
         found: SearchResult = end.value
         return found.place
+    assert not isinstance(requests, Future), "a search waits for nothing but responses"
+    return requests
 
 
 def search_frames(

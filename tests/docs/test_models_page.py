@@ -11,6 +11,7 @@ import pytest
 from harness import plugins
 from harness.errors import UnknownPlugin, UsageError
 from harness.frames import frame_policy
+from harness.models.dt_r1.catalog import assignment
 from harness.spec import Spec, parse, parse_list
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
@@ -67,6 +68,8 @@ def check(kind, spec):
         plain = plugins.convert(value, hints.get(name, typing.Any), f"{spec.name}({name}=…)")
         if isinstance(plain, Spec) and name in KINDS:
             check(KINDS[name], plain)
+        elif isinstance(plain, Spec) and name == "nodes":
+            assignment(plain)
         elif isinstance(plain, Spec):
             assert name == "frames", f"say in KINDS of what kind {name} is"
             frame_policy(plain)
@@ -120,7 +123,9 @@ def test_a_real_checkpoint_stands_with_its_segmenter_and_propagator(text):
         for one in compositions(spec):
             if one.arguments.get("checkpoint", one.name) in ("pocket", "runs/pocket"):
                 continue  # its own defaults are what it was trained with
-            assert {"segmenter", "propagator"} <= set(one.arguments), one
+            twin = plugins.accepts("models", one.name, "nodes")
+            named = {"nodes"} if twin else {"segmenter", "propagator"}
+            assert named <= set(one.arguments), one
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import pytest
 
 from harness import plugins
 from harness.leaderboards.board import build
-from harness.leaderboards.render import write
+from harness.leaderboards.render import rollouts, write
+from harness.leaderboards.rollouts import groups_of
+from harness.trainer import Curve
 
 PROGRAM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -129,3 +131,35 @@ def test_the_policy_stops_a_script_that_is_not_ours(path, tmp_path):
     document, console = dump(copy, tmp_path / "profile")
     assert "<title>taken" not in document
     assert any("Content Security Policy" in line for line in console)
+
+
+def test_rollouts_of_several_turns_are_drawn_without_a_complaint(tmp_path):
+    plan = '{"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]}'
+    twin = '{"instances": [{"id": 1, "name": "red cup", "mask": "masks/1", "frames": []}]}'
+    turns = [
+        f"<think>look</think><dt_plan>{plan}</dt_plan>",
+        f"<dt_rep>{twin}</dt_rep>",
+        "<think>so</think><execute>print('<b>')</execute>",
+        "<results>2</results>",
+        "<think>so</think><task>vqa</task><answer>two</answer>",
+    ]
+    spans = [[len(one), number % 2 == 1] for number, one in enumerate(turns)]
+    row = {"sample": "s", "rollout": 0, "text": "".join(turns), "tokens": 9, "cut": False}
+    log = Curve(tmp_path / "rollouts.jsonl")
+    log.append(1, {**row, "terms": {"total": 2.75}, "facts": {"spans": spans}})
+    page = tmp_path / "rollouts.html"
+    page.write_text(rollouts.render("Rollouts", groups_of(log.path), summary="x"), "utf-8")
+    document, console = dump(page, tmp_path / "profile")
+    assert console == []
+    assert document.count('class="block') == 9 and document.count("injected") >= 4
+    assert document.count("<rect") == 3 and document.count("<table") == 1
+    assert "print('&lt;b&gt;')" in document
+    measure = """
+      const graph = document.querySelector('.graph').getBoundingClientRect();
+      const whole = document.documentElement;
+      document.title = [graph.width > 100, graph.height > 40,
+        whole.scrollWidth <= whole.clientWidth].join();
+    """
+    text = page.read_text("utf-8").replace("style-src", "script-src 'unsafe-inline'; style-src")
+    page.write_text(text.replace("</body>", f"<script>{measure}</script></body>"), "utf-8")
+    assert "<title>true,true,true</title>" in dump(page, tmp_path / "profile")[0]

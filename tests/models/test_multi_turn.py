@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -264,3 +265,60 @@ def test_an_error_of_a_conversation_itself_ends_the_call():
         for chat in (reached(served), Recorder()):
             with pytest.raises(ZeroDivisionError):
                 converse(chat, [talk("a", 1, 1), broken()])
+
+
+# work in other threads
+
+
+def works(name, pool, work, turns=1):
+    """A conversation that waits for work in another thread between its requests."""
+    output = []
+    for number in range(turns):
+        request = ChatRequest(key=f"{name}{number}", text="".join(output), max_new_tokens=6)
+        yield (request,)
+        future = pool.submit(work, name, number)
+        assert (yield future) == ()
+        output.append(future.result())
+    return name, output
+
+
+def chats(request):
+    """The three ways to converse: turn by turn, with a server, with a network in process."""
+    yield Recorder()
+    with serving(Scripted()) as served:
+        yield reached(served)
+    pytest.importorskip("torch")
+    from harness.models.backends.transformers import transformers
+
+    yield transformers(checkpoint=str(request.getfixturevalue("tiny_qwen")), batch_size=2)
+
+
+def test_a_conversation_may_wait_for_work_while_others_go_on(request):
+    for chat in chats(request):
+        others = threading.Event()
+
+        def work(name, number, others=others):
+            if name == "slow":
+                assert others.wait(WAIT), "the others do not go on"
+            elif number == 2:
+                others.set()
+            return f"{name} {number};"
+
+        with ThreadPoolExecutor(2) as pool:
+            ends = converse(chat, [works("slow", pool, work), works("fast", pool, work, turns=3)])
+        assert ends == [("slow", ["slow 0;"]), ("fast", ["fast 0;", "fast 1;", "fast 2;"])]
+
+
+def test_what_work_raises_is_raised_in_its_conversation(request):
+    def caught(pool):
+        yield (ChatRequest(key="a", text=""),)
+        future = pool.submit(int, "x")
+        yield future
+        try:
+            future.result()
+        except ValueError:
+            return "caught"
+
+    for chat in chats(request):
+        with ThreadPoolExecutor(1) as pool:
+            assert converse(chat, [caught(pool)]) == ["caught"]

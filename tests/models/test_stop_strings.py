@@ -51,7 +51,8 @@ def test_a_network_may_end_at_the_token_that_completes_a_stop_string_and_no_soon
 def test_what_a_response_was_made_to_begin_with_is_not_searched():
     request = ChatRequest(key="a", text="", prefix="<think>;", stop=(";",))
     response = ChatResponse(text="<think>;a;b", completion_tokens=3, cut=True)
-    assert until_stop(response, request) == replace(response, text="<think>;a", cut=False)
+    ended = replace(response, text="<think>;a", stopped=";", cut=False)
+    assert until_stop(response, request) == ended
     whole = replace(response, text="<think>;ab")
     assert until_stop(whole, request) is whole
 
@@ -89,6 +90,7 @@ def test_batches_and_rolled_rows_stop_where_a_request_alone_does(request, ask, c
         expected[place] = replace(
             expected[place],
             text=kept,
+            stopped=one.stop[1],
             cut=False,
             completion_tokens=tokens if "\ufffd" not in output else None,
         )

@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 import typing
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -315,7 +316,11 @@ def test_what_begins_with_no_model_is_refused(tmp_path, examples):
     assert not (tmp_path / "out").exists(), "the corrected command has to find it empty"
 
 
-@named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
+ADAPTED = [path for path in SHIPPED if read(path).get("finetune") == "lora"]
+ONE_GPU = [path for path in ADAPTED if "deepspeed" not in read(path)]
+
+
+@named(ONE_GPU)
 def test_one_gpu_does_not_write_a_round_at_once_unsaid(path):
     """Responses of a round on one device, which may be too many at once."""
     trainer = built(path)
@@ -440,7 +445,18 @@ def test_its_deepspeed_file_is_understood_and_fits_its_settings(path, spread):
         assert own * count * processes == chosen.generation_batch_size
 
 
-@named([path for path in SHIPPED if read(path).get("finetune") == "lora"])
+@named([path for path in ADAPTED if path not in ONE_GPU])
+def test_an_adapter_on_several_devices_leaves_its_weights_whole(path, spread):
+    typed = re.search(r"--num_processes (\d+)", path.read_text("utf-8"))
+    chosen, count, made = spread(built(path), int(typed[1]))
+    assert made.get_value("zero_optimization.stage") == 2 and made.is_true("bf16.enabled")
+    whole = chosen.per_device_train_batch_size * count * int(typed[1])
+    assert whole == chosen.generation_batch_size and "auto" not in json.dumps(made.config)
+    with pytest.raises(UsageError, match="zero2"):
+        spread(replace(built(path), settings=replace(chosen, deepspeed="zero3")), int(typed[1]))
+
+
+@named(ONE_GPU)
 def test_an_adapters_settings_are_those_of_one_device(path):
     trainer = built(path)
     if isinstance(trainer, GrpoTrainer):

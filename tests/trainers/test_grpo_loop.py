@@ -23,6 +23,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
 from harness.models.multi_turn import converse  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
+from harness.models.rollout import Turn  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
 from harness.types import (  # noqa: E402
@@ -51,7 +52,6 @@ from harness.trainers.grpo.method import request_of  # noqa: E402
 from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
-from harness.trainers.grpo.types import Turn  # noqa: E402
 from harness.trainers.session import Session  # noqa: E402
 from harness.trainers.state import newest_state, trained_tensors  # noqa: E402
 
@@ -249,7 +249,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     chat = replace(chat, suppress_tokens=build(model, samples).writer.suppressed)
     again = [replace(one.example.request, key=one.key) for one in together]
     for response, draft in zip(chat.generate(again), together, strict=True):
-        assert response.tokens == tuple(draft.tokens) and response.text == draft.text
+        assert response.tokens == tuple(draft.tokens) and response.text == draft.rollout.text
 
 
 def test_the_tokens_of_media_are_never_written(learner, model):
@@ -308,7 +308,7 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
             temperature=heat,
         )
         responses = chat.generate([first]) + chat.generate([second])
-        assert [one.text for one in responses] == [draft.text, draft.second.text]
+        assert [one.text for one in responses] == [draft.rollout.text, draft.second.text]
     seconds = [one for group in round_.groups for one in group.seconds]
     assert seconds == [draft.second for draft in drafts]
 
@@ -412,9 +412,16 @@ class Sandbox:
     def __init__(self):
         self.seen = []
 
-    def __call__(self, sample, text, turn):
-        self.seen.append((sample.id, text, turn))
-        return Turn(inject=OUTPUT if turn == 0 else None, facts={f"code{turn}": turn})
+    def __call__(self, query):
+        turns = []
+
+        def step(text):
+            turn = len(turns)
+            turns.append(text)
+            self.seen.append((query.id, text, turn))
+            return Turn(inject=OUTPUT if turn == 0 else None, facts={f"code{turn}": turn})
+
+        return step
 
 
 def turned(model, samples, *, environment, limit=40, **given):
@@ -439,9 +446,12 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         end = start + len(injected)
         assert draft.tokens[start:end] == injected and set(draft.mask[start:end]) == {0}
         assert set(draft.mask[:start]) == set(draft.mask[end:]) == {1}
-        assert OUTPUT in draft.text and draft.rollout.tokens == len(draft.tokens) - len(injected)
+        assert OUTPUT in draft.rollout.text and draft.rollout.tokens == len(draft.tokens) - len(
+            injected
+        )
         assert draft.rollout.facts == {"code0": 0, "code1": 1}
-        assert (draft.example.sample.id, draft.text[: draft.text.index(OUTPUT)], 0) in sandbox.seen
+        text = draft.rollout.text
+        assert (draft.example.sample.query.id, text[: text.index(OUTPUT)], 0) in sandbox.seen
     # The second turn is what the network writes after exactly these tokens.
     draft = both[0]
     start = draft.mask.index(0) + len(injected)
@@ -449,7 +459,7 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         draft.example.request,
         key=f"{draft.key}/turn1",
         written=tuple(draft.tokens[:start]),
-        max_new_tokens=40 - draft.mask.index(0),
+        max_new_tokens=40 - start,
         stop=(),
     )
     chat = learner.writer.chat_of(learner.network.eval())

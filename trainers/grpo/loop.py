@@ -223,6 +223,7 @@ class Learner:
         example = drafts[0].example
         return Group(
             sample=example.sample,
+            task=example.task,
             rollouts=tuple(one.rollout for one in drafts),
             seconds=tuple(one.second for one in drafts if one.second is not None),
             canvas=example.canvas,
@@ -237,7 +238,7 @@ class Learner:
         lengths = {
             "prompts": [float(one.prompt["input_ids"].shape[1]) for one in drafts],
             "lengths": [float(sum(one.mask)) for one in drafts],
-            "completions/clipped_ratio": [float(one.cut) for one in drafts],
+            "completions/clipped_ratio": [float(one.transcript.cut) for one in drafts],
         }
         merged: dict[str, list[float]] = {}
         for several in gather([{**own, **lengths}]):
@@ -396,7 +397,7 @@ class Learner:
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""
         tensors = None
-        if zero_stage(self.accelerator):
+        if zero_stage(self.accelerator) == 3:  # otherwise each process holds all weights
             whole = self.accelerator.get_state_dict(self.policy)
             tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
         if self.accelerator.is_main_process:

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, TypeAlias
 from harness.errors import DataError
 from harness.model import ChatRequest
 from harness.models.pipeline import PromptedModel
+from harness.models.rollout import Environment
 from harness.trainer import Trainer
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.types import Environment, Reward, SecondPass
+from harness.trainers.grpo.types import Reward, SecondPass
 from harness.types import Sample
 
 Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
@@ -45,6 +46,8 @@ class GrpoMethod(Trainer):
     """The parts of a method: its reward, and what it asks beside evaluation's own request."""
 
     needs_model: ClassVar[bool] = True
+    model_kind: ClassVar[type[Any]] = PromptedModel
+    """Class of the model that training starts from."""
 
     name: str
     settings: Settings

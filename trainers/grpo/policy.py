@@ -16,6 +16,7 @@ from accelerate.utils import (
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning import weights
 from harness.store.atomic import read_json
@@ -33,7 +34,8 @@ def accelerator_of(settings: Settings, device: str) -> Accelerator:
     To be called before anything is loaded.
 
     Raises:
-        UsageError: a round cannot be shared evenly among the processes.
+        UsageError: a round cannot be shared evenly among the processes, or an adapter is to be
+            trained on weights that ZeRO-3 has spread.
         MissingDependency: DeepSpeed is not installed.
     """
     accumulated = settings.accumulation_steps(started())
@@ -63,6 +65,14 @@ def deepspeed_plugin(settings: Settings, accumulated: int) -> DeepSpeedPlugin | 
         "gradient_clipping": settings.max_grad_norm,
     }
     given = read_json(Path(file))
+    stage = (given.get("zero_optimization") or {}).get("stage", 0)
+    if settings.finetune == "lora" and stage == 3:
+        raise UsageError(
+            f"finetune=lora and deepspeed={settings.deepspeed}",
+            expected="weights that are whole on each device, which the adapter is merged into",
+            found="ZeRO-3, which spreads them",
+            fix="deepspeed=zero2 spreads gradients and the optimiser alone.",
+        )
     auto = {name: value for name, value in own.items() if given.get(name, "auto") == "auto"}
     return DeepSpeedPlugin(hf_ds_config={**given, **auto})
 

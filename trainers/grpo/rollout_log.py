@@ -76,7 +76,7 @@ def places_of(
     `frame` the frame they are in. Empty for a question that is answered in words.
     """
     query = example.sample.query
-    if len(query.forms) != 1 or query.form not in LOCATED or not query.media:
+    if len(query.forms) != 1 or query.form not in LOCATED or not example.request.media:
         return {}
     try:
         read = parse(storable(response))

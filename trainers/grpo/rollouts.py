@@ -1,6 +1,6 @@
 """Rollouts: what the policy writes to a prompt, turn after turn, as evaluation would let it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,10 +9,10 @@ import torch
 from accelerate import Accelerator
 
 from harness.errors import ModelError
-from harness.model import ChatRequest, ChatResponse, Conversation
-from harness.models.backends.inputs import without_special_tokens
+from harness.model import ChatRequest, Conversation
 from harness.models.backends.networks import end_tokens
 from harness.models.backends.transformers import TransformersChat
+from harness.models.rollout import Transcript, write_rollout
 from harness.plugins import plugin_errors
 from harness.trainers.grpo.examples import Example, Prompt
 from harness.trainers.grpo.method import GrpoMethod
@@ -23,32 +23,32 @@ from harness.trainers.grpo.vllm import VllmChat
 
 @dataclass(eq=False)
 class Draft:
-    """A rollout while it is written: the policy's turns, and what is injected between them."""
+    """A rollout of a training while it is written."""
 
     example: Example
     prompt: Prompt
     key: str
     """Key of the random numbers that draw its tokens."""
-    text: str = ""
-    tokens: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
-    """1 for tokens that the policy wrote, 0 for injected ones."""
+    transcript: Transcript = field(default_factory=Transcript)
     logps: list[float] = field(default_factory=list)
     """Log-probabilities that vLLM drew the tokens with; 0 for others."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    cut: bool = False
     second: Rollout | None = None
 
-    def add(self, tokens: Sequence[int], text: str, *, policy: bool) -> None:
-        """Append tokens and their text; `policy`: the policy wrote them."""
-        self.tokens += tokens
-        self.mask += [int(policy)] * len(tokens)
-        self.text += text
+    @property
+    def tokens(self) -> list[int]:
+        """Tokens of the policy's turns, and of what is injected between them."""
+        return self.transcript.tokens
+
+    @property
+    def mask(self) -> list[int]:
+        """1 for tokens that the policy wrote, 0 for injected ones."""
+        return self.transcript.mask
 
     @property
     def rollout(self) -> Rollout:
         """Rollout as a reward sees it."""
-        return Rollout(text=self.text, tokens=sum(self.mask), cut=self.cut, facts=self.facts)
+        one = self.transcript
+        return Rollout(text=one.text, tokens=sum(one.mask), cut=one.cut, facts=one.facts)
 
 
 class Writer:
@@ -67,11 +67,11 @@ class Writer:
         from transformers import GenerationConfig
 
         self._method, self._chat, self._accelerator = method, chat, accelerator
-        self._tokenizer, self._seed = chat.processor.tokenizer, seed
-        self._ends = end_tokens(chat.folder, self._tokenizer)
+        self._seed, words = seed, chat.processor.tokenizer
+        ends = end_tokens(chat.folder, words)
         # Of the checkpoint's settings of generation, evaluation's backend takes none either.
         network.generation_config = GenerationConfig(
-            eos_token_id=list(self._ends), pad_token_id=self._tokenizer.pad_token_id
+            eos_token_id=list(ends), pad_token_id=words.pad_token_id
         )
         named = (getattr(network.config, f"{kind}_token_id", None) for kind in ("image", "video"))
         self.suppressed = tuple(sorted({token for token in named if token is not None}))
@@ -79,7 +79,7 @@ class Writer:
         self._vllm: VllmChat | None = None
         if method.settings.vllm_mode is not None:
             parts = (method.settings, network, accelerator, chat.processor)
-            self._vllm = VllmChat(*parts, ends=self._ends, suppress_tokens=self.suppressed)
+            self._vllm = VllmChat(*parts, ends=ends, suppress_tokens=self.suppressed)
 
     @contextmanager
     def answering(self, policy: Any) -> Iterator[Any]:
@@ -119,51 +119,26 @@ class Writer:
 
     def conversation(self, draft: Draft) -> Conversation[Draft]:
         """Write a rollout: turn after turn of the policy, and its second request after it."""
-        method, sample, first = self._method, draft.example.sample, draft.example.request
-        request, turns = replace(first, key=draft.key, temperature=None), 0
-        draft.text = first.prefix
-        while True:
-            (response,) = yield (request,)
-            draft.add(response.tokens, self._text(response), policy=True)
-            draft.logps += self._logps(request, response)
-            draft.cut = response.cut
-            if method.environment is None:
-                break
-            with plugin_errors(f"environment of {method.name}", ModelError):
-                turn = method.environment(sample, draft.text, turns)
-            draft.facts |= turn.facts
-            turns, left = turns + 1, first.max_new_tokens - sum(draft.mask)
-            if turn.inject is None or draft.cut or left <= 0:
-                break
-            # Tokens are put together, never text: what the policy wrote might be cut otherwise.
-            processor = self._chat.processor
-            more = processor.tokenizer(
-                without_special_tokens(processor, turn.inject), add_special_tokens=False
-            )
-            draft.add(more["input_ids"], turn.inject, policy=False)
-            draft.logps += [0.0] * len(more["input_ids"])
-            request = replace(
-                request,
-                key=f"{draft.key}/turn{turns}",
-                written=tuple(draft.tokens),
-                stop=turn.stop,
-                max_new_tokens=left,
-            )
+        method, sample = self._method, draft.example.sample
+        first = replace(draft.example.request, key=draft.key, temperature=None)
+        episode = None if method.environment is None else method.environment(sample.query)
+        yield from write_rollout(first, episode, self._chat, draft.transcript, who=method.name)
+        draft.logps = [
+            one
+            for part in draft.transcript.parts
+            for one in self._logps(part.call and part.call[0], len(part.tokens))
+        ]
         if method.second is not None:
             with plugin_errors(f"second pass of {method.name}", ModelError):
                 requested = method.second(sample, draft.rollout)
             heat = method.second_temperature
             requested = replace(requested, key=f"{draft.key}/second", temperature=heat)
             (response,) = yield (requested,)
-            text = f"{requested.prefix}{self._text(response)}"
+            text = f"{requested.prefix}{self._chat.decode(response.tokens)}"
             draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
 
-    def _text(self, response: ChatResponse) -> str:
-        """Return what the tokens of a response read, up to its end token."""
-        ended = response.tokens and response.tokens[-1] in self._ends
-        tokens = response.tokens[:-1] if ended else response.tokens
-        return str(self._tokenizer.decode(tokens, skip_special_tokens=True))
-
-    def _logps(self, request: ChatRequest, response: ChatResponse) -> list[float]:
-        return [0.0] * len(response.tokens) if self._vllm is None else self._vllm.logps[request.key]
+    def _logps(self, request: ChatRequest | None, count: int) -> list[float]:
+        if self._vllm is None or request is None:
+            return [0.0] * count
+        return self._vllm.logps[request.key]

@@ -128,8 +128,6 @@ class Settings:
                 expected=f"a multiple of num_generations={self.num_generations}: whole groups",
                 found=str(self.generation_batch_size),
             )
-        if self.finetune == "lora" and self.deepspeed is not None:
-            raise UsageError("finetune=lora and deepspeed", expected="one of the two", found="both")
         if self.finetune == "lora" and self.freeze_vision and self.lora_layers == "all":
             raise UsageError(
                 "finetune=lora and freeze_vision",

@@ -26,7 +26,8 @@ def request_key(model: PromptedModel) -> tuple[object, ...]:
     What a method's own training does otherwise than its evaluation is no other wording: a newline
     before the prompt, and of which samples a graph or map is asked.
     """
-    words = getattr(model.words, "templates", model.words)
+    words = getattr(model, "words", None)
+    words = getattr(words, "templates", words)
     return type(model), model.prompt.ask("QUESTION").lstrip("\n"), model.prompt.resize, words
 
 
@@ -49,7 +50,7 @@ class GrpoTrainer(GrpoMethod):
             ModelError: the reward fails.
             KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
-        given, chat = trainable(self.name, run.model)
+        given, chat = trainable(self.name, run.model, self.model_kind)
         model = self.with_prompt(given)
         if run.main and request_key(model) != request_key(given):
             run.progress.note(
@@ -98,7 +99,7 @@ class GrpoTrainer(GrpoMethod):
 
         For a method that does something long before it trains.
         """
-        given, chat = trainable(self.name, run.model)
+        given, chat = trainable(self.name, run.model, self.model_kind)
         self._check(chat)
         if self.settings.vllm_mode is not None:
             deque(make_examples(self, self.with_prompt(given), run), maxlen=0)

@@ -1,4 +1,4 @@
-"""Values that a method with GRPO sees and gives: rollouts, groups, rewards, further turns."""
+"""Values that a method with GRPO sees and gives: rollouts, groups, rewards, second requests."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +36,8 @@ class Group:
 
     sample: Sample
     """Query and target, in original pixels."""
+    task: str = ""
+    """Name of the sample's task."""
     rollouts: tuple[Rollout, ...]
     seconds: tuple[Rollout, ...] = ()
     """Responses of the same policy to the second request of each rollout; empty: none was made."""
@@ -67,28 +69,3 @@ class SecondPass(Protocol):
     """
 
     def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest: ...  # noqa: D102
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """The environment's reply to a turn of the policy."""
-
-    inject: str | None
-    """Text that the rollout goes on from, such as a program's output; None: it has ended.
-
-    Nothing is learned from it: its tokens count in no loss, divergence, entropy or length.
-    """
-    stop: tuple[str, ...] = ()
-    """Texts that end the policy's next turn."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data to add to the rollout's `facts`."""
-
-
-class Environment(Protocol):
-    """Answers the policy's turns, such as a sandbox that runs what it wrote.
-
-    Called with the text so far and the number of the turn that has ended, from 0. It never raises
-    on what a network wrote, and depends on nothing but its arguments.
-    """
-
-    def __call__(self, sample: Sample, text: str, turn: int) -> Turn: ...  # noqa: D102

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness import plugins
 from harness.errors import MissingDependency, ModelError, UsageError
@@ -56,8 +56,15 @@ def check_whole(who: str, chat: TransformersChat) -> None:
     )
 
 
-def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersChat]:
+def trainable(
+    who: str, spec: Spec | None, kind: type[Any] = PromptedModel
+) -> tuple[Any, TransformersChat]:
     """Build the model to train: a network in process, with the composition that asks it.
+
+    Args:
+        who: Name of the trainer, for errors.
+        spec: The model.
+        kind: Class that it must be of.
 
     Raises:
         UsageError: it is something else, or has an adapter beside its weights.
@@ -65,11 +72,12 @@ def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersC
     if spec is None:
         raise UsageError(f"trainer {who}", expected="a model to start from (--model)", found="none")
     model = plugins.build("models", spec)
-    if not isinstance(model, PromptedModel) or not isinstance(model.chat, TransformersChat):
+    if not isinstance(model, kind) or not isinstance(model.chat, TransformersChat):
+        usual = "qwen_vl" if kind is PromptedModel else who
         raise UsageError(
             f"trainer {who}, model {spec}",
             expected="a network that transformers calls, with a prompt and a grammar, such as "
-            "qwen_vl(checkpoint=…)",
+            f"{usual}(checkpoint=…)",
             found=type(model).__name__,
         )
     check_whole(who, model.chat)
@@ -77,7 +85,7 @@ def trainable(who: str, spec: Spec | None) -> tuple[PromptedModel, TransformersC
 
 
 def deepspeed_file(name: str | None) -> str | None:
-    """Return the path of a DeepSpeed configuration: `zero3` is the one that comes with `sft`."""
+    """Return the path of a DeepSpeed configuration: `zero2` and `zero3` come with `sft`."""
     if name is None:
         return None
     if find_spec("deepspeed") is None:
@@ -90,7 +98,7 @@ def deepspeed_file(name: str | None) -> str | None:
     own = Path(__file__).parent / "configs" / f"{name}.json"
     path = own if own.is_file() else Path(name)
     if not path.is_file():
-        raise UsageError(f"deepspeed={name}", expected="zero3, or a file", found="neither")
+        raise UsageError(f"deepspeed={name}", expected="zero2, zero3, or a file", found="neither")
     return str(path)
 
 

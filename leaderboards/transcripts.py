@@ -1,0 +1,135 @@
+"""Responses of several turns, taken apart for display: tags, and texts injected between them."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.types import Prediction
+
+TAGGED = re.compile(r"<([a-z][a-z._]*)>(.*?)</\1>", re.DOTALL)
+PLAN, TWIN = ("dt_plan", "dt.plan"), ("dt_rep", "dt.rep")
+MOST = 200  # blocks of a response that are shown
+COLUMNS = 8  # of a table
+ROWS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One tag with its text, or text outside of tags."""
+
+    tag: str
+    """Empty for text outside of tags."""
+    text: str
+    injected: bool = False
+
+
+def blocks_of(text: str, spans: Sequence[tuple[int, bool]]) -> list[Block]:
+    """Return the blocks of a response.
+
+    Args:
+        text: The whole response.
+        spans: (length in characters, True if injected) of its stretches, in order; what is left of
+            the text was written by the network.
+    """
+    found: list[Block] = []
+    start = 0
+    for length, injected in (*spans, (len(text), False)):
+        part = text[start : start + length]
+        start += length
+        place = 0
+        for tag in TAGGED.finditer(part):
+            found += _plain(part[place : tag.start()], injected)
+            found.append(Block(tag[1], tag[2].strip(), injected))
+            place = tag.end()
+        found += _plain(part[place:], injected)
+    return found[:MOST]
+
+
+def _plain(text: str, injected: bool) -> list[Block]:
+    return [Block("", text.strip(), injected)] if text.strip() else []
+
+
+def spans_of(prediction: Prediction) -> tuple[str, list[tuple[int, bool]]]:
+    """Return the whole text of a response of several turns, and its stretches; ("", []): none.
+
+    A record has it where each call continued from all that stood before it.
+    """
+    turns = prediction.responses
+    whole = (prediction.calls[-1].response or "") if prediction.calls else ""
+    if len(turns) < 2 or not whole.startswith(turns[0]) or not whole.endswith(turns[-1]):
+        return "", []
+    spans = [(len(turns[0]), False)]
+    place = len(turns[0])
+    for turn in turns[1:]:
+        start = whole.find(turn, place)
+        if start < 0:
+            return "", []
+        spans += [(start - place, True), (len(turn), False)]
+        place = start + len(turn)
+    return whole, spans
+
+
+def plan_of(block: Block) -> dict[str, list[str]] | None:
+    """Return the nodes of a plan with those before each; None where it is no plan."""
+    value = _json(block.text) if block.tag in PLAN else None
+    if not isinstance(value, dict) or not value or len(value) > ROWS:
+        return None
+    whole = all(
+        isinstance(needed, list) and all(isinstance(one, str) for one in needed)
+        for needed in value.values()
+    )
+    return {str(name): list(needed) for name, needed in value.items()} if whole else None
+
+
+def layers_of(plan: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Return nodes by the number of steps before them; those of a cycle stand in the last layer.
+
+    >>> layers_of({"c": ["a", "b"], "a": [], "b": ["a"]})
+    [['a'], ['b'], ['c']]
+    """
+    names = list(dict.fromkeys([*plan, *(one for needed in plan.values() for one in needed)]))
+    placed: dict[str, int] = {}
+    layer = 0
+    while len(placed) < len(names):
+        free = [
+            name
+            for name in names
+            if name not in placed and all(one in placed for one in plan.get(name, ()))
+        ]
+        placed.update(dict.fromkeys(free or [one for one in names if one not in placed], layer))
+        layer += 1
+    return [[name for name in names if placed[name] == number] for number in range(layer)]
+
+
+def table_of(block: Block) -> tuple[list[str], list[list[str]]] | None:
+    """Return the header and the rows of a twin's instances; None where it has none."""
+    value = _json(block.text) if block.tag in TWIN else None
+    instances = value.get("instances") if isinstance(value, dict) else None
+    if not isinstance(instances, list):
+        return None
+    entries = [_flat(one) for one in instances[:ROWS] if isinstance(one, dict)]
+    header = list(dict.fromkeys(key for entry in entries for key in entry))[:COLUMNS]
+    return (
+        (header, [[entry.get(key, "") for key in header] for entry in entries]) if header else None
+    )
+
+
+def _flat(instance: Mapping[str, Any]) -> dict[str, str]:
+    """Return one object's values by column: its own, and those of its first frame."""
+    first = next((one for one in instance.get("frames") or () if isinstance(one, dict)), {})
+    own = {key: value for key, value in instance.items() if key != "frames"}
+    seen = {key: value for key, value in first.items() if key != "frame"}
+    return {str(key): _short(value) for key, value in {**own, **seen}.items()}
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,444 @@
+"""DT-R1: a language model that plans a digital twin, computes on it and answers from it.
+
+    query ─▶ plan ─▶ perception nodes ─▶ twin ─▶ (reasoning ─▶ code ─▶ results)* ─▶ task, answer
+
+harness eval --model "dt_r1(checkpoint=DIR,nodes=paper)" …
+
+The network reads text alone: pixels reach it only through the twin. One conversation answers a
+query, whatever forms of answer are scored, and knows none of them.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from string import ascii_uppercase
+from typing import Any, Self, TypeVar
+
+from harness.errors import ParseError, UsageError
+from harness.frames import FramePolicy
+from harness.model import (
+    Chat,
+    ChatRequest,
+    Conversation,
+    ConversingChat,
+    Coordinates,
+    Propagator,
+    Segmenter,
+    StagedModel,
+)
+from harness.models.answers import combine_answers
+from harness.models.canvas import Canvas
+from harness.models.chat_result import ChatResult, calls_of
+from harness.models.composition import TRANSFORMERS
+from harness.models.dt_r1.answers import FORMS, answer_for, write_answer
+from harness.models.dt_r1.environment import (
+    CYCLES,
+    TWIN_TOKENS,
+    Limits,
+    Perception,
+    TwinEnvironment,
+    TwinEpisode,
+)
+from harness.models.dt_r1.executor import TwinBuilder
+from harness.models.dt_r1.grammar import STOPS, reasoning_of
+from harness.models.factory import build_chat, build_frame_policy
+from harness.models.grammar import Item, ParseResult
+from harness.models.multi_turn import converse
+from harness.models.prompts import Wording, asked_briefly, text_of
+from harness.models.rollout import Transcript, Turn, write_rollout
+from harness.options import Carried, with_options
+from harness.responses import storable
+from harness.spec import Spec
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Call,
+    Failure,
+    FailureKind,
+    Parsed,
+    ParsedObject,
+    Prediction,
+    Query,
+    Usage,
+)
+
+LOCAL = Spec("local")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TwinPrompt:
+    """The prompt: the paper's words, and ours on what the paper does not print."""
+
+    nodes: str
+    """One line a node that a plan may name."""
+    wording: Wording = "paper"
+    details: bool = True
+    """Say how plans and answers are written, which the paper's words do not."""
+
+    name = "dt_r1"
+    resize = None
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """Return the prompt for a question; no frames are shown, so none is `numbered`."""
+        del numbered
+        if self.wording == "short":
+            return asked_briefly(text)
+        parts = [text_of("harness.models.dt_r1", "prompt.txt")]
+        if self.details:
+            plain = text_of("harness.models.dt_r1", "details.txt")
+            parts.append(plain.replace("{Nodes}", self.nodes))
+        return "\n\n".join([*parts, f"Query: {text}"])
+
+    def parse(self, response: str) -> ParseResult:
+        """Return nothing: places stand in the twin, and are in a rollout's facts."""
+        del response
+        return ParseResult()
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """Refuse: what a response says of places depends on a twin.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            "dt_r1", expected="a model whose responses name places", found="one that names masks"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinOptions:
+    """Options of the methods that reason over a digital twin."""
+
+    checkpoint: str | None = None
+    """A folder, or a name that the Hugging Face cache holds; handed to the backend."""
+    backend: Spec | Chat = TRANSFORMERS
+    """Backend that calls the language model."""
+    nodes: Spec = LOCAL
+    """Perception node behind each name of a plan: `paper`, `local` (no downloads), or one of them
+    with changes, such as `local(SAM2=pocket_sam)`."""
+    sandbox: str = "auto"
+    """Tier of the sandbox that code runs in; `auto`: the strongest that is here."""
+    workers: int = 2
+    """Sandbox workers, and threads for perception and code."""
+    frames: Carried[int | Spec | FramePolicy | None] = 8
+    """Number of frames of a video that the twin describes, evenly spread, or a rule."""
+    cycles: Carried[int] = CYCLES
+    """m, the blocks of code that are run (Figure 4)."""
+    persist: Carried[bool] = False
+    """Run earlier blocks again before each one, so that their names are there."""
+    twin_tokens: Carried[int] = TWIN_TOKENS
+    """Longest twin, in tokens."""
+    max_new_tokens: Carried[int] = 8192
+    """Longest response, in tokens, twin and results included."""
+    code_seconds: float = 10.0
+    """Seconds that a block of code may take."""
+    prompt: Carried[Wording] = "paper"
+    """`paper`; `short`: little but the question, for networks that learn the rest in training."""
+    details: Carried[bool] = True
+    """Say after the paper's words how plans and answers are written."""
+    batch_size: int = 8
+    """Number of queries at once."""
+    system: Carried[str | None] = None
+    """System message; None leaves it to the checkpoint's chat template."""
+    seed: int = 0
+    """Seed of a backend that samples, unless the backend's SPEC names one."""
+
+    def build(self, kind: type["DTR1Kind"], name: str) -> "DTR1Kind":
+        """Build the model of a class.
+
+        Raises:
+            UsageError: a number is out of range.
+        """
+        least = {"cycles": 0, "workers": 1, "twin_tokens": 16, "max_new_tokens": 1, "batch_size": 1}
+        for option, minimum in least.items():
+            if getattr(self, option) < minimum:
+                raise UsageError(
+                    f"{name}({option}=…)",
+                    expected=f"at least {minimum}",
+                    found=str(getattr(self, option)),
+                )
+        builder = TwinBuilder(self.nodes, frames=build_frame_policy(self.frames))
+        chat = build_chat(
+            self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
+        )
+        return kind(
+            name=name,
+            chat=chat,
+            prompt=TwinPrompt(builder.catalog.text(), self.prompt, self.details),
+            perception=Perception(builder, tier=self.sandbox, workers=self.workers),
+            limits=Limits(
+                cycles=self.cycles,
+                twin_tokens=self.twin_tokens,
+                code_seconds=self.code_seconds,
+                persist=self.persist,
+            ),
+            max_new_tokens=self.max_new_tokens,
+            system=self.system,
+            batch_size=self.batch_size,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TwinResult:
+    """The language stage's result for one query."""
+
+    chat: ChatResult
+    episode: TwinEpisode
+    texts: tuple[str, ...]
+    """What the network wrote, turn by turn."""
+    cut: bool
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the network, for the record of a failure."""
+        return self.chat.calls
+
+
+@dataclass(frozen=True, kw_only=True)
+class DTR1(StagedModel[TwinResult]):
+    """A language model in conversation with an environment of perception nodes and a sandbox.
+
+    A prediction's responses are the network's turns. Reading them again builds the same twin and
+    runs the same code. A `Call`'s prefix is all that stood before a turn, injected texts included.
+    """
+
+    name: str
+    chat: Chat
+    prompt: TwinPrompt
+    perception: Perception
+    limits: Limits
+    max_new_tokens: int = 8192
+    system: str | None = None
+    batch_size: int = 8
+    coordinates: Coordinates = "pixels"
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return plain data for the record: every setting, and the prompt as it is sent."""
+        return {
+            "name": self.name,
+            "chat": dict(self.chat.describe()),
+            "prompt": self.prompt.name,
+            "prompt_text": self.prompt.ask("QUESTION"),
+            "system": self.system,
+            "perception": self.perception.describe(),
+            **asdict(self.limits),
+            "max_new_tokens": self.max_new_tokens,
+            "batch_size": self.batch_size,
+        }
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """Forms of answer that a response can be read as."""
+        return FORMS
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of the language model."""
+        return self.chat.devices
+
+    @property
+    def turns(self) -> int:
+        """Batches that the network takes at once."""
+        return self.chat.turns
+
+    @property
+    def rounds(self) -> int:
+        """Batches to give the network at once."""
+        return self.chat.rounds
+
+    @property
+    def by_sample(self) -> bool:
+        """Return True if each query goes on by itself."""
+        return isinstance(self.chat, ConversingChat)
+
+    def prepare(self) -> None:
+        """Load the network, and open the sandbox.
+
+        Raises:
+            UsageError: the backend begins each response anew.
+            SandboxUnavailable: code cannot be run here.
+        """
+        self._check_chat()
+        self.chat.prepare()
+        self.perception.prepare()
+
+    def halt(self) -> None:
+        """Abandon the requests to the network."""
+        self.chat.halt()
+
+    @cached_property
+    def environment(self) -> TwinEnvironment:
+        """The environment, the same in training as here."""
+        return TwinEnvironment(
+            perception=self.perception, limits=self.limits, count_tokens=self.chat.count_tokens
+        )
+
+    def requests(self, query: Query) -> tuple[ChatRequest, ...]:
+        """Return the first request: one, whatever the query's forms of answer are."""
+        return (
+            ChatRequest(
+                key=query.id,
+                text=self.prompt.ask(question(query)),
+                stop=STOPS,
+                system=self.system,
+                max_new_tokens=self.max_new_tokens,
+            ),
+        )
+
+    def canvas(self, request: ChatRequest) -> Canvas:
+        """Return a canvas of one step: numbers of a response are pixels of the original image."""
+        del request
+        return Canvas((1, 1), (1, 1))
+
+    def ask(self, queries: Sequence[Query]) -> list[TwinResult]:
+        """Converse about every query, side by side."""
+        return converse(self.chat, [self.conversation(query) for query in queries])
+
+    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, TwinResult]]:
+        """Yield the place of each query with its result, as soon as it is complete."""
+        if not isinstance(self.chat, ConversingChat):
+            return super().ask_as_completed(queries)
+        conversations = [self.conversation(query) for query in queries]
+        return self.chat.converse_as_completed(conversations, go_on=True)
+
+    def conversation(self, query: Query) -> Conversation[TwinResult]:
+        """Write a query's rollout by the core that training has too."""
+        episode = self.environment(query)
+        (request,) = self.requests(query)
+        transcript = yield from write_rollout(
+            request, episode, self.chat, Transcript(), who=self.name
+        )
+        return self._result(query, transcript, episode)
+
+    def begin(self, query: Query, result: TwinResult) -> Callable[[], Prediction]:
+        """Return the function that reads the result."""
+        return lambda: result.chat.with_usage(self._read(query, result.episode, result.texts))
+
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
+        """Read the turns of a network: the twin is built again, and code is run again."""
+        del calls
+        episode = self.environment(query)
+        for text in responses:
+            finished(episode(text))
+        return self._read(query, episode, tuple(responses))
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """Return the turns of a response that `read` reads as `answer`; of one form of answer."""
+        code, last = write_answer(query, query.form, answer)
+        name = next(iter(self.perception.builder.catalog))
+        plan = f"<think></think><dt_plan>{json.dumps({name: []})}</dt_plan>"
+        middle = [f"<think></think><execute>{code}</execute>"] if code else []
+        return (plan, *middle, last)
+
+    def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
+        """Return the same model: its masks are its nodes' or its code's."""
+        del segmenter, propagator
+        return self
+
+    def _check_chat(self) -> None:
+        if not self.chat.goes_on:
+            raise UsageError(
+                f"{self.name}, backend {type(self.chat).__name__}",
+                expected="a backend that continues what the network has begun",
+                found="one that begins each response anew",
+                fix="Use jit, or a network in process.",
+            )
+
+    def _result(self, query: Query, transcript: Transcript, episode: TwinEpisode) -> TwinResult:
+        before, shown = transcript.start, []
+        texts: list[str] = []
+        for part in transcript.parts:
+            if part.call is not None:
+                request, response = part.call
+                whole = replace(response, text=f"{before}{part.text}")
+                shown.append((replace(request, prefix=before), whole))
+                texts.append(part.text if texts else f"{transcript.start}{part.text}")
+            before += part.text
+        requests, responses = zip(*shown, strict=True)
+        result = ChatResult(tuple(responses), calls_of(query, requests, responses), frames=0)
+        return TwinResult(result, episode, tuple(texts), transcript.cut)
+
+    def _read(self, query: Query, episode: TwinEpisode, texts: Sequence[str]) -> Prediction:
+        failure, answers, parsed = self._failure(episode), [], []
+        if failure is None and episode.answer is None:
+            failure = Failure(FailureKind.PARSE, episode.answer_error or "there is no answer")
+        for form in query.forms:
+            if episode.answer is None:
+                break
+            try:
+                answer = answer_for(query, form, episode.answer)
+                answers.append(partial(replace, answer))
+                parsed.append(Parsed(form=form, objects=_objects(episode)))
+            except ParseError as error:
+                parsed.append(Parsed(form=form, error=storable(str(error), 2000)))
+        if failure is None and not answers:
+            failure = Failure(FailureKind.PARSE, "; ".join(one.error for one in parsed))
+        layout = episode.layout
+        count = self.chat.count_tokens
+        return Prediction(
+            query_id=query.id,
+            answer=None if failure is not None else combine_answers(answers),
+            failure=failure,
+            responses=tuple(map(storable, texts)),
+            parsed=tuple(parsed),
+            usage=Usage(
+                completion_tokens=sum(map(count, texts)),
+                reasoning_tokens=count(reasoning_of(layout)),
+            ),
+            notes=tuple(_notes(episode, layout.fault)),
+        )
+
+    def _failure(self, episode: TwinEpisode) -> Failure | None:
+        if not episode.infrastructure:
+            return None
+        return Failure(FailureKind.INFRASTRUCTURE, "; ".join(episode.infrastructure)[:2000])
+
+
+DTR1Kind = TypeVar("DTR1Kind", bound=DTR1)
+
+
+def finished(turn: Turn | Future[Turn]) -> Turn:
+    """Return a turn, once it is done."""
+    return turn.result() if isinstance(turn, Future) else turn
+
+
+def question(query: Query) -> str:
+    """Return a query's text, with its options by letter where it has some."""
+    if not query.options:
+        return query.text
+    listed = (f"{one}. {text}" for one, text in zip(ascii_uppercase, query.options, strict=False))
+    return "\n".join([query.text, *listed, "Answer with the letter of the right option."])
+
+
+def _objects(episode: TwinEpisode) -> tuple[ParsedObject, ...]:
+    found = episode.answer
+    if found is None or found.instances is None:
+        return ()
+    return tuple(ParsedObject(box=one.box, phrase=storable(one.name)) for one in found.instances)
+
+
+def _notes(episode: TwinEpisode, fault: str) -> Iterator[str]:
+    if fault:
+        yield f"not in the grammar: {storable(fault, 200)}"
+    if episode.plan_error is not None:
+        yield f"plan: {storable(episode.plan_error, 200)}"
+    if episode.twin is not None:
+        yield from (f"node {name}: {one.reason}"[:200] for name, one in episode.twin.faults.items())
+    failed = sum(one.error is not None for one in episode.results)
+    if episode.results:
+        yield f"blocks of code: {len(episode.results)}, failed: {failed}"
+
+
+@with_options(TwinOptions)
+def dt_r1(options: TwinOptions) -> DTR1:
+    """DT-R1: plans a digital twin, computes on it in a sandbox, and answers from it.
+
+    The paper's is `dt_r1(checkpoint=DIR,nodes=paper)` with DeepSeek-R1-Distill-Qwen-7B, trained.
+    """
+    return options.build(DTR1, "dt_r1")

@@ -1,0 +1,1 @@
+"""JiT: just-in-time digital twins, without training."""

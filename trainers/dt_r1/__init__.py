@@ -1,0 +1,1 @@
+"""DT-R1: GRPO with rewards of format and accuracy, over rollouts with a digital twin."""

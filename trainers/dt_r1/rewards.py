@@ -1,0 +1,235 @@
+"""DT-R1's reward: R = α (R_token + R_dag) + β (R_exec + R_task + R_result).
+
+Shen and Unberath (2025), Eq. 1 and the paragraphs after it. With α = β = 1 it lies between -3 and
+2.75. Every term is a function of a rollout's facts (`models/dt_r1/environment.py`) and the target;
+but for the judge of free answers, nothing else is asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.errors import HarnessError, ParseError
+from harness.judging import Case, judgement, rubric, same_words
+from harness.masks import BoolArray, Rle
+from harness.model import Judge
+from harness.models.dt_r1.answers import answer_for, instance_tracks, joint_boxes
+from harness.models.dt_r1.environment import ResolvedAnswer
+from harness.models.dt_r1.grammar import Instance, Task
+from harness.plugins import plugin_errors
+from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
+from harness.types import Answer, AnswerForm, Box, Sample
+
+RUBRIC = "same_meaning"
+IOU = 0.5
+"""An answer of places is right where its IoU is larger than this."""
+SUMMARIES = ("rvtbench_summary", "summe")
+"""Tasks whose texts are summaries; those of any other are answers to a question."""
+GROUNDING = ("groundmore",)
+"""Tasks with masks whose questions are for the boxes around them."""
+SEGMENTED = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
+GROUNDED = (AnswerForm.BOXES, AnswerForm.BOX_TRACK)
+
+
+def token_reward(facts: Mapping[str, Any], *, require_execute: bool = False) -> float:
+    """R_token: 1 if all tags are there in their legal order, else -1."""
+    legal = facts.get("fault") == "" and (not require_execute or bool(facts.get("blocks")))
+    return 1.0 if legal else -1.0
+
+
+def dag_reward(facts: Mapping[str, Any]) -> float:
+    """R_dag: 0.5 if the plan is a DAG over nodes that are there and fit, else -0.5."""
+    return 0.5 if facts.get("plan") else -0.5
+
+
+def exec_reward(facts: Mapping[str, Any]) -> float:
+    """R_exec: -0.5 if some block of code failed, else 0, also where there is none.
+
+    A block that the sandbox could not run counts as none.
+    """
+    failed = any(block["error"] is not None for block in facts.get("blocks", ()))
+    return -0.5 if failed else 0.0
+
+
+def task_reward(facts: Mapping[str, Any], task: Task) -> float:
+    """R_task: 0.25 if the response's task is the sample's, else 0."""
+    return 0.25 if facts.get("task") == task else 0.0
+
+
+def task_of(sample: Sample, name: str = "") -> Task:
+    """Return a sample's task: by the form of its answer, that of texts by its benchmark."""
+    form = sample.query.form
+    if form in GROUNDED or name in GROUNDING:
+        return Task.GROUNDING
+    if form in SEGMENTED:
+        return Task.SEGMENTATION
+    return Task.SUMMARIZATION if name in SUMMARIES else Task.VQA
+
+
+def mean_iou(found: Sequence[BoolArray], truth: Sequence[BoolArray]) -> float:
+    """Return the mean IoU over frames (J); a frame that is empty in both counts 1."""
+    scores = []
+    for one, other in zip(found, truth, strict=True):
+        union = int(np.logical_or(one, other).sum())
+        scores.append(1.0 if union == 0 else int(np.logical_and(one, other).sum()) / union)
+    return float(np.mean(scores))
+
+
+def box_iou(one: Box | None, other: Box | None) -> float:
+    """Return the IoU of two boxes whose right and bottom are exclusive; 1 if there is neither."""
+    if one is None or other is None:
+        return float(one is other)
+    width = max(0.0, min(one.right, other.right) - max(one.left, other.left))
+    height = max(0.0, min(one.bottom, other.bottom) - max(one.top, other.top))
+    areas = ((box.right - box.left) * (box.bottom - box.top) for box in (one, other))
+    union = sum(areas) - width * height
+    return width * height / union if union > 0 else 0.0
+
+
+def drawn(boxes: Sequence[Box], size: tuple[int, int]) -> BoolArray:
+    """Return the union of boxes as a mask (height × width), edges rounded to whole pixels."""
+    mask = np.zeros((size[1], size[0]), dtype=np.bool_)
+    for box in boxes:
+        left, top, right, bottom = (max(0, round(edge)) for edge in box)
+        mask[top:bottom, left:right] = True
+    return mask
+
+
+def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
+    """Return the IoU of an answer of places with the target; 0 where it is of another kind.
+
+    Instances are joined. Masks and tracks of boxes: the mean over frames. Boxes in an image: of the
+    areas that they cover together.
+    """
+    target, given, query = sample.target, facts.get("answer") or {}, sample.query
+    assert target is not None, "samples without targets are left out"
+    truth = target.answer
+    if task is Task.SEGMENTATION and truth.masks is not None and "masks" in given:
+        found = [Rle.from_json(one).to_array() for one in given["masks"]]
+        return mean_iou(*_counted(found, [one.to_array() for one in truth.masks], target.ignore))
+    if task is Task.GROUNDING and "boxes" in given:
+        instances = [
+            Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
+            for one in given["boxes"]
+        ]
+        tracks = instance_tracks(instances, len(query.media[0]))
+        if query.form is AnswerForm.BOXES:
+            boxes = drawn([one[0] for one in tracks], query.size)
+            return mean_iou([boxes], [drawn(truth.boxes or (), query.size)])
+        joint = joint_boxes(tracks, len(query.media[0]))
+        pairs = zip(joint, truth.box_track or (), strict=False)
+        return float(np.mean([box_iou(*pair) for pair in pairs] or [0.0]))
+    return 0.0
+
+
+def _counted(
+    found: list[BoolArray], truth: list[BoolArray], ignore: Sequence[Rle] | None
+) -> tuple[list[BoolArray], list[BoolArray]]:
+    """Leave out the pixels that do not count."""
+    if ignore is None:
+        return found, truth
+    kept = [~one.to_array() for one in ignore]
+    both = ([one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, truth))
+    return next(both), next(both)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DTR1Reward:
+    """The reward of a group; its settings are those of the plugin `dt_r1`."""
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    token: bool = True
+    dag: bool = True
+    code: bool = True
+    task: bool = True
+    result: bool = True
+    require_execute: bool = False
+    judge: Judge | None = None
+    """Judge of free answers; None: they must be in the words of a reference."""
+
+    def __call__(self, group: Group) -> list[RewardComponents]:
+        """Return the terms of every rollout, and numbers beside them that are logged."""
+        task = task_of(group.sample, group.task)
+        return [self._components(group, one, task) for one in group.rollouts]
+
+    def _components(self, group: Group, rollout: Rollout, task: Task) -> dict[str, float]:
+        facts, sample = rollout.facts, group.sample
+        token = token_reward(facts, require_execute=self.require_execute)
+        dag, ran = dag_reward(facts), exec_reward(facts)
+        named = task_reward(facts, task)
+        result, beside = self._result(sample, facts, task)
+        style = token * self.token + dag * self.dag
+        right = ran * self.code + named * self.task + result * self.result
+        blocks = facts.get("blocks", ())
+        return {
+            "token": token,
+            "dag": dag,
+            "exec": ran,
+            "task": named,
+            "result": result,
+            **beside,
+            "success": float(token > 0 and dag > 0 and ran == 0),
+            "blocks": float(len(blocks)),
+            "uses_code": float(bool(blocks)),
+            "infrastructure": float(bool(facts.get("infrastructure"))),
+            "format": style,
+            "accuracy": right,
+            TOTAL: self.alpha * style + self.beta * right,
+        }
+
+    def _result(
+        self, sample: Sample, facts: Mapping[str, Any], task: Task
+    ) -> tuple[float, dict[str, float]]:
+        """R_result, 1 or -1, and what is logged beside it.
+
+        It is 0 where a judge could not be asked, which is nobody's merit or fault.
+        """
+        if task in (Task.SEGMENTATION, Task.GROUNDING):
+            iou = location_iou(sample, facts, task)
+            return (1.0 if iou > IOU else -1.0), {"iou": iou}
+        given = facts.get("answer") or {}
+        if "text" not in given:
+            return -1.0, {}
+        try:
+            right = self._is_right(sample, str(given["text"]))
+        except HarnessError:
+            return 0.0, {"unjudged": 1.0}
+        return (1.0 if right else -1.0), {}
+
+    def _is_right(self, sample: Sample, text: str) -> bool:
+        target, query = sample.target, sample.query
+        assert target is not None, "samples without targets are left out"
+        truth = target.answer
+        if query.form is not AnswerForm.TEXT:
+            try:
+                found = answer_for(query, query.form, ResolvedAnswer(Task.VQA, text=text))
+            except ParseError:
+                return False
+            return _same(found, truth)
+        texts = [one for one in (truth.text, *target.references) if one]
+        if any(same_words(text, one) for one in texts) or self.judge is None:
+            return any(same_words(text, one) for one in texts)
+        by = rubric(RUBRIC)
+        with plugin_errors(f"judge {self.judge.name}"):
+            return any(
+                judgement(self.judge, by, Case(query.text, text, one)).correct for one in texts[:1]
+            )
+
+
+def _same(found: Answer, truth: Answer) -> bool:
+    """Compare choices, counts, numbers (to 5 %) and intervals (IoU larger than 0.5)."""
+    if truth.choice is not None:
+        return found.choice == truth.choice
+    if truth.count is not None:
+        return found.count == truth.count
+    if truth.number is not None and found.number is not None:
+        return abs(found.number - truth.number) <= 0.05 * abs(truth.number)
+    if truth.interval is not None and found.interval is not None:
+        one, other = found.interval, truth.interval
+        shared = max(0.0, min(one.end, other.end) - max(one.start, other.start))
+        whole = max(one.end, other.end) - min(one.start, other.start)
+        return whole > 0 and shared / whole > IOU
+    return False
