@@ -67,7 +67,7 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
             continue
         given = {one.arg: one.value for one in keywords if one.arg is not None}
         left_out = given.pop(WITHOUT, None)
-        for field, (kind, default, about) in _fields(known).items():
+        for field, (kind, default, about) in _fields(module, known).items():
             if left_out is None or field not in ast.literal_eval(left_out):
                 own = given.get(field)
                 default = default if own is None else source.value(own)
@@ -75,9 +75,14 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
     return added
 
 
-def _fields(known: ast.ClassDef) -> dict[str, tuple[ast.expr, ast.expr | None, str]]:
-    """Type, default and docstring of every field of a dataclass."""
+def _fields(
+    module: "ModuleSource", known: ast.ClassDef
+) -> dict[str, tuple[ast.expr, ast.expr | None, str]]:
+    """Type, default and docstring of every field of a dataclass, and of its bases beside it."""
     found = {}
+    for base in known.bases:
+        if isinstance(base, ast.Name) and (above := module.class_named(base.id)) is not None:
+            found |= _fields(module, above)
     following = [*known.body[1:], ast.Pass()]
     for statement, after in zip(known.body, following, strict=True):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -1,5 +1,6 @@
 """A network that adapts to a sample answers by it alone, and is what it was afterwards."""
 
+import inspect
 import json
 import shutil
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ ensure_torchvision()
 pytest.importorskip("peft")
 
 from harness import plugins  # noqa: E402
+from harness.cli.settings import settings as settings_of  # noqa: E402
 from harness.errors import ModelError, NotRestored, OutOfMemory, UsageError  # noqa: E402
 from harness.interchange import prediction_from_json, prediction_to_json  # noqa: E402
 from harness.leaderboards.row import row  # noqa: E402
@@ -450,6 +452,13 @@ def test_a_network_without_layers_of_a_language_model_is_refused(finetune, monke
 def test_what_cannot_be_adapted_is_refused(spec):
     with pytest.raises(UsageError):
         plugins.build("models", parse(spec))
+
+
+def test_every_setting_is_listed():
+    entry = plugins.installed_plugins("models")["vr_ttrl"]
+    listed = set(settings_of(entry))
+    assert listed == set(inspect.signature(plugins.load("models", "vr_ttrl")).parameters)
+    assert {"steps", "learning_rate", "rollouts", "base"} <= listed
 
 
 # -- views --------------------------------------------------------------------------------------
