@@ -370,6 +370,21 @@ def test_a_server_runs_code_by_its_url(fusion):
         assert remote.run("emit(1)").value == 1, "the second try"
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("print('x' * 200)", "printed more than 100"),
+        ("emit('x' * 5000)", "emitted more than 4000"),
+        ("for _ in range(1001): emit(1)", "1000 values"),
+        ("emit('x' * (1 << 21))", "longer than"),
+    ],
+)
+def test_too_much_output_of_a_server_is_the_codes_error(fusion, code, told):
+    with open_sandbox(fusion, limits=Limits(printed=100, emitted=4000)) as remote:
+        done = remote.run(code)
+    assert told in done.error
+
+
 def test_a_server_that_is_down_is_no_sandbox():
     with pytest.raises(SandboxUnavailable, match="127\\.0\\.0\\.1:9"):
         open_sandbox("http://127.0.0.1:9")
