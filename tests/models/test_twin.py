@@ -1,6 +1,7 @@
 """Plans, their execution, and the twin that comes of it, with nodes that compute by OpenCV."""
 
 import json
+import math
 import shutil
 import threading
 import time
@@ -29,6 +30,9 @@ from harness.models.nodes.instances import mask_overlap
 from harness.models.nodes.output_file import read_output, write_output
 from harness.node import (
     DepthMaps,
+    Detection,
+    Detections,
+    FrameFacts,
     Instance,
     Instances,
     Kind,
@@ -388,6 +392,23 @@ class ToyDepth(Node):
         return DepthMaps(dict.fromkeys(indices, flat), "toy")
 
 
+SINGLE: Any = np.float32(1)
+A_LIST: Any = ["a"]
+
+
+class Fixed:
+    """Stands for a node that gives this output."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def run(self, *_: object) -> Output:
+        return self.output
+
+
 def toy() -> Toy:
     return Toy()
 
@@ -443,6 +464,38 @@ class TestExecutor:
         assert twin.data["instances"] == [] and twin.depth is not None
         assert not twin.faults["SAM2"].infrastructure
         assert "Traceback" not in json.dumps(twin.data) and "/" not in twin.data["errors"]["SAM2"]
+
+    @pytest.mark.parametrize(
+        ("role", "output", "words"),
+        [
+            ("OWLv2", Detections((Detection(0, Box(math.nan, 0, 1, 1), "", 0.5),)), "nan"),
+            ("OWLv2", Detections((Detection(0, Box(0, 0, 1, 1), "", SINGLE),)), "float32"),
+            ("OWLv2", Detections((Detection(2, Box(0, 0, 1, 1), "", 0.5),)), "frames below 2"),
+            ("OCR", Words((Word(0, Box(0, 0, 1, math.inf), "x", 0.5),)), "inf"),
+            ("OCR", Words((Word(0, Box(0, 0, 1, 1), "\ud800", 0.5),)), "ud800"),
+            ("OpenCV", FrameFacts({0: {"light": SINGLE}}, {}), "float32"),
+            ("OpenCV", FrameFacts({}, {"light": math.nan}), "nan"),
+            ("SemanticAnalysis", Semantics(instances={"": {"parts": A_LIST}}), "list"),
+        ],
+    )
+    def test_what_json_cannot_hold_is_an_error_of_the_twin(
+        self, role: str, output: Output, words: str, tmp_path: Path
+    ) -> None:
+        builder = TwinBuilder(parse("local(OCR=ocr)"), cache=OutputCache(folder=tmp_path))
+        builder._worker(role).__dict__["node"] = Fixed(output)
+        twin = builder.build(toy_video(), parse_plan(json.dumps({role: []}), builder.catalog))
+        assert words in twin.data["errors"][role]
+        json.loads(twin.text(len, 10**6))
+
+    def test_an_attribute_never_replaces_the_number_of_an_instance(self) -> None:
+        builder = TwinBuilder("local")
+        box = Detections((Detection(0, Box(0, 0, 4, 4), "cup", 0.5),))
+        builder._worker("OWLv2").__dict__["node"] = Fixed(box)
+        named = Semantics(instances={"": {"id": "first", "made_of": "tin"}})
+        builder._worker("SemanticAnalysis").__dict__["node"] = Fixed(named)
+        plan = parse_plan('{"OWLv2": [], "SemanticAnalysis": ["OWLv2"]}', builder.catalog)
+        (instance,) = builder.build(toy_video(), plan).data["instances"]
+        assert (instance["id"], instance["made_of"]) == (1, "tin")
 
     def test_a_server_that_is_down_is_asked_again(self, spec: Any) -> None:
         Toy.state["masks"] = "server"
