@@ -32,7 +32,8 @@ from harness.version import __version__
 
 LOCAL = Spec("local")
 HANGS = 2
-"""Times that a node may take too long before it is not asked any more."""
+"""Times that a node may take too long before it is not asked any more: in all, or, where it has a
+process that is killed, one after another."""
 
 
 class TwinBuilder:
@@ -225,7 +226,10 @@ class _Worker:
             thread = threading.Thread(target=self._work, args=(job,), daemon=True)
             thread.start()
             try:
-                return job.answer.get(timeout=self.timeout)
+                answer = job.answer.get(timeout=self.timeout)
+                if hasattr(self.__dict__.get("node"), "close"):  # what hung before has been killed
+                    self.hangs = 0
+                return answer
             except queue.Empty:
                 self.hangs += 1
                 self.close()  # kills a process, if the node has one

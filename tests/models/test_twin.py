@@ -16,7 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, open_image, plugins
-from harness.errors import MediaError, ParseError, Unavailable, UnknownPlugin, UsageError
+from harness.errors import (
+    MediaError,
+    ModelError,
+    ParseError,
+    Unavailable,
+    UnknownPlugin,
+    UsageError,
+)
 from harness.masks import Track
 from harness.media import Media
 from harness.models.dt_r1 import catalog as names
@@ -518,6 +525,22 @@ class TestExecutor:
         assert Toy.state["runs"] == before
         Toy.state["released"].set()
 
+    def test_hangs_of_a_process_count_until_it_answers(self, spec: Any, monkeypatch: Any) -> None:
+        builder = TwinBuilder(spec, timeout=0.2)
+        plan = parse_plan('{"SAM2": []}', builder.catalog)
+        frames = toy_video().frames()
+        monkeypatch.setattr(Toy, "close", lambda self: None, raising=False)
+        Toy.state["released"] = threading.Event()
+        reasons = []
+        for number, what in enumerate(["hang", "", "hang", "", "hang", "hang", ""]):
+            Toy.state["masks"] = what
+            one = media.pixels(frames, times=(0, 1), is_video=True, id=str(number))
+            faults = builder.build(one, plan).faults
+            reasons.append("SAM2" in faults and faults["SAM2"].reason[-15:])
+        Toy.state["released"].set()
+        assert [bool(reason) for reason in reasons] == [True, False, True, False, True, True, True]
+        assert reasons[-1] == "not asked again" and reasons[-2] != reasons[-1]
+
     def test_a_group_shares_outputs_of_different_plans(self, spec: Any) -> None:
         Toy.state["pause"] = 0.05
         builder = TwinBuilder(spec)
@@ -588,6 +611,43 @@ class TestChild:
             assert not builder.build(other, plan).faults, "it was started again"
         finally:
             builder.close()
+
+    def test_an_unreadable_frame_is_not_blamed_on_the_next_medium(self) -> None:
+        spec = parse("local(SAM2=child(node=opencv_objects))")
+        builder = TwinBuilder(spec, frames=1)
+        plan = parse_plan('{"SAM2": []}', KNOWN)
+        try:
+            whole, _ = scene_media("video")
+            lost = media.placeholder_media(MediaError("gone"), size=whole.size)
+            broken = Media(
+                [*whole._load[:-1], *lost._load],
+                size=whole.size,
+                times=whole.times(),
+                digest=lost._digest,
+                is_video=True,
+            )
+            assert "gone" in builder.build(broken, plan).data["errors"]["SAM2"]
+            assert not builder.build(whole, plan).faults
+        finally:
+            builder.close()
+
+    def test_a_node_that_could_not_be_built_is_built_again(self) -> None:
+        made = plugins.build("nodes", parse("child(node=sam2)"))
+        for _ in range(2):
+            with pytest.raises(ModelError, match="facebook/sam2"):
+                made.describe()
+        made.close()
+
+    def test_a_video_of_many_frames_is_sent(self) -> None:
+        made = plugins.build("nodes", parse("child(node=opencv)"))
+        count = 100_000
+        frame = np.zeros((8, 8, 3), np.uint8)
+        times = [index / 29.97 for index in range(count)]
+        video = media.pixels([frame] * count, times=times, is_video=True, id="long")
+        try:
+            assert isinstance(made.run(video, [0], []), FrameFacts)
+        finally:
+            made.close()
 
     def test_a_process_without_memory_is_an_error_of_the_twin(self) -> None:
         builder = TwinBuilder(parse("local(SAM2=child(node=opencv_objects,memory=0.05))"))
