@@ -2,10 +2,12 @@
 
 import json
 import math
+import random
 import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from harness import media, open_image, plugins
 from harness.errors import (
+    DataError,
     MediaError,
     ModelError,
     ParseError,
@@ -561,6 +564,31 @@ class TestExecutor:
         assert Toy.state["runs"] == 1 and len(twins) == 9
         assert not any(twin.faults for twin in twins)
 
+    def test_who_waits_for_an_output_gets_it_also_if_it_is_too_large_to_hold(self) -> None:
+        cache, begun, go_on = OutputCache(max_bytes=0), threading.Event(), threading.Event()
+        runs: list[int] = []
+        words = Words((Word(0, Box(0, 0, 1, 1), "a", 0.5),))
+
+        def compute() -> Output:
+            runs.append(1)
+            begun.set()
+            go_on.wait(10)
+            return words
+
+        found: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(cache.get("key", compute)))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        begun.wait(10)
+        time.sleep(0.2)
+        go_on.set()
+        for thread in threads:
+            thread.join(10)
+        assert found == [words] * 4 and len(runs) == 1 and cache.held_bytes == 0
+
     def test_independent_nodes_run_side_by_side(self, spec: Any) -> None:
         together = threading.Barrier(2, timeout=10)
         builder = TwinBuilder(spec)
@@ -672,6 +700,15 @@ class TestOutputFile:
         words = Words((Word(0, Box(1, 2, 3, 4), "an < b", 0.5),))
         assert read_output(write_output(words)) == words
         assert len(kinds) == 7
+
+    def test_any_damage_is_a_data_error(self) -> None:
+        draw = random.Random(0)
+        data = write_output(Words((Word(0, Box(1, 2, 3, 4), "a word", 0.5),)))
+        for _ in range(4000):
+            damaged = bytearray(data)
+            damaged[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+            with suppress(DataError):
+                read_output(bytes(damaged))
 
 
 class TestText:
