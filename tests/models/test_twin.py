@@ -748,6 +748,26 @@ class TestText:
             assert short["shortened"]["instances"] == [len(short["instances"]), 30]
             assert short["shortened"]["frames"] == [len(short["frames"]), 8]
 
+    def test_a_long_description_is_within_the_limit_too(self) -> None:
+        words = {**self.DATA, "video": {"type": "image", "width": 9, "description": "a room " * 99}}
+        for limit in (2, 40, 100, 900):
+            text = shortened(words, len, limit)
+            assert len(text) <= limit and isinstance(json.loads(text), dict)
+        assert json.loads(shortened(words, len, 100)) == {"video": {"width": 9}}
+
+    def test_the_frame_level_is_left_out_before_the_last_instance(self) -> None:
+        one = {"id": 1, "name": "dog", "description": "a dog " * 50, "mask": "masks/1"}
+        data = {
+            "video": {"type": "image"},
+            "frames": [{"frame": 0, "time": 0}],
+            "instances": [{**one, "frames": [{"frame": 0, "box": [1, 2, 3, 4], "area": 4}]}],
+        }
+        found = set()
+        for limit in range(20, 300):
+            short = json.loads(shortened(data, len, limit))
+            found.add((len(short.get("frames", [])), len(short.get("instances", []))))
+        assert found == {(1, 1), (0, 1), (0, 0)}
+
     def test_the_largest_instances_are_kept(self) -> None:
         short = json.loads(shortened(self.DATA, len, 700))
         kept = [one["id"] for one in short["instances"]]
