@@ -31,7 +31,7 @@ from harness.masks import Track
 from harness.media import Media
 from harness.models.dt_r1 import catalog as names
 from harness.models.dt_r1.catalog import Catalog, catalog
-from harness.models.dt_r1.executor import TwinBuilder
+from harness.models.dt_r1.executor import TwinBuilder, code_hash
 from harness.models.dt_r1.output_cache import NodeFault, OutputCache
 from harness.models.dt_r1.plan import Plan, PlanError, parse_plan
 from harness.models.dt_r1.shortening import shortened
@@ -621,6 +621,25 @@ class TestExecutor:
         damaged = TwinBuilder(spec, cache=OutputCache(folder=tmp_path))
         assert damaged.build(one, plan).fingerprint == first
         assert Toy.state["runs"] == 13
+
+
+def test_helpers_and_prompts_beside_a_node_are_part_of_its_code(tmp_path: Path) -> None:
+    module, helper = tmp_path / "node.py", tmp_path / "helper.py"
+    for file in (module, helper, tmp_path / "prompt.txt"):
+        file.write_text("1")
+
+    def hashed() -> str:
+        return code_hash.__wrapped__(module)
+
+    alone = hashed()
+    helper.write_text("2")
+    assert hashed() == alone, "no package: any module may lie beside it"
+    (tmp_path / "__init__.py").write_text("")
+    found = {hashed()}
+    for file in (module, helper, tmp_path / "prompt.txt"):
+        file.write_text("3")
+        found.add(hashed())
+    assert len(found) == 4
 
 
 class TestChild:
