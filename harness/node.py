@@ -6,8 +6,9 @@ function whose annotation says the class that it returns, so that a plan is chec
 a network.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -216,10 +217,11 @@ def detections_of(inputs: Sequence[Output]) -> tuple[Detection, ...]:
 
 
 def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
-    """Hold a node's output to its kind and to the medium's size.
+    """Hold a node's output to its kind, to the medium's size, and to what JSON can hold.
 
     Raises:
-        ModelError: it is of another type, or a mask or depth map of another size.
+        ModelError: it is of another type, a mask or depth map of another size, a number is not
+            finite or not Python's, a frame is not one of the medium's, or a text is not Unicode.
     """
     if not isinstance(output, OUTPUTS[kind]):
         raise ModelError(
@@ -240,3 +242,53 @@ def check_output(who: str, output: Any, kind: Kind, media: Media) -> None:
                 expected=f"{len(media)} frame(s) of {shape[0]} × {shape[1]} pixels",
                 found=f"{frames} of {' × '.join(map(str, size))}",
             )
+    for frame in _frames_in(output):
+        if not (isinstance(frame, int) and frame in range(len(media))):
+            raise ModelError(who, expected=f"frames below {len(media)}", found=repr(frame)[:40])
+    for number in _numbers_in(output):
+        if not (isinstance(number, (int, float)) and math.isfinite(number)):
+            raise ModelError(who, expected="finite numbers", found=_shown(number))
+    for value in _plain_in(output):
+        if isinstance(value, str):
+            fits = value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
+        else:
+            fits = value is None or (isinstance(value, (int, float)) and math.isfinite(value))
+        if not fits:
+            raise ModelError(who, expected="texts and finite numbers", found=_shown(value))
+
+
+def _frames_in(output: object) -> Iterator[int]:
+    if isinstance(output, (Detections, Words)):
+        yield from (one.frame for one in output.found)
+    elif isinstance(output, (FrameFacts, Semantics, Features)):
+        yield from output.frames
+
+
+def _numbers_in(output: object) -> Iterator[Any]:
+    if isinstance(output, (Detections, Words)):
+        for one in output.found:
+            yield from (*one.box, one.score)
+    elif isinstance(output, DepthStatistics):
+        for frames in output.of.values():
+            for pair in frames.values():
+                yield from pair or ()
+    elif isinstance(output, Instances):
+        yield from (one.score for one in output.found if one.score is not None)
+
+
+def _plain_in(output: object) -> Iterator[Any]:
+    if isinstance(output, (Detections, Instances)):
+        yield from (one.label for one in output.found)
+    elif isinstance(output, Words):
+        yield from (one.text for one in output.found)
+    elif isinstance(output, FrameFacts):
+        for facts in (output.video, *output.frames.values()):
+            yield from facts.values()
+    elif isinstance(output, Semantics):
+        yield from (output.video, *output.frames.values())
+        for attributes in output.instances.values():
+            yield from attributes.values()
+
+
+def _shown(value: object) -> str:
+    return f"{type(value).__name__} {ascii(value)[:40]}"

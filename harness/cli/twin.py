@@ -183,15 +183,18 @@ def _row(
         "instances": len(twin.data["instances"]),
         "fingerprint": twin.fingerprint,
         "errors": twin.data.get("errors", {}),
+        "again": any(fault.infrastructure for fault in twin.faults.values()),
     }
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a list of twins; a last one that was cut off is written again."""
+    """The lines of a list of twins, without a last one that was cut off and those of twins for
+    which a server was lacking: these are built again.
+    """
     if not path.exists():
         return
-    whole = []
-    for line in read_text(path).splitlines(keepends=True):
+    text, whole = read_text(path), []
+    for line in text.splitlines(keepends=True):
         if not line.endswith("\n"):
             break
         try:
@@ -199,6 +202,8 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             row["media"], row["plan"], row["nodes"]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{path}", expected="a line a twin", found=line[:60]) from error
-        whole.append(line)
-        yield row
-    path.write_text("".join(whole), encoding="utf-8")
+        if not row.get("again"):
+            whole.append(line)
+            yield row
+    if "".join(whole) != text:
+        write_bytes(path, "".join(whole).encode())

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Callable, Mapping
 from functools import partial
 from queue import LifoQueue
+from subprocess import SubprocessError
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
@@ -67,6 +68,7 @@ class Sandbox:
         for _ in range(workers - 1):
             self._free.put(None)
         self._workers = workers
+        self._closed = False
         first = start()
         self._free.put(first)
         try:
@@ -91,11 +93,15 @@ class Sandbox:
 
         Raises:
             SandboxFault: two workers were lost, one after another; the code is not to blame.
+            UsageError: the sandbox is closed.
         """
         if not (math.isfinite(timeout) and timeout > 0):
             raise UsageError("timeout", expected="seconds above 0", found=str(timeout))
         request = _request(code, data, prelude)
         worker = self._free.get()
+        if self._closed:
+            self._free.put(worker)
+            raise UsageError("sandbox", expected="an open one", found="one that was closed")
         try:
             for last in (False, True):
                 try:
@@ -135,11 +141,15 @@ class Sandbox:
         }
 
     def close(self) -> None:
-        """End the workers, once they have finished what they are at."""
+        """End the workers, once they have finished what they are at; who waits gets an error."""
+        if self._closed:
+            return
+        self._closed = True
         for _ in range(self._workers):
             worker = self._free.get()
             if worker is not None:
                 worker.close()
+        self._free.put(None)
 
     def __enter__(self) -> Self:
         """Return the sandbox itself."""
@@ -188,7 +198,10 @@ def open_sandbox(tier: str = "auto", workers: int = 2, limits: Limits | None = N
 
 
 def _start(tier: str, limits: Limits) -> Worker:
-    return Worker(launch(tier, limits), limits)
+    try:
+        return Worker(launch(tier, limits), limits)
+    except (OSError, SubprocessError) as error:  # of a machine without processes or memory to spare
+        raise WorkerLost(f"it does not start: {error}") from error
 
 
 def _request(code: str, data: object, prelude: str) -> bytes:

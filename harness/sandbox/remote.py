@@ -6,6 +6,7 @@ here, and the record says so.
 
 import base64
 import json
+import time
 from http.client import HTTPException
 from typing import Any
 from urllib.request import Request, urlopen
@@ -61,10 +62,18 @@ class Remote:
             {"Content-Type": "application/json"},
             method="POST",
         )
+        began = time.monotonic()
         most = 2 * (self._limits.emitted + self._limits.printed) + (1 << 20)
         try:
             with urlopen(asked, timeout=timeout + GRACE) as response:
-                answer = loads_strict(response.read(most + 1).decode(), most)
+                content = response.read(most + 1)
+            if len(content) > most:  # the code's doing, which another try would repeat
+                return Execution(
+                    output="",
+                    error=f"OutputError: the code's output is longer than {most} bytes",
+                    seconds=time.monotonic() - began,
+                )
+            answer = loads_strict(content.decode(), most)
             if not isinstance(answer, dict):
                 raise TypeError(type(answer).__name__)
             if answer["status"] == "SandboxError":
@@ -90,14 +99,21 @@ class Remote:
                 lines[-1] if lines else f"exit code {result['return_code']}", MAX_ERROR
             )
         values: list[Any] = []
+        printed = str(result["stdout"] or "")
+        emitted = base64.b64decode((answer.get("files") or {}).get("emitted.jsonl", ""))
+        if len(printed) > self._limits.printed:
+            error = f"OutputError: the code printed more than {self._limits.printed} characters"
+        elif len(emitted) > self._limits.emitted:
+            error = f"OutputError: the code emitted more than {self._limits.emitted} bytes"
         try:
-            emitted = base64.b64decode((answer.get("files") or {}).get("emitted.jsonl", ""))
-            lines = emitted[: self._limits.emitted].decode().splitlines()[:MAX_VALUES]
-            values += [read_value(line, self._limits.emitted) for line in lines]
+            lines = emitted[: self._limits.emitted].decode().splitlines()
+            values += [read_value(line, self._limits.emitted) for line in lines[:MAX_VALUES]]
+            if len(lines) > MAX_VALUES:
+                raise ParseError("emitted", expected=f"at most {MAX_VALUES} values", found="more")
         except (ParseError, UnicodeDecodeError) as fault:
             error = error or str(fault)
         return Execution(
-            output=storable(str(result["stdout"] or "")[: self._limits.printed]),
+            output=storable(printed[: self._limits.printed]),
             values=tuple(values),
             error=error,
             timed_out=timed_out,

@@ -1,8 +1,10 @@
 """The worker: a process that has imported what code needs, and forks for each execution.
 
 It is started in a fresh Python, has one thread, and runs nothing of what it is given itself. Every
-execution is a child that gives up its rights before it reads the code, and ends with it, so that no
-execution sees another. See `protocol` for what goes in and out.
+execution is a child that gives up its rights before it parses the code, and ends with it, so that
+no execution sees another. As a child starts with a copy of the worker's memory, the worker never
+holds a request, which the child itself reads, and wipes what an execution wrote.
+See `protocol` for what goes in and out.
 """
 
 import gc
@@ -47,7 +49,9 @@ INPUT, OUTPUT, FRAMES, LETTERS = 0, 1, 3, 4
 MAX_ERROR = 500
 """Characters of an error."""
 SETUP = 10.0
-"""Seconds in which a child must have given up its rights; its code is not yet read."""
+"""Seconds in which a child must have read its request and given up its rights."""
+READ = 1 << 16
+"""Bytes that are read at once."""
 CONFINED = b"confined"
 """Letter of a child that has given up its rights; it goes with the listener."""
 
@@ -116,9 +120,13 @@ def main() -> None:
     _write(replies, HELLO.pack(len(content)) + content)
     gc.collect()
     gc.freeze()
+    printed, emitted = _Held(confinement.limits.printed), _Held(confinement.limits.emitted)
     while header := _read(INPUT, REQUEST.size):
         seconds, size = REQUEST.unpack(header)
-        _write(replies, b"".join(_execute(confinement, _read(INPUT, size), seconds)))
+        _write(replies, _execute(confinement, size, seconds, printed, emitted))
+        for held in printed, emitted:
+            _write(replies, held.content)
+            held.wipe()
 
 
 def _preload() -> dict[str, str]:
@@ -152,52 +160,74 @@ def _notifies(architecture: Architecture) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
+class _Held:
+    """What an execution wrote, in memory that is wiped: the next child gets a copy of it."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.size = limit, 0
+        self._memory = memoryview(bytearray(limit + READ))
+
+    @property
+    def content(self) -> memoryview:
+        """All of it."""
+        return self._memory[: self.size]
+
+    def read(self, descriptor: int) -> bool:
+        """Read what is there, until more than the limit is held; return False at the end."""
+        count = os.readv(descriptor, [self._memory[self.size : self.size + READ]])
+        self.size += count
+        return count > 0
+
+    def wipe(self) -> None:
+        """Forget it."""
+        self._memory[: self.size] = bytes(self.size)
+        self.size = 0
+
+
 def _execute(
-    confinement: Confinement, request: bytes, seconds: float
-) -> tuple[bytes, bytes, bytes]:
-    """Run a request in a child; return the reply's header, and what it printed and emitted."""
+    confinement: Confinement, size: int, seconds: float, printed: _Held, emitted: _Held
+) -> bytes:
+    """Run the request that follows in a child; return the header of the reply."""
     began = time.monotonic()
     (out, out_end), (frames, frames_end) = os.pipe(), os.pipe()
     letters, letters_end = socket.socketpair()
     child = os.fork()
     if not child:
-        _child(confinement, request, seconds, (out_end, frames_end, letters_end.fileno()))
+        _child(confinement, size, seconds, (out_end, frames_end, letters_end.fileno()))
     os.close(out_end)
     os.close(frames_end)
     letters_end.close()
-    watched = _Watched(child, out, frames, letters)
-    reason = watched.until_end(seconds, confinement.limits)
+    watched = _Watched(child, {out: printed, frames: emitted}, letters)
+    reason = watched.until_end(seconds)
     os.close(out)
     os.close(frames)
     letters.close()
     spent = time.monotonic() - began
-    sizes = len(watched.printed), len(watched.emitted)
-    header = REPLY.pack(reason, watched.status, watched.refused, spent, *sizes)
-    return header, watched.printed, watched.emitted
+    return REPLY.pack(reason, watched.status, watched.refused, spent, printed.size, emitted.size)
 
 
 class _Watched:
     """A child seen from the worker: what it writes, which calls it is refused, when it ends."""
 
-    def __init__(self, child: int, out: int, frames: int, letters: socket.socket) -> None:
-        self.child, self.out, self.frames, self.letters = child, out, frames, letters
-        self.printed = self.emitted = b""
+    def __init__(self, child: int, held: dict[int, _Held], letters: socket.socket) -> None:
+        self.child, self.held, self.letters = child, held, letters
+        self.printed, self.emitted = held.values()
         self.refused, self.status, self.listener = -1, -1, -1
         self.began = time.monotonic()
         self.confined = False
-        self.open = {out, frames}
+        self.open = set(held)
         self.poll = select.poll()
         self.poll.register(INPUT, 0)  # tells only that the harness is gone
-        for one in (out, frames, letters.fileno()):
+        for one in (*held, letters.fileno()):
             self.poll.register(one, select.POLLIN)
 
-    def until_end(self, seconds: float, limits: Limits) -> Ended:
+    def until_end(self, seconds: float) -> Ended:
         """Watch until the child has ended, or end it; return the reason.
 
         Raises:
             RuntimeError: it could not be confined, so that no code was run.
         """
-        reason = self._watch(seconds, limits)
+        reason = self._watch(seconds)
         if reason is not Ended.BY_ITSELF:
             os.kill(self.child, signal.SIGKILL)
             self.status = os.waitpid(self.child, 0)[1]
@@ -207,14 +237,14 @@ class _Watched:
             raise RuntimeError(f"the child was not confined within {SETUP:g} s")
         return reason
 
-    def _watch(self, seconds: float, limits: Limits) -> Ended:
+    def _watch(self, seconds: float) -> Ended:
         while (left := self.began + (seconds if self.confined else SETUP) - time.monotonic()) > 0:
             # A child that has closed its pipes tells of its end in no other way.
             for descriptor, event in self.poll.poll(1e3 * left if self.open else 1):
                 self._serve(descriptor, event)
-            if len(self.printed) > limits.printed:
+            if self.printed.size > self.printed.limit:
                 return Ended.PRINTED_TOO_MUCH
-            if len(self.emitted) > limits.emitted:
+            if self.emitted.size > self.emitted.limit:
                 return Ended.EMITTED_TOO_MUCH
             if not self.open:
                 ended, status = os.waitpid(self.child, os.WNOHANG)
@@ -234,12 +264,7 @@ class _Watched:
             self.refused = number if self.refused < 0 else self.refused
             if event & select.POLLHUP:
                 self.poll.unregister(descriptor)
-        elif content := os.read(descriptor, 1 << 16):
-            if descriptor == self.out:
-                self.printed += content
-            else:
-                self.emitted += content
-        else:
+        elif not self.held[descriptor].read(descriptor):
             self.open.discard(descriptor)
             self.poll.unregister(descriptor)
 
@@ -255,11 +280,10 @@ class _Watched:
             self.poll.register(self.listener, select.POLLIN)
 
 
-def _child(
-    confinement: Confinement, request: bytes, seconds: float, ends: tuple[int, int, int]
-) -> None:
-    """Give up every right, run the code and end this process."""
+def _child(confinement: Confinement, size: int, seconds: float, ends: tuple[int, int, int]) -> None:
+    """Read the request, give up every right, run the code and end this process."""
     try:
+        request = _read(INPUT, size)
         places = (INPUT, 2, OUTPUT, FRAMES, LETTERS)
         for source, place in zip((confinement.null, confinement.null, *ends), places, strict=True):
             os.dup2(source, place)
@@ -323,7 +347,7 @@ def _send(kind: bytes, content: bytes) -> None:
     _write(FRAMES, FRAME.pack(kind, len(content)) + content)
 
 
-def _write(descriptor: int, content: bytes) -> None:
+def _write(descriptor: int, content: bytes | memoryview) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

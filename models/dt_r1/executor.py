@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,8 @@ from harness.version import __version__
 
 LOCAL = Spec("local")
 HANGS = 2
-"""Times that a node may take too long before it is not asked any more."""
+"""Times that a node may take too long before it is not asked any more: in all, or, where it has a
+process that is killed, one after another."""
 
 
 class TwinBuilder:
@@ -209,10 +210,9 @@ class _Worker:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """Plain data that decides an output: the node's settings, and its module's code."""
+        """Plain data that decides an output: the node's settings, and its code."""
         made = node_class(without_process(self.spec).name)
-        source = Path(inspect.getfile(made))
-        code = hashlib.blake2b(source.read_bytes(), digest_size=8).hexdigest()
+        code = code_hash(Path(inspect.getfile(made)))
         return {"version": __version__, "code": code, **self.node.describe()}
 
     def run(self, job: _Job) -> Output | NodeFault:
@@ -225,7 +225,10 @@ class _Worker:
             thread = threading.Thread(target=self._work, args=(job,), daemon=True)
             thread.start()
             try:
-                return job.answer.get(timeout=self.timeout)
+                answer = job.answer.get(timeout=self.timeout)
+                if hasattr(self.__dict__.get("node"), "close"):  # what hung before has been killed
+                    self.hangs = 0
+                return answer
             except queue.Empty:
                 self.hangs += 1
                 self.close()  # kills a process, if the node has one
@@ -247,6 +250,21 @@ class _Worker:
         end: Callable[[], None] | None = getattr(node, "close", None)
         if end is not None:
             end()
+
+
+@cache
+def code_hash(module: Path) -> str:
+    """A hash of a node's module and, in a package, of the modules and texts beside it.
+
+    Nodes share helpers, and have their prompts, there.
+    """
+    files = [module]
+    if (module.parent / "__init__.py").exists():
+        files = sorted(one for one in module.parent.iterdir() if one.suffix in (".py", ".txt"))
+    whole = hashlib.blake2b(digest_size=8)
+    for file in files:
+        whole.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())
+    return whole.hexdigest()
 
 
 def _named(output: Output, key: str) -> Output:

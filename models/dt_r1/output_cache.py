@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,14 @@ class NodeFault:
     """True where a server or a machine failed, and the same again may succeed."""
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """A computation, and what came of it; None if it raised."""
+
+    done: threading.Event = field(default_factory=threading.Event)
+    made: Output | NodeFault | None = None
+
+
 class OutputCache:
     """Outputs and faults by key; safe to use from several threads, its folder from several
     processes.
@@ -43,7 +51,7 @@ class OutputCache:
         self.max_bytes, self.folder = max_bytes, folder
         self._held: OrderedDict[str, tuple[Output | NodeFault, int]] = OrderedDict()
         self._bytes = 0
-        self._under_way: dict[str, threading.Event] = {}
+        self._under_way: dict[str, _UnderWay] = {}
         self._lock = threading.Lock()
         self.counts = {"memory": 0, "folder": 0, "computed": 0, "failed": 0}
 
@@ -65,12 +73,13 @@ class OutputCache:
                     return self._held[key][0]
                 other = self._under_way.get(key)
                 if other is None:
-                    mine = self._under_way[key] = threading.Event()
+                    mine = self._under_way[key] = _UnderWay()
                     break
-            other.wait()
-            with self._lock:
-                if key not in self._held and key not in self._under_way:
-                    continue  # too large to hold, or a fault that may not come again
+            other.done.wait()
+            if other.made is not None:  # given to all who asked, also if it is too large to hold
+                with self._lock:
+                    self.counts["memory"] += 1
+                return other.made
         try:
             made: Output | NodeFault
             stored = self._stored(key)
@@ -84,11 +93,12 @@ class OutputCache:
                 if not isinstance(made, NodeFault):
                     self._store(key, made)
             self._hold(key, made)
+            mine.made = made
             return made
         finally:
             with self._lock:
                 del self._under_way[key]
-            mine.set()
+            mine.done.set()
 
     def _hold(self, key: str, made: Output | NodeFault) -> None:
         if isinstance(made, NodeFault) and made.infrastructure:

@@ -4,9 +4,9 @@ The steps, each taken only while the text is too long: (1) leave out frames in w
 not seen, its references to features and its scores; (2) keep every second frame of the instances
 and of the frame level, again and again, the first one always, until one is left; (3) leave out the
 attributes of instances but for id, name, mask and frames, and descriptions and text of frames; (4)
-keep as many instances as fit, the largest first by the area that they have in all frames; (5) leave
-out the frame level. What was left out is in `shortened`: counts of `[kept, of]`. If even that is
-too long, the video level remains.
+keep as many instances as fit, the largest first by the area that they have in all frames; (5) where
+none fits, leave out the frame level. What was left out is in `shortened`: counts of `[kept, of]`.
+If even that is too long, the video level remains, then its numbers, then `{}`.
 """
 
 import json
@@ -40,12 +40,13 @@ def shortened(data: Mapping[str, Any], count_tokens: Callable[[str], int], limit
         short["instances"] = [_only(instance, KEPT) for instance in short["instances"]]
         short["frames"] = [_only(frame, FRAME_KEPT) for frame in short["frames"]]
     if count_tokens(_noted(short, of)) > limit:
-        short = _fewer_instances(short, of, count_tokens, limit)
-    if count_tokens(_noted(short, of)) > limit:
-        short["frames"] = []
-        short = _fewer_instances(short, of, count_tokens, limit)
-    text = _noted(short, of)
-    return text if count_tokens(text) <= limit else _dump({"video": data["video"]})
+        fewer = _fewer_instances(short, of, count_tokens, limit)
+        if not fewer["instances"]:
+            fewer = _fewer_instances({**short, "frames": []}, of, count_tokens, limit)
+        short = fewer
+    plain = {name: value for name, value in data["video"].items() if not isinstance(value, str)}
+    texts = (_noted(short, of), _dump({"video": data["video"]}), _dump({"video": plain}))
+    return next((text for text in texts if count_tokens(text) <= limit), "{}")
 
 
 def _fewer_instances(

@@ -219,7 +219,8 @@ class _Parts:
         attributes: Json = {"name": label} if label else {}
         for words in self._all(Semantics):
             attributes |= words.instances.get(key, {})
-        return {"id": number, "name": attributes.pop("name", "object"), **attributes}
+        named = {"id": number, "name": attributes.pop("name", "object"), **attributes}
+        return {**named, "id": number}
 
     def _all(self, kind: type[Any]) -> list[Any]:
         return [one for one in self.given if isinstance(one, kind)]

@@ -90,6 +90,12 @@ class Child(Node):
             finally:
                 self._lock.release()
 
+    def _end(self) -> None:
+        """Kill the process, while no other thread uses it."""
+        if self._process is not None:
+            self._process.kill()
+        self._tidy()
+
     def _tidy(self) -> None:
         """Close what leads to a process that has ended."""
         if self._process is not None:
@@ -115,10 +121,12 @@ class Child(Node):
             env=variables,
             bufsize=0,
         )
-        answer = self._exchange(
-            {"do": "build", "node": str(self.node), "memory": self.memory}, None
-        )
-        self._described = json.loads(answer)
+        head = {"do": "build", "node": str(self.node), "memory": self.memory}
+        try:
+            self._described = json.loads(self._exchange(head, None))
+        except BaseException:  # it has no node, and would be taken for one that has
+            self._end()
+            raise
 
     def _exchange(self, head: Mapping[str, Any], media: Media | None, data: bytes = b"") -> bytes:
         """Send a message, answer the questions for frames, and return the answer's bytes."""
@@ -130,7 +138,11 @@ class Child(Node):
             while True:
                 answer, rest = receive(lambda most: read(most) or b"")
                 if "frame" in answer and media is not None:
-                    frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
+                    try:
+                        frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
+                    except BaseException:  # it waits for the frame, and would take the next message
+                        self._end()
+                        raise
                     send(write, {"shape": list(frame.shape)}, frame.tobytes())
                 elif "error" in answer:
                     raise _error(self.node.name, answer)

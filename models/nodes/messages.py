@@ -7,7 +7,7 @@ from typing import Any
 Read = Callable[[int], bytes]
 Write = Callable[[bytes], object]
 
-LONGEST = 1 << 20  # bytes of a line
+LONGEST = 1 << 26  # bytes of a line; it has the time of every frame of a video
 
 
 def send(write: Write, head: Mapping[str, Any], data: bytes = b"") -> None:

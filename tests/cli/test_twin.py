@@ -11,8 +11,10 @@ import pytest
 from PIL import Image
 
 from harness.cli.main import main
+from harness.errors import Unavailable
 from harness.leaderboards.render.twins import render
 from harness.leaderboards.twin_view import draw_depth, draw_frame, frame_view
+from harness.models.nodes.opencv_objects import OpenCVObjects
 from harness.world.families import draw_scene
 from harness.world.raster import render as drawn
 
@@ -105,6 +107,31 @@ def test_twins_are_built_once_and_gone_on_with(tmp_path: Path, capsys: Any) -> N
     assert again["built"] == 1 and again["there"] == first["built"] - 1
     assert again["outputs"]["computed"] == 0 and again["outputs"]["folder"] == 3
     assert (out / "twins.jsonl").read_text().splitlines() == rows
+
+
+def test_a_twin_for_which_a_server_was_lacking_is_built_again(
+    tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(PLAN)
+    out = tmp_path / "twins"
+    command = ["twin", "build", "--tasks", "reason_seg", "--data", str(DATA), "--json"]
+    command += ["--plan", str(plan), "--out", str(out)]
+
+    def down(*given: Any) -> Any:
+        raise Unavailable("server", expected="an answer", found="none")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenCVObjects, "run", down)
+        assert main(command) == 0
+    lacking = json.loads(capsys.readouterr().out)
+    assert lacking["with_errors"] == lacking["built"] > 0
+    for built in (lacking["built"], 0):
+        assert main(command) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["built"], told["with_errors"]) == (built, 0)
+    rows = [json.loads(line) for line in (out / "twins.jsonl").read_text().splitlines()]
+    assert len(rows) == lacking["built"] and not any(row["errors"] for row in rows)
 
 
 def test_text_of_a_twin_is_text_on_its_page() -> None:

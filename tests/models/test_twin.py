@@ -1,10 +1,13 @@
 """Plans, their execution, and the twin that comes of it, with nodes that compute by OpenCV."""
 
 import json
+import math
+import random
 import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,12 +18,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import media, open_image, plugins
-from harness.errors import MediaError, ParseError, Unavailable, UnknownPlugin, UsageError
+from harness.errors import (
+    DataError,
+    MediaError,
+    ModelError,
+    ParseError,
+    Unavailable,
+    UnknownPlugin,
+    UsageError,
+)
 from harness.masks import Track
 from harness.media import Media
 from harness.models.dt_r1 import catalog as names
 from harness.models.dt_r1.catalog import Catalog, catalog
-from harness.models.dt_r1.executor import TwinBuilder
+from harness.models.dt_r1.executor import TwinBuilder, code_hash
 from harness.models.dt_r1.output_cache import NodeFault, OutputCache
 from harness.models.dt_r1.plan import Plan, PlanError, parse_plan
 from harness.models.dt_r1.shortening import shortened
@@ -29,6 +40,9 @@ from harness.models.nodes.instances import mask_overlap
 from harness.models.nodes.output_file import read_output, write_output
 from harness.node import (
     DepthMaps,
+    Detection,
+    Detections,
+    FrameFacts,
     Instance,
     Instances,
     Kind,
@@ -388,6 +402,23 @@ class ToyDepth(Node):
         return DepthMaps(dict.fromkeys(indices, flat), "toy")
 
 
+SINGLE: Any = np.float32(1)
+A_LIST: Any = ["a"]
+
+
+class Fixed:
+    """Stands for a node that gives this output."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def run(self, *_: object) -> Output:
+        return self.output
+
+
 def toy() -> Toy:
     return Toy()
 
@@ -444,6 +475,38 @@ class TestExecutor:
         assert not twin.faults["SAM2"].infrastructure
         assert "Traceback" not in json.dumps(twin.data) and "/" not in twin.data["errors"]["SAM2"]
 
+    @pytest.mark.parametrize(
+        ("role", "output", "words"),
+        [
+            ("OWLv2", Detections((Detection(0, Box(math.nan, 0, 1, 1), "", 0.5),)), "nan"),
+            ("OWLv2", Detections((Detection(0, Box(0, 0, 1, 1), "", SINGLE),)), "float32"),
+            ("OWLv2", Detections((Detection(2, Box(0, 0, 1, 1), "", 0.5),)), "frames below 2"),
+            ("OCR", Words((Word(0, Box(0, 0, 1, math.inf), "x", 0.5),)), "inf"),
+            ("OCR", Words((Word(0, Box(0, 0, 1, 1), "\ud800", 0.5),)), "ud800"),
+            ("OpenCV", FrameFacts({0: {"light": SINGLE}}, {}), "float32"),
+            ("OpenCV", FrameFacts({}, {"light": math.nan}), "nan"),
+            ("SemanticAnalysis", Semantics(instances={"": {"parts": A_LIST}}), "list"),
+        ],
+    )
+    def test_what_json_cannot_hold_is_an_error_of_the_twin(
+        self, role: str, output: Output, words: str, tmp_path: Path
+    ) -> None:
+        builder = TwinBuilder(parse("local(OCR=ocr)"), cache=OutputCache(folder=tmp_path))
+        builder._worker(role).__dict__["node"] = Fixed(output)
+        twin = builder.build(toy_video(), parse_plan(json.dumps({role: []}), builder.catalog))
+        assert words in twin.data["errors"][role]
+        json.loads(twin.text(len, 10**6))
+
+    def test_an_attribute_never_replaces_the_number_of_an_instance(self) -> None:
+        builder = TwinBuilder("local")
+        box = Detections((Detection(0, Box(0, 0, 4, 4), "cup", 0.5),))
+        builder._worker("OWLv2").__dict__["node"] = Fixed(box)
+        named = Semantics(instances={"": {"id": "first", "made_of": "tin"}})
+        builder._worker("SemanticAnalysis").__dict__["node"] = Fixed(named)
+        plan = parse_plan('{"OWLv2": [], "SemanticAnalysis": ["OWLv2"]}', builder.catalog)
+        (instance,) = builder.build(toy_video(), plan).data["instances"]
+        assert (instance["id"], instance["made_of"]) == (1, "tin")
+
     def test_a_server_that_is_down_is_asked_again(self, spec: Any) -> None:
         Toy.state["masks"] = "server"
         builder = TwinBuilder(spec)
@@ -465,6 +528,22 @@ class TestExecutor:
         assert Toy.state["runs"] == before
         Toy.state["released"].set()
 
+    def test_hangs_of_a_process_count_until_it_answers(self, spec: Any, monkeypatch: Any) -> None:
+        builder = TwinBuilder(spec, timeout=0.2)
+        plan = parse_plan('{"SAM2": []}', builder.catalog)
+        frames = toy_video().frames()
+        monkeypatch.setattr(Toy, "close", lambda self: None, raising=False)
+        Toy.state["released"] = threading.Event()
+        reasons = []
+        for number, what in enumerate(["hang", "", "hang", "", "hang", "hang", ""]):
+            Toy.state["masks"] = what
+            one = media.pixels(frames, times=(0, 1), is_video=True, id=str(number))
+            faults = builder.build(one, plan).faults
+            reasons.append("SAM2" in faults and faults["SAM2"].reason[-15:])
+        Toy.state["released"].set()
+        assert [bool(reason) for reason in reasons] == [True, False, True, False, True, True, True]
+        assert reasons[-1] == "not asked again" and reasons[-2] != reasons[-1]
+
     def test_a_group_shares_outputs_of_different_plans(self, spec: Any) -> None:
         Toy.state["pause"] = 0.05
         builder = TwinBuilder(spec)
@@ -484,6 +563,31 @@ class TestExecutor:
             thread.join()
         assert Toy.state["runs"] == 1 and len(twins) == 9
         assert not any(twin.faults for twin in twins)
+
+    def test_who_waits_for_an_output_gets_it_also_if_it_is_too_large_to_hold(self) -> None:
+        cache, begun, go_on = OutputCache(max_bytes=0), threading.Event(), threading.Event()
+        runs: list[int] = []
+        words = Words((Word(0, Box(0, 0, 1, 1), "a", 0.5),))
+
+        def compute() -> Output:
+            runs.append(1)
+            begun.set()
+            go_on.wait(10)
+            return words
+
+        found: list[Any] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(cache.get("key", compute)))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        begun.wait(10)
+        time.sleep(0.2)
+        go_on.set()
+        for thread in threads:
+            thread.join(10)
+        assert found == [words] * 4 and len(runs) == 1 and cache.held_bytes == 0
 
     def test_independent_nodes_run_side_by_side(self, spec: Any) -> None:
         together = threading.Barrier(2, timeout=10)
@@ -519,6 +623,25 @@ class TestExecutor:
         assert Toy.state["runs"] == 13
 
 
+def test_helpers_and_prompts_beside_a_node_are_part_of_its_code(tmp_path: Path) -> None:
+    module, helper = tmp_path / "node.py", tmp_path / "helper.py"
+    for file in (module, helper, tmp_path / "prompt.txt"):
+        file.write_text("1")
+
+    def hashed() -> str:
+        return code_hash.__wrapped__(module)
+
+    alone = hashed()
+    helper.write_text("2")
+    assert hashed() == alone, "no package: any module may lie beside it"
+    (tmp_path / "__init__.py").write_text("")
+    found = {hashed()}
+    for file in (module, helper, tmp_path / "prompt.txt"):
+        file.write_text("3")
+        found.add(hashed())
+    assert len(found) == 4
+
+
 class TestChild:
     def test_a_node_in_a_process_of_its_own_sees_the_same(self) -> None:
         image, _ = scene_media()
@@ -535,6 +658,43 @@ class TestChild:
             assert not builder.build(other, plan).faults, "it was started again"
         finally:
             builder.close()
+
+    def test_an_unreadable_frame_is_not_blamed_on_the_next_medium(self) -> None:
+        spec = parse("local(SAM2=child(node=opencv_objects))")
+        builder = TwinBuilder(spec, frames=1)
+        plan = parse_plan('{"SAM2": []}', KNOWN)
+        try:
+            whole, _ = scene_media("video")
+            lost = media.placeholder_media(MediaError("gone"), size=whole.size)
+            broken = Media(
+                [*whole._load[:-1], *lost._load],
+                size=whole.size,
+                times=whole.times(),
+                digest=lost._digest,
+                is_video=True,
+            )
+            assert "gone" in builder.build(broken, plan).data["errors"]["SAM2"]
+            assert not builder.build(whole, plan).faults
+        finally:
+            builder.close()
+
+    def test_a_node_that_could_not_be_built_is_built_again(self) -> None:
+        made = plugins.build("nodes", parse("child(node=sam2)"))
+        for _ in range(2):
+            with pytest.raises(ModelError, match="facebook/sam2"):
+                made.describe()
+        made.close()
+
+    def test_a_video_of_many_frames_is_sent(self) -> None:
+        made = plugins.build("nodes", parse("child(node=opencv)"))
+        count = 100_000
+        frame = np.zeros((8, 8, 3), np.uint8)
+        times = [index / 29.97 for index in range(count)]
+        video = media.pixels([frame] * count, times=times, is_video=True, id="long")
+        try:
+            assert isinstance(made.run(video, [0], []), FrameFacts)
+        finally:
+            made.close()
 
     def test_a_process_without_memory_is_an_error_of_the_twin(self) -> None:
         builder = TwinBuilder(parse("local(SAM2=child(node=opencv_objects,memory=0.05))"))
@@ -559,6 +719,15 @@ class TestOutputFile:
         words = Words((Word(0, Box(1, 2, 3, 4), "an < b", 0.5),))
         assert read_output(write_output(words)) == words
         assert len(kinds) == 7
+
+    def test_any_damage_is_a_data_error(self) -> None:
+        draw = random.Random(0)
+        data = write_output(Words((Word(0, Box(1, 2, 3, 4), "a word", 0.5),)))
+        for _ in range(4000):
+            damaged = bytearray(data)
+            damaged[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+            with suppress(DataError):
+                read_output(bytes(damaged))
 
 
 class TestText:
@@ -597,6 +766,26 @@ class TestText:
         if "shortened" in short:
             assert short["shortened"]["instances"] == [len(short["instances"]), 30]
             assert short["shortened"]["frames"] == [len(short["frames"]), 8]
+
+    def test_a_long_description_is_within_the_limit_too(self) -> None:
+        words = {**self.DATA, "video": {"type": "image", "width": 9, "description": "a room " * 99}}
+        for limit in (2, 40, 100, 900):
+            text = shortened(words, len, limit)
+            assert len(text) <= limit and isinstance(json.loads(text), dict)
+        assert json.loads(shortened(words, len, 100)) == {"video": {"width": 9}}
+
+    def test_the_frame_level_is_left_out_before_the_last_instance(self) -> None:
+        one = {"id": 1, "name": "dog", "description": "a dog " * 50, "mask": "masks/1"}
+        data = {
+            "video": {"type": "image"},
+            "frames": [{"frame": 0, "time": 0}],
+            "instances": [{**one, "frames": [{"frame": 0, "box": [1, 2, 3, 4], "area": 4}]}],
+        }
+        found = set()
+        for limit in range(20, 300):
+            short = json.loads(shortened(data, len, limit))
+            found.add((len(short.get("frames", [])), len(short.get("instances", []))))
+        assert found == {(1, 1), (0, 1), (0, 0)}
 
     def test_the_largest_instances_are_kept(self) -> None:
         short = json.loads(shortened(self.DATA, len, 700))

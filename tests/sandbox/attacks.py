@@ -46,6 +46,20 @@ def machine_code(content):
 def frame(content, kind=b"v"):
     os.write(3, struct.pack("!cI", kind, len(content)) + content)
 
+def memory():
+    # Pages around what is on the heaps; the kernel tells which of them are there.
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    for size in 1, 700, 70_000:
+        place = ctypes.addressof(ctypes.create_string_buffer(size)) & ~4095
+        for step in 4096, -4096:
+            for page in range(place, place + 6000 * step, step):
+                ctypes.set_errno(0)
+                libc.access(ctypes.c_void_p(page), 0)
+                if ctypes.get_errno() == 14:
+                    break
+                yield ctypes.string_at(page, 4096)
+
 class Touch:
     def __reduce__(self):
         return os.system, ("touch %s/touched" % data["folder"],)
@@ -144,7 +158,10 @@ ATTACKS = {
     "make a pipe in a folder": "os.mkfifo(data['folder'] + '/mine'); through(1)",
     "go elsewhere and read": "os.chdir(os.path.dirname(data['secret'])); through(1)",
     "list the host's folders": "through(os.listdir(data['folder']))",
-    "list processes": "through([one for one in os.listdir('/proc') if int(one) > 100])",
+    "list processes": (
+        "others = [one for one in os.listdir('/proc') if one.isdigit() and int(one) > 100]\n"
+        "through(others) if others else None"
+    ),
     "start threads": "import threading; threading.Thread(target=through, args=(1,)).start()",
     "share memory": "call('shmget', 77, 4096, 0o1666); through(1)",
     "open a message queue": "call('msgget', 77, 0o1666); through(1)",
@@ -164,6 +181,10 @@ ATTACKS = {
     "be dumped": "call('prctl', 4, 1, 0, 0, 0); through(1)",
     "type into the terminal": (
         "import fcntl\nfor one in 0, 1, 2: fcntl.ioctl(one, 0x5412, b'x')\nthrough(1)"
+    ),
+    "read what another was given": (
+        "parts = 'of another', 'execution'\n"
+        "through(1) if any(' '.join(parts).encode() in one for one in memory()) else None"
     ),
     "make sockets in pairs": "socket.socketpair(); through(1)",
     "call what no table names": "call(5000); through(1)",
@@ -285,7 +306,9 @@ def _after(sandbox: Sandbox, outcome: str, before: object, now: object) -> str:
     """Return the outcome, unless the host or the next execution is not as it was."""
     if before != now:
         return f"changed the host: {now}"
-    done = sandbox.run("emit(len([1]))", timeout=20)
+    done = sandbox.run(
+        "emit(len([1])); print(data[:50_000])", "of another execution " * 5000, timeout=20
+    )
     return outcome if done.value == 1 else f"the next execution: {done}"
 
 

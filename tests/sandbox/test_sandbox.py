@@ -154,6 +154,59 @@ def test_two_workers_lost_are_a_fault_of_the_infrastructure():
     broken.close()
 
 
+@pytest.mark.parametrize(
+    "error", [OSError(11, "no process to spare"), subprocess.TimeoutExpired("runsc", 20)]
+)
+def test_a_worker_that_cannot_be_started_is_a_fault_of_the_infrastructure(
+    sandbox, monkeypatch, error
+):
+    def failing(*given):
+        raise error
+
+    start = partial(pool._start, sandbox.tier, Limits())
+    with Sandbox(sandbox.tier, start, lambda run: {}, workers=1) as one:
+        one._free.queue[0]._left = 0
+        monkeypatch.setattr(pool, "launch", failing)
+        with pytest.raises(SandboxFault, match="does not start"):
+            one.run("1")
+        with pytest.raises(SandboxUnavailable, match="does not start"):
+            open_sandbox("gvisor")
+    assert not one._free.queue[0]
+
+
+def test_a_closed_sandbox_runs_nothing_and_nobody_waits_for_it():
+    class Slow:
+        hello, spent = {}, False
+
+        def run(self, request, timeout):
+            begun.set()
+            time.sleep(0.3)
+            return pool.Execution(output="", seconds=0.0)
+
+        def close(self):
+            pass
+
+    def run():
+        try:
+            found.append(one.run("1").error)
+        except UsageError as error:
+            found.append(str(error))
+
+    begun, found = threading.Event(), []
+    one = Sandbox("landlock", Slow, lambda run: {}, workers=1)
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    begun.wait(10)
+    one.close()
+    again = threading.Thread(target=one.close, daemon=True)
+    again.start()
+    for thread in (*threads, again):
+        thread.join(10)
+        assert not thread.is_alive()
+    assert None in found and any("closed" in str(told) for told in found)
+
+
 def test_a_sandbox_that_leaks_is_refused(monkeypatch):
     """Its workers are confined by nothing: what the self-test is for."""
     monkeypatch.setenv("HF_TOKEN", "hf_1")
@@ -315,6 +368,21 @@ def test_a_server_runs_code_by_its_url(fusion):
                 remote.run("1")
         Fusion.answers = [{}]
         assert remote.run("emit(1)").value == 1, "the second try"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("print('x' * 200)", "printed more than 100"),
+        ("emit('x' * 5000)", "emitted more than 4000"),
+        ("for _ in range(1001): emit(1)", "1000 values"),
+        ("emit('x' * (1 << 21))", "longer than"),
+    ],
+)
+def test_too_much_output_of_a_server_is_the_codes_error(fusion, code, told):
+    with open_sandbox(fusion, limits=Limits(printed=100, emitted=4000)) as remote:
+        done = remote.run(code)
+    assert told in done.error
 
 
 def test_a_server_that_is_down_is_no_sandbox():
