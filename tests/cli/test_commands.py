@@ -16,6 +16,7 @@ from harness.cli.config import read_config
 from harness.cli.main import build_parser, main
 from harness.cli.spec_arguments import slug
 from harness.cli.tables import wrap_lines
+from harness.errors import HarnessError
 
 FORMS = {"counting": "count", "mevis": "mask_track", "reason_seg": "mask"}
 KEYS = {
@@ -445,3 +446,12 @@ def test_a_benchmark_that_cannot_be_written_is_named_before_anything_is(command)
     assert done.returncode == 2
     assert "mewis" in done.stderr and "ref_davis17" in done.stderr
     assert not (command.folder / "none").exists()
+
+
+def test_a_pipe_that_is_not_our_output_is_a_fault(monkeypatch, capsys):
+    def lose_a_child(arguments):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("harness.cli.doctor.doctor", lose_a_child)
+    assert main(["doctor"]) == HarnessError.exit_code
+    assert "Broken pipe" in capsys.readouterr().err

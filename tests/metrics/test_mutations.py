@@ -131,7 +131,7 @@ MUTATIONS = {
         "intersection / union if",
         "union / (intersection + 1) if",
     ),
-    "overlap: only ignored counts": ("overlap", "counts = ~ignore", "counts = ignore"),
+    "overlap: only ignored counts": ("overlap", "valid = ~ignore", "valid = ignore"),
     "overlap: all foreground differs": (
         "overlap",
         "cv2.norm(first, second, cv2.NORM_L1)",
@@ -139,8 +139,12 @@ MUTATIONS = {
     ),
     "overlap: L2 for L1": ("overlap", "first, second, cv2.NORM_L1", "first, second, cv2.NORM_L2"),
     "overlap: one area": ("overlap", " + cv2.sumElems(second)[0]", ""),
-    "overlap: sum for union": ("overlap", "int(areas + differing) // 2)", "int(areas))"),
-    "overlap: union for intersection": ("overlap", "Overlap(int(areas - ", "Overlap(int(areas + "),
+    "overlap: sum for union": ("overlap", "int(area_sum + differing) // 2)", "int(area_sum))"),
+    "overlap: union for intersection": (
+        "overlap",
+        "Overlap(int(area_sum - ",
+        "Overlap(int(area_sum + ",
+    ),
     "overlap of runs: sum for union": (
         "overlap",
         "first + second - intersection",
@@ -153,17 +157,17 @@ MUTATIONS = {
     ),
     "overlap of runs: ignored pixels": (
         "overlap",
-        "astype(np.int64) - coco.area(lost)",
+        "astype(np.int64) - coco.area(ignored)",
         "astype(np.int64)",
     ),
     "overlap of runs: ignored intersection": (
         "overlap",
-        "in (shared, either)]",
-        "in (either, either)]",
+        "in (shared, union)]",
+        "in (union, union)]",
     ),
     "overlap of runs: ignored union": (
         "overlap",
-        "in (shared, either)]",
+        "in (shared, union)]",
         "in (shared, shared)]",
     ),
     "LISA: no epsilon": ("overlap", "+ LISA_EPSILON)", "+ 0 * LISA_EPSILON)"),

@@ -43,7 +43,7 @@ class TrainingLoop:
     """One training, from its first step or from a state."""
 
     def __init__(self, settings: PocketSamSettings, run: TrainingRun) -> None:
-        self._set = settings
+        self._settings = settings
         self._run = run
         # Training mode, so that a single mask is never replaced by one of three; no dropout.
         self.network = make_network(settings.architecture, seed=run.seed).train()
@@ -55,7 +55,7 @@ class TrainingLoop:
 
     def run(self) -> Mapping[str, object]:
         """Train to the end, and write the checkpoint."""
-        run, settings = self._run, self._set
+        run, settings = self._run, self._settings
         done = self._resume() if run.resume else 0
         run.curve.cut(done)
         run.progress.start(settings.name, settings.steps, done)
@@ -86,13 +86,13 @@ class TrainingLoop:
             torch.autograd.backward(cost.loss)
             loss += float(cost.loss.detach())
             numbers |= {f"{kind}/{name}": value for name, value in cost.numbers.items()}
-        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self._set.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self._settings.clip)
         self._optimiser.step()
         return {"loss": loss, **numbers, "gradient": float(norm)}
 
     def batch_of_step(self, step: int) -> StepBatch:
         """Return the content of a step."""
-        settings = self._set
+        settings = self._settings
         draw = np.random.default_rng((self._run.seed, 2, step))
         frames = int(draw.integers(settings.shortest, settings.longest + 1))
         return StepBatch(
@@ -102,7 +102,7 @@ class TrainingLoop:
 
     def rate(self, step: int) -> float:
         """The learning rate: constant for stills alone, then from its clips' value to zero."""
-        settings = self._set
+        settings = self._settings
         started = min(1.0, (step + 1) / max(1, settings.warm_up))
         if step < settings.still_steps:
             return settings.learning_rate * started
@@ -111,11 +111,11 @@ class TrainingLoop:
 
     def background(self, step: int) -> float:
         """Return the weight of a pixel beside an object, relative to one in it."""
-        return min(1.0, FIRST_BACKGROUND + step / max(1, self._set.sparse_steps))
+        return min(1.0, FIRST_BACKGROUND + step / max(1, self._settings.sparse_steps))
 
     def _costs(self, step: int) -> Iterator[tuple[str, Cost]]:
         """Yield the losses of a step, by its kind of input."""
-        settings, seed, shown = self._set, self._run.seed, self.batch_of_step(step)
+        settings, seed, shown = self._settings, self._run.seed, self.batch_of_step(step)
         given = {"background": self.background(step)}
         requested = stills(seed, step, images=settings.images, objects=settings.objects)
         yield (
@@ -132,7 +132,7 @@ class TrainingLoop:
         """Return parameter groups: vectors, such as biases and scales of norms, do not decay."""
         decayed = [one for one in self.network.parameters() if one.ndim > 1]
         others = [one for one in self.network.parameters() if one.ndim <= 1]
-        decay = self._set.weight_decay
+        decay = self._settings.weight_decay
         return [
             {"params": decayed, "weight_decay": decay},
             {"params": others, "weight_decay": 0.0},
@@ -149,7 +149,7 @@ class TrainingLoop:
                 evaluated = run.evaluate(folder, done)
         run.curve.append(done, {**rounded, **evaluated})
         stopped = run.stopping()
-        if stopped or (done % self._set.save_every == 0 and done < self._set.steps):
+        if stopped or (done % self._settings.save_every == 0 and done < self._settings.steps):
             self._save_state(done)
         if stopped:
             raise KeyboardInterrupt
@@ -163,10 +163,10 @@ class TrainingLoop:
         rows = self._run.curve.read()
         parts = [rows[start : start + AVERAGED] for start in range(0, len(rows), AVERAGED)]
         return {
-            "method": self._set.name,
-            "settings": dict(self._set.describe()),
+            "method": self._settings.name,
+            "settings": dict(self._settings.describe()),
             "seed": self._run.seed,
-            "steps": self._set.steps,
+            "steps": self._settings.steps,
             **self._rounded_seconds(),
             "first_losses": [row["loss"] for row in rows[:FIRST]],
             "curve": [_average_rows(part) for part in parts],
