@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from harness.errors import ParseError
+from harness.errors import HarnessError, ParseError
 from harness.models.grammar import Item, ParseResult, frame_tag, reasoning, split_frame
+from harness.plugins import describe_error
 
 Read: TypeAlias = tuple[tuple[Item, ...], tuple[str, ...]]
 """The objects of an answer, and notes of the repairs that reading them took."""
@@ -13,12 +14,15 @@ TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
 def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
-    """Read a response by a method's own rule for its answer; never raises.
+    """Read a response by a method's own rule for its answer; no response is an error.
 
     Args:
         response: The network's text, which may begin with `<frame>k</frame>` for a video.
         read: Is given what follows the frame, the reasoning included. Its ParseError is the
             result's error.
+
+    Raises:
+        HarnessError: `read` raised something else, which is a fault of the method.
     """
     frame, rest = split_frame(response)
     think = reasoning(rest)
@@ -26,6 +30,15 @@ def read_response(response: str, read: Callable[[str], Read]) -> ParseResult:
         items, notes = read(rest)
     except ParseError as error:
         return ParseResult(think=think, frame=frame, error=str(error))
+    except (HarnessError, ImportError, MemoryError):  # which are told as what they are
+        raise
+    except Exception as error:
+        raise HarnessError(
+            f"reading the response {response[:200]!r}",
+            expected="objects, or a ParseError",
+            found=describe_error(error),
+            fix="This is a fault of the model's grammar.",
+        ) from error
     return ParseResult(items=items, think=think, frame=frame, notes=notes)
 
 

@@ -2,12 +2,14 @@
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
+from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
@@ -42,7 +44,7 @@ def score(arguments: Namespace) -> int:
     path = arguments.predictions
     reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format, threshold)
-    shown = {}
+    shown, folders = {}, list[Path]()
     requested = list(asked_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in requested])
     for key, spec, task in requested:
@@ -62,12 +64,13 @@ def score(arguments: Namespace) -> int:
         folder = None
         if arguments.out is not None:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
+            folders.append(folder)
         if differs := submission.deviations(task):
             info = sentence(submission.name, reader_spec, task.name, differs)
             print(info, file=sys.stderr)
         judged = bind(task, judge, folder)
         shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
-    _show(arguments, arguments.name or path.stem, shown)
+    _show(arguments, arguments.name or path.stem, shown, folders)
     return 0
 
 
@@ -177,10 +180,14 @@ def _read_again(
     return score_file(source.build(), submission, folder=folder, task_spec=spec)
 
 
-def _show(arguments: Namespace, name: str, shown: dict[str, Any]) -> None:
+def _show(
+    arguments: Namespace, name: str, shown: dict[str, Any], folders: Sequence[Path] = ()
+) -> None:
     if arguments.json:
         show_json({"model": name, "tasks": shown})
         return
     from harness.cli.tables import show_results
 
     show_results(name, shown)
+    if folders:
+        print("\n".join(next_commands(arguments.out, folders)))

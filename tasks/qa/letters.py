@@ -74,7 +74,7 @@ def letter_protocols(
     Args:
         name: What both names begin with.
         read: The letter that the benchmark's own script takes from a response, or None.
-        score: Gives `accuracy`, where none is not simply wrong.
+        score: Gives `accuracy`, where the script does more than compare the letter that it reads.
         official: Description of the first protocol: its scorer, and its particulars.
         accuracy: What its accuracy is.
         strict: Particulars of the second protocol.

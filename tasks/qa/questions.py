@@ -11,7 +11,7 @@ from string import Formatter, ascii_uppercase
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from harness.errors import DataError
+from harness.errors import DataError, HarnessError
 from harness.tasks.qa.options import texts
 from harness.tasks.qa.tables import number, records, text
 from harness.tasks.qa.videos import Clip
@@ -76,11 +76,23 @@ class Fields:
     categories: Mapping[str, str] = field(default_factory=dict)
     """The fields of the breakdowns, by the breakdowns' names."""
     allowed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The values that a field may have."""
+    """The values that a field may have, by the field's name, which may be `_file`."""
     positive: bool = False
     """True if a number has to be above 0."""
     others: Mapping[str, Literal["number", "text"]] = field(default_factory=dict)
     """Further fields that the benchmark needs, and their types."""
+
+    def __post_init__(self) -> None:
+        known = {*self.columns, FILE, INDEX}
+        for name in self.allowed_values:
+            if name not in known:
+                raise HarnessError(
+                    f"Fields: allowed_values: {name!r}",
+                    expected=f"a field of the record that is read: {', '.join(sorted(known))}",
+                    found=f"the category of {self.categories[name]!r}"
+                    if name in self.categories
+                    else "none of them",
+                )
 
     @property
     def columns(self) -> dict[str, str]:

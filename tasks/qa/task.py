@@ -9,7 +9,6 @@ from harness.errors import DataError
 from harness.media import Media
 from harness.spec import Spec
 from harness.task import Problem, Protocol, Task, lost_media
-from harness.tasks.qa.options import lettered
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.videos import (
@@ -84,11 +83,18 @@ def plain_text(question: Question, media: Media) -> str:
 
 
 def wording_of(package: str, prompt: str) -> Callable[[Question, Media], str]:
-    """The wording of a package's `prompts.toml`, with the fields `question` and `options`."""
+    """The wording of a package's `prompts.toml`, with the fields `question` and `options`.
+
+    The file's `option`, such as `({letter}) {text}`, is how an option is written; without it
+    `A. left` is.
+    """
 
     def text(question: Question, media: Media) -> str:
-        options = "\n".join(lettered(question.options))
-        return templates(package)[prompt].format(question=question.text, options=options)
+        wordings = templates(package)
+        written = wordings.get("option", "{letter}. {text}")
+        pairs = zip(ascii_uppercase, question.options, strict=False)
+        options = "\n".join(written.format(letter=letter, text=text) for letter, text in pairs)
+        return wordings[prompt].format(question=question.text, options=options)
 
     return text
 
@@ -128,18 +134,22 @@ class QuestionFormat:
     def check(self) -> Iterator[Problem]:
         """Everything that is wrong with the records, and with each video or clip of one once."""
         looked_at: set[tuple[str, Clip | None]] = set()
-        listed = str(self.files[0])
         try:
             for question in self.read():
                 if isinstance(question, DataError):
-                    yield Problem(listed, str(question))
+                    yield self._problem(question)
                 elif not isinstance(question.media, str):
                     yield from self.problems(question)
                 elif (part := (question.media, question.clip)) not in looked_at:
                     looked_at.add(part)
                     yield from self.problems(question)
         except DataError as error:
-            yield Problem(listed, str(error))
+            yield self._problem(error)
+
+    def _problem(self, error: DataError) -> Problem:
+        paths = [str(path) for path in self.files]
+        named = [path for path in paths if f"{path}," in str(error) or f"{path}:" in str(error)]
+        return Problem((named or paths)[0], str(error))
 
     def _sample(self, question: Question) -> Sample:
         media = self.open(question)

@@ -268,6 +268,8 @@ def test_responses_of_a_file_are_read_by_the_model_that_is_named(command, shapes
     assert refused.returncode == 2 and "qwen_vl(backend=stored)" in refused.stderr
     shown = command.json(*arguments, "--model", "qwen_vl(backend=stored)")["tasks"]["reason_seg"]
     assert (shown["n_scored"], shown["n_failed"]) == (1, 7)
+    told = command(*arguments, "--model", "qwen_vl(backend=stored)", "--out", "made").stdout
+    assert "runs: made/p/reason_seg" in told and "harness explain made/p/reason_seg" in told
 
 
 def test_a_run_is_scored_again_from_its_journal(command, evaluated):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import plugins
-from harness.errors import ParseError
+from harness.errors import HarnessError, ParseError
 from harness.models.answers import box_answer, combine_answers
 from harness.models.envelope import TAGS, begin_response, read_response
 from harness.models.grammar import Item
@@ -76,6 +76,11 @@ def test_an_answer_that_cannot_be_read_keeps_what_stood_before_it():
     output = read_response("<frame>2</frame><think>why</think>no", read)
     assert (output.frame, output.think, output.items) == (2, "why", ())
     assert output.error is not None and "<think>why</think>no" in output.error
+
+
+def test_a_grammar_that_fails_is_a_fault_of_the_model_and_names_the_response():
+    with pytest.raises(HarnessError, match=r"'1\.2\.3'.*ValueError.*line \d+.*grammar"):
+        read_response("1.2.3", lambda rest: ((Item(point=Point(float(rest), 0.0)),), ()))
 
 
 def test_an_image_is_looked_at_once_until_another_comes():

@@ -3,6 +3,7 @@ averages.
 """
 
 import json
+import tomllib
 from functools import partial
 
 import numpy as np
@@ -11,12 +12,12 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.record import values
 from harness.run.scoring import score_unit
 from harness.tasks.qa.letters import Subtasks, letter_protocols
 from harness.tasks.qa.questions import Fields
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
 from harness.tasks.qa.videos import Clip
 from harness.types import Answer, Prediction
 from harness.world.mp4 import write_mp4
@@ -97,6 +98,29 @@ def test_a_wrong_record_is_named_in_the_check_and_in_a_run(tmp_path, changes, na
 def test_a_subtask_that_nobody_knows_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"'_file'.*order, state.*colour"):
         list(task_of(tmp_path, written(tmp_path, colour=[record()])).samples())
+
+
+def test_allowed_values_are_of_a_field_and_not_of_a_category():
+    with pytest.raises(HarnessError, match=r"'subtask'.*_file.*the category of '_file'"):
+        Fields(id="", media="", categories={"subtask": "_file"}, allowed_values={"subtask": ("a",)})
+
+
+def test_a_problem_is_of_the_file_that_has_it(tmp_path):
+    paths = written(tmp_path, order=[record()], state=[record(answer="green")])
+    (problem,) = task_of(tmp_path, paths).check()
+    assert problem.path == str(tmp_path / "state.json")
+
+
+@pytest.mark.parametrize(
+    ("more", "first"), [("", "A. red"), ("option = '({letter}) {text}'", "(A) red")]
+)
+def test_a_wording_writes_options_as_its_file_says(tmp_path, monkeypatch, more, first):
+    monkeypatch.setattr(
+        "harness.tasks.qa.task.templates",
+        lambda package: tomllib.loads("official='{options}'\n" + more),
+    )
+    (question,) = FIELDS.questions(written(tmp_path, order=[record()]))
+    assert wording_of("x", "official")(question, None).splitlines()[0] == first
 
 
 @pytest.mark.parametrize(

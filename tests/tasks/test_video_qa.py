@@ -325,9 +325,8 @@ def test_the_hubs_tables_are_read_as_the_files_are(copied):
                 "answer": record.answer,
                 "dim": record.aspect,
             }
-            if record.judge_question:
-                row |= {"mc_question": record.judge_question[0]}
-                row |= {"mc_answer": record.judge_question[1]}
+            if asked := record.judge_question:
+                row |= {"mc_question": asked[0], "mc_answer": asked[1]}
             rows.append(row)
         (place / split).mkdir()
         parquet.write_table(pa.Table.from_pylist(rows), place / split / "test-0.parquet")
