@@ -267,7 +267,10 @@ def convert(value: Any, hint: object, what: str) -> object:
             return Path(value)
     wanted = " or ".join(_name(option) for option in options)
     raise UsageError(
-        what, expected=wanted, found=repr(value) if not isinstance(value, Spec) else str(value)
+        what,
+        expected=wanted,
+        found=repr(value) if not isinstance(value, Spec) else str(value),
+        fix="For the word, write 'none' in quotes." if value is None and str in options else "",
     )
 
 

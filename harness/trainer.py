@@ -135,8 +135,9 @@ class TrainingRun:
     every: int | None = None
     """Steps between evaluations while training; None: none."""
     evaluate: Callable[[Path, int], Mapping[str, float]] | None = None
-    """Evaluates a checkpoint's folder as of a step; gives numbers for the curve. It draws no
-    random numbers that the trainer uses. Call it in the main process.
+    """Evaluates a checkpoint's folder as of a step and removes it: give it a copy, never
+    `checkpoint`. Returns numbers for the curve, `eval/<task>/<metric>`. It draws no random numbers
+    that the trainer uses. Call it in the main process, as `harness.trainers.session.Session` does.
     """
 
     @property

@@ -142,7 +142,7 @@ class MaskModel(StagedModel[Emitted]):
         """Return the network's responses to each query, one a form.
 
         Raises:
-            ModelError: it gives another number of responses than there are requests.
+            ModelError: it gives another number of responses than there are requests, or others.
         """
         requests = [self.requests(query) for query in queries]
         every = [one for several in requests for one in several]
@@ -152,6 +152,12 @@ class MaskModel(StagedModel[Emitted]):
                 f"model {self.name}",
                 expected=f"{len(every)} responses",
                 found=str(len(responses)),
+            )
+        if wrong := [one for one in responses if not isinstance(one, MaskResponse)]:
+            raise ModelError(
+                f"model {self.name}",
+                expected="responses of harness.model.MaskResponse",
+                found=type(wrong[0]).__name__,
             )
         output = iter(responses)
         return [

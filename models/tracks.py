@@ -11,6 +11,8 @@ from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.grammar import Item
 from harness.types import Box
 
+NESTED = "A list of masks an object, one a frame, each of (height, width)."
+
 
 def joint_masks(
     segmenter: Segmenter,
@@ -112,4 +114,5 @@ def _check(who: str, masks: Sequence[BoolArray], count: int, shape: tuple[int, i
             who,
             expected=f"{count} masks of {shape[0]} × {shape[1]} pixels",
             found=f"{len(masks)} of them" + (f", one of {wrong[0]}" if wrong else ""),
+            fix=NESTED if wrong and len(wrong[0]) < len(shape) else "",
         )

@@ -88,7 +88,8 @@ class Session:
             self._snapshot(folder)
             if run.main:
                 numbers = dict(run.evaluate(folder, step))
-        return {f"eval/{name}": value for name, value in gather([numbers])[0].items()}
+        found: dict[str, float] = gather([numbers])[0]
+        return found
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Tell a step's numbers to the curve, the loggers and whoever watches."""

@@ -16,7 +16,6 @@ from harness.cli.output import show_json
 from harness.cli.parsed import lines as part_lines
 from harness.cli.parsed import parsed_parts
 from harness.cli.rollouts import explain_training, is_training
-from harness.cli.spec_arguments import require_value
 from harness.errors import StoreError, UsageError, printable
 from harness.interchange import prediction_to_json
 from harness.leaderboards.images import describe_answer, draw
@@ -42,11 +41,18 @@ def explain(arguments: Namespace) -> int:
     """
     if is_training(arguments.run):
         return explain_training(arguments)
-    require_value(arguments.sample, "SAMPLE", "the id of a sample of the run")
     for name in ("out", "groups"):
         if getattr(arguments, name) is not None:
             raise UsageError(f"--{name}", expected="a training's folder", found="a run's")
     run = Run.open(arguments.run)
+    if arguments.sample is None:
+        first = next((one for unit in run.units() for one in unit.samples), None)
+        raise UsageError(
+            "SAMPLE",
+            expected="the id of a sample of the run",
+            found="nothing",
+            fix="" if first is None else f"scores.jsonl has its ids; the first is {first}.",
+        )
     task = bind(task_of(run, arguments.data), verdicts_of(run), None)
     unit = _unit(task, run, arguments.sample)
     sample = next(one for one in unit if one.id == arguments.sample)

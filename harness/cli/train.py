@@ -267,13 +267,17 @@ class CheckpointEvaluator:
         if spec is None:
             raise UsageError(
                 f"--eval-tasks after {self.trainer.name}",
-                expected="a model that loads its checkpoints (--model)",
+                expected="a model that loads its checkpoints",
                 found="none",
+                fix="Name it: --model SPEC, --eval-model 'NAME(checkpoint={checkpoint})', or as "
+                "`makes` in the trainer's class.",
             )
         return with_checkpoint(spec, checkpoint)
 
     def while_training(self, folder: Path, step: int) -> dict[str, float]:
-        """Headline and further numbers of a checkpoint; the folder is removed afterwards."""
+        """Headline and further numbers of a checkpoint, as `eval/<task>/<metric>`; the folder is
+        removed afterwards.
+        """
         del step
         numbers = {}
         try:
@@ -283,7 +287,7 @@ class CheckpointEvaluator:
                 for metric in (results["headline"], *self.further):
                     value = results["metrics"].get(metric)
                     if value is not None:
-                        numbers[f"{name}/{metric}"] = float(value)
+                        numbers[f"{EVALUATIONS}/{name}/{metric}"] = float(value)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return numbers

@@ -57,8 +57,8 @@ def find(checkpoint: str, *, revision: str | None = None) -> Path:
     folder = SHIPPED.get(checkpoint, Path(checkpoint).expanduser())
     if folder.is_dir():
         inner = folder / TRAINED
-        whole = (folder / "config.json").is_file() or not (inner / "config.json").is_file()
-        return folder if whole else inner
+        trained = any((inner / name).is_file() for name in ("config.json", TRAINING))
+        return inner if trained and not (folder / "config.json").is_file() else folder
     if folder.exists() or folder.is_absolute() or checkpoint.count("/") != 1:
         raise ModelError(
             f"checkpoint {checkpoint!r}",

@@ -100,6 +100,17 @@ def test_a_checkpoint_is_a_model(folder, tmp_path, capsys):
         asked_models([str(tmp_path / "empty")], tell=False)
 
 
+class Makes(Writes):
+    makes = "random"
+
+
+def test_a_training_of_a_plugin_s_own_network_is_a_model(tmp_path):
+    train(Makes(), [], None, tmp_path / "out", TrainingOptions())
+    for place in ("out", "out/checkpoint"):
+        (spec,) = asked_models([str(tmp_path / place)], tell=False)
+        assert str(spec) == f"random(checkpoint={tmp_path / place})"
+
+
 def test_a_model_s_name_is_no_folder(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
     folder.rename(folder.parent / "random")

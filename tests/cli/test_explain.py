@@ -260,6 +260,14 @@ def test_nothing_of_the_model_is_needed_to_explain_its_run(of_image, monkeypatch
     assert shown["parse"][0]["objects"]
 
 
+def test_without_a_sample_the_first_one_is_named(tmp_path, capsys):
+    data = str(Path(__file__).parents[2] / "tasks" / "reason_seg" / "example")
+    given = ["--model", "whole_frame", "--tasks", "reason_seg", "--data", data]
+    assert main(["eval", *given, "--out", str(tmp_path), "--quiet"]) == 0
+    assert main(["explain", str(tmp_path / "whole_frame" / "reason_seg")]) == 2
+    assert "the first is val_00000" in capsys.readouterr().err
+
+
 def test_of_responses_from_a_file_no_request_is_known(of_image):
     reader = "qwen_vl(prompt=locate,backend=stored,segmenter=box)"
     shown = of_image(fenced([10, 10, 60, 60]), model=f"replay(file={{}},model={reader})")

@@ -123,3 +123,8 @@ def test_values_are_converted_to_the_annotated_type(value, hint, expected):
 def test_a_value_of_another_type_is_an_error(value, hint):
     with pytest.raises(UsageError, match="expected"):
         convert(value, hint, "plugin(key=…)")
+
+
+def test_the_word_none_is_to_be_quoted_where_text_is_expected():
+    with pytest.raises(UsageError, match="write 'none' in quotes"):
+        convert(None, str, "plugin(key=…)")

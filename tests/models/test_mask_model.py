@@ -14,7 +14,7 @@ import pytest
 
 from harness import plugins
 from harness.cli.main import main
-from harness.errors import OutOfMemory, UsageError
+from harness.errors import ModelError, OutOfMemory, UsageError
 from harness.masks import Rle, Track
 from harness.model import MaskEmitter, MaskResponse, StagedModel
 from harness.models.mask_model import MaskModel
@@ -92,12 +92,18 @@ def test_a_response_without_objects_says_that_nothing_is_meant(ask):
         ([[square(0, size=(90, 120))]], "120"),
         ([[square(0), square(0)]], "1 masks"),
         ([[square(0)], []], "found 0"),
+        ([square(0)], "A list of masks an object"),
     ],
 )
 def test_masks_that_are_none_of_the_image_fail_their_sample(ask, masks, named):
     wrong = said(ask(), MaskResponse(text="[SEG]", masks=masks))
     assert wrong.failure.kind is FailureKind.MODEL and named in wrong.failure.message
     assert wrong.responses == ("[SEG]",)
+
+
+def test_responses_of_another_class_are_named(ask):
+    with pytest.raises(ModelError, match="MaskResponse, found tuple"):
+        said(ask(), ("[SEG]", [[square(0)]]))
 
 
 def test_questions_in_words_are_read_from_the_text(ask):

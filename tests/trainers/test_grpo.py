@@ -387,7 +387,7 @@ def test_steps_follow_from_samples_and_epochs():
 def test_evaluating_while_training_changes_nothing_but_the_curve(begin, whole):
     def watch(folder, step):
         torch.rand(3)
-        return {"gIoU": step / 10}
+        return {"eval/gIoU": step / 10}
 
     training = begin("watched", every=2, evaluate=watch)
     rows = training.curve.read()

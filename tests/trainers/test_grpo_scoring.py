@@ -90,11 +90,21 @@ def broken(group):
         (lambda group: [{"total": float("nan")}] * 2, "'total': nan"),
         (lambda group: [{"total": 1.0, "extra": None}] * 2, "extra"),
         (lambda group: [{"sum": 1.0}] * 2, "'total' .*'sum'"),
+        (lambda group: [1.0, 2.0], "a dict of components a rollout, found 1.0"),
     ],
 )
 def test_a_reward_that_fails_is_named(reward, said):
     with pytest.raises(ModelError, match=said):
         score(reward)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.bool])
+@pytest.mark.parametrize("source", ["method", "random"])
+def test_numbers_of_numpy_are_numbers(kind, source):
+    rewards = score(lambda group: [{"total": kind(1), "hit": kind(0)}] * 2, source)
+    values = [value for several in rewards for one in several for value in one.values()]
+    assert {type(value) for value in values} == {float}
+    assert {one["hit"] for several in rewards for one in several} == {0.0}
 
 
 def test_a_reward_sees_one_group():

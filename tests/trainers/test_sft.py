@@ -360,7 +360,7 @@ def test_evaluating_while_training_changes_nothing_but_the_curve(start, whole):
         torch.rand(3)
         spec = parse(f"qwen_vl(checkpoint={folder})")
         seen.append((step, trainable("sft", spec)[1].network.training))
-        return {"gIoU": step / 10}
+        return {"eval/gIoU": step / 10}
 
     for extra in ("", ",finetune=lora,lora_dropout=0.1"):
         seen.clear()

@@ -2,8 +2,11 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from harness.errors import ModelError
 from harness.models.grammar import reasoning
@@ -28,14 +31,22 @@ def reward_group(
     """
     what = f"reward of {method.name}, sample {group.sample.id}"
     with plugin_errors(what, ModelError):
-        found = [dict(one) for one in method.reward(group)]
-    if len(found) != len(group.rollouts):
+        given = list(method.reward(group))
+    if len(given) != len(group.rollouts):
         raise ModelError(
             what,
             expected=f"components of {len(group.rollouts)} rollouts",
-            found=f"{len(found)} of them",
+            found=f"{len(given)} of them",
         )
-    for components in found:
+    found: list[RewardComponents] = []
+    for components in given:
+        if not isinstance(components, Mapping):
+            raise ModelError(
+                what,
+                expected="a dict of components a rollout",
+                found=repr(components)[:80],
+                fix=f"Return [{{{TOTAL!r}: number, …}}, …].",
+            )
         wrong = {name: value for name, value in components.items() if not _number(value)}
         if TOTAL not in components or wrong:
             raise ModelError(
@@ -43,8 +54,9 @@ def reward_group(
                 expected=f"finite numbers, {TOTAL!r} among them",
                 found=str(wrong or sorted(components)),
             )
+        found.append({name: float(value) for name, value in components.items()})
     if method.settings.reward == "method":
-        return [{name: float(value) for name, value in one.items()} for one in found]
+        return found
     return [
         {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(seed, key)}
         for one, key in zip(found, keys, strict=True)
@@ -80,4 +92,4 @@ def uniform(seed: int, key: str) -> float:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, (Real, np.bool)) and math.isfinite(value)
