@@ -79,7 +79,7 @@ def _fields(
     module: "ModuleSource", known: ast.ClassDef
 ) -> dict[str, tuple[ast.expr, ast.expr | None, str]]:
     """Type, default and docstring of every field of a dataclass, and of its bases beside it."""
-    found = {}
+    found = dict[str, tuple[ast.expr, ast.expr | None, str]]()
     for base in known.bases:
         if isinstance(base, ast.Name) and (above := module.class_named(base.id)) is not None:
             found |= _fields(module, above)
