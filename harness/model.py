@@ -418,7 +418,7 @@ class ChatResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningSettings:
-    """How the weights of a network learn from one request."""
+    """Settings of learning from one request."""
 
     finetune: Literal["full", "lora"] = "full"
     """The language side's own weights, computed with in float32, or an adapter beside them."""

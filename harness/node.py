@@ -49,7 +49,7 @@ class NodeKind:
     accepts: frozenset[Kind] = frozenset()
     """Further types of dependency that it uses."""
     summary: str
-    """What it does, as a planner reads it."""
+    """Its purpose, as a planner reads it."""
 
     @property
     def inputs(self) -> frozenset[Kind]:

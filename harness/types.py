@@ -290,7 +290,7 @@ class AdaptationStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
-    """How a network was adapted to the sample before it answered; its weights were put back."""
+    """Adaptation of a network to the sample before it answered; its weights were put back."""
 
     method: str
     steps: tuple[AdaptationStep, ...] = ()
@@ -318,7 +318,7 @@ class Prediction:
     notes: tuple[str, ...] = ()
     """Steps that were needed to read the response, such as a repair of its JSON."""
     adaptation: Adaptation | None = None
-    """What the network learned from the sample before it answered; None: it did not."""
+    """Adaptation to the sample before the answer; None: there was none."""
 
     def __post_init__(self) -> None:
         if (self.answer is None) == (self.failure is None):

@@ -142,7 +142,7 @@ def frame_view(
     masks: Mapping[str, BoolArray],
     depth: NDArray[np.float32] | None,
 ) -> FrameView:
-    """What a twin's JSON says of one frame.
+    """One frame of a twin's JSON.
 
     Args:
         index: Number of the frame.

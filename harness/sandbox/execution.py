@@ -1,4 +1,4 @@
-"""What came of running code: read from bytes that the code itself may have forged."""
+"""Result of running code, read from bytes that the code itself may have forged."""
 
 import json
 import os
@@ -17,10 +17,10 @@ MAX_VALUES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What came of running code. It is the code's own account: text to be read, never trusted."""
+    """Result of running code. It is the code's own account: text to be read, never trusted."""
 
     output: str
-    """What it printed, cut at the limit."""
+    """Printed text, cut at the limit."""
     values: tuple[Any, ...] = ()
     """Everything that it emitted, in order: plain JSON."""
     error: str | None = None
@@ -33,7 +33,7 @@ class Execution:
 
     @property
     def value(self) -> Any:
-        """What it emitted last; None where it emitted nothing."""
+        """Value that it emitted last; None if it emitted nothing."""
         return self.values[-1] if self.values else None
 
 

@@ -1,4 +1,4 @@
-"""What the Linux kernel takes away from a process for good: files, network, system calls.
+"""Rights that the Linux kernel takes from a process for good: files, network, system calls.
 
 Landlock limits which files may be opened; seccomp refuses every system call that is neither in
 `ALLOWED` nor in `CONDITIONS`. The numbers are those of `linux/landlock.h`, `linux/seccomp.h` and

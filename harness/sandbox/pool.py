@@ -31,7 +31,7 @@ class Runner(Protocol):
 
     @property
     def hello(self) -> Mapping[str, Any]:
-        """What it says of itself."""
+        """Plain data for the record."""
 
     @property
     def spent(self) -> bool:

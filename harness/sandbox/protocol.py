@@ -1,4 +1,4 @@
-"""What passes between harness and a worker: framed bytes, the limits, the reasons of an end.
+"""Protocol between harness and a worker: framed bytes, the limits, the reasons of an end.
 
 Harness → worker, through its standard input: `REQUEST` (seconds, bytes), then the request in JSON.
 Worker → harness, through its standard output: one `HELLO` (bytes) with JSON, then for each request
@@ -32,7 +32,7 @@ class Ended(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one execution may use at most; its time is an argument of `Sandbox.run`."""
+    """Limits of one execution; its time is an argument of `Sandbox.run`."""
 
     memory: int = 2 << 30
     """Bytes of address space, of which Python, NumPy and OpenCV take a part."""

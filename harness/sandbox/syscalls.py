@@ -29,7 +29,7 @@ SINCE_2019 = _numbered(
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a seccomp filter has to know about a machine."""
+    """Numbers that a seccomp filter needs of a machine."""
 
     audit: int
     """Number of its calling convention in `linux/audit.h`."""

@@ -58,7 +58,7 @@ CONFINED = b"confined"
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What each child gives up."""
+    """Rights that each child gives up."""
 
     limits: Limits
     architecture: Architecture
@@ -161,7 +161,7 @@ def _notifies(architecture: Architecture) -> bool:
 
 
 class _Held:
-    """What an execution wrote, in memory that is wiped: the next child gets a copy of it."""
+    """Output of an execution, in memory that is wiped: the next child gets a copy of it."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.size = limit, 0

@@ -63,7 +63,7 @@ def fingerprint(network: Any, *, whole: bool = False) -> str:
 
 
 class Backend(Protocol):
-    """What a backend gives of its network, as `transformers.TransformersChat` does."""
+    """Parts of a backend that adaptation needs, as `transformers.TransformersChat` does."""
 
     @property
     def checkpoint(self) -> str: ...  # noqa: D102

@@ -292,7 +292,7 @@ class TransformersChat(ConversingChat):
 
     @cached_property
     def opening(self) -> str:
-        """What the chat template ends with, if that opens the reasoning."""
+        """End of the chat template, if that opens the reasoning; else empty."""
         return opened_reasoning(self.processor)
 
     def encode(self, text: str) -> tuple[int, ...]:

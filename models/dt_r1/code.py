@@ -25,7 +25,7 @@ MADE = "masks/code/"
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """What a block came to."""
+    """Outcome of a block."""
 
     text: str
     """Text for `<results>`: the output, or the last line of the error."""

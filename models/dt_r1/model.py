@@ -189,7 +189,7 @@ class TwinResult:
     chat: ChatResult
     episode: TwinEpisode
     texts: tuple[str, ...]
-    """What the network wrote, turn by turn."""
+    """Responses of the network, turn by turn."""
     cut: bool
 
     @property

@@ -1,4 +1,4 @@
-"""What generated code finds in its namespace; sent to the sandbox as text, before the code.
+"""Namespace of generated code; sent to the sandbox as text, before the code.
 
 Frames are named by their numbers in the medium, as the twin prints them. Masks are height × width
 of the original image, true on the instance.

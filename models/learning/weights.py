@@ -1,4 +1,4 @@
-"""What of a network is trained: its language side, or an adapter on it; and what decays."""
+"""Weights of a network that are trained: its language side, or an adapter on it; and their decay."""
 
 import re
 from typing import TYPE_CHECKING, Any, Literal

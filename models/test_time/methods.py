@@ -84,7 +84,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What a method does with a trial, and the budget that boards show."""
+    """A method of adaptation: its work on a trial, and the budget that boards show."""
 
     name: str
     steps: int = 5
@@ -108,7 +108,7 @@ class Method:
 
     @property
     def budget(self) -> str:
-        """What a sample costs beside its answer, in words."""
+        """Return the cost of a sample beside its answer, in words."""
         return _count(self.steps, "update")
 
     def describe(self) -> Mapping[str, Any]:
@@ -146,7 +146,7 @@ class Drawing(Method):
 
     @property
     def budget(self) -> str:
-        """What a sample costs beside its answer, in words."""
+        """Return the cost of a sample beside its answer, in words."""
         return f"{_count(self.steps, 'update')}, {self.steps} × {_count(self.rollouts, 'rollout')}"
 
 
@@ -199,7 +199,7 @@ class GroupRelative(Drawing):
 
     @property
     def budget(self) -> str:
-        """What a sample costs beside its answer, in words."""
+        """Return the cost of a sample beside its answer, in words."""
         if not self.single_gen:
             return super().budget
         return f"{_count(self.steps, 'update')}, {_count(self.rollouts, 'rollout')}"
@@ -251,7 +251,7 @@ class Vote(Drawing):
 
     @property
     def budget(self) -> str:
-        """What a sample costs beside its answer, in words."""
+        """Return the cost of a sample beside its answer, in words."""
         return f"no update, {_count(self.rollouts, 'rollout')}"
 
     def __call__(self, trial: Trial) -> ChatResponse:
@@ -318,7 +318,7 @@ class PseudoLabel(Drawing):
 
     @property
     def budget(self) -> str:
-        """What a sample costs beside its answer, in words."""
+        """Return the cost of a sample beside its answer, in words."""
         drawn = f", {_count(self.rollouts, 'rollout')}" if self.majority else ""
         return _count(self.steps, "update") + drawn
 

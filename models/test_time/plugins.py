@@ -30,7 +30,7 @@ Preset = Literal["loose", "base", "strict"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Updates:
-    """How weights learn from a sample, and for how many steps."""
+    """Settings of learning from a sample, and the number of steps."""
 
     steps: int = 5
     """Updates of the weights a sample."""

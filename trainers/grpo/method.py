@@ -57,7 +57,7 @@ class GrpoMethod(Trainer):
     second: SecondPass | None = None
     """The second request that each rollout leads to."""
     second_temperature: float | None = None
-    """Of its response; 0: greedy. None: that of rollouts."""
+    """Temperature of its response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
     with_prompt: Callable[[PromptedModel], PromptedModel] = keep_model
