@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -39,13 +39,18 @@ from harness.models.backends.sampling import Sampling, rollout_key
 from harness.models.learning import weights
 from harness.models.learning.rows import ScoredRows, answer_span
 
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from torch import nn
+    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
 LOGITS_AT_ONCE = 1 << 27
 """Numbers of logits (tokens × vocabulary) beyond which they are computed twice instead of kept."""
 BLOCKS, BLOCK = 16, 1024
 """Blocks of a tensor that the fingerprint reads, and numbers of a block; of small ones all."""
 
 
-def fingerprint(network: Any, *, whole: bool = False) -> str:
+def fingerprint(network: "PreTrainedModel", *, whole: bool = False) -> str:
     """Return a BLAKE2b hash over blocks of every weight and buffer of a network, or over all.
 
     Blocks lie at the same places each time, spread over the tensor.
@@ -74,16 +79,16 @@ class Backend(Protocol):
     @property
     def adapter(self) -> Adapter | None: ...  # noqa: D102
     @property
-    def network(self) -> Any: ...  # noqa: D102
+    def network(self) -> "PreTrainedModel": ...  # noqa: D102
     @property
-    def processor(self) -> Any: ...  # noqa: D102
+    def processor(self) -> "ProcessorMixin": ...  # noqa: D102
     @property
     def end_tokens(self) -> tuple[int, ...]: ...  # noqa: D102
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]: ...  # noqa: D102
     def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]: ...  # noqa: D102
     def decode(self, tokens: Sequence[int]) -> str: ...  # noqa: D102
     def prompt_tokens(  # noqa: D102
-        self, requests: Sequence[ChatRequest], inputs: Any
+        self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
     ) -> list[tuple[int, tuple[tuple[int, int], ...]]]: ...
     def to_response(  # noqa: D102
         self,
@@ -154,11 +159,11 @@ class NetworkAdaptation(Generic[Chat]):
     chat: Chat
     settings: LearningSettings
     seconds: dict[str, float] = field(default_factory=dict)
-    _adapter: Any = None
+    _adapter: "PeftModel | None" = None
     """The network in PEFT's wrapper, if an adapter learns."""
     _changed: bool = False
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings, with the learning rate that is used; not how they are computed."""
         plain = {**asdict(self.settings), "learning_rate": self.settings.rate}
         for name in ("micro_batch_size", "share_prefix"):
@@ -176,7 +181,7 @@ class NetworkAdaptation(Generic[Chat]):
         assert self._first is not None, "it raises otherwise"
 
     @property
-    def network(self) -> Any:
+    def network(self) -> "PreTrainedModel":
         """The network, an adapter's layers within it."""
         return self.chat.network
 
@@ -199,7 +204,7 @@ class NetworkAdaptation(Generic[Chat]):
         self._known = fingerprint(network)
         return {name: one.detach().to("cpu", copy=True) for name, one in learning.items()}
 
-    def _put_adapter(self, network: Any) -> None:
+    def _put_adapter(self, network: "PreTrainedModel") -> None:
         state = torch.get_rng_state()
         torch.manual_seed(self.settings.seed)
         try:
@@ -299,7 +304,7 @@ class Context:
         self._chat: Backend = adaptation.chat
         self._network = adaptation.network
         self._optimizer = adaptation.optimizer()
-        self._inputs: dict[ChatRequest, Any] = {}
+        self._inputs: dict[ChatRequest, BatchFeature] = {}
         self._features: dict[ChatRequest, dict[int, Tensor]] = {}
         self._prefix: Prefix | None = None
         """The request's prompt by the weights as they are, with its history."""
@@ -587,7 +592,7 @@ class Context:
         after = int(inputs[POSITIONS][-1, 0, -1]) + 1
         return Prefix(layers, output.last_hidden_state[:, -1:], after)
 
-    def _inputs_of(self, request: ChatRequest) -> Any:
+    def _inputs_of(self, request: ChatRequest) -> "BatchFeature":
         if request not in self._inputs:
             made = processor_inputs(self._chat.processor, [request]).to(self._network.device)
             if self.shares:
@@ -607,7 +612,7 @@ class Context:
 
 
 @contextmanager
-def _replayed(tower: Any, known: dict[int, Tensor]) -> Iterator[None]:
+def _replayed(tower: "PreTrainedModel", known: dict[int, Tensor]) -> Iterator[None]:
     """Note what the blocks give that is used behind them; once it is known, give that instead.
 
     Behind the blocks are the merging layers: after the last one, and in Qwen3-VL after some others.
@@ -615,8 +620,8 @@ def _replayed(tower: Any, known: dict[int, Tensor]) -> Iterator[None]:
     used = {len(tower.blocks) - 1, *getattr(tower, "deepstack_visual_indexes", ())}
     ready = used <= set(known)
 
-    def forward(place: int, block: Any) -> Callable[..., Tensor]:
-        def noted(states: Tensor, *given: Any, **named: Any) -> Tensor:
+    def forward(place: int, block: "nn.Module") -> Callable[..., Tensor]:
+        def noted(states: Tensor, *given: object, **named: object) -> Tensor:
             if ready:
                 return known.get(place, states)
             with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Weights of a network that are trained: its language side, or an adapter on it; and their decay."""
+"""Weights of a network that are trained (its language side, or an adapter), and their decay."""
 
 import re
 from typing import TYPE_CHECKING, Any, Literal

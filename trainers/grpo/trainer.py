@@ -26,7 +26,7 @@ def request_key(model: PromptedModel) -> tuple[object, ...]:
     What a method's own training does otherwise than its evaluation is no other wording: a newline
     before the prompt, and of which samples a graph or map is asked.
     """
-    words = getattr(model, "words", None)
+    words = model.words if isinstance(model, PromptedModel) else None
     words = getattr(words, "templates", words)
     return type(model), model.prompt.ask("QUESTION").lstrip("\n"), model.prompt.resize, words
 

@@ -17,12 +17,15 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.store.atomic import write_json
 from harness.trainers import state as states
 from harness.trainers.session import PATIENCE, Session, resumed_from
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState
 
 WEIGHTS, COUNTERS, STATE = "trained.safetensors", "counters.json", "trainer_state.json"
 NOT_LOGGED = ("total_flos", "step_time")  # of what trainers tell; the curve has no clock
@@ -125,7 +128,7 @@ class TrainerPatches:
     is_deepspeed_enabled: bool
     _total_train_tokens: int
 
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+    def _save_checkpoint(self, model: object, trial: object) -> None:
         del model, trial
         trainer: Any = self
         folder, main = Path(self.args.output_dir), self.accelerator.is_main_process
@@ -139,7 +142,7 @@ class TrainerPatches:
                 write_json(partial / COUNTERS, {"tokens": self._total_train_tokens})
                 self.state.save_to_json(str(partial / STATE))
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: object = None) -> None:
         path = Path(resume_from_checkpoint) / WEIGHTS
         states.load_tensors(path, self.model if model is None else model)
 
@@ -149,16 +152,22 @@ def _follower(session: Session) -> Any:
     base = import_module("transformers").TrainerCallback
 
     class Follower(base):  # type: ignore[misc, valid-type]
-        def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        def on_train_begin(
+            self, args: object, state: "TrainerState", control: "TrainerControl", **others: object
+        ) -> None:
             session.run.progress.start("training", state.max_steps, state.global_step)
             if state.global_step >= state.max_steps:  # or the Trainer would take a further step
                 raise Complete
 
-        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        def on_step_end(
+            self, args: object, state: "TrainerState", control: "TrainerControl", **others: object
+        ) -> None:
             if session.stopping():
                 control.should_save = control.should_training_stop = True
 
-        def on_log(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        def on_log(
+            self, args: object, state: "TrainerState", control: "TrainerControl", **others: object
+        ) -> None:
             row = state.log_history.pop()  # the curve keeps it
             if "loss" not in row:
                 return  # the summary at the end, which has a clock in it
