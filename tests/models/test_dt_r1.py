@@ -316,6 +316,44 @@ def test_a_sandbox_that_is_lost_is_no_fault_of_the_model():
     assert found.failure.kind is FailureKind.INFRASTRUCTURE
 
 
+class Blind:
+    """A builder whose media cannot be read."""
+
+    def __init__(self):
+        self.catalog = TwinBuilder().catalog
+
+    def build(self, medium, plan):
+        raise OSError("gone")
+
+
+def test_code_over_a_twin_that_could_not_be_built_is_no_fault_of_the_model():
+    query = scene(form=AnswerForm.TEXT)
+    turns = {query.id: [PLAN, execute("print(1)"), answered("vqa", "x")]}
+    (result,) = scripted(turns, perception=perceiving(Blind())).ask([query])
+    (block,) = result.episode.facts()["blocks"]
+    assert block["error"] is None and block["unavailable"]
+    assert "perception failed" in result.episode.spans[3].text
+
+
+def test_code_without_a_twin_is_told_why_there_is_none(perception):
+    query = scene(form=AnswerForm.TEXT)
+    refused = '<think>a</think><dt_plan>{"SAM3": []}</dt_plan>'
+    for first, why in (([refused], "the plan was refused"), ([], "there is no plan yet")):
+        turns = [*first, execute("print(1)"), answered("vqa", "x")]
+        (result,) = scripted({query.id: turns}, perception=perception).ask([query])
+        (block,) = result.episode.facts()["blocks"]
+        assert why in block["error"] and "<" not in block["error"]
+
+
+def test_what_stands_behind_a_stop_string_in_its_token_does_not_end_the_rollout(perception):
+    query = scene(form=AnswerForm.TEXT)
+    episode = scripted({}, perception=perception).environment(query)
+    assert episode(PLAN + "<").result().inject.startswith("<dt_rep>")
+    assert episode.twin is not None
+    assert episode(execute("print(1)") + "<").result().inject == "<results>1</results>"
+    assert episode(answered("vqa", "x")).inject is None
+
+
 def test_a_response_is_stored_as_it_is_read(perception):
     query = scene(form=AnswerForm.TEXT)
     turns = {query.id: [PLAN, answered("vqa", "x\x00y")]}
