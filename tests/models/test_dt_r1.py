@@ -9,6 +9,7 @@ import pytest
 from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
 from harness.masks import Rle, Track
+from harness.models.dt_r1.code import _masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.jit.model import JiT, plan_of
@@ -161,6 +162,29 @@ def test_a_mask_that_code_made_is_found_by_its_path(perception):
     model = scripted({query.id: turns}, perception=perception)
     (result,) = model.ask([query])
     assert "ValueError" in result.episode.results[0].error
+
+
+def test_more_masks_than_an_answer_can_name_are_an_error_of_the_code(perception):
+    query = scene(form=AnswerForm.TEXT)
+    code = "[save_mask(dt['instances'] and load_mask('masks/1'), str(one)) for one in range(%d)]"
+    turns = [PLAN, execute(code % 256), execute(code % 257), answered("vqa", "x")]
+    model = scripted({query.id: turns}, perception=perception)
+    (result,) = model.ask([query])
+    whole, over = result.episode.results
+    assert whole.error is None and len(whole.masks) == 256
+    assert "more than 256 masks" in over.error and not over.masks
+
+
+def test_a_frame_that_code_did_not_give_has_the_mask_of_the_nearest_one(monkeypatch):
+    query = scene("nearest", frames=9)
+    decoded, decode = [], Rle.to_array
+    monkeypatch.setattr(Rle, "to_array", lambda rle: decoded.append(rle) or decode(rle))
+    runs = {"2": [0, 60, 4740], "6": [60, 60, 0, 0, 4680]}
+    made, wrong = _masks([{"mask": "a", "frames": runs}], query.media[0])
+    assert wrong is None and len(decoded) == 2, "each frame that is given is decoded once"
+    columns = [int(np.argmax(mask[0])) for mask in made["masks/code/a"]]
+    assert columns == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    assert made["masks/code/a"].rles[8].runs.tolist() == [60, 60, 4680]
 
 
 @pytest.mark.parametrize("frames", [1, 4])
