@@ -1,6 +1,7 @@
 """One block of generated code over a twin: its input, what it printed, and the masks it made."""
 
 import inspect
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,7 +11,7 @@ from harness.errors import MaskError, SandboxFault
 from harness.masks import Rle, Track
 from harness.media import Media
 from harness.models.dt_r1 import prelude
-from harness.models.dt_r1.grammar import harmless, shortened
+from harness.models.dt_r1.grammar import MAX_INSTANCES, harmless, shortened
 from harness.models.dt_r1.twin import Twin
 from harness.sandbox.pool import Sandbox
 
@@ -112,24 +113,31 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
     """
     made: dict[str, Track] = {}
     width, height = media.size
-    for value in values:
-        if not isinstance(value, dict) or "mask" not in value:
-            continue
+    saved = [value for value in values if isinstance(value, dict) and "mask" in value]
+    if len(saved) > MAX_INSTANCES:  # all have to be decoded here, which no limit of time ends
+        return {}, f"ValueError: more than {MAX_INSTANCES} masks are saved"
+    for value in saved:
         name, given = value["mask"], value.get("frames")
         if not (isinstance(name, str) and 0 < len(name) <= NAME and isinstance(given, dict)):
             return {}, f"ValueError: a mask's name has 1 to {NAME} characters"
         try:
-            frames = {
+            given_frames = {
                 int(frame): Rle.from_json({"size": [height, width], "counts": runs})
                 for frame, runs in given.items()
             }
         except (MaskError, ValueError, TypeError) as error:
             return {}, f"ValueError: mask {name!r}: {shortened(str(error))}"
-        if not frames or min(frames) < 0 or max(frames) >= len(media):
+        known = sorted(given_frames)
+        if not known or known[0] < 0 or known[-1] >= len(media):
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
-        track = Track(len(media), height, width)
-        for index in range(len(media)):
-            nearest = min(frames, key=lambda frame: (abs(frame - index), frame))
-            track[index] = frames[nearest].to_array()
-        made[f"{MADE}{name}"] = track
+        # Encoded anew, each once: the same mask can be written as runs in several ways.
+        frames = {frame: Rle.from_array(rle.to_array()) for frame, rle in given_frames.items()}
+        nearest = (_nearest(known, index) for index in range(len(media)))
+        made[f"{MADE}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
     return made, None
+
+
+def _nearest(known: Sequence[int], index: int) -> int:
+    """Return the frame that is nearest to another, the earlier of two; `known` is sorted."""
+    place = bisect_left(known, index)
+    return min(known[max(0, place - 1) : place + 1], key=lambda frame: (abs(frame - index), frame))

@@ -27,6 +27,7 @@ from harness.models.dt_r1.grammar import (
     PLAN,
     RESULTS,
     STOPS,
+    TAG,
     TASK,
     TWIN,
     Instance,
@@ -50,7 +51,9 @@ from harness.types import Query
 CYCLES = 5
 """m: blocks of code of one rollout; the paper's curve saturates there."""
 TWIN_TOKENS = 2048
-NO_TWIN = "error: there is no digital twin yet; write <dt_plan> first"
+NO_TWIN = "error: there is no digital twin, for there is no plan yet"
+REFUSED = "error: there is no digital twin, for the plan was refused"
+UNSEEN = "error: there is no digital twin, for perception failed"
 USED_UP = "error: all {cycles} executions are used; write <task> and <answer>"
 
 
@@ -181,7 +184,8 @@ class TwinEpisode:
         """
         ends = {stop: written.rfind(stop) for stop in STOPS}
         stop = max(ends, key=lambda one: ends[one])
-        if ends[stop] < 0 or "<" in written[ends[stop] + len(stop) :]:
+        # What stands behind it in the same token, such as the "<" of "><", ends nothing.
+        if ends[stop] < 0 or TAG.search(written, ends[stop] + len(stop)) is not None:
             return None
         tag = stop[2:-1]
         started = written[: ends[stop]].rpartition(f"<{tag}>")
@@ -211,8 +215,11 @@ class TwinEpisode:
 
     def _execute(self, code: str) -> Turn:
         limits = self._environment.limits
+        if self.twin is None and self.plan is not None:  # a medium's or a node's fault
+            return self._ran_code(code, CodeResult(UNSEEN, infrastructure=UNSEEN))
         if self.twin is None:
-            return self._ran_code(code, CodeResult(NO_TWIN, error=NO_TWIN))
+            line = NO_TWIN if self.plan_error is None else REFUSED
+            return self._ran_code(code, CodeResult(line, error=line))
         if len(self.results) >= limits.cycles:
             line = USED_UP.format(cycles=limits.cycles)
             return self._ran_code(code, CodeResult(line, error=line))

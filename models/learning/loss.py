@@ -18,7 +18,9 @@ STD_EPSILON = 1e-4
 
 
 def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = "group") -> Tensor:
-    """Return how much better each rollout is than its group.
+    """Return how much better each rollout is than its group; exactly 0 where all earn the same.
+
+    A mean of equal numbers may be off by rounding, and AdamW would make a whole step of that.
 
     Args:
         rewards: One a rollout, those of a group side by side.
@@ -27,7 +29,8 @@ def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = 
             `batch`, or by nothing (None).
     """
     grouped = rewards.view(-1, num_generations)
-    centred = (grouped - grouped.mean(dim=1, keepdim=True)).view(-1)
+    differ = (grouped != grouped[:, :1]).any(dim=1, keepdim=True)
+    centred = ((grouped - grouped.mean(dim=1, keepdim=True)) * differ).view(-1)
     if scale_rewards is None:
         return centred
     of_groups = grouped.std(dim=1).repeat_interleave(num_generations)

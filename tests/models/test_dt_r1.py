@@ -9,6 +9,7 @@ import pytest
 from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
 from harness.masks import Rle, Track
+from harness.models.dt_r1.code import _masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.jit.model import JiT, plan_of
@@ -163,6 +164,29 @@ def test_a_mask_that_code_made_is_found_by_its_path(perception):
     assert "ValueError" in result.episode.results[0].error
 
 
+def test_more_masks_than_an_answer_can_name_are_an_error_of_the_code(perception):
+    query = scene(form=AnswerForm.TEXT)
+    code = "[save_mask(dt['instances'] and load_mask('masks/1'), str(one)) for one in range(%d)]"
+    turns = [PLAN, execute(code % 256), execute(code % 257), answered("vqa", "x")]
+    model = scripted({query.id: turns}, perception=perception)
+    (result,) = model.ask([query])
+    whole, over = result.episode.results
+    assert whole.error is None and len(whole.masks) == 256
+    assert "more than 256 masks" in over.error and not over.masks
+
+
+def test_a_frame_that_code_did_not_give_has_the_mask_of_the_nearest_one(monkeypatch):
+    query = scene("nearest", frames=9)
+    decoded, decode = [], Rle.to_array
+    monkeypatch.setattr(Rle, "to_array", lambda rle: decoded.append(rle) or decode(rle))
+    runs = {"2": [0, 60, 4740], "6": [60, 60, 0, 0, 4680]}
+    made, wrong = _masks([{"mask": "a", "frames": runs}], query.media[0])
+    assert wrong is None and len(decoded) == 2, "each frame that is given is decoded once"
+    columns = [int(np.argmax(mask[0])) for mask in made["masks/code/a"]]
+    assert columns == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    assert made["masks/code/a"].rles[8].runs.tolist() == [60, 60, 4680]
+
+
 @pytest.mark.parametrize("frames", [1, 4])
 def test_what_is_written_for_an_answer_is_read_as_it(perception, frames):
     form = AnswerForm.MASK if frames == 1 else AnswerForm.MASK_TRACK
@@ -314,6 +338,44 @@ def test_a_sandbox_that_is_lost_is_no_fault_of_the_model():
     assert block["error"] is None and block["unavailable"]
     (found,) = predicted(model, query)
     assert found.failure.kind is FailureKind.INFRASTRUCTURE
+
+
+class Blind:
+    """A builder whose media cannot be read."""
+
+    def __init__(self):
+        self.catalog = TwinBuilder().catalog
+
+    def build(self, medium, plan):
+        raise OSError("gone")
+
+
+def test_code_over_a_twin_that_could_not_be_built_is_no_fault_of_the_model():
+    query = scene(form=AnswerForm.TEXT)
+    turns = {query.id: [PLAN, execute("print(1)"), answered("vqa", "x")]}
+    (result,) = scripted(turns, perception=perceiving(Blind())).ask([query])
+    (block,) = result.episode.facts()["blocks"]
+    assert block["error"] is None and block["unavailable"]
+    assert "perception failed" in result.episode.spans[3].text
+
+
+def test_code_without_a_twin_is_told_why_there_is_none(perception):
+    query = scene(form=AnswerForm.TEXT)
+    refused = '<think>a</think><dt_plan>{"SAM3": []}</dt_plan>'
+    for first, why in (([refused], "the plan was refused"), ([], "there is no plan yet")):
+        turns = [*first, execute("print(1)"), answered("vqa", "x")]
+        (result,) = scripted({query.id: turns}, perception=perception).ask([query])
+        (block,) = result.episode.facts()["blocks"]
+        assert why in block["error"] and "<" not in block["error"]
+
+
+def test_what_stands_behind_a_stop_string_in_its_token_does_not_end_the_rollout(perception):
+    query = scene(form=AnswerForm.TEXT)
+    episode = scripted({}, perception=perception).environment(query)
+    assert episode(PLAN + "<").result().inject.startswith("<dt_rep>")
+    assert episode.twin is not None
+    assert episode(execute("print(1)") + "<").result().inject == "<results>1</results>"
+    assert episode(answered("vqa", "x")).inject is None
 
 
 def test_a_response_is_stored_as_it_is_read(perception):

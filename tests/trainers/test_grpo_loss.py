@@ -362,6 +362,17 @@ def test_advantages_do_not_depend_on_order_and_add_up_to_nothing(rewards, random
     assert torch.allclose(shuffled, found[:, order])
 
 
+@pytest.mark.parametrize("scale", ["group", "batch", None])
+@pytest.mark.parametrize("size", [3, 6, 8, 16])
+def test_rewards_that_are_equal_give_no_advantage_whatever_rounding_does(size, scale):
+    for number in range(7 * 12 + 1):
+        rewards = torch.tensor([number / 12] * size)
+        assert (advantages(rewards, size, scale_rewards=scale) == 0).all()
+    two = torch.tensor([16 / 3] * size + [1.0] * (size - 1) + [2.0])
+    assert (advantages(two, size, scale_rewards=scale)[:size] == 0).all()
+    assert (advantages(two, size, scale_rewards=scale)[size:] != 0).all()
+
+
 factors = st.lists(st.floats(0.01, 100), min_size=2, max_size=2)
 shifts = st.lists(st.floats(-100, 100), min_size=2, max_size=2)
 
