@@ -36,6 +36,10 @@ HANGS = 2
 process that is killed, one after another."""
 
 
+LOADING = 1800.0
+"""Seconds that a node may take to load what it needs, beside those for its first medium."""
+
+
 class TwinBuilder:
     """Builds the twin that a plan describes. `build` may be called from several threads.
 
@@ -45,8 +49,9 @@ class TwinBuilder:
     Args:
         nodes: The node behind each name of a plan (catalog.py); it is in `describe`.
         frames: Rule for the frames of a video that the twin describes.
-        timeout: Seconds that a node may take for one medium. A node that takes longer is an error
-            of the twin. In process its thread cannot be ended; a node in a process of its own is.
+        timeout: Seconds that a node may take for one medium, what it loads first aside. A node that
+            takes longer is an error of the twin. In process its thread cannot be ended; a node in a
+            process of its own is.
         cache: Outputs that are kept; None: 512 MiB in memory, and no folder.
     """
 
@@ -177,7 +182,7 @@ class _Run:
                 worker = self.builder._worker(name)
                 key = output_key(self.media.id, self.indices, worker.identity, keys)
             except Exception as error:  # noqa: BLE001 - of a plugin that is built, of whatever kind
-                self._done.put((name, key, _fault(error)))
+                self._done.put((name, key, replace(_fault(error), infrastructure=True)))
                 return
             job = _Job(key, self.media, self.indices, inputs)
             self._done.put((name, key, self.builder.cache.get(key, lambda: worker.run(job))))
@@ -191,7 +196,10 @@ class _Job:
     media: Media
     indices: tuple[int, ...]
     inputs: Sequence[Output]
-    answer: "queue.SimpleQueue[Output | NodeFault]" = field(default_factory=queue.SimpleQueue)
+    answer: "queue.SimpleQueue[Output | NodeFault | None]" = field(
+        default_factory=queue.SimpleQueue
+    )
+    """None once the node is loaded; then its output or fault."""
 
 
 class _Worker:
@@ -202,11 +210,16 @@ class _Worker:
         self.role, self.spec, self.timeout = role, spec, timeout
         self.hangs = 0
         self._turn = threading.Lock()
+        self._loaded: Node | None = None
 
     @cached_property
     def node(self) -> Node:
         made: Node = plugins.build("nodes", self.spec)
         return made
+
+    @property
+    def _is_loaded(self) -> bool:
+        return self._loaded is not None and self._loaded is self.__dict__.get("node")
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -224,8 +237,13 @@ class _Worker:
                 )
             thread = threading.Thread(target=self._work, args=(job,), daemon=True)
             thread.start()
+            limit = self.timeout if self._is_loaded else max(self.timeout, LOADING)
             try:
-                answer = job.answer.get(timeout=self.timeout)
+                answer = job.answer.get(timeout=limit)
+                if answer is None:
+                    limit = self.timeout
+                    answer = job.answer.get(timeout=limit)
+                    assert answer is not None, "a node is loaded once"
                 if hasattr(self.__dict__.get("node"), "close"):  # what hung before has been killed
                     self.hangs = 0
                 return answer
@@ -234,10 +252,20 @@ class _Worker:
                 self.close()  # kills a process, if the node has one
                 # The thread that hangs keeps the old node; the next medium gets a new one.
                 self.__dict__.pop("node", None)
-                return NodeFault(f"it took longer than {self.timeout:g} s")
+                return NodeFault(f"it took longer than {limit:g} s")
 
     def _work(self, job: _Job) -> None:
         who = f"node {self.role}"
+        if not self._is_loaded:
+            try:
+                node = self.node
+                node.prepare()
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
+                # Such as weights that are not here: no plan is to blame for it.
+                job.answer.put(replace(_fault(error), infrastructure=True))
+                return
+            self._loaded = node
+            job.answer.put(None)
         try:
             output = self.node.run(job.media, job.indices, job.inputs)
             check_output(who, output, ROLES[self.role].produces, job.media)

@@ -415,6 +415,9 @@ class Fixed:
     def describe(self) -> dict[str, Any]:
         return {}
 
+    def prepare(self) -> None:
+        pass
+
     def run(self, *_: object) -> Output:
         return self.output
 
@@ -513,6 +516,30 @@ class TestExecutor:
         plan = parse_plan('{"SAM2": []}', builder.catalog)
         assert builder.build(toy_video(), plan).faults["SAM2"].infrastructure
         Toy.state["masks"] = None
+        assert not builder.build(toy_video(), plan).faults
+
+    def test_a_node_has_longer_to_load_than_for_a_medium(self, spec: Any, monkeypatch: Any) -> None:
+        loaded: list[float] = []
+        monkeypatch.setattr(Toy, "prepare", lambda self: loaded.append(time.sleep(0.6) or 1.0))
+        builder = TwinBuilder(spec, timeout=0.3)
+        plan = parse_plan('{"SAM2": []}', builder.catalog)
+        other = media.pixels(toy_video().frames(), times=(0.0, 1.0), is_video=True, id="other")
+        assert not builder.build(toy_video(), plan).faults
+        assert not builder.build(other, plan).faults
+        assert len(loaded) == 1
+
+    def test_a_node_that_cannot_be_loaded_is_no_fault_of_the_plan(
+        self, spec: Any, monkeypatch: Any
+    ) -> None:
+        def missing(self: Toy) -> None:
+            raise OSError("no weights are here")
+
+        monkeypatch.setattr(Toy, "prepare", missing)
+        builder = TwinBuilder(spec)
+        plan = parse_plan('{"SAM2": []}', builder.catalog)
+        fault = builder.build(toy_video(), plan).faults["SAM2"]
+        assert fault.infrastructure and "no weights" in fault.reason
+        monkeypatch.setattr(Toy, "prepare", lambda self: None)
         assert not builder.build(toy_video(), plan).faults
 
     def test_a_node_that_hangs_is_left_behind(self, spec: Any) -> None:
