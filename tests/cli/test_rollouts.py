@@ -304,10 +304,10 @@ def test_what_is_of_a_run_is_refused_of_a_training(trained, samples, capsys, mor
     assert said in capsys.readouterr().err
 
 
-def test_a_training_without_rollouts_and_a_run_without_a_sample_are_refused(
+def test_a_training_without_rollouts_and_a_folder_without_a_run_are_refused(
     trained, tmp_path, capsys
 ):
     assert main(["explain", str(trained([]))]) == StoreError.exit_code
     assert "rollouts.jsonl" in capsys.readouterr().err
-    assert main(["explain", str(tmp_path)]) == 2
-    assert "SAMPLE" in capsys.readouterr().err
+    assert main(["explain", str(tmp_path)]) == StoreError.exit_code
+    assert "manifest.json" in capsys.readouterr().err

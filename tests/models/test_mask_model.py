@@ -102,7 +102,7 @@ def test_masks_that_are_none_of_the_image_fail_their_sample(ask, masks, named):
 
 
 def test_responses_of_another_class_are_named(ask):
-    with pytest.raises(ModelError, match="MaskResponse.*tuple"):
+    with pytest.raises(ModelError, match=r"MaskResponse.*tuple"):
         said(ask(), ("[SEG]", [[square(0)]]))
 
 

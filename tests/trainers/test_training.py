@@ -1,10 +1,9 @@
-"""The engine of trainings, with the trainer of docs/training.md: no network, no framework."""
+"""The engine of trainings, with a trainer that counts: no network, no framework."""
 
 import json
 import os
-import re
 import signal
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -25,23 +24,41 @@ from harness.run.perceptual_hash import image_hash, media_hash
 from harness.run.train import TrainingOptions, interrupts, train
 from harness.spec import parse
 from harness.store.lease import lease
-from harness.trainer import Curve, TrainingRun
+from harness.trainer import Curve, Trainer, TrainingRun
+from harness.trainers.state import newest_state, replaced_folder, saved_state, step_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def page():
-    """The names that the page's example defines."""
-    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.M)
-    names: dict[str, object] = {"__name__": "page"}
-    exec(compile(code, str(PAGE), "exec"), names)
-    return names
+@dataclass(frozen=True)
+class Mine(Trainer):
+    steps: int = 3
+    name: str = "mine"
+
+    def describe(self):
+        return asdict(self)
+
+    def train(self, run):
+        state = newest_state(run.state) if run.resume else None
+        done = 0 if state is None else step_of(state)
+        run.curve.cut(done)  # steps after the state are logged again
+        run.progress.start("training", self.steps, done)
+        for step in range(done + 1, self.steps + 1):
+            run.curve.append(step, {"loss": 1 / step})
+            run.progress.step(step, {"loss": 1 / step})
+            with saved_state(run.state, step) as folder:
+                (folder / "weights.json").write_text(str(step))
+            if run.stopping():
+                raise KeyboardInterrupt
+        with replaced_folder(run.checkpoint) as folder:
+            (folder / "weights.json").write_text(str(self.steps))
+        run.progress.end()
+        return {"steps": self.steps}
 
 
 @pytest.fixture
-def mine(page):
-    return page["mine"]
+def mine():
+    return Mine
 
 
 @pytest.fixture
@@ -49,7 +66,7 @@ def task(examples):
     return plugins.build("tasks", "reason_seg", examples)
 
 
-def test_the_trainer_of_the_page_trains(mine, task, tmp_path):
+def test_a_trainer_trains(mine, task, tmp_path):
     training = train(mine(steps=4), [task], None, tmp_path / "out", TrainingOptions(seed=2))
     assert training.is_finished and training.manifest["result"] == {"steps": 4}
     assert [row["step"] for row in training.curve.read()] == [1, 2, 3, 4]
@@ -100,10 +117,10 @@ def test_a_folder_in_use_or_with_files_is_refused(mine, tmp_path):
     assert train(mine(), [], None, out, TrainingOptions()).is_finished
 
 
-def test_only_the_first_process_writes(page, mine, tmp_path, monkeypatch):
+def test_only_the_first_process_writes(mine, tmp_path, monkeypatch):
     seen = []
 
-    class Looking(page["Mine"]):
+    class Looking(Mine):
         def train(self, run):
             seen.append(run.main)
             return {}
@@ -113,8 +130,8 @@ def test_only_the_first_process_writes(page, mine, tmp_path, monkeypatch):
     assert seen == [False] and list((tmp_path / "out").iterdir()) == []
 
 
-def test_a_trainer_that_fails_is_named_and_what_it_cost_is_kept(page, tmp_path):
-    class Failing(page["Mine"]):
+def test_a_trainer_that_fails_is_named_and_what_it_cost_is_kept(tmp_path):
+    class Failing(Mine):
         def train(self, run):
             raise ZeroDivisionError("nothing")
 
@@ -124,8 +141,8 @@ def test_a_trainer_that_fails_is_named_and_what_it_cost_is_kept(page, tmp_path):
     assert "result" not in manifest and manifest["seconds"] > 0
 
 
-def test_a_trainer_without_a_checkpoint_has_not_finished(page, tmp_path):
-    class Idle(page["Mine"]):
+def test_a_trainer_without_a_checkpoint_has_not_finished(tmp_path):
+    class Idle(Mine):
         def train(self, run):
             return {}
 
@@ -226,7 +243,7 @@ def asked():
     """Builds a task on its example."""
 
     def built(spec):
-        folder = PAGE.parents[1] / "tasks"
+        folder = REPOSITORY / "tasks"
         name = parse(spec).name
         room = folder / name if (folder / name).is_dir() else folder / "training" / name
         return plugins.build("tasks", parse(spec), room / "example")

@@ -818,7 +818,7 @@ def test_its_defaults_are_the_papers():
     )
     assert plain["freeze_vision"] is True
     lora = videoseg_r1(finetune="lora", scorer=parse("measured"))
-    assert lora.settings.freeze_vision is False
+    assert lora.settings.freeze_vision is True  # the adapter is of the language model
 
 
 @pytest.mark.parametrize(
