@@ -111,6 +111,7 @@ def trained(method: Spec, model: Spec, task: Task, *, seed: int) -> tuple[Clock,
 @contextmanager
 def ending_at(first: int, second: int) -> Iterator[None]:
     """Let the responses of trainings end after about as many tokens, whatever they say."""
+    from harness.models.backends.networks import end_tokens
     from harness.models.backends.sampling import uniforms
     from harness.trainers.dr2seg.second_pass import DUMMY
     from harness.trainers.grpo import loop
@@ -120,7 +121,7 @@ def ending_at(first: int, second: int) -> Iterator[None]:
         normal = math.sqrt(-2 * math.log(1 - one)) * math.cos(2 * math.pi * other)
         return max(1, round(middle * math.exp(SPREAD * normal)))
 
-    class Ending(loop.Writer):
+    class Ending(loop.Learner):
         def __init__(self, method: Any, *given: Any, **named: Any) -> None:
             again = method.second
 
@@ -141,15 +142,16 @@ def ending_at(first: int, second: int) -> Iterator[None]:
 
         def chat_of(self, network: Any) -> Any:
             chat = super().chat_of(network)
-            longer = replace(chat, suppress_tokens=(*chat.suppress_tokens, *self._ends))
+            ends = end_tokens(chat.folder, chat.processor.tokenizer)
+            longer = replace(chat, suppress_tokens=(*chat.suppress_tokens, *ends))
             vars(longer).update(network=network, processor=chat.processor)
             return longer
 
-    usual, loop.Writer = loop.Writer, Ending  # type: ignore[misc]
+    usual, loop.Learner = loop.Learner, Ending  # type: ignore[misc]
     try:
         yield
     finally:
-        loop.Writer = usual  # type: ignore[misc]
+        loop.Learner = usual  # type: ignore[misc]
 
 
 def like_qwen(folder: Path) -> Path:

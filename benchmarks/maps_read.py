@@ -86,7 +86,7 @@ def row(name: str, rollouts: Sequence[Mapping[str, Any]], letters: Mapping[str, 
     right = [answer(one["text"]) == letters[one["sample"]] for one in rollouts]
     # The accuracy of a right answer is 1 and its map's score, but 0 where that is 0.
     scores = [
-        max(0.0, one["terms"]["accuracy"] - 1)
+        max(0.0, one["components"]["accuracy"] - 1)
         for one, is_right in zip(rollouts, right, strict=True)
         if is_right and has_map(one["text"])
     ]

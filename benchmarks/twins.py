@@ -1,4 +1,4 @@
-"""Twins of generated scenes against the truth: masks, names and order in depth.
+"""Twins of generated scenes against the ground truth: masks, names and order in depth.
 
     python benchmarks/twins.py --nodes local --size 40
 
@@ -76,15 +76,15 @@ def count(counts: Counts, builder: TwinBuilder, family: str, index: int) -> None
     media = pixels(frames, times=times, is_video=len(frames) > 1, id=scene.id)
     twin = builder.build(media, parse_plan(PLAN, builder.catalog))
     assert not twin.faults, twin.faults
-    truth = np.stack([visible_masks(scene, frame) for frame in range(scene.frames)], axis=1)
-    seen = [thing for thing in range(len(truth)) if truth[thing].any()]
+    ground_truth = np.stack([visible_masks(scene, frame) for frame in range(scene.frames)], axis=1)
+    seen = [thing for thing in range(len(ground_truth)) if ground_truth[thing].any()]
     instances = twin.data["instances"]
     table = np.zeros((len(seen), len(instances)))
     for row, thing in enumerate(seen):
         for column, instance in enumerate(instances):
             masks = twin.masks[instance["mask"]]
             table[row, column] = np.mean(
-                [overlap(one, other) for one, other in zip(truth[thing], masks, strict=True)]
+                [overlap(one, other) for one, other in zip(ground_truth[thing], masks, strict=True)]
             )
     rows, columns = linear_sum_assignment(-table)
     counts.things += len(seen)
@@ -102,10 +102,10 @@ def count(counts: Counts, builder: TwinBuilder, family: str, index: int) -> None
     if len(frames) > 1:
         return
     for front in found:
-        near = cv2.dilate(truth[front, 0].astype(np.uint8), np.ones((3, 3))) != 0
+        near = cv2.dilate(ground_truth[front, 0].astype(np.uint8), np.ones((3, 3))) != 0
         for back in found:
             behind = scene.things[front].depth < scene.things[back].depth
-            if behind and (near & truth[back, 0]).any():
+            if behind and (near & ground_truth[back, 0]).any():
                 depths = [found[one]["frames"][0]["depth"]["mean"] for one in (front, back)]
                 counts.pairs += 1
                 counts.ordered += depths[0] > depths[1]

@@ -31,7 +31,7 @@ class Rollout:
     text: str
     second: str | None
     """Text of the second pass."""
-    terms: Mapping[str, float]
+    components: Mapping[str, float]
     advantage: float | None
     """Advantage; None in files of versions that did not record it."""
     tokens: int
@@ -105,7 +105,7 @@ def _rollout(row: Mapping[str, Any]) -> Rollout:
     return Rollout(
         text=str(row["text"]),
         second=None if second is None else str(second),
-        terms={str(name): float(value) for name, value in row["terms"].items()},
+        components={str(name): float(value) for name, value in row["components"].items()},
         advantage=None if advantage is None else float(advantage),
         tokens=int(row["tokens"]),
         cut=bool(row["cut"]),

@@ -20,7 +20,7 @@ from harness.types import Query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """The environment's reply to a turn of the network."""
+    """The environment's answer to a turn of the network."""
 
     inject: str | None
     """Text that the rollout goes on from, such as a program's output; None: it has ended.

@@ -13,7 +13,7 @@ from PIL import Image
 
 from harness.masks import Rle
 from harness.media import pixels
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.types import Answer, AnswerForm, Query, Sample, Target
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.errors import DataError
 from harness.trainer import TrainingRun
@@ -29,45 +29,54 @@ class SkippedSample:
     detail: str = ""
 
 
-def check_examples(
-    examples: Sequence[ExampleT],
+def keep_usable(
+    made: "Sequence[ExampleT | SkippedSample]",
     check: Callable[[ExampleT], SkippedSample | None],
+    key: Callable[[ExampleT], tuple[str, str]],
     run: TrainingRun,
-) -> list[SkippedSample | None]:
-    """Return the result of `check` for every example: None, or why its sample is skipped.
+) -> tuple[list[ExampleT], list[SkippedSample]]:
+    """Return the examples of samples that can be learned from, and the other samples.
 
-    Several processes share the work, in threads, and come to the same result.
+    Several processes share the checks, in threads, and come to the same result. The samples that
+    are left out are noted by reason, with the detail of the first of each reason.
+
+    Args:
+        made: Examples, and samples of which none could be made.
+        check: Encodes an example as training will; returns why it cannot be learned from, or None.
+        key: Task and id of an example's sample. All examples of a sample are kept, or none.
+        run: Receives the notes and the progress.
+
+    Raises:
+        DataError: nothing is left.
     """
+    examples = [one for one in made if not isinstance(one, SkippedSample)]
     rank, ranks = place()
     own = range(rank, len(examples), ranks)
-    found: list[tuple[int, SkippedSample | None]] = []
+    faults: list[tuple[int, SkippedSample]] = []
     run.progress.start("checking samples", len(examples), 0)
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
         results = pool.map(check, [examples[index] for index in own])
-        for done, pair in enumerate(zip(own, results, strict=True), start=1):
-            found.append(pair)
+        for done, (index, fault) in enumerate(zip(own, results, strict=True), start=1):
+            faults += [] if fault is None else [(index, fault)]
             run.progress.step(min(done * ranks, len(examples)), {})
     run.progress.end()
-    return [result for _, result in sorted(gather(found), key=lambda pair: pair[0])]
-
-
-def refuse_empty(kept: Sequence[Any], skipped: Sequence[SkippedSample]) -> None:
-    """Raise DataError, which names the first of `skipped`, if there is nothing to learn from."""
-    if kept:
-        return
-    first = f", such as {skipped[0].sample!r}: {skipped[0].why}" if skipped else ""
-    detail = f" ({skipped[0].detail})" if skipped and skipped[0].detail else ""
-    raise DataError(
-        "training samples",
-        expected="at least one to learn from",
-        found=f"none; {len(skipped)} dropped{first}{detail}",
-    )
-
-
-def report_skipped(run: TrainingRun, skipped: Sequence[SkippedSample]) -> None:
-    """Note the skipped samples, by reason; the detail is that of the first of each reason."""
-    for why, count in Counter(one.why for one in skipped).items():
-        alike = [one for one in skipped if one.why == why]
+    faults = sorted(gather(faults), key=lambda pair: pair[0])
+    skipped: dict[tuple[str, str], SkippedSample] = {}
+    for one in (*(one for one in made if isinstance(one, SkippedSample)), *dict(faults).values()):
+        skipped.setdefault((one.task, one.sample), one)
+    kept = [one for one in examples if key(one) not in skipped]
+    left_out = list(skipped.values())
+    if not kept:
+        first = f", such as {left_out[0].sample!r}: {left_out[0].why}" if left_out else ""
+        detail = f" ({left_out[0].detail})" if left_out and left_out[0].detail else ""
+        raise DataError(
+            "training samples",
+            expected="at least one to learn from",
+            found=f"none; {len(left_out)} dropped{first}{detail}",
+        )
+    for why, count in Counter(one.why for one in left_out).items():
+        alike = [one for one in left_out if one.why == why]
         listed = ", ".join(f"{one.task} {one.sample}" for one in alike[:SAMPLES_PER_NOTE])
         detail = f" ({alike[0].detail})" if alike[0].detail else ""
         run.progress.note(f"{count} sample(s) dropped, {why}: {listed}{detail}")
+    return kept, left_out

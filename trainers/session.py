@@ -120,9 +120,10 @@ def loggers(
                 "the curve is in curve.jsonl alone: TensorBoard, a part of the extra "
                 "`train`, is not installed. Without this note: report_to=none"
             )
+    kinds = [] if names in (None, "none") or not run.main else str(names).split("+")
     made: list[GeneralTracker] = []
-    for name in () if names in (None, "none") or not run.main else str(names).split("+"):
-        if (kind := name.strip()) not in KINDS:
+    for kind in map(str.strip, kinds):
+        if kind not in KINDS:
             raise UsageError(
                 f"report_to={names}", expected=f"names of {', '.join(KINDS)}", found=repr(kind)
             )
@@ -133,11 +134,9 @@ def loggers(
                 found="it is not installed",
                 fix="Install it.",
             )
-        made.append(
-            import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[kind](
-                "harness" if kind != TENSORBOARD else kind, **_identity(kind, run, settings)
-            )
-        )
+        tracker = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[kind]
+        name = kind if kind == TENSORBOARD else "harness"
+        made.append(tracker(name, **_identity(kind, run, settings)))
         made[-1].start()
     return made
 

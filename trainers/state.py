@@ -5,7 +5,6 @@ content is the trainer's own business, as long as nothing is unpickled but what
 `torch.load(…, weights_only=True)` reads.
 """
 
-import os
 import random
 import re
 import shutil
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import StoreError
-from harness.store.atomic import cannot_write, read_json, sync_folder
+from harness.store.atomic import cannot_write, read_json, sync
 
 STATE = re.compile(r"step-(\d{1,12})\Z")
 PARTIAL = ".partial-"
@@ -36,11 +35,9 @@ def saved_state(
         StoreError: the disk is full or read-only; the older state is still there.
     """
     whole = folder / f"step-{step}"
-    if main:
-        for left in folder.glob(f"{PARTIAL}*"):
-            shutil.rmtree(left)
-    made = replaced_folder(whole) if main else nullcontext(_partial(whole))
-    with made as partial:
+    for left in folder.glob(f"{PARTIAL}*") if main else ():
+        shutil.rmtree(left)
+    with replaced_folder(whole) if main else nullcontext(_partial(whole)) as partial:
         wait()
         yield partial
         wait()
@@ -52,21 +49,30 @@ def saved_state(
 
 @contextmanager
 def replaced_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write into that takes the place of `folder` once the block has ended."""
+    """Yield a folder to write into that takes the place of `folder` once the block has ended.
+
+    Raises:
+        StoreError: the disk is full or read-only.
+    """
     partial, old = _partial(folder), folder.with_name(f"{PARTIAL}old-{folder.name}")
-    with _writing(partial):
+    try:
         for left in (partial, old):
             if left.exists():
                 shutil.rmtree(left)
         partial.mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(partial, error) from error
     yield partial
-    with _writing(folder):
-        _sync(partial)
+    try:
+        for written in (*partial.rglob("*"), partial):
+            sync(written)
         if folder.exists():
             folder.rename(old)
         partial.rename(folder)
-        sync_folder(folder.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        sync(folder.parent)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def states(folder: Path) -> list[Path]:
@@ -92,17 +98,14 @@ def forget_states(folder: Path) -> None:
 
 
 def trained_tensors(network: Any) -> dict[str, Any]:
-    """Return what training changes, by the network's own names.
+    """Return what training changes: parameters with gradients, and buffers that are saved.
 
-    These are the parameters with gradients and the buffers that are part of its state. Tied
-    weights, one tensor under two names, are there once.
+    Under the network's own names; tied weights, one tensor under two names, are there once.
     """
-    buffers = {name for name, _ in network.named_buffers(remove_duplicate=False)}
-    found: dict[int, tuple[str, Any]] = {}
-    for name, tensor in network.state_dict(keep_vars=True).items():
-        if tensor.requires_grad or name in buffers:
-            found.setdefault(id(tensor), (name, tensor.detach()))
-    return dict(found.values())
+    saved = network.state_dict()
+    tensors = [pair for pair in network.named_parameters() if pair[1].requires_grad]
+    tensors += [pair for pair in network.named_buffers() if pair[0] in saved]
+    return {name: tensor.detach() for name, tensor in tensors}
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
@@ -126,15 +129,15 @@ def load_tensors(path: Path, network: Any) -> None:
         found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise StoreError(f"state {path}", expected="tensors", found=str(error)) from error
-    kinds = [
+    ours, theirs = (
         {name: (one.dtype, tuple(one.shape)) for name, one in several.items()}
         for several in (wanted, found)
-    ]
-    if differing := sorted(name for name, _ in kinds[0].items() ^ kinds[1].items()):
+    )
+    if differing := sorted({name for name, _ in ours.items() ^ theirs.items()}):
         raise StoreError(
             f"state {path}: {differing[0]}",
-            expected=f"exactly the tensors that are trained ({kinds[0].get(differing[0])})",
-            found=f"{len(set(differing))} others, such as {kinds[1].get(differing[0])}",
+            expected=f"exactly the tensors that are trained ({ours.get(differing[0])})",
+            found=f"{len(differing)} others, such as {theirs.get(differing[0])}",
         )
     for name, tensor in found.items():
         wanted[name].copy_(tensor)
@@ -161,33 +164,10 @@ def read_plain(path: Path, *names: str) -> dict[str, Any]:
         StoreError: it is something else.
     """
     plain = read_json(path)
-    for name in names:
-        if not isinstance(plain, dict) or name not in plain:
-            raise StoreError(f"file {path}", expected=f"the field {name}", found="none")
-    assert isinstance(plain, dict), "it has fields"
+    if not isinstance(plain, dict) or not plain.keys() >= set(names):
+        raise StoreError(f"file {path}", expected=", ".join(names), found=repr(plain)[:80])
     return plain
 
 
 def _partial(folder: Path) -> Path:
     return folder.with_name(f"{PARTIAL}{folder.name}")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise cannot_write(path, error) from error
-
-
-def _sync(folder: Path) -> None:
-    for path in sorted(folder.rglob("*")):
-        if path.is_dir():
-            sync_folder(path)
-            continue
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-    sync_folder(folder)

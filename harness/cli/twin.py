@@ -110,19 +110,19 @@ def show(arguments: Namespace) -> int:
         nodes=twin.nodes,
         text=text,
     )
-    picture = arguments.out.with_suffix(".png")
+    image = arguments.out.with_suffix(".png")
     encoded = io.BytesIO()
     Image.fromarray(stacked(list(images.values()))).save(encoded, format="PNG")
-    for path, data in ((arguments.out, html.encode()), (picture, encoded.getvalue())):
+    for path, data in ((arguments.out, html.encode()), (image, encoded.getvalue())):
         try:
             write_bytes(path, data)
         except OSError as error:
             raise cannot_write(path, error) from error
     if arguments.json:
-        show_json({"page": str(arguments.out), "picture": str(picture), "twin": twin.data})
+        show_json({"page": str(arguments.out), "image": str(image), "twin": twin.data})
     else:
         failed = "".join(f"\n{name}: {fault.reason}" for name, fault in twin.faults.items())
-        print(f"{arguments.out} and {picture}: {len(twin.data['instances'])} instances{failed}")
+        print(f"{arguments.out} and {image}: {len(twin.data['instances'])} instances{failed}")
     return 0
 
 

@@ -281,7 +281,7 @@ class Oracle(Segmenter, Propagator):
                 )
 
     def propagate(self, video: Media, start: int, masks: Sequence[BoolArray]) -> list[Track]:
-        """Return the true track if all masks together are the truth at `start`, else nothing."""
+        """Return the true track if all masks together are the true one at `start`, else nothing."""
         known = self.target.answer.masks or ()
         ground_truth = Track(len(known), video.size[1], video.size[0])
         nothing = ground_truth[:]

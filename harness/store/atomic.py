@@ -22,7 +22,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        sync_folder(path.parent)
+        sync(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
@@ -63,9 +63,9 @@ def read_json(path: Path) -> Any:
         raise StoreError(f"file {path}", expected="JSON", found=str(error)) from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make durable what was written to a file, or renamed in a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -76,7 +76,7 @@ def forget(path: Path) -> None:
     """Remove a file durably, if it is there."""
     try:
         path.unlink()
-        sync_folder(path.parent)
+        sync(path.parent)
     except FileNotFoundError:
         return
     except OSError as error:

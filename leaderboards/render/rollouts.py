@@ -90,7 +90,7 @@ def _rollout(group: Group, number: int, rollout: Rollout) -> Markup:
             "figcaption",
             {},
             _advantage(rollout),
-            _terms(rollout),
+            _components(rollout),
             element("p", {"class": "unread"}, cut(rollout.unread)) if rollout.unread else "",
             _turns(rollout) if rollout.blocks else _text(_length(rollout), rollout.text),
             *second_pass,
@@ -118,9 +118,9 @@ def _advantage(rollout: Rollout) -> Markup:
     )
 
 
-def _terms(rollout: Rollout) -> Markup:
+def _components(rollout: Rollout) -> Markup:
     """Each term of the reward under its name, the total last."""
-    ordered = sorted(rollout.terms.items(), key=lambda term: term[0] == TOTAL)
+    ordered = sorted(rollout.components.items(), key=lambda one: one[0] == TOTAL)
     rows = [
         element(
             "div",

@@ -20,7 +20,7 @@ COLUMNS = {
 }
 OPTIONAL = {"img_type": "single_view or multi_view", "source": "data set"}
 BOXES = ("position_matching", "camera_motion_infer")
-"""Tasks whose questions give boxes in thousandths."""
+"""Tasks whose questions give boxes normalized to 1000."""
 FOUR_LETTERS = "ABCD"
 
 

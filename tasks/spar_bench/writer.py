@@ -101,7 +101,7 @@ def _depth(scene: Scene, *, relative: bool) -> QA:
 
 
 def _matching(scene: Scene, task: str) -> QA:
-    """Ask for the box of a thing in the last view, in thousandths of the image."""
+    """Ask for the box of a thing in the last view, normalized to 1000."""
     index, words = pair(scene)[0]
     right, *others = [_box(scene, index, shift) for shift in (0, 200, -200, 400)]
     text = f"Where is the {words} of the first image in the last one ({task})?"

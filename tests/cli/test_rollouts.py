@@ -58,7 +58,7 @@ def row(sample, place, text="a response", **more):
         "text": text,
         "tokens": 1234,
         "cut": False,
-        "terms": {"total": 2.5, "format": 1.0},
+        "components": {"total": 2.5, "format": 1.0},
         "frame": 0,
         "boxes": [],
         "points": [],
@@ -161,7 +161,7 @@ def test_what_a_network_wrote_is_text_and_nothing_is_fetched(trained, samples):
                     HOSTILE,
                     second=HOSTILE,
                     unread=HOSTILE,
-                    terms={HOSTILE: 1.0, "total": 1.0},
+                    components={HOSTILE: 1.0, "total": 1.0},
                 ),
             )
         ]
@@ -279,7 +279,7 @@ def test_a_sample_that_is_gone_and_rows_of_before_are_shown_as_far_as_they_go(tr
     [
         {"boxes": [[0, 0, 1]]},
         {"boxes": [[0, 0, 1, float("nan")]]},
-        {"terms": None},
+        {"components": None},
         {"points": 3},
         {"tokens": "many"},
     ],

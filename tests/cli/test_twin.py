@@ -23,7 +23,7 @@ DATA = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Path:
+def image_file(tmp_path: Path) -> Path:
     scene = draw_scene(7, family="still", split="val", index=0)
     path = tmp_path / "shapes.png"
     Image.fromarray(drawn(scene)).save(path)
@@ -47,16 +47,16 @@ class Page(HTMLParser):
         self.text += data
 
 
-def test_a_page_and_a_picture_that_need_nothing_else(picture: Path, capsys: Any) -> None:
-    out = picture.parent / "twin.html"
-    assert main(["twin", "show", "--media", str(picture), "--out", str(out), "--json"]) == 0
+def test_a_page_and_an_image_that_need_nothing_else(image_file: Path, capsys: Any) -> None:
+    out = image_file.parent / "twin.html"
+    assert main(["twin", "show", "--media", str(image_file), "--out", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     page = Page(out.read_text())
     assert page.loaded and all(one.startswith("data:image/") for one in page.loaded)
     assert "errors" not in told["twin"]
     for instance in told["twin"]["instances"]:
         assert instance["name"] in page.text
-    with Image.open(told["picture"]) as image:
+    with Image.open(told["image"]) as image:
         assert image.width >= 2 * 480, "the depth lies beside"
 
 
@@ -76,17 +76,17 @@ def test_a_folder_of_frames_is_a_video(tmp_path: Path, capsys: Any) -> None:
     ("plan", "words"),
     [("not a plan", "JSON"), ('{"SAM2": ["OWLv2"]}', "OWLv2"), (None, "a JSON file")],
 )
-def test_a_plan_that_is_none(picture: Path, capsys: Any, plan: str | None, words: str) -> None:
-    file = picture.parent / "plan.json"
+def test_a_plan_that_is_none(image_file: Path, capsys: Any, plan: str | None, words: str) -> None:
+    file = image_file.parent / "plan.json"
     if plan is not None:
         file.write_text(plan)
-    assert main(["twin", "show", "--media", str(picture), "--plan", str(file)]) != 0
+    assert main(["twin", "show", "--media", str(image_file), "--plan", str(file)]) != 0
     assert words in capsys.readouterr().err
-    assert not (picture.parent / "twin.html").exists()
+    assert not (image_file.parent / "twin.html").exists()
 
 
-def test_weights_that_are_not_given_are_said_at_once(picture: Path, capsys: Any) -> None:
-    assert main(["twin", "show", "--media", str(picture), "--nodes", "paper"]) == 2
+def test_weights_that_are_not_given_are_said_at_once(image_file: Path, capsys: Any) -> None:
+    assert main(["twin", "show", "--media", str(image_file), "--nodes", "paper"]) == 2
     assert "facebook/sam2" in capsys.readouterr().err
 
 

@@ -21,7 +21,7 @@ from fuzz import Finding
 from harness import media
 from harness.metrics.polygons import rasterise
 from harness.models.visionreasoner import scoring as objects
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.seg_zero import rewards as one_object
 from harness.trainers.spacer.rewards import SpacerAccuracy
 from harness.trainers.video_r1.rewards import VideoR1Accuracy, format_reward

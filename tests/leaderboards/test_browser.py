@@ -146,7 +146,7 @@ def test_rollouts_of_several_turns_are_drawn_without_a_complaint(tmp_path):
     spans = [[len(one), number % 2 == 1] for number, one in enumerate(turns)]
     row = {"sample": "s", "rollout": 0, "text": "".join(turns), "tokens": 9, "cut": False}
     log = Curve(tmp_path / "rollouts.jsonl")
-    log.append(1, {**row, "terms": {"total": 2.75}, "facts": {"spans": spans}})
+    log.append(1, {**row, "components": {"total": 2.75}, "facts": {"spans": spans}})
     page = tmp_path / "rollouts.html"
     page.write_text(rollouts.render("Rollouts", groups_of(log.path), summary="x"), "utf-8")
     document, console = dump(page, tmp_path / "profile")

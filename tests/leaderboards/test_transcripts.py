@@ -103,7 +103,7 @@ def test_the_masks_of_a_rollout_are_read_in_the_frame_that_shows_most(tmp_path):
     }
     boxes = [{"name": "a", "bbox": [1, 2, 3, 4], "frame": 2}] * 2
     log = Curve(tmp_path / "rollouts.jsonl")
-    row = {"sample": "s", "text": WHOLE, "tokens": 9, "cut": False, "terms": {"total": 1.0}}
+    row = {"sample": "s", "text": WHOLE, "tokens": 9, "cut": False, "components": {"total": 1.0}}
     log.append(1, {**row, "rollout": 0, "facts": facts})
     log.append(1, {**row, "rollout": 1, "facts": {**facts, "answer": {"boxes": boxes}}})
     log.append(1, {**row, "rollout": 2, "facts": {"exit_code": 2}})

@@ -18,8 +18,8 @@ from harness.models.response_writer import objects_in
 from harness.run.verify import Oracle, verify
 from harness.spec import parse
 from harness.trainers.grpo.examples import example_of
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.grpo.method import request_of as first
-from harness.trainers.grpo.types import Group, Rollout
 from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample, Target
 
 PLACE = Path(__file__).parent / "added"

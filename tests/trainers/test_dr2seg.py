@@ -27,8 +27,8 @@ from harness.trainers.dr2seg.rewards import (
 )
 from harness.trainers.dr2seg.second_pass import DUMMY, SecondPassPrompt, description_of
 from harness.trainers.dr2seg.trainer import dr2seg, with_prompt
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.grpo.rewards import numbers_of
-from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.visionreasoner.rewards import VisionReasonerReward
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 

@@ -102,7 +102,7 @@ def test_the_entropy_of_answers_is_in_the_curve_of_a_network_that_answers(exampl
 def test_what_is_learned_from_is_kept_with_each_response(random_reward):
     rows = Curve(random_reward.folder / "rollouts.jsonl").read()
     for one, other in zip(rows[::2], rows[1::2], strict=True):
-        totals = [row["terms"]["total"] for row in (one, other)]
+        totals = [row["components"]["total"] for row in (one, other)]
         mean, deviation = statistics.fmean(totals), statistics.stdev(totals)
         for row, total in zip((one, other), totals, strict=True):
             expected = (total - mean) / (deviation + 1e-4)

@@ -205,7 +205,7 @@ def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(both, begi
         assert one["second"] and one["second"] != one["text"]
         for name in ("text", "second", "task", "sample"):
             assert one[name] == other[name]
-        assert one["terms"] == pytest.approx(other["terms"], abs=1e-9)
+        assert one["components"] == pytest.approx(other["components"], abs=1e-9)
     for one, other in zip(training.curve.read(), plain.curve.read(), strict=True):
         assert one["second_length"] == other["second_length"]
     before, trained, expected = map(tensors, (tiny_qwen, training.checkpoint, plain.checkpoint))

@@ -19,7 +19,7 @@ from harness.trainers.dt_r1.rewards import (
     task_of,
     token_reward,
 )
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.types import Answer, AnswerForm, Box, Query, Sample, Target
 
 SIZE = (8, 6)

@@ -170,12 +170,12 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
         (step, place) for step in (1, 2, 3, 4) for _ in range(2) for place in range(4)
     ]
     for row in rollouts:
-        assert row["terms"]["total"] == row["terms"]["letters"]
+        assert row["components"]["total"] == row["components"]["letters"]
         assert row["tokens"] <= 6
         assert row["canvas"] == [112, 112]
     texts = [rollout.text for group in groups for rollout in group.rollouts]
     assert texts == [row["text"] for row in rollouts]
-    mean = sum(row["terms"]["total"] for row in rollouts[:8]) / 8
+    mean = sum(row["components"]["total"] for row in rollouts[:8]) / 8
     assert mean == pytest.approx(rows[0]["rewards/total"])
     assert not same_tensors(training.checkpoint, tiny_qwen)
     manifest = training.manifest

@@ -49,7 +49,6 @@ from harness.trainers.grpo.examples import (  # noqa: E402
     prepare_examples,
 )
 from harness.trainers.grpo.method import request_of  # noqa: E402
-from harness.trainers.grpo.rollouts import Draft  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.session import Session  # noqa: E402
@@ -246,7 +245,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
     assert len({tuple(one.tokens) for one in together}) == len(together)
     chat = backend(checkpoint=str(tiny_qwen), temperature=1.0, seed=4, continuous_batching=False)
     # An evaluation may write a medium's token, for which an untrained network has as much mass.
-    chat = replace(chat, suppress_tokens=build(model, samples).writer.suppressed)
+    chat = replace(chat, suppress_tokens=build(model, samples).suppressed)
     again = [replace(one.example.request, key=one.key) for one in together]
     for response, draft in zip(chat.generate(again), together, strict=True):
         assert response.tokens == tuple(draft.tokens) and response.text == draft.rollout.text
@@ -255,7 +254,7 @@ def test_rollouts_do_not_depend_on_their_batch_and_are_those_of_evaluation(
 def test_the_tokens_of_media_are_never_written(learner, model):
     words = model.chat.processor.tokenizer
     wanted = words.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
-    assert sorted(wanted) == list(learner.writer.suppressed)
+    assert sorted(wanted) == list(learner.suppressed)
 
 
 @pytest.mark.parametrize("keyed", [True, False])
@@ -297,7 +296,7 @@ def test_second_passes_beside_rollouts_say_what_they_say_after_them(
     again = {"second": Again(model), "second_temperature": heat}
     learner = build(model, samples, **again, **settings)
     round_, drafts = written(learner, examples_of(model, samples))
-    whole = learner.writer.chat_of(learner.network.eval())
+    whole = learner.chat_of(learner.network.eval())
     chat = replace(whole, continuous_batching=False)
     vars(chat).update(network=learner.network, processor=model.chat.processor)
     for draft in drafts:
@@ -324,14 +323,16 @@ def test_a_prompt_is_read_once_and_no_more_rows_are_written_than_are_asked_for(m
         )
         examples = examples_of(model, samples)
         drafts = [
-            Draft(
-                one, encode_prompt(model.chat.processor, one.request), f"{one.request.key}#{place}"
+            loop.Draft(
+                example=one,
+                prompt=encode_prompt(model.chat.processor, one.request),
+                key=f"{one.request.key}#{place}",
             )
             for one in examples
             for place in range(GROUP)
         ]
-        with learner.writer.answering(learner.policy) as chat:
-            converse(chat, [learner.writer.conversation(draft) for draft in drafts])
+        with learner.answering() as chat:
+            converse(chat, [learner.conversation(draft) for draft in drafts])
         lengths = [one.prompt["input_ids"].shape[1] for one in drafts]
         assert sum(count for count, width in called if width >= min(lengths)) == len(samples)
         assert max(count for count, _ in called) == rows
@@ -462,7 +463,7 @@ def test_injected_tokens_are_followed_and_are_told_apart(model, samples):
         max_new_tokens=40 - start,
         stop=(),
     )
-    chat = learner.writer.chat_of(learner.network.eval())
+    chat = learner.chat_of(learner.network.eval())
     assert chat.generate([request])[0].tokens == tuple(draft.tokens[start:])
     assert len(processor_inputs(model.chat.processor, [request])["input_ids"][0]) == (
         draft.prompt["input_ids"].shape[1] + start

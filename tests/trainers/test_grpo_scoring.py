@@ -14,11 +14,11 @@ from harness.model import ChatRequest
 from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import Example
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.grpo.rewards import numbers_of, reward_group, uniform
 from harness.trainers.grpo.rollout_log import RolloutLog, places_of
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.session import loggers
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
@@ -86,11 +86,11 @@ def broken(group):
     ("reward", "said"),
     [
         (broken, "m, sample a: .*KeyError: 'bbox'"),
-        (lambda group: [{"total": 1.0}], "2 rollouts, found 1"),
+        (lambda group: [{"total": 1.0}], "2 dicts .*found 1 of them"),
         (lambda group: [{"total": float("nan")}] * 2, "'total': nan"),
         (lambda group: [{"total": 1.0, "extra": None}] * 2, "extra"),
         (lambda group: [{"sum": 1.0}] * 2, "'total' .*'sum'"),
-        (lambda group: [1.0, 2.0], "a dict of components a rollout, found 1.0"),
+        (lambda group: [1.0, 2.0], "2 dicts .*found 1.0"),
     ],
 )
 def test_a_reward_that_fails_is_named(reward, said):
@@ -131,7 +131,7 @@ def test_some_rollouts_are_kept_with_their_components_and_advantages(tmp_path):
         (3, "a", 0),
         (3, "a", 1),
     ]
-    assert rows[0]["terms"] == {"length": 18, "total": 18}
+    assert rows[0]["components"] == {"length": 18, "total": 18}
     assert (rows[1]["text"], rows[1]["tokens"]) == ("bb", 2)
     assert [row["advantage"] for row in rows] == [0.7, -0.7] and rows[0]["task"] == "t"
     keep(kept, 0)

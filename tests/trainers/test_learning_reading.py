@@ -30,7 +30,7 @@ def data(tmp_path_factory):
 
 
 def rollout(text, accuracy, *, step=1, sample="a"):
-    return {"step": step, "sample": sample, "text": text, "terms": {"accuracy": accuracy}}
+    return {"step": step, "sample": sample, "text": text, "components": {"accuracy": accuracy}}
 
 
 def cells(*rollouts, letters=None):

@@ -17,8 +17,7 @@ from harness.cli.train import configured, method_of
 from harness.models.spacer.grammar import has_map
 from harness.run.batching import samples_of
 from harness.spec import parse
-from harness.trainers.grpo.method import request_of
-from harness.trainers.grpo.types import TOTAL, Group, Rollout
+from harness.trainers.grpo.method import TOTAL, Group, Rollout, request_of
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import with_descriptions
 from harness.trainers.sft.examples import examples_of

@@ -487,7 +487,7 @@ def test_outlines_teach_the_vision_tower(tmp_path):
     """What is told of outlines is learned, and no weight of it is asked for otherwise."""
     info = {}
     for weight in (0.0, 4.0):
-        settings = small(steps=25, learning_rate=3e-3, warm_up=2, outlines_weight=weight)
+        settings = small(max_steps=25, learning_rate=3e-3, warmup_steps=2, outlines_weight=weight)
         run = TrainingRun(out=tmp_path / str(weight))
         course = TrainingLoop(settings, run)
         info[weight] = [one["stills/outlines"] for _, one in course.steps(SingleProcess())]
@@ -562,7 +562,7 @@ def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
 
 def small(**settings):
     given = {
-        "steps": 4,
+        "max_steps": 4,
         "stills": 1,
         "counts": 1,
         "videos": 1,
@@ -571,9 +571,9 @@ def small(**settings):
         "intermediate_size": 64,
         "vision_layers": 1,
         "processes": 1,
-        "examine_every": 0,
-        "save_every": 2,
-        "bfloat16": False,
+        "eval_steps": 0,
+        "save_steps": 2,
+        "bf16": False,
     }
     return pocket(**{**given, **settings})
 
@@ -624,13 +624,13 @@ def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
 @pytest.mark.slow
 def test_workers_that_draw_ahead_change_nothing(undisturbed, tmp_path):
     expected, _ = undisturbed
-    found = train(tmp_path / "ahead", small(workers=1))
+    found = train(tmp_path / "ahead", small(dataloader_num_workers=1))
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
 
 
 def test_another_seed_is_another_training(undisturbed, tmp_path):
     expected, _ = undisturbed
-    found = train(tmp_path / "other", small(steps=1), seed=1)
+    found = train(tmp_path / "other", small(max_steps=1), seed=1)
     assert any(not torch.equal(tensor, found[name]) for name, tensor in expected.items())
 
 
@@ -638,7 +638,7 @@ def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, t
     expected, _ = undisturbed
     first = tmp_path / "first"
     train(first, small())
-    given = {"start": str(first), "learning_rate": 0.0, "steps": 2}
+    given = {"start": str(first), "learning_rate": 0.0, "max_steps": 2}
     found = train(tmp_path / "more", small(**given))
     assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
     made, earlier = (
@@ -658,7 +658,7 @@ def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, t
 def test_a_part_of_what_a_training_started_from_is_kept(undisturbed, tmp_path):
     first, _ = undisturbed
     train(tmp_path / "first", small())
-    given = {"start": str(tmp_path / "first"), "steps": 2}
+    given = {"start": str(tmp_path / "first"), "max_steps": 2}
     moved = train(tmp_path / "moved", small(**given), seed=1)
     kept = train(tmp_path / "kept", small(**given, start_kept=0.25), seed=1)
     for name, tensor in kept.items():
@@ -687,12 +687,14 @@ def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
 @pytest.mark.slow
 def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
     """The losses point where they should: a few lessons, again and again, are soon known."""
-    course = TrainingLoop(small(steps=60, learning_rate=3e-3, warm_up=5), TrainingRun(out=tmp_path))
+    course = TrainingLoop(
+        small(max_steps=60, learning_rate=3e-3, warmup_steps=5), TrainingRun(out=tmp_path)
+    )
     part = Drawing(replace(FEW, easy_until=1.0), seed=0).part(0, 0)
     monkeypatch.setattr(courses, "batches", lambda *_, **__: iter([[part]] * 60))
     info = [numbers for _, numbers in course.steps(SingleProcess())]
     assert info[-1]["stills/text"] < 0.25 * info[0]["stills/text"]
-    assert info[-1]["stills/looks"] < 0.8 * info[0]["stills/looks"]
+    assert info[-1]["stills/grounding"] < 0.8 * info[0]["stills/grounding"]
 
 
 def test_unseen_questions_come_from_the_validation_split():
@@ -740,20 +742,20 @@ def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
     record = json.loads((BASE / "training.json").read_text())
     ours = pocket(**tomllib.loads((CONFIGS / "two_cores.toml").read_text()))
     theirs = settings_of(record)
-    assert ours.steps == record["steps"] == theirs.base_at < theirs.steps
+    assert ours.max_steps == record["steps"] == theirs.base_at < theirs.max_steps
 
     def course(settings):
         made = TrainingLoop(settings, TrainingRun(out=tmp_path))
         drawing = Drawing(settings, seed=0)
-        for step in range(ours.steps):
-            early = step < settings.see_until * settings.steps
+        for step in range(ours.max_steps):
+            early = step < settings.see_until * settings.max_steps
             late = made._share_done(step) >= settings.heads_until
             yield made._rate(step), drawing._most_things(step), early, late, made._spread(step)
 
     for mine, other in zip(course(ours), course(theirs), strict=True):
         assert mine == pytest.approx(other, rel=2e-4)
     schedule = (
-        "steps",
+        "max_steps",
         "see_until",
         "easy_until",
         "flat",

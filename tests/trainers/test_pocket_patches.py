@@ -23,9 +23,9 @@ from harness.world.referring import attributes
 from harness.world.scene import COLOURS, SHAPES, SIZES
 
 SMALL = pocket(
-    steps=25,
+    max_steps=25,
     learning_rate=3e-3,
-    warm_up=2,
+    warmup_steps=2,
     stills=1,
     counts=1,
     videos=1,
@@ -34,8 +34,8 @@ SMALL = pocket(
     intermediate_size=64,
     vision_layers=1,
     processes=1,
-    examine_every=0,
-    bfloat16=False,
+    eval_steps=0,
+    bf16=False,
 )
 
 
@@ -123,13 +123,13 @@ def test_tokens_tell_the_place_of_what_is_asked_about_where_they_show_it(tokeniz
     for view, question, tokens in meetings():
         drawn = [DrawnScene(view, (locate_example(view, question),))]
         plain = Collator(tokenizer).batch(drawn, intervals=[1])
-        assert np.array_equal(plain.asked_boxes, plain.boxes[plain.owner])
-        batch = Collator(tokenizer, places_of_asked=True).batch(drawn, intervals=[1])
+        assert np.array_equal(plain.boxes_of_targets, plain.boxes[plain.owner])
+        batch = Collator(tokenizer, places_of_targets=True).batch(drawn, intervals=[1])
         assert np.array_equal(batch.boxes, plain.boxes)
         thing = question.referents[0]
-        assert (batch.asked_boxes[0, tokens, :4] == view.boxes[0][thing]).all()
+        assert (batch.boxes_of_targets[0, tokens, :4] == view.boxes[0][thing]).all()
         others = view.shares[0][thing] < 0.04
-        assert np.array_equal(batch.asked_boxes[0, others], plain.boxes[0, others])
+        assert np.array_equal(batch.boxes_of_targets[0, others], plain.boxes[0, others])
         met += len(tokens)
     assert met > 20
 
@@ -216,7 +216,9 @@ def test_what_is_told_of_patches_is_learned(tmp_path):
 def test_places_of_what_is_asked_about_change_what_is_learned(tmp_path):
     info = []
     for requested in (False, True):
-        settings = replace(SMALL, steps=2, easy_until=0.0, see_until=0.0, places_of_asked=requested)
+        settings = replace(
+            SMALL, max_steps=2, easy_until=0.0, see_until=0.0, places_of_targets=requested
+        )
         course = TrainingLoop(settings, TrainingRun(out=tmp_path / str(requested)))
         info.append([one["stills/things"] for _, one in course.steps(SingleProcess())])
     assert info[0] != info[1]

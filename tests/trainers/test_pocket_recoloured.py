@@ -129,9 +129,9 @@ def test_what_is_not_asked_for_costs_nothing():
 @pytest.mark.slow
 def test_a_training_learns_from_them(tmp_path):
     settings = pocket(
-        steps=25,
+        max_steps=25,
         learning_rate=3e-3,
-        warm_up=2,
+        warmup_steps=2,
         stills=1,
         counts=1,
         videos=1,
@@ -140,8 +140,8 @@ def test_a_training_learns_from_them(tmp_path):
         intermediate_size=64,
         vision_layers=1,
         processes=1,
-        examine_every=0,
-        bfloat16=False,
+        eval_steps=0,
+        bf16=False,
         recoloured=0.7,
         patches_weight=1.0,
     )

@@ -42,7 +42,7 @@ SMALL = {
     "longest": 3,
     "still_steps": 2,
     "clip_steps": 2,
-    "save_every": 2,
+    "save_steps": 2,
 }
 TINY = networks.Architecture(side=64)
 
@@ -87,7 +87,7 @@ def test_the_method_is_found_by_its_name():
         {"shortest": 2},
         {"longest": 3, "shortest": 4},
         {"objects": 0},
-        {"save_every": 0},
+        {"save_steps": 0},
     ],
 )
 def test_settings_out_of_range_are_refused(wrong):
@@ -309,7 +309,7 @@ def test_a_damaged_state_is_refused(tmp_path):
 
 
 def test_the_learning_rate_rises_stays_and_falls_with_clips():
-    settings = pocket_sam(still_steps=100, clip_steps=100, warm_up=10)
+    settings = pocket_sam(still_steps=100, clip_steps=100, warmup_steps=10)
     course = TrainingLoop.__new__(TrainingLoop)
     course._settings = settings
     rates = [course.rate(step) for step in range(200)]

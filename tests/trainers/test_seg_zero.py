@@ -14,7 +14,7 @@ from harness import media, plugins
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.spec import parse
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.seg_zero import rewards
 from harness.trainers.seg_zero.rewards import SegZeroReward, TargetObject, circles, ground_truth
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("trl")
+trl = pytest.importorskip("trl")
 
 from harness.errors import ModelError, StoreError  # noqa: E402
 from harness.trainer import Curve, TrainingRun  # noqa: E402
@@ -65,7 +65,7 @@ def build(tiny_qwen, tmp_path):
             dataset_kwargs={"skip_prepare_dataset": True},
             **{"max_steps": 4, "save_steps": 2, **given},
         )
-        kind = engine.engine() if patched else engine.trl("SFTTrainer")
+        kind = engine.ResumableTrainer if patched else engine.SFTTrainer
         return kind(
             model=network,
             args=arguments,
@@ -141,7 +141,7 @@ def test_from_the_last_state_no_further_step_is_taken(build, tmp_path):
     assert [row["step"] for row in run.curve.read()] == [1, 2, 3]
 
 
-class Spread(engine.TrainerPatches):
+class Spread:
     """A trainer under DeepSpeed, as far as it goes on from a state."""
 
     is_deepspeed_enabled = loss_is_scaled_for_ga = True
@@ -175,7 +175,7 @@ def test_a_deepspeed_training_that_died_before_its_export_goes_on_from_its_state
 
 
 def test_the_hooks_that_are_overridden_are_there():
-    ensure = engine.trl("SFTTrainer")
+    ensure = engine.SFTTrainer
     signature = inspect.signature
     assert list(signature(ensure._save_checkpoint).parameters) == ["self", "model", "trial"]
     assert list(signature(ensure._load_from_checkpoint).parameters) == [
@@ -196,6 +196,9 @@ OTHERS = {("models/neural_metrics/bertscore.py", "_tokenizer")}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+TRAINERS = {name for name in dir(trl) if name.endswith("Trainer")}
+
+
 def private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__")
 
@@ -211,7 +214,7 @@ def attributes(tree: ast.AST) -> Iterator[ast.Attribute]:
 def private_names_of_trl() -> set[str]:
     """Private names of TRL's trainers and of what they derive from: of classes and instances."""
     names = set()
-    for kind in map(engine.trl, ("GRPOTrainer", "SFTTrainer")):
+    for kind in (trl.GRPOTrainer, trl.SFTTrainer):
         names |= set(dir(kind))
         for module in {one.__module__ for one in kind.__mro__ if one is not object}:
             tree = ast.parse(inspect.getsource(sys.modules[module]))
@@ -279,20 +282,17 @@ def test_uses_of_private_names_are_found(source, trainer, used):
 
 
 def test_two_private_methods_of_trl_are_overridden():
-    patched, base = engine.engine(), engine.trl("SFTTrainer")
-    assert patched is engine.engine()
-    own = {name for name in vars(engine.TrainerPatches) if hasattr(base, name) and private(name)}
-    assert own == {"_save_checkpoint", "_load_from_checkpoint"}
-    for name in own:
-        assert getattr(patched, name) is getattr(engine.TrainerPatches, name)
+    own = vars(engine.ResumableTrainer)
+    overridden = {name for name in own if hasattr(engine.SFTTrainer, name) and private(name)}
+    assert overridden == {"_save_checkpoint", "_load_from_checkpoint"}
     derived = [
         (path.name, one.name)
         for path in sorted((ROOT / "trainers").rglob("*.py"))
         for one in ast.walk(ast.parse(path.read_text()))
         if isinstance(one, ast.ClassDef)
-        and any("Trainer" in ast.unparse(base) and "trl" in ast.unparse(base) for base in one.bases)
+        and {ast.unparse(base).removeprefix("trl.") for base in one.bases} & TRAINERS
     ]
-    assert derived == []
+    assert derived == [("engine.py", "ResumableTrainer")]
 
 
 def test_no_trainer_reports_to_a_server(build, monkeypatch):

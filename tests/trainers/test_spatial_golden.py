@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness import media
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.spacer.rewards import SpacerAccuracy
 from harness.trainers.video_r1.rewards import VideoR1Accuracy, format_reward
 from harness.trainers.video_str.answers import answer

@@ -28,9 +28,9 @@ from harness.spec import parse
 from harness.task import Task
 from harness.tasks.training.scoring import ANSWERS
 from harness.trainer import TrainingRun
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.seg_zero import rewards as seg_zero
 from harness.trainers.videoseg_r1 import trainer as videoseg_trainer
 from harness.trainers.videoseg_r1.difficulty import ChatRater

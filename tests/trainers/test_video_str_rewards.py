@@ -21,8 +21,8 @@ from harness.models.spacer.grammar import _number as cells_number
 from harness.models.spacer.grammar import grid_map
 from harness.models.video_str.grammar import graph, python_literal, well_formed
 from harness.responses import finite_numbers
+from harness.trainers.grpo.method import TOTAL, Group, Rollout
 from harness.trainers.grpo.rewards import numbers_of
-from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import MapFile, read_maps
 from harness.trainers.spacer.rewards import SpacerAccuracy, SpacerReward, map_score, with_map
 from harness.trainers.video_r1.rewards import (

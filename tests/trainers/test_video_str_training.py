@@ -15,8 +15,8 @@ from harness.run.verify import perfect
 from harness.spec import parse
 from harness.tasks.shapes_qa.writer import write
 from harness.trainer import TrainingRun
+from harness.trainers.grpo.method import TOTAL, Group, Rollout
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.types import TOTAL, Group, Rollout
 from harness.trainers.spacer.maps import categories as mapped
 from harness.trainers.spacer.rewards import map_of
 from harness.trainers.video_r1.shuffled import ShuffledFrames, shuffle_frames
@@ -258,11 +258,11 @@ def test_a_few_steps_train_a_tiny_network(
     assert all(any(name.endswith(f"rewards/{term}") for name in logged) for term in terms), logged
     assert (training.checkpoint / "config.json").is_file()
     rollouts = [json.loads(line) for line in (out / "rollouts.jsonl").read_text().splitlines()]
-    assert {TOTAL, *terms} <= set(rollouts[0]["terms"])
+    assert {TOTAL, *terms} <= set(rollouts[0]["components"])
     assert ("second" in rollouts[0]) == (method != "video_str")
     assert not any("kl" in row for row in curve), "nothing is compared with where beta is 0"
     for row in curve:  # a round is one prompt: the terms of other forms have no number
-        several = [one["terms"] for one in rollouts if one["step"] == row["step"]]
+        several = [one["components"] for one in rollouts if one["step"] == row["step"]]
         names = {name for one in several for name in one}
         for name in (*names, "R_mc", "R_num", "R_IoU", "map"):
             values = [one[name] for one in several if name in one]

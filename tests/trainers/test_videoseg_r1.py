@@ -20,8 +20,8 @@ from harness.run.batching import samples_of
 from harness.spec import Spec, parse
 from harness.trainer import TrainingRun
 from harness.trainers import session
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.types import Group, Rollout
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.examples import examples_of
 from harness.trainers.videoseg_r1 import difficulty, rewards

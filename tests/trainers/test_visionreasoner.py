@@ -20,7 +20,7 @@ from harness.models.grammar import Item
 from harness.models.response_writer import without_specks
 from harness.models.visionreasoner import grammar, scoring
 from harness.spec import parse
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.sft.examples import examples_of
 from harness.trainers.visionreasoner import rewards
 from harness.trainers.visionreasoner.objects import TargetObjects, check, ground_truth, objects

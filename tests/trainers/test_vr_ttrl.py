@@ -13,7 +13,7 @@ from harness.spec import parse
 from harness.tasks.reason_seg import writer
 from harness.trainer import TrainingRun
 from harness.trainers.grpo.examples import Example, make_examples
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.trainers.vr_ttrl.rewards import ConsensusReward
 from harness.world.shapes import make
 

@@ -8,7 +8,7 @@ import numpy as np
 from harness.errors import ParseError
 from harness.masks import Rle
 from harness.models.pipeline import PromptedModel
-from harness.trainers.grpo.types import Group, RewardComponents
+from harness.trainers.grpo.method import Group, RewardComponents
 from harness.types import Sample
 
 

@@ -20,7 +20,7 @@ from harness.models.visionreasoner.scoring import (
     non_repeat,
 )
 from harness.trainers.dr2seg.second_pass import LONGEST, description_of
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.visionreasoner.objects import TargetObjects
 from harness.trainers.visionreasoner.rewards import location_accuracy
 

@@ -11,8 +11,7 @@ from harness.model import ChatRequest
 from harness.models.dr2seg.grammar import Form, description
 from harness.models.grammar import split_frame
 from harness.models.pipeline import PromptedModel
-from harness.trainers.grpo.method import request_of
-from harness.trainers.grpo.types import Rollout
+from harness.trainers.grpo.method import Rollout, request_of
 from harness.types import Sample
 
 LONGEST = 64

@@ -19,7 +19,7 @@ from harness.models.dt_r1.answers import answer_for, instance_tracks, joint_boxe
 from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
 from harness.plugins import plugin_errors
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.types import Answer, AnswerForm, Box, Sample
 
 RUBRIC = "same_meaning"
@@ -68,10 +68,10 @@ def task_of(sample: Sample, name: str = "") -> Task:
     return Task.SUMMARIZATION if name in SUMMARIES else Task.VQA
 
 
-def mean_iou(found: Sequence[BoolArray], truth: Sequence[BoolArray]) -> float:
+def mean_iou(found: Sequence[BoolArray], ground_truth: Sequence[BoolArray]) -> float:
     """Return the mean IoU over frames (J); a frame that is empty in both counts 1."""
     scores = []
-    for one, other in zip(found, truth, strict=True):
+    for one, other in zip(found, ground_truth, strict=True):
         union = int(np.logical_or(one, other).sum())
         scores.append(1.0 if union == 0 else int(np.logical_and(one, other).sum()) / union)
     return float(np.mean(scores))
@@ -105,10 +105,12 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     """
     target, given, query = sample.target, facts.get("answer") or {}, sample.query
     assert target is not None, "samples without targets are left out"
-    truth = target.answer
-    if task is Task.SEGMENTATION and truth.masks is not None and "masks" in given:
+    ground_truth = target.answer
+    if task is Task.SEGMENTATION and ground_truth.masks is not None and "masks" in given:
         found = [Rle.from_json(one).to_array() for one in given["masks"]]
-        return mean_iou(*_counted(found, [one.to_array() for one in truth.masks], target.ignore))
+        return mean_iou(
+            *_counted(found, [one.to_array() for one in ground_truth.masks], target.ignore)
+        )
     if task is Task.GROUNDING and "boxes" in given:
         instances = [
             Instance(one["name"], box=Box(*one["bbox"]), frame=one["frame"])
@@ -117,21 +119,23 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
         tracks = instance_tracks(instances, len(query.media[0]))
         if query.form is AnswerForm.BOXES:
             boxes = drawn([one[0] for one in tracks], query.size)
-            return mean_iou([boxes], [drawn(truth.boxes or (), query.size)])
+            return mean_iou([boxes], [drawn(ground_truth.boxes or (), query.size)])
         joint = joint_boxes(tracks, len(query.media[0]))
-        pairs = zip(joint, truth.box_track or (), strict=False)
+        pairs = zip(joint, ground_truth.box_track or (), strict=False)
         return float(np.mean([box_iou(*pair) for pair in pairs] or [0.0]))
     return 0.0
 
 
 def _counted(
-    found: list[BoolArray], truth: list[BoolArray], ignore: Sequence[Rle] | None
+    found: list[BoolArray], ground_truth: list[BoolArray], ignore: Sequence[Rle] | None
 ) -> tuple[list[BoolArray], list[BoolArray]]:
     """Leave out the pixels that do not count."""
     if ignore is None:
-        return found, truth
+        return found, ground_truth
     kept = [~one.to_array() for one in ignore]
-    both = ([one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, truth))
+    both = (
+        [one & keep for one, keep in zip(side, kept, strict=True)] for side in (found, ground_truth)
+    )
     return next(both), next(both)
 
 
@@ -202,14 +206,14 @@ class DTR1Reward:
     def _is_right(self, sample: Sample, text: str) -> bool:
         target, query = sample.target, sample.query
         assert target is not None, "samples without targets are left out"
-        truth = target.answer
+        ground_truth = target.answer
         if query.form is not AnswerForm.TEXT:
             try:
                 found = answer_for(query, query.form, ResolvedAnswer(Task.VQA, text=text))
             except ParseError:
                 return False
-            return _same(found, truth)
-        texts = [one for one in (truth.text, *target.references) if one]
+            return _same(found, ground_truth)
+        texts = [one for one in (ground_truth.text, *target.references) if one]
         if any(same_words(text, one) for one in texts) or self.judge is None:
             return any(same_words(text, one) for one in texts)
         by = rubric(RUBRIC)
@@ -219,16 +223,16 @@ class DTR1Reward:
             )
 
 
-def _same(found: Answer, truth: Answer) -> bool:
+def _same(found: Answer, ground_truth: Answer) -> bool:
     """Compare choices, counts, numbers (to 5 %) and intervals (IoU larger than 0.5)."""
-    if truth.choice is not None:
-        return found.choice == truth.choice
-    if truth.count is not None:
-        return found.count == truth.count
-    if truth.number is not None and found.number is not None:
-        return abs(found.number - truth.number) <= 0.05 * abs(truth.number)
-    if truth.interval is not None and found.interval is not None:
-        one, other = found.interval, truth.interval
+    if ground_truth.choice is not None:
+        return found.choice == ground_truth.choice
+    if ground_truth.count is not None:
+        return found.count == ground_truth.count
+    if ground_truth.number is not None and found.number is not None:
+        return abs(found.number - ground_truth.number) <= 0.05 * abs(ground_truth.number)
+    if ground_truth.interval is not None and found.interval is not None:
+        one, other = found.interval, ground_truth.interval
         shared = max(0.0, min(one.end, other.end) - max(one.start, other.start))
         whole = max(one.end, other.end) - min(one.start, other.start)
         return whole > 0 and shared / whole > IOU

@@ -1,6 +1,6 @@
 """From samples to prompts: the request that evaluation makes, and its tensors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,13 +13,8 @@ from harness.models.backends.inputs import frames_shown, processor_inputs
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
-from harness.trainers.grpo.method import Ask, GrpoMethod
-from harness.trainers.sample_checks import (
-    SkippedSample,
-    check_examples,
-    refuse_empty,
-    report_skipped,
-)
+from harness.trainers.grpo.method import GrpoMethod
+from harness.trainers.sample_checks import SkippedSample, keep_usable
 from harness.types import Sample
 
 if TYPE_CHECKING:
@@ -45,7 +40,12 @@ class Example:
 
 
 def example_of(
-    model: PromptedModel, task: str, sample: Sample, *, ask: Ask, max_completion_length: int
+    model: PromptedModel,
+    task: str,
+    sample: Sample,
+    *,
+    ask: Callable[[PromptedModel, Sample], ChatRequest],
+    max_completion_length: int,
 ) -> Example:
     """Return a sample as a prompt; the canvas is the one by which evaluation reads responses.
 
@@ -73,12 +73,12 @@ def encode_prompt(processor: Any, request: ChatRequest) -> Prompt:
 
 def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt]:
     """Return several prompts, in order; those that ask the same are one object, encoded once."""
-    alike = {replace(request, key=""): request for request in requests}
+    asked = [replace(request, key="") for request in requests]
+    alike = list(dict.fromkeys(asked))
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
-        known = dict(
-            zip(alike, pool.map(partial(encode_prompt, processor), alike.values()), strict=True)
-        )
-    return [known[replace(request, key="")] for request in requests]
+        prompts = pool.map(partial(encode_prompt, processor), alike)
+        known = dict(zip(alike, prompts, strict=True))
+    return [known[one] for one in asked]
 
 
 def prepare_examples(
@@ -90,15 +90,20 @@ def prepare_examples(
         DataError: nothing is left.
         UsageError: a prompt shows a clip, and vLLM is to see it.
     """
-    found = list(make_examples(method, model, run))
-    examples = [one for one in found if isinstance(one, Example)]
     longest = method.settings.max_prompt_length
-    verdicts = check_examples(examples, partial(verdict, processor, longest=longest), run)
-    kept = [one for one, fault in zip(examples, verdicts, strict=True) if fault is None]
-    dropped = [one for one in (*found, *verdicts) if isinstance(one, SkippedSample)]
-    refuse_empty(kept, dropped)
-    report_skipped(run, dropped)
-    return kept, dropped
+
+    def check(example: Example) -> SkippedSample | None:
+        skipped = partial(SkippedSample, example.task, example.sample.id)
+        try:
+            length = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
+        except (HarnessError, ValueError, OSError) as error:
+            return skipped("unreadable", str(error))
+        if longest is not None and length > longest:
+            return skipped(f"a prompt of more than {longest} tokens", f"{length} tokens")
+        return None
+
+    made = list(make_examples(method, model, run))
+    return keep_usable(made, check, lambda one: (one.task, one.sample.id), run)
 
 
 def make_examples(
@@ -138,9 +143,7 @@ def make_examples(
 
 def refuse_clips(request: ChatRequest, what: str) -> None:
     """Raise UsageError if a request that vLLM is to answer shows a clip; `what` names it."""
-    longest = max(
-        (len(frames_shown(request, place)) for place in range(len(request.media))), default=0
-    )
+    longest = max((len(frames_shown(request, at)) for at in range(len(request.media))), default=0)
     if longest > 1:
         raise UsageError(
             f"vllm_mode=…, {what}",
@@ -149,15 +152,3 @@ def refuse_clips(request: ChatRequest, what: str) -> None:
             fix="Leave vllm_mode out: rollouts are then written by transformers; "
             "`generation_micro_batch_size` says how many at once.",
         )
-
-
-def verdict(processor: Any, example: Example, *, longest: int | None) -> SkippedSample | None:
-    """Encode a prompt as training will: None, or why it cannot be learned from."""
-    skipped = partial(SkippedSample, example.task, example.sample.id)
-    try:
-        length = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
-    except (HarnessError, ValueError, OSError) as error:
-        return skipped("unreadable", str(error))
-    if longest is not None and length > longest:
-        return skipped(f"a prompt of more than {longest} tokens", f"{length} tokens")
-    return None

@@ -5,10 +5,13 @@ Test-time methods have a lighter one: `harness.models.test_time`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,27 +21,31 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
+from harness.errors import ModelError
+from harness.model import Conversation
 from harness.models.backends.inputs import joined_inputs
+from harness.models.backends.networks import end_tokens
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning.loss import advantages, divergence, grpo_loss
 from harness.models.learning.rows import answer_span
 from harness.models.learning.weights import decayed
+from harness.models.rollout import Transcript, write_rollout
+from harness.plugins import plugin_errors
 from harness.store.atomic import write_json
 from harness.trainers import state as states
-from harness.trainers.grpo.examples import Example, encoded_each
-from harness.trainers.grpo.method import GrpoMethod
+from harness.trainers.grpo.examples import Example, Prompt, encoded_each
+from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.policy import Policy, load_policy, reference_of, zero_stage
 from harness.trainers.grpo.rewards import numbers_of, reward_group
 from harness.trainers.grpo.rollout_log import RolloutLog
-from harness.trainers.grpo.rollouts import Draft, Writer
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
-from harness.trainers.grpo.vllm import sampler_ratio
+from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
 from harness.trainers.session import Session, gather, resumed_from
 from harness.trainers.sft import network as networks
 
 WEIGHTS, OPTIMIZER, COUNTERS = "trained.safetensors", "optimizer.pt", "counters.json"
+MEDIA = ("image", "video")
 ENGINE = "engine"  # the name of what DeepSpeed saves by itself
 
 
@@ -116,6 +123,22 @@ def schedule(settings: Settings, step: int, total: int) -> float:
     return (1 + math.cos(math.pi * gone)) / 2 if settings.lr_scheduler_type == "cosine" else 1.0
 
 
+@dataclass(eq=False, kw_only=True)
+class Draft(Transcript):
+    """A rollout of a training, from its prompt to the policy's response to its second request."""
+
+    example: Example
+    prompt: Prompt
+    key: str
+    """Key of the random numbers that draw its tokens."""
+    second: Rollout | None = None
+
+    @property
+    def rollout(self) -> Rollout:
+        """Rollout as a reward sees it."""
+        return Rollout(text=self.text, tokens=sum(self.mask), cut=self.cut, facts=self.facts)
+
+
 @dataclass(eq=False)
 class Batch:
     """Rollouts that gradients are computed for at once; B × T where nothing else is said."""
@@ -165,7 +188,14 @@ class Learner:
             torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
         )
         self.reference = reference_of(chat, chosen, accelerator)
-        self.writer = Writer(method, chat, self.network, accelerator, seed=seed)
+        named = (getattr(self.network.config, f"{kind}_token_id", None) for kind in MEDIA)
+        self.suppressed = tuple(sorted({token for token in named if token is not None}))
+        """Tokens of media: one that is written would want its patches."""
+        self.vllm: VllmChat | None = None
+        if chosen.vllm_mode is not None:
+            parts = (chosen, self.network, accelerator, chat.processor)
+            ends = end_tokens(chat.folder, chat.processor.tokenizer)
+            self.vllm = VllmChat(*parts, ends=ends, suppress_tokens=self.suppressed)
         self.tokens = 0
         """Number of tokens of prompts and rollouts so far, in all processes."""
 
@@ -189,12 +219,16 @@ class Learner:
         own = examples[rank * share : (rank + 1) * share]
         prompts = encoded_each(self.chat.processor, [one.request for one in own])
         drafts = [
-            Draft(one, prompt, rollout_key(f"{one.request.key}@{number}:{place}", rollout))
+            Draft(
+                example=one,
+                prompt=prompt,
+                key=rollout_key(f"{one.request.key}@{number}:{place}", rollout),
+            )
             for place, (one, prompt) in enumerate(zip(own, prompts, strict=True), rank * share)
             for rollout in range(size)
         ]
-        with self.writer.answering(self.policy) as chat:
-            chat.converse([self.writer.conversation(draft) for draft in drafts])
+        with self.answering() as chat:
+            chat.converse([self.conversation(draft) for draft in drafts])
         several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
         groups = [self._group(some) for some in several]
         rewards = [
@@ -204,20 +238,69 @@ class Learner:
         totals = gather([one[TOTAL] for some in rewards for one in some])
         gains = advantages(torch.tensor(totals), size, scale_rewards=self.settings.scale_rewards)
         gains = gains[rank * len(drafts) : (rank + 1) * len(drafts)]
-        batches, each = [], self.settings.per_device_train_batch_size
-        for start in range(0, len(drafts), each):
-            part = slice(start, start + each)
-            batches.append(self._batch(drafts[part], gains[part]))
+        each = self.settings.per_device_train_batch_size
+        parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
         numbers, tokens = self._numbers(drafts, numbers_of(groups, rewards), totals)
         return Round(
             examples=own,
             groups=groups,
             rewards=rewards,
             advantages=gains.tolist(),
-            batches=batches,
+            batches=[self._batch(drafts[part], gains[part]) for part in parts],
             tokens=tokens,
             numbers=numbers,
         )
+
+    @contextmanager
+    def answering(self) -> Iterator[Any]:
+        """Yield a chat by which the policy answers as it is now, without gradients."""
+        if self.vllm is not None:
+            self.vllm.begin_round()
+            yield self.vllm
+            return
+        whole: Any = nullcontext(self.accelerator.unwrap_model(self.policy))
+        if zero_stage(self.accelerator) == 3:
+            from trl.models.utils import unwrap_model_for_generation
+
+            whole = unwrap_model_for_generation(self.policy, self.accelerator)
+        self.policy.eval()  # no activations are computed twice either
+        with whole as one, torch.no_grad(), self.accelerator.autocast():
+            yield self.chat_of(one.network)
+        self.policy.train()
+
+    def chat_of(self, network: Any) -> TransformersChat:
+        """Return evaluation's backend with a network in the place of what it would load."""
+        chosen, device = self.settings, self.accelerator.device
+        chat = replace(
+            self.chat,
+            device=str(device),
+            seed=self.seed,
+            batch_size=chosen.generation_micro_batch_size
+            or chosen.generation_batch_size // self.accelerator.num_processes,
+            temperature=chosen.temperature,
+            top_p=chosen.top_p,
+            repetition_penalty=1.0,  # what is drawn is what the loss scores
+            keyed=chosen.noise == "keyed" or (chosen.noise == "auto" and device.type == "cpu"),
+            suppress_tokens=self.suppressed,
+        )
+        vars(chat).update(network=network, processor=self.chat.processor)
+        return chat
+
+    def conversation(self, draft: Draft) -> Conversation[Draft]:
+        """Write a rollout: turn after turn of the policy, and its second request after it."""
+        method, sample = self.method, draft.example.sample
+        first = replace(draft.example.request, key=draft.key, temperature=None)
+        episode = None if method.environment is None else method.environment(sample.query)
+        yield from write_rollout(first, episode, self.chat, draft, who=method.name)
+        if method.second is not None:
+            with plugin_errors(f"second pass of {method.name}", ModelError):
+                asked = method.second(sample, draft.rollout)
+            heat = method.second_temperature
+            asked = replace(asked, key=f"{draft.key}/second", temperature=heat)
+            (response,) = yield (asked,)
+            text = f"{asked.prefix}{self.chat.decode(response.tokens)}"
+            draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
+        return draft
 
     def _group(self, drafts: Sequence[Draft]) -> Group:
         example = drafts[0].example
@@ -232,22 +315,19 @@ class Learner:
         )
 
     def _numbers(
-        self, drafts: Sequence[Draft], own: Mapping[str, list[float]], totals: Sequence[float]
+        self, drafts: Sequence[Draft], own: dict[str, list[float]], totals: Sequence[float]
     ) -> tuple[dict[str, float], float]:
         """Return what is logged of a round, over all processes, and the tokens that count."""
-        lengths = {
-            "prompts": [float(one.prompt["input_ids"].shape[1]) for one in drafts],
-            "lengths": [float(sum(one.mask)) for one in drafts],
-            "completions/clipped_ratio": [float(one.transcript.cut) for one in drafts],
-        }
-        merged: dict[str, list[float]] = {}
-        for several in gather([{**own, **lengths}]):
+        own["prompts"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
+        own["lengths"] = [float(sum(one.mask)) for one in drafts]
+        own["completions/clipped_ratio"] = [float(one.cut) for one in drafts]
+        merged = defaultdict[str, list[float]](list)
+        for several in gather([own]):
             for name, values in several.items():
-                merged.setdefault(name, []).extend(values)
+                merged[name] += values
         prompts, written = merged.pop("prompts"), merged.pop("lengths")
         self.tokens += int(sum(prompts) + sum(written))
         spread = float(torch.tensor(totals).std())
-        numbers = {name: fmean(values) for name, values in sorted(merged.items())}
         return {
             "num_tokens": float(self.tokens),
             "completions/mean_length": fmean(written),
@@ -256,7 +336,7 @@ class Learner:
             "reward": fmean(totals),
             "reward_std": spread,
             "rewards/total/std": spread,
-            **numbers,
+            **{name: fmean(values) for name, values in sorted(merged.items())},
         }, sum(written)
 
     # -- learning ---------------------------------------------------------------------------------
@@ -291,11 +371,10 @@ class Learner:
             advantage=advantage.to(device),
         )
         with torch.no_grad():
-            by_vllm = chosen.vllm_mode is not None
-            if chosen.num_iterations > 1 or by_vllm:
+            if chosen.num_iterations > 1 or self.vllm is not None:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
-            if batch.old is not None and by_vllm:
-                drawn = padded(one.logps for one in drafts).to(device)
+            if batch.old is not None and self.vllm is not None:
+                drawn = padded(map(self.vllm.drawn_logps, drafts)).to(device)
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
             if chosen.beta and self.reference is not None:
                 with self.accelerator.autocast():

@@ -1,8 +1,8 @@
-"""The parts by which methods with GRPO differ: settings, a reward, a prompt, a second pass."""
+"""A method with GRPO: its settings, its reward, what it asks, and the values that these see."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from harness.errors import DataError
 from harness.model import ChatRequest
@@ -10,11 +10,70 @@ from harness.models.pipeline import PromptedModel
 from harness.models.rollout import Environment
 from harness.trainer import Trainer
 from harness.trainers.grpo.settings import Settings
-from harness.trainers.grpo.types import Reward, SecondPass
 from harness.types import Sample
 
-Ask: TypeAlias = Callable[[PromptedModel, Sample], ChatRequest]
-"""Words a method's request; `request_of` unless a method's training asks something else."""
+RewardComponents: TypeAlias = Mapping[str, float]
+"""A rollout's reward, part by part, under the paper's names; `total` is what is learned from."""
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One completion of a prompt."""
+
+    text: str
+    """Decoded text of all turns and of texts injected between, special tokens removed."""
+    tokens: int
+    """Number of tokens that the policy wrote, end tokens included, injected ones not."""
+    cut: bool = False
+    """True if it reached the limit of new tokens."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data that its environment noted beside the text, such as an exit code."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The rollouts of one prompt, and its sample.
+
+    A reward of one rollout may look at the whole group (DR2Seg's gate does), never at another.
+    """
+
+    sample: Sample
+    """Query and target, in original pixels."""
+    task: str = ""
+    """Name of the sample's task."""
+    rollouts: tuple[Rollout, ...]
+    seconds: tuple[Rollout, ...] = ()
+    """Responses of the same policy to the second request of each rollout; empty: none was made."""
+    canvas: tuple[int, int]
+    """(width, height) of the frame that the numbers of responses are in: its pixels as the
+    VLM saw it, (1000, 1000), (100, 100), … (`harness.model.Coordinates`); x before y."""
+    count_tokens: Callable[[str], int]
+    """Counts the tokens of a text, without special ones."""
+    frames: tuple[tuple[int, ...], ...] = ()
+    """Frames that were shown, one tuple a medium."""
+
+
+class Reward(Protocol):
+    """Scores a group: one `RewardComponents` a rollout, in order; a pure function of the group.
+
+    It never raises on what a network wrote: a malformed response is worth what the method's paper
+    says. What it raises is a fault of the method, and ends the training.
+    """
+
+    def __call__(self, group: Group) -> list[RewardComponents]: ...  # noqa: D102
+
+
+class SecondPass(Protocol):
+    """The second request that a rollout leads to (DR2Seg asks again with its description).
+
+    Always one a rollout, also of a malformed one: with several devices all must generate the same
+    number of times. The reward decides what it is worth. Rollouts come in the order in which they
+    end, so that a request has to depend on nothing but sample and rollout.
+    """
+
+    def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest: ...  # noqa: D102
 
 
 def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
@@ -29,16 +88,6 @@ def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
             f"sample {sample.id}", expected="one form of answer", found=f"{len(requests)} of them"
         )
     return requests[0]
-
-
-def keep_model(model: PromptedModel) -> PromptedModel:
-    """Return the model as it was given."""
-    return model
-
-
-def any_target(sample: Sample) -> object:
-    """Take every sample that has a target."""
-    return sample.target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +109,11 @@ class GrpoMethod(Trainer):
     """Temperature of its response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """The method's own settings, plain data, for the record."""
-    with_prompt: Callable[[PromptedModel], PromptedModel] = keep_model
+    with_prompt: Callable[[PromptedModel], PromptedModel] = lambda model: model
     """Puts the method's prompt into the model that training starts from."""
-    ask: Ask = request_of
+    ask: Callable[[PromptedModel, Sample], ChatRequest] = request_of
     """Words the request of a sample, if it is not evaluation's."""
-    usable: Callable[[Sample], object] = any_target
+    usable: Callable[[Sample], object] = lambda sample: sample.target
     """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""
     unlabelled: bool = False
     """True if the reward needs no target: samples without one are taken, and none is seen."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from accelerate.utils import (
 )
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
+from transformers import GenerationConfig
 
 from harness.errors import UsageError
+from harness.models.backends.networks import end_tokens
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning import weights
 from harness.store.atomic import read_json
@@ -99,25 +102,28 @@ class Policy(nn.Module):
         targets = inputs["input_ids"][:, -width:][counts]
         head = whole.get_output_embeddings()
         rows = max(1, LOGITS_AT_ONCE // self.config.get_text_config().vocab_size)
+        again = len(before) > rows and torch.is_grad_enabled()
+        scored = partial(checkpoint, _scored, use_reentrant=False) if again else _scored
         parts = zip(torch.split(before, rows), torch.split(targets, rows), strict=True)
-        if len(before) <= rows or not torch.is_grad_enabled():
-            found = [self._score_targets(head, *part) for part in parts]
-        else:
-            found = [
-                checkpoint(self._score_targets, head, *part, use_reentrant=False) for part in parts
-            ]
+        found = [scored(head, self.temperature, *part) for part in parts]
         logps, entropies = (torch.cat(several) for several in zip(*found, strict=True))
         empty = logps.new_zeros(mask.shape)
         return empty.masked_scatter(counts, logps), empty.masked_scatter(counts, entropies)
 
-    def _score_targets(self, head: Any, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logps = (head(hidden).float() / self.temperature).log_softmax(dim=-1)
-        return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
+
+def _scored(head: Any, heat: float, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    logps = (head(hidden).float() / heat).log_softmax(dim=-1)
+    return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
 
 
 def load_policy(chat: TransformersChat, settings: Settings) -> Any:
     """Return the network of a backend, with what is frozen and the adapter that settings want."""
-    network = base_of(chat, settings)
+    network = _base(chat, settings)
+    tokenizer = chat.processor.tokenizer
+    # Of the checkpoint's settings of generation, evaluation's backend takes none either.
+    network.generation_config = GenerationConfig(
+        eos_token_id=list(end_tokens(chat.folder, tokenizer)), pad_token_id=tokenizer.pad_token_id
+    )
     if settings.freeze_vision:
         weights.freeze_vision(network)
     if settings.gradient_checkpointing:
@@ -135,7 +141,7 @@ def reference_of(chat: TransformersChat, settings: Settings, accelerator: Accele
     """
     if not settings.beta or settings.finetune == "lora":
         return None
-    policy = Policy(base_of(chat, settings).requires_grad_(False), settings.temperature).eval()
+    policy = Policy(_base(chat, settings).requires_grad_(False), settings.temperature).eval()
     if not zero_stage(accelerator):
         return policy.to(accelerator.device)
     from trl.models.utils import prepare_deepspeed
@@ -143,8 +149,7 @@ def reference_of(chat: TransformersChat, settings: Settings, accelerator: Accele
     return prepare_deepspeed(policy, accelerator)
 
 
-def base_of(chat: TransformersChat, settings: Settings) -> Any:
-    """Return the network of a backend, in the type that weights have while training."""
+def _base(chat: TransformersChat, settings: Settings) -> Any:
     return networks.load(chat, dtype=chat.dtype if settings.dtype == "auto" else settings.dtype)
 
 

@@ -1,7 +1,7 @@
 """Groups to rewards: every component checked, and the numbers that are logged of them."""
 
-import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from harness.errors import ModelError
+from harness.models.backends.sampling import uniforms
 from harness.models.grammar import reasoning
 from harness.plugins import plugin_errors
-from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
 
 
 def reward_group(
@@ -32,64 +32,47 @@ def reward_group(
     what = f"reward of {method.name}, sample {group.sample.id}"
     with plugin_errors(what, ModelError):
         given = list(method.reward(group))
-    if len(given) != len(group.rollouts):
+    wrong = next((one for one in given if not _are_components(one)), None)
+    if wrong is not None or len(given) != len(group.rollouts):
         raise ModelError(
             what,
-            expected=f"components of {len(group.rollouts)} rollouts",
-            found=f"{len(given)} of them",
+            expected=f"{len(group.rollouts)} dicts of finite numbers, {TOTAL!r} among them",
+            found=f"{len(given)} of them" if wrong is None else repr(wrong)[:200],
+            fix=f"Return [{{{TOTAL!r}: number, …}}, …], one a rollout.",
         )
-    found: list[RewardComponents] = []
-    for components in given:
-        if not isinstance(components, Mapping):
-            raise ModelError(
-                what,
-                expected="a dict of components a rollout",
-                found=repr(components)[:80],
-                fix=f"Return [{{{TOTAL!r}: number, …}}, …].",
-            )
-        wrong = {name: value for name, value in components.items() if not _number(value)}
-        if TOTAL not in components or wrong:
-            raise ModelError(
-                what,
-                expected=f"finite numbers, {TOTAL!r} among them",
-                found=str(wrong or sorted(components)),
-            )
-        found.append({name: float(value) for name, value in components.items()})
-    if method.settings.reward == "method":
-        return found
-    return [
-        {**one, f"method_{TOTAL}": one[TOTAL], TOTAL: uniform(seed, key)}
-        for one, key in zip(found, keys, strict=True)
-    ]
+    found = [{name: float(value) for name, value in one.items()} for one in given]
+    if method.settings.reward == "random":
+        for one, key in zip(found, keys, strict=True):
+            one[f"method_{TOTAL}"], one[TOTAL] = one[TOTAL], uniform(seed, key)
+    return list(found)
 
 
 def numbers_of(
     groups: Sequence[Group], rewards: Sequence[Sequence[RewardComponents]]
 ) -> dict[str, list[float]]:
     """Return what is logged of groups, one number a rollout or a group under each name."""
-    found: dict[str, list[float]] = {}
-
-    def add(name: str, value: float) -> None:
-        found.setdefault(name, []).append(value)
-
+    found = defaultdict[str, list[float]](list)
     for group, several in zip(groups, rewards, strict=True):
         totals = [one[TOTAL] for one in several]
-        add("frac_groups_zero_variance", float(max(totals) == min(totals)))
-        add("frac_groups_all_zero", float(not any(totals)))
+        found["frac_groups_zero_variance"].append(float(max(totals) == min(totals)))
+        found["frac_groups_all_zero"].append(float(not any(totals)))
         for rollout, components in zip(group.rollouts, several, strict=True):
-            add("think_length", float(group.count_tokens(reasoning(rollout.text))))
+            found["think_length"].append(float(group.count_tokens(reasoning(rollout.text))))
             for name, value in components.items():
-                add(f"rewards/{name}", value)
+                found[f"rewards/{name}"].append(value)
         for second in group.seconds:
-            add("second_length", float(second.tokens))
+            found["second_length"].append(float(second.tokens))
     return found
 
 
 def uniform(seed: int, key: str) -> float:
     """Return a number from 0 to 1 that depends on nothing but these."""
-    digest = hashlib.blake2b(f"{seed}\x00{key}".encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") / 2**64
+    return float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (Real, np.bool)) and math.isfinite(value)
+def _are_components(given: Any) -> bool:
+    return (
+        isinstance(given, Mapping)
+        and TOTAL in given
+        and all(isinstance(one, (Real, np.bool)) and math.isfinite(one) for one in given.values())
+    )

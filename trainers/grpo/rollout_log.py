@@ -15,7 +15,7 @@ from harness.models.pipeline import LOCATED
 from harness.responses import storable
 from harness.trainer import Curve
 from harness.trainers.grpo.examples import Example
-from harness.trainers.grpo.types import Group, RewardComponents
+from harness.trainers.grpo.method import Group, RewardComponents
 
 ROLLOUTS = "rollouts.jsonl"
 
@@ -39,32 +39,24 @@ class RolloutLog:
     ) -> None:
         """Add rows for the optimiser step (from 1); advantages are one a rollout."""
         learned = iter(advantages)
-        chosen = zip(examples, groups[: self.groups], rewards, strict=False)
-        for example, group, several in chosen:
-            for number, components in enumerate(several):
-                row = self._row(example, group, number, components)
+        for example, group, several in zip(examples, groups[: self.groups], rewards, strict=False):
+            for number, rollout in enumerate(group.rollouts):
+                row: dict[str, Any] = {
+                    "task": example.task,
+                    "sample": group.sample.id,
+                    "rollout": number,
+                    "canvas": list(group.canvas),
+                    "text": rollout.text,
+                    "tokens": rollout.tokens,
+                    "cut": rollout.cut,
+                    "components": dict(several[number]),
+                    **places_of(self.parse, example, rollout.text),
+                }
+                if rollout.facts:
+                    row["facts"] = dict(rollout.facts)
+                if group.seconds:
+                    row["second"] = group.seconds[number].text
                 self.file.append(step, {**row, "advantage": float(next(learned))})
-
-    def _row(
-        self, example: Example, group: Group, number: int, components: RewardComponents
-    ) -> dict[str, Any]:
-        rollout = group.rollouts[number]
-        row: dict[str, Any] = {
-            "task": example.task,
-            "sample": group.sample.id,
-            "rollout": number,
-            "canvas": list(group.canvas),
-            "text": rollout.text,
-            "tokens": rollout.tokens,
-            "cut": rollout.cut,
-            "terms": dict(components),
-            **places_of(self.parse, example, rollout.text),
-        }
-        if rollout.facts:
-            row["facts"] = dict(rollout.facts)
-        if group.seconds:
-            row["second"] = group.seconds[number].text
-        return row
 
 
 def places_of(
@@ -73,7 +65,8 @@ def places_of(
     """Return the places that a response names, and `unread` where it is outside the grammar.
 
     `boxes` are [left, top, right, bottom] and `points` [x, y], in pixels of the original image,
-    `frame` the frame they are in. Empty for a question that is answered in words.
+    `frame` the frame of the first medium that they are in: the one that was shown alone, or is
+    named. Empty for a question that is answered in words.
     """
     query = example.sample.query
     if len(query.forms) != 1 or query.form not in LOCATED or not example.request.media:
@@ -82,19 +75,13 @@ def places_of(
         read = parse(storable(response))
     except ParseError as error:
         read = ParseResult(error=str(error))
+    shown, total = example.frames[0], len(query.media[0])
+    named = read.frame if read.frame is not None and read.frame < total else total // 2
     canvas = Canvas(example.canvas, query.size)
     items = [canvas.to_image(item) for item in read.items]
     return {
-        "frame": _frame(example, read),
+        "frame": shown[0] if len(shown) == 1 else named,
         "boxes": [list(item.box) for item in items if item.box is not None],
         "points": [list(item.point) for item in items if item.point is not None],
         **({} if read.error is None else {"unread": read.error}),
     }
-
-
-def _frame(example: Example, read: ParseResult) -> int:
-    """Return the frame of the first medium: the one that was shown alone, or is named."""
-    shown, total = example.frames[0], len(example.sample.query.media[0])
-    if len(shown) == 1:
-        return shown[0]
-    return read.frame if read.frame is not None and read.frame < total else total // 2

@@ -10,8 +10,11 @@ from harness.models.learning.loss_types import LossType, Scale
 Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
 LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""
-LEAST: Mapping[str, int] = {"num_generations": 2, "warmup_steps": 0, "keep_rollouts": 0}
-"""Smallest values of counts; of others it is 1, and 0 of numbers that are no counts."""
+LEAST: Mapping[object, int] = {
+    **{"num_generations": 2, "warmup_steps": 0, "keep_rollouts": 0},
+    **{int: 1, int | None: 1, float: 0, float | None: 0},
+}
+"""Smallest value of a setting, by its name or else its type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,19 +111,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            name, value = one.name, getattr(self, one.name)
-            if one.type in (int, int | None):
-                least = LEAST.get(name, 1)
-            elif one.type in (float, float | None):
-                least = 0
-            else:
-                continue
-            if value is not None and not value >= least:
-                raise UsageError(f"{name}=…", expected=f"at least {least}", found=str(value))
-        for name, limit in (("temperature", 100), ("top_p", 1)):
+            value, least = getattr(self, one.name), LEAST.get(one.name, LEAST.get(one.type))
+            if value is not None and least is not None and not value >= least:
+                raise UsageError(f"{one.name}=…", expected=f"at least {least}", found=str(value))
+        for name, most in (("temperature", 100), ("top_p", 1)):
             value = getattr(self, name)
-            if not 0 < value <= limit:
-                expected = f"more than 0, at most {limit}"
+            if not 0 < value <= most:
+                expected = f"more than 0, at most {most}"
                 raise UsageError(f"{name}=…", expected=expected, found=str(value))
         if self.generation_batch_size % self.num_generations:
             raise UsageError(
@@ -159,22 +156,22 @@ class Settings:
         Raises:
             UsageError: a round cannot be shared evenly among the devices, whole groups to each.
         """
-        own, left = divmod(self.generation_batch_size, processes)
+        own, each = self.generation_batch_size // processes, self.per_device_train_batch_size
         whole = processes * self.num_generations
-        if left or own % self.num_generations:
+        if self.generation_batch_size % whole:
             raise UsageError(
                 f"generation_batch_size={self.generation_batch_size}",
                 expected=f"a multiple of {whole}: num_generations={self.num_generations} times the "
                 f"{processes} processes, each of which rewards whole groups",
                 found=str(self.generation_batch_size),
             )
-        if own % self.per_device_train_batch_size:
+        if own % each:
             raise UsageError(
-                f"per_device_train_batch_size={self.per_device_train_batch_size}",
+                f"per_device_train_batch_size={each}",
                 expected=f"a divisor of the {own} rollouts a round on each device",
-                found=str(self.per_device_train_batch_size),
+                found=str(each),
             )
-        return own // self.per_device_train_batch_size
+        return own // each
 
     def steps(self, samples: int) -> int:
         """Return optimiser steps for so many samples; a part of a round at the end is a whole."""

@@ -1,6 +1,7 @@
 """The trainer that every method with GRPO is: settings, a reward, and what else is its own.
 
 A method's plugin function returns a `GrpoTrainer`; see `harness.trainers.visionreasoner.trainer`.
+Nothing here imports torch before a training begins.
 """
 
 from collections import deque
@@ -105,10 +106,7 @@ class GrpoTrainer(GrpoMethod):
             deque(make_examples(self, self.with_prompt(given), run), maxlen=0)
 
     def learner(self, chat: TransformersChat, *, seed: int) -> "Learner":
-        """Return the policy that learns by this method: `harness.trainers.grpo.loop.Learner`.
-
-        Called before anything is loaded: it lets several processes find each other.
-        """
+        """Return the policy that learns by this method, in the processes that a launcher began."""
         from harness.trainers.grpo.loop import Learner
         from harness.trainers.grpo.policy import accelerator_of
 

@@ -19,6 +19,7 @@ from harness.models.backends.inputs import frames_shown, squashed
 from harness.models.backends.stop_strings import tokens_to_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.models.multi_turn import ConversationScheduler
+from harness.models.rollout import Transcript
 from harness.trainers.grpo.examples import encoded_each, refuse_clips
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.session import gather
@@ -38,18 +39,16 @@ def check(settings: Settings, chat: TransformersChat) -> None:
     would make another number of image tokens than the prompt has.
     """
     mode = settings.vllm_mode
-    if mode is None:
-        return
-    if find_spec("vllm") is None:
+    if mode is not None and find_spec("vllm") is None:
         raise MissingDependency(
             f"vllm_mode={mode}",
             expected="the package 'vllm'",
             found="it is not installed",
             fix="Install it, or leave it out: rollouts are then written by transformers.",
         )
-    limits = {name: getattr(chat, name) for name in ("min_pixels", "max_pixels")}
+    limits = {"min_pixels": chat.min_pixels, "max_pixels": chat.max_pixels}
     given = [f"{name}={value}" for name, value in limits.items() if value is not None]
-    if given:
+    if mode is not None and given:
         raise UsageError(
             f"vllm_mode={mode} with {' and '.join(given)}",
             expected="the checkpoint's own limits on pixels, which vLLM has",
@@ -66,10 +65,10 @@ def images_of(request: ChatRequest) -> list[Any]:
         UsageError: it shows a video.
     """
     refuse_clips(request, f"request {request.key}")
-    shown = [
-        (media.frame(frames_shown(request, at)[0]), at) for at, media in enumerate(request.media)
+    return [
+        Image.fromarray(squashed(media.frame(frames_shown(request, at)[0]), request.squash(at)))
+        for at, media in enumerate(request.media)
     ]
-    return [Image.fromarray(squashed(frame, request.squash(at))) for frame, at in shown]
 
 
 class VllmChat:
@@ -104,6 +103,14 @@ class VllmChat:
         self.logps: dict[str, list[float]] = {}
         """Log-probabilities that the tokens of a round were drawn with, by the request's key."""
 
+    def drawn_logps(self, rollout: Transcript) -> list[float]:
+        """Return the log-probabilities that a rollout's tokens were drawn with; 0 for injected."""
+        several = (
+            self.logps[part.call[0].key] if part.call else [0.0] * len(part.tokens)
+            for part in rollout.parts
+        )
+        return [logp for logps in several for logp in logps]
+
     def begin_round(self) -> None:
         """Bring vLLM the weights as they are now."""
         self.logps = {}
@@ -117,25 +124,21 @@ class VllmChat:
         """
         scheduler, group = ConversationScheduler(conversations), self._settings.num_generations
         fillers = [replace(one, max_new_tokens=1) for one in scheduler.requests]
-        while heats := gather(
-            [self._heat(scheduler.requests[at]) for at in scheduler.pending_places()]
-        ):
-            # A server is asked by the first process alone, with its temperature and its limit.
-            self.engine.temperature = max(heats)
-            requested = [
-                at
-                for at in scheduler.pending_places()
-                if self._heat(scheduler.requests[at]) == max(heats)
-            ]
-            requests = [scheduler.requests[at] for at in requested]
+
+        def heats() -> dict[int, float]:
+            usual, requests = self._settings.temperature, scheduler.requests
+            return {at: requests[at].temperature_or(usual) for at in scheduler.pending_places()}
+
+        # A server is asked by the first process alone, with its temperature and its limit.
+        while everywhere := gather(list(heats().values())):
+            self.engine.temperature = max(everywhere)
+            places = [at for at, heat in heats().items() if heat == max(everywhere)]
+            requests = [scheduler.requests[at] for at in places]
             written = self._write([*requests, *fillers[len(requests) :]], group)
-            for at, (tokens, logps) in zip(requested, written, strict=False):
-                scheduler.receive(at, self._response(scheduler.requests[at], tokens, logps))
+            for at, request, (tokens, logps) in zip(places, requests, written, strict=False):
+                scheduler.receive(at, self._response(request, tokens, logps))
             group = 1  # the first time, a group's rollouts share their prompt
         return scheduler.ends()
-
-    def _heat(self, request: ChatRequest) -> float:
-        return request.temperature_or(self._settings.temperature)
 
     def _write(self, requests: Sequence[ChatRequest], group: int) -> list[tuple[Any, Any]]:
         limits = gather([max(one.max_new_tokens for one in requests)])

@@ -50,9 +50,9 @@ class Batch:
     """Rows: the image of each."""
     seen: NDArray[np.bool_]
     """Rows × length: image tokens."""
-    meant: Floats
+    targeted: Floats
     """Rows × image tokens: 1 where the token shows the subject of the question."""
-    looks: Ints
+    grounding: Ints
     """Pointers × 2: row, and the place from which to look."""
     looked_at: Floats
     """Pointers × image tokens: target attention; each row adds up to 1."""
@@ -67,7 +67,7 @@ class Batch:
     not predicted."""
     boxes: Floats
     """Images × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
-    asked_boxes: Floats
+    boxes_of_targets: Floats
     """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
     it, even where other things cover more of the token."""
     patch_kinds: Ints
@@ -93,13 +93,13 @@ class Collator:
         text_first: bool = True,
         outlines: bool = False,
         patches: bool = False,
-        places_of_asked: bool = False,
+        places_of_targets: bool = False,
         recoloured: bool = False,
     ) -> None:
         self._tokenizer = tokenizer
         self._outlines = outlines
         self._patches = patches
-        self._places_of_asked = places_of_asked
+        self._places_of_targets = places_of_targets
         self._recoloured = recoloured
         self._text_first = text_first
         self._encode = lru_cache(maxsize=50_000)(self._ids)
@@ -122,12 +122,12 @@ class Collator:
         ]
         longest = max(len(row["tokens"]) for row in rows)
         length = -(-longest // STEP) * STEP
-        looks, copies, options = (
+        grounding, copies, options = (
             np.array(
                 [(number, *place) for number, row in enumerate(rows) for place in row[name]],
                 dtype=np.int64,
             ).reshape(-1, width)
-            for name, width in (("looks", 2), ("copies", 4), ("options", 3))
+            for name, width in (("grounding", 2), ("copies", 4), ("options", 3))
         )
         places = np.arange(length)
         by_patch = [
@@ -147,14 +147,14 @@ class Collator:
             ),
             owner=np.array([row["owner"] for row in rows], dtype=np.int64),
             seen=_pad_rows([row["seen"] for row in rows], length, 0).astype(np.bool_),
-            meant=np.stack([row["meant"] for row in rows]).astype(np.float32),
-            looks=looks,
+            targeted=np.stack([row["targeted"] for row in rows]).astype(np.float32),
+            grounding=grounding,
             looked_at=np.concatenate([row["looked_at"] for row in rows]).astype(np.float32),
             copies=copies[:, :2],
             sources=(places >= copies[:, 2:3]) & (places < copies[:, 3:4]),
             options=options,
             kinds=np.stack([self._kinds(one, _owners(one.view)) for one in drawn]),
-            asked_boxes=np.stack([row["asked_boxes"] for row in rows]),
+            boxes_of_targets=np.stack([row["boxes_of_targets"] for row in rows]),
             patch_kinds=np.stack([self._kinds(one, owners) for one, owners in by_patch]),
             patch_boxes=np.stack([_first_boxes(one.view, owners) for one, owners in by_patch]),
             boxes=np.stack([_boxes(one.view, _owners(one.view)) for one in drawn]).astype(
@@ -186,10 +186,10 @@ class Collator:
         soft[first:-2] = [span is not None and span.soft for span in about]
         seen = np.zeros(len(tokens), dtype=np.int64)
         seen[len(before) : len(before) + grids * TOKENS] = 1
-        looks, looked_at = [], []
+        grounding, looked_at = [], []
         for place, span in enumerate(about):
             if span is not None and span.thing is not None and learned[place]:
-                looks.append((first + place,))
+                grounding.append((first + place,))
                 looked_at.append(_target(view, span))
         output = TokenPositions(len(prompt), encoded.offsets)
         copies = [
@@ -213,9 +213,9 @@ class Collator:
             "positions": _positions(len(before), grids, interval, len(tokens)),
             "owner": image,
             "seen": seen,
-            "meant": _target_boxes(view, example.targets),
-            "asked_boxes": self._asked_boxes(view, example.targets),
-            "looks": looks,
+            "targeted": _target_boxes(view, example.targets),
+            "boxes_of_targets": self._boxes_of_targets(view, example.targets),
+            "grounding": grounding,
             "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
             "copies": copies,
             "options": options,
@@ -224,8 +224,8 @@ class Collator:
     def _kinds(self, drawn: DrawnScene, owners: Ints) -> Ints:
         return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.examples))
 
-    def _asked_boxes(self, view: View, target: Sequence[int]) -> Floats:
-        owners = _asked_owners(view, target if self._places_of_asked else ())
+    def _boxes_of_targets(self, view: View, target: Sequence[int]) -> Floats:
+        owners = _target_owners(view, target if self._places_of_targets else ())
         return _boxes(view, owners)
 
     def _surrounding_tokens(
@@ -337,7 +337,7 @@ def _owners(view: View) -> Ints:
     return np.where(firsts.max(1) >= FEWEST_PIXELS, firsts.argmax(1), -1)
 
 
-def _asked_owners(view: View, things: Sequence[int]) -> Ints:
+def _target_owners(view: View, things: Sequence[int]) -> Ints:
     """The same, but of tokens that show any of these things the one of them that covers most."""
     if not things:
         return _owners(view)

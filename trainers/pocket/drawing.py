@@ -30,7 +30,7 @@ class Drawing:
             text_first=settings.text_first,
             outlines=settings.outlines_weight > 0,
             patches=settings.patches_weight > 0,
-            places_of_asked=settings.places_of_asked,
+            places_of_targets=settings.places_of_targets,
             recoloured=settings.shares.recoloured > 0,
         )
 
@@ -38,7 +38,7 @@ class Drawing:
         """Return the batches of one of a step's `PARTS`, by their kind of view."""
         settings, limit = self._set, self._most_things(step)
         shares = settings.shares
-        if step < settings.see_until * settings.steps:
+        if step < settings.see_until * settings.max_steps:
             shares = shares.at_first(settings.seen_first)
         given = {"seed": self._seed, "step": step * PARTS + part}
         drawn = {
@@ -57,7 +57,7 @@ class Drawing:
         return batches
 
     def _most_things(self, step: int) -> int:
-        grown = min(1.0, step / self._set.steps / max(self._set.easy_until, 1e-9))
+        grown = min(1.0, step / self._set.max_steps / max(self._set.easy_until, 1e-9))
         return FEWEST_THINGS + round(grown * (MOST_THINGS - FEWEST_THINGS))
 
 
@@ -77,14 +77,14 @@ def batches(
     settings: PocketSettings, *, seed: int, first: int, parts: range
 ) -> Iterator[list[dict[str, Batch]]]:
     """These parts of every step from `first` on, in order."""
-    steps = range(first, settings.steps)
-    if settings.workers < 1:
+    steps = range(first, settings.max_steps)
+    if settings.dataloader_num_workers < 1:
         drawing = Drawing(settings, seed=seed)
         for step in steps:
             yield [drawing.part(step, part) for part in parts]
         return
     with ProcessPoolExecutor(
-        settings.workers,
+        settings.dataloader_num_workers,
         mp_context=get_context("spawn"),
         initializer=_begin,
         initargs=(settings, seed),

@@ -10,8 +10,8 @@ here teach it; they exist in training only.
   merged; and the token says it of each. An image token that two things share shows both.
 - `outlines`: each image token, as the vision tower gives it, says which parts of it the thing
   covers. What shape a thing has is learned from where its edges are, of small things most of all.
-- `meant`: after the middle text layer each image token says whether the question is about it.
-- `looks`: wherever the response is about to speak of a thing, the hidden state picks the image
+- `targeted`: after the middle text layer each image token says whether the question is about it.
+- `grounding`: wherever the response is about to speak of a thing, the hidden state picks the image
   tokens that show it, by a product of queries and keys; and in the next layer one head attends to
   them.
 - `copies`: wherever the response says what an earlier text tells (an option's letter, the thing
@@ -54,14 +54,14 @@ class Targets(NamedTuple):
 
     kinds: Tensor
     boxes: Tensor
-    asked_boxes: Tensor
+    boxes_of_targets: Tensor
     patch_kinds: Tensor
     patch_boxes: Tensor
     outlines: Tensor
     owner: Tensor
     seen: Tensor
-    meant: Tensor
-    looks: Tensor
+    targeted: Tensor
+    grounding: Tensor
     looked_at: Tensor
     copies: Tensor
     sources: Tensor
@@ -75,8 +75,8 @@ class HeadLosses:
     things: Tensor
     patches: Tensor
     outlines: Tensor
-    meant: Tensor
-    looks: Tensor
+    targeted: Tensor
+    grounding: Tensor
     attends: Tensor
     copies: Tensor
     options: Tensor
@@ -90,7 +90,7 @@ class Heads(nn.Module):
         super().__init__()
         self.things = nn.Linear(width, sum(SPLITS))
         self.place = nn.Linear(width, 6)
-        self.meant = nn.Linear(width, 1)
+        self.targeted = nn.Linear(width, 1)
         self.query = nn.Linear(width, LOOK_WIDTH)
         self.key = nn.Linear(width, LOOK_WIDTH)
         self.option = nn.Linear(width, MOST_OPTIONS)
@@ -105,19 +105,19 @@ class Heads(nn.Module):
         rows, width = targets.owner.shape[0], middle.shape[-1]
         image = middle[targets.seen].view(rows, -1, width)
         keys = self.key(image)
-        places = self.query(middle[targets.looks[:, 0], targets.looks[:, 1]])
-        scores = (places[:, None] * keys[targets.looks[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
+        places = self.query(middle[targets.grounding[:, 0], targets.grounding[:, 1]])
+        scores = (places[:, None] * keys[targets.grounding[:, 0]]).sum(-1) / LOOK_WIDTH**0.5
         shares = functional.log_softmax(scores, dim=-1)
         hit = targets.looked_at.gather(1, scores.argmax(1, keepdim=True)) > 0
         target = functional.binary_cross_entropy_with_logits(
-            self.meant(image)[..., 0], targets.meant
+            self.targeted(image)[..., 0], targets.targeted
         )
         return HeadLosses(
             things=self._object_logits(states.image.float(), image, targets),
             patches=self._patches(states, targets),
             outlines=self._outlines(states.image.float(), targets),
-            meant=target,
-            looks=-_mean((targets.looked_at * shares).sum(-1)),
+            targeted=target,
+            grounding=-_mean((targets.looked_at * shares).sum(-1)),
             attends=_attention_loss(states, targets),
             copies=_copy_loss(states, targets),
             options=self._options(middle, targets.options),
@@ -152,7 +152,7 @@ class Heads(nn.Module):
         relative = torch.cat([(corners - _centres(image.shape[1])) / CELL, motion], dim=-1)
         loss = loss + functional.smooth_l1_loss(box[shown], relative[shown], beta=0.2)
         shown_rows = shown[targets.owner]
-        corners, motion = _corners_and_motion(targets.asked_boxes)
+        corners, motion = _corners_and_motion(targets.boxes_of_targets)
         wanted = torch.cat([corners / (CANVAS / 2) - 1, motion / 4], dim=-1)[shown_rows]
         place = functional.smooth_l1_loss(self.place(middle)[shown_rows], wanted, beta=0.1)
         return loss + 6 * place
@@ -192,8 +192,8 @@ def _attention_loss(states: HiddenStates, targets: Targets) -> Tensor:
     The hidden state knows where to look; here the network itself has to look there, and so gets
     what stands there: the place.
     """
-    shares = _attention(states, 0, targets.looks)
-    own = shares[targets.seen[targets.looks[:, 0]]].view(*targets.looked_at.shape)
+    shares = _attention(states, 0, targets.grounding)
+    own = shares[targets.seen[targets.grounding[:, 0]]].view(*targets.looked_at.shape)
     return -_mean((targets.looked_at * own).sum(-1))
 
 

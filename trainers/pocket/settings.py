@@ -11,35 +11,35 @@ from harness.trainers.pocket.network import Architecture
 class PocketSettings:
     """Every setting of a training; see `pocket`."""
 
-    steps: int
+    max_steps: int
     learning_rate: float
-    warm_up: int
+    warmup_steps: int
     flat: float
     weight_decay: float
-    clip: float
+    max_grad_norm: float
     measured_weight: float
     first_spread: float
     last_spread: float
     spread_until: float
     things_weight: float
-    places_of_asked: bool
+    places_of_targets: bool
     patches_weight: float
     outlines_weight: float
-    meant_weight: float
-    looks_weight: float
+    target_weight: float
+    grounding_weight: float
     copies_weight: float
     heads_until: float
     easy_until: float
     see_until: float
     seen_first: int
     text_first: bool
-    workers: int
+    dataloader_num_workers: int
     processes: int
     base_at: int
-    bfloat16: bool
-    save_every: int
-    log_every: int
-    examine_every: int
+    bf16: bool
+    save_steps: int
+    logging_steps: int
+    eval_steps: int
     shares: MixtureShares
     architecture: Architecture
     start: str | None = None
@@ -53,7 +53,7 @@ class PocketSettings:
 
     def describe(self) -> Mapping[str, object]:
         """Return every setting that changes the trained weights."""
-        aside = {"workers", "processes", "save_every", "log_every", "makes"}
+        aside = {"dataloader_num_workers", "processes", "save_steps", "logging_steps", "makes"}
         aside |= {"start", "start_kept"} if self.start is None else set()
         plain = asdict(self)
         return {key: value for key, value in plain.items() if key not in aside}

@@ -3,10 +3,10 @@
     harness train --method pocket --out runs/pocket --config two_cores
     harness train --method pocket --out runs/pocket_more --config two_cores_more --seed 3 \
         --set start=runs/pocket
-    harness train --method pocket --out DIR --set steps=50
+    harness train --method pocket --out DIR --set max_steps=50
 
 The first two make the shipped weights in 90 minutes on two cores. No task is read: scenes,
-questions and responses are drawn as training goes, by the training processes or `workers` further
+questions and responses are drawn as training goes, by the training processes or further
 ones, each step a pure function of seed and step. A step adds up the gradients of three batches:
 stills, stills to count in, and clips.
 """
@@ -54,22 +54,22 @@ class PocketTrainer(PocketSettings, Trainer):
 
 def pocket(
     *,
-    steps: int = 9000,
+    max_steps: int = 9000,
     learning_rate: float = 3e-3,
-    warm_up: int = 150,
+    warmup_steps: int = 150,
     flat: float = 0.5,
     weight_decay: float = 0.02,
-    clip: float = 1.0,
+    max_grad_norm: float = 1.0,
     measured_weight: float = 1.5,
     first_spread: float = 10.0,
     last_spread: float = 0.7,
     spread_until: float = 0.6,
     things_weight: float = 1.0,
-    places_of_asked: bool = False,
+    places_of_targets: bool = False,
     patches_weight: float = 0.0,
     outlines_weight: float = 0.0,
-    meant_weight: float = 0.5,
-    looks_weight: float = 0.5,
+    target_weight: float = 0.5,
+    grounding_weight: float = 0.5,
     copies_weight: float = 0.5,
     heads_until: float = 0.9,
     easy_until: float = 0.15,
@@ -90,35 +90,35 @@ def pocket(
     hidden_size: int = 128,
     intermediate_size: int = 352,
     vision_layers: int = 4,
-    workers: int = 0,
+    dataloader_num_workers: int = 0,
     processes: int = 2,
     base_at: int = 0,
-    bfloat16: bool = True,
-    save_every: int = 500,
-    log_every: int = 20,
-    examine_every: int = 1000,
+    bf16: bool = True,
+    save_steps: int = 500,
+    logging_steps: int = 20,
+    eval_steps: int = 1000,
 ) -> PocketTrainer:
     """Pocket from random weights, on scenes of `shapes` that are drawn during the training.
 
     Args:
-        steps: Optimiser steps.
+        max_steps: Optimiser steps.
         learning_rate: After the warm-up; falls as a cosine after `flat` of the steps.
-        warm_up: Steps.
+        warmup_steps: Steps.
         flat: Part of the steps at the full learning rate.
         weight_decay: Of matrices other than the input vocabulary.
-        clip: Largest norm of the gradient.
+        max_grad_norm: Largest norm of the gradient.
         measured_weight: Weight of a measured number's loss beside that of a text token.
         first_spread: Width of a measured number's target at first, in steps of the canvas.
         last_spread: Width at the end.
         spread_until: Part of the steps in which it falls, by equal factors.
         things_weight: Weight of the loss on what image tokens show.
-        places_of_asked: Image tokens predict, after the middle text layer, the box of the
+        places_of_targets: Image tokens predict, after the middle text layer, the box of the
             question's subject, even where other things cover more of them.
         patches_weight: Weight of the loss on what each of an image token's four patches shows.
         outlines_weight: Weight of the loss on which parts of image tokens things cover (4: the
             vision tower alone learns shapes sooner).
-        meant_weight: Weight of the loss on which image tokens show the question's subject.
-        looks_weight: Weight of the loss on where responses look.
+        target_weight: Weight of the loss on which image tokens show the question's subject.
+        grounding_weight: Weight of the loss on where responses look.
         copies_weight: Weight of the loss on attention to the text that a response repeats.
         heads_until: Part of the steps after which all of these weigh a tenth.
         easy_until: Part of the steps in which scenes grow from two things to all.
@@ -144,44 +144,44 @@ def pocket(
         hidden_size: Of the text network.
         intermediate_size: Of the text network's feed-forward parts.
         vision_layers: Of the vision tower.
-        workers: Further processes that draw lessons for each; 0: each draws its own.
+        dataloader_num_workers: Further processes that draw lessons for each; 0: each draws its own.
         processes: Processes that train together, one thread each; results differ by rounding.
         base_at: Steps after which an early checkpoint is kept as well, in DIR/base; 0: none.
-        bfloat16: Compute in bfloat16; weights stay float32.
-        save_every: Steps between resumable states.
-        log_every: Steps between lines of the curve.
-        examine_every: Steps between looks at unseen questions; 0: none.
+        bf16: Compute in bfloat16; weights stay float32.
+        save_steps: Steps between resumable states.
+        logging_steps: Steps between lines of the curve.
+        eval_steps: Steps between looks at unseen questions; 0: none.
     """
     return PocketTrainer(
-        steps=steps,
+        max_steps=max_steps,
         learning_rate=learning_rate,
-        warm_up=warm_up,
+        warmup_steps=warmup_steps,
         flat=flat,
         weight_decay=weight_decay,
-        clip=clip,
+        max_grad_norm=max_grad_norm,
         measured_weight=measured_weight,
         first_spread=first_spread,
         last_spread=last_spread,
         spread_until=spread_until,
         things_weight=things_weight,
-        places_of_asked=places_of_asked,
+        places_of_targets=places_of_targets,
         patches_weight=patches_weight,
         outlines_weight=outlines_weight,
-        meant_weight=meant_weight,
-        looks_weight=looks_weight,
+        target_weight=target_weight,
+        grounding_weight=grounding_weight,
         copies_weight=copies_weight,
         heads_until=heads_until,
         easy_until=easy_until,
         see_until=see_until,
         seen_first=seen_first,
         text_first=text_first,
-        workers=workers,
+        dataloader_num_workers=dataloader_num_workers,
         processes=processes,
         base_at=base_at,
-        bfloat16=bfloat16,
-        save_every=save_every,
-        log_every=log_every,
-        examine_every=examine_every,
+        bf16=bf16,
+        save_steps=save_steps,
+        logging_steps=logging_steps,
+        eval_steps=eval_steps,
         shares=MixtureShares(
             images=images,
             stills=stills,

@@ -82,7 +82,7 @@ class TrainingLoop:
         """Train to the end, and write the checkpoint."""
         run, settings = self._run, self._settings
         run.curve.cut(self.first)
-        run.progress.start("pocket", settings.steps, self.first)
+        run.progress.start("pocket", settings.max_steps, self.first)
         self._began = time.monotonic(), time.process_time()
         arguments = (settings, run.out, run.seed, self.first)
         with spawn_workers(settings.processes, run_worker, arguments) as processes:
@@ -91,9 +91,9 @@ class TrainingLoop:
         run.progress.end()
         states.forget_states(run.state)
         return {
-            "steps": settings.steps,
+            "steps": settings.max_steps,
             "parameters": sum(one.numel() for one in self._network.parameters()),
-            "lessons": settings.steps * self._lessons_per_step(),
+            "lessons": settings.max_steps * self._lessons_per_step(),
             **{name: round(value, 1) for name, value in self._seconds().items()},
         }
 
@@ -123,7 +123,7 @@ class TrainingLoop:
             stop = processes.sum_gradients(
                 [_gradient(one) for one in weights], stop=self._run.stopping()
             )
-            norm = torch.nn.utils.clip_grad_norm_(weights, self._settings.clip)
+            norm = torch.nn.utils.clip_grad_norm_(weights, self._settings.max_grad_norm)
             for optimiser in self._optimisers.values():
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=False)
@@ -143,21 +143,21 @@ class TrainingLoop:
     def _after(self, done: int, numbers: dict[str, float]) -> None:
         """Log a step, validate, and save, each when it is due."""
         run, settings = self._run, self._settings
-        logged = done % settings.log_every == 0 or done <= 50 or done == settings.steps
-        if settings.examine_every and done % settings.examine_every == 0:
+        logged = done % settings.logging_steps == 0 or done <= 50 or done == settings.max_steps
+        if settings.eval_steps and done % settings.eval_steps == 0:
             numbers |= self._validate()
             logged = True
         if logged:
             run.curve.append(done, numbers)
         run.progress.step(done, numbers)
-        if done % settings.save_every == 0:
+        if done % settings.save_steps == 0:
             self._save(done)
-        if done in (settings.base_at, settings.steps):
+        if done in (settings.base_at, settings.max_steps):
             self._write(done)
 
     def _write(self, step: int) -> None:
         """Write the checkpoint, or the early one beside it."""
-        last = step == self._settings.steps
+        last = step == self._settings.max_steps
         folder = self._run.checkpoint if last else self._run.out / BASE
         self._network.eval()
         if last and self._kept:
@@ -219,12 +219,12 @@ class TrainingLoop:
         }
 
     def _share_done(self, step: int) -> float:
-        return step / self._settings.steps
+        return step / self._settings.max_steps
 
     def _rate(self, step: int) -> float:
         """Return the learning rate: a linear rise, a flat stretch, a cosine down to a hundredth."""
         settings, part = self._settings, self._share_done(step)
-        warm = min(1.0, (step + 1) / settings.warm_up)
+        warm = min(1.0, (step + 1) / settings.warmup_steps)
         if part <= settings.flat:
             return settings.learning_rate * warm
         fall = (part - settings.flat) / (1 - settings.flat)
@@ -242,7 +242,7 @@ class TrainingLoop:
         tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
         labels, soft = tensors["labels"], tensors["soft"]
         learned = labels != IGNORED
-        with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=settings.bf16):
             hidden = self._forward(
                 patches(tensors["images"]),
                 tensors["tokens"],
@@ -267,8 +267,8 @@ class TrainingLoop:
             settings.things_weight * heads.things
             + settings.patches_weight * heads.patches
             + settings.outlines_weight * heads.outlines
-            + settings.meant_weight * heads.meant
-            + settings.looks_weight * (heads.looks + heads.attends)
+            + settings.target_weight * heads.targeted
+            + settings.grounding_weight * (heads.grounding + heads.attends)
             + settings.copies_weight * (heads.copies + heads.options)
         ) * (0.1 if late else 1.0)
         loss = (output + guided) / PARTS
@@ -280,8 +280,8 @@ class TrainingLoop:
             "things": heads.things,
             "patches": heads.patches,
             "outlines": heads.outlines,
-            "meant": heads.meant,
-            "looks": heads.looks,
+            "targeted": heads.targeted,
+            "grounding": heads.grounding,
             "attends": heads.attends,
             "copies": heads.copies,
             "options": heads.options,

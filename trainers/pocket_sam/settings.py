@@ -19,12 +19,12 @@ class PocketSamSettings:
     shortest: int
     longest: int
     learning_rate: float
-    clip_rate: float
-    warm_up: int
+    clip_learning_rate: float
+    warmup_steps: int
     weight_decay: float
-    clip: float
+    max_grad_norm: float
     sparse_steps: int
-    save_every: int
+    save_steps: int
     architecture: Architecture = field(default_factory=Architecture)
 
     @property
@@ -39,4 +39,4 @@ class PocketSamSettings:
 
     def describe(self) -> Mapping[str, object]:
         """Return every setting that changes the trained weights."""
-        return {key: value for key, value in asdict(self).items() if key != "save_every"}
+        return {key: value for key, value in asdict(self).items() if key != "save_steps"}

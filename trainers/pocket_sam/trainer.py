@@ -50,13 +50,13 @@ def pocket_sam(
     shortest: int = 3,
     longest: int = 8,
     learning_rate: float = 1e-3,
-    clip_rate: float = 5e-4,
-    warm_up: int = 50,
+    clip_learning_rate: float = 5e-4,
+    warmup_steps: int = 50,
     weight_decay: float = 0.01,
-    clip: float = 1.0,
+    max_grad_norm: float = 1.0,
     sparse_steps: int = 200,
     side: int = 192,
-    save_every: int = 200,
+    save_steps: int = 200,
 ) -> PocketSamTrainer:
     """pocket-sam from random weights, on scenes of `shapes` that are drawn during the training.
 
@@ -70,13 +70,13 @@ def pocket_sam(
         shortest: Fewest frames of a clip; all clips of a step are equally long.
         longest: Most frames of a clip.
         learning_rate: Of AdamW, for stills alone.
-        clip_rate: The learning rate with clips, at first; it falls to zero as a cosine.
-        warm_up: Steps until the learning rate is reached.
+        clip_learning_rate: The learning rate with clips, at first; it falls to zero as a cosine.
+        warmup_steps: Steps until the learning rate is reached.
         weight_decay: Of matrices and filters.
-        clip: Largest norm of the gradient.
+        max_grad_norm: Largest norm of the gradient.
         sparse_steps: Until a pixel beside an object counts as much as one in it.
         side: Images are squashed to a square of this many pixels, a multiple of 64.
-        save_every: Steps from one state to the next.
+        save_steps: Steps from one state to the next.
 
     Raises:
         UsageError: a number is out of range.
@@ -90,7 +90,7 @@ def pocket_sam(
         ("followed", followed, 1),
         ("shortest", shortest, 3),
         ("longest", longest, shortest),
-        ("save_every", save_every, 1),
+        ("save_steps", save_steps, 1),
     ):
         if value < minimum:
             raise UsageError(
@@ -114,11 +114,11 @@ def pocket_sam(
         shortest=shortest,
         longest=longest,
         learning_rate=learning_rate,
-        clip_rate=clip_rate,
-        warm_up=warm_up,
+        clip_learning_rate=clip_learning_rate,
+        warmup_steps=warmup_steps,
         weight_decay=weight_decay,
-        clip=clip,
+        max_grad_norm=max_grad_norm,
         sparse_steps=sparse_steps,
-        save_every=save_every,
+        save_steps=save_steps,
         architecture=Architecture(side=side),
     )

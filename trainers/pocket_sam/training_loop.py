@@ -86,7 +86,9 @@ class TrainingLoop:
             torch.autograd.backward(cost.loss)
             loss += float(cost.loss.detach())
             numbers |= {f"{kind}/{name}": value for name, value in cost.numbers.items()}
-        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self._settings.clip)
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.network.parameters(), self._settings.max_grad_norm
+        )
         self._optimiser.step()
         return {"loss": loss, **numbers, "gradient": float(norm)}
 
@@ -103,11 +105,11 @@ class TrainingLoop:
     def rate(self, step: int) -> float:
         """The learning rate: constant for stills alone, then from its clips' value to zero."""
         settings = self._settings
-        started = min(1.0, (step + 1) / max(1, settings.warm_up))
+        started = min(1.0, (step + 1) / max(1, settings.warmup_steps))
         if step < settings.still_steps:
             return settings.learning_rate * started
         past = (step - settings.still_steps) / settings.clip_steps
-        return settings.clip_rate * started * (0.5 + 0.5 * math.cos(math.pi * past))
+        return settings.clip_learning_rate * started * (0.5 + 0.5 * math.cos(math.pi * past))
 
     def background(self, step: int) -> float:
         """Return the weight of a pixel beside an object, relative to one in it."""
@@ -149,7 +151,7 @@ class TrainingLoop:
                 evaluated = run.evaluate(folder, done)
         run.curve.append(done, {**rounded, **evaluated})
         stopped = run.stopping()
-        if stopped or (done % self._settings.save_every == 0 and done < self._settings.steps):
+        if stopped or (done % self._settings.save_steps == 0 and done < self._settings.steps):
             self._save_state(done)
         if stopped:
             raise KeyboardInterrupt

@@ -22,7 +22,7 @@ from harness.models.seg_zero.grammar import KEYS, first_braces
 from harness.models.visionreasoner.grammar import CANVAS
 from harness.models.visionreasoner.scoring import thinking_format
 from harness.responses import TOO_MANY_DIGITS
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import in_frame, key_frame, objects
 from harness.types import Box, Point, Sample
 

@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 
 from harness.models.pipeline import PromptedModel
 from harness.trainer import TrainingRun
-from harness.trainers.sample_checks import (
-    SkippedSample,
-    check_examples,
-    refuse_empty,
-    report_skipped,
-)
+from harness.trainers.sample_checks import SkippedSample, keep_usable
 from harness.trainers.sft.batches import check_example
 from harness.trainers.sft.descriptions import Complete, as_written
 from harness.trainers.sft.examples import Example, Reasoning, examples_of
@@ -45,16 +40,5 @@ def prepare_examples(
         DataError: nothing is left.
     """
     found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
-    made = list(found)
-    examples = [one for one in made if isinstance(one, Example)]
     check = partial(check_example, processor, max_length=max_length)
-    faults = [one for one in check_examples(examples, check, run) if one is not None]
-    # A sample may give several examples; all are kept, or none.
-    unfit = {(one.task, one.sample) for one in faults}
-    kept = [one for one in examples if (one.task, one.sample) not in unfit]
-    skipped: dict[tuple[str, str], SkippedSample] = {}
-    for one in (*(one for one in made if isinstance(one, SkippedSample)), *faults):
-        skipped.setdefault((one.task, one.sample), one)
-    refuse_empty(kept, [*skipped.values()])
-    report_skipped(run, [*skipped.values()])
-    return kept, [*skipped.values()]
+    return keep_usable(list(found), check, lambda one: (one.task, one.sample), run)

@@ -164,7 +164,7 @@ class Sft(Trainer):
     ) -> "transformers.Trainer":
         from harness.trainers.sft import network as networks
         from harness.trainers.sft.batches import Collator
-        from harness.trainers.sft.engine import engine, old_names, rows
+        from harness.trainers.sft.engine import ResumableTrainer, old_names, rows
 
         network = networks.load(chat, dtype=chat.dtype if self.dtype == "auto" else self.dtype)
         if self.freeze_vision:
@@ -180,7 +180,7 @@ class Sft(Trainer):
             else None
         )
         with old_names():
-            trainer: transformers.Trainer = engine()(
+            trainer: transformers.Trainer = ResumableTrainer(
                 model=network,
                 args=arguments,
                 train_dataset=rows(len(examples)),

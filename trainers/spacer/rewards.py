@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from harness.errors import DataError, ParseError
 from harness.metrics.numeric import mean_relative_accuracy
 from harness.models.spacer.grammar import GRID, GridMap, grid_map, has_map
-from harness.trainers.grpo.types import Group, RewardComponents, Rollout
+from harness.trainers.grpo.method import Group, RewardComponents, Rollout
 from harness.trainers.video_r1.rewards import TemporalReward, VideoR1Accuracy
 from harness.trainers.video_str.answers import answer, ground_truth_of
 from harness.types import AnswerForm, Sample

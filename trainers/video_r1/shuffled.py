@@ -8,8 +8,7 @@ import numpy as np
 from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
 from harness.models.pipeline import PromptedModel
-from harness.trainers.grpo.method import request_of
-from harness.trainers.grpo.types import Rollout
+from harness.trainers.grpo.method import Rollout, request_of
 from harness.types import Sample
 
 

@@ -23,7 +23,7 @@ from harness.models.video_str.answer_prompts import boxes_3d, interval
 from harness.models.video_str.boxes import named_resolution, parse
 from harness.models.video_str.grammar import well_formed
 from harness.responses import tag_text
-from harness.trainers.grpo.types import Group
+from harness.trainers.grpo.method import Group
 from harness.types import AnswerForm, Box, Box3D, Interval, Sample, Target
 
 NUMBER = re.compile(

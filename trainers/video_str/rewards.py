@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from harness.errors import ParseError
 from harness.frames import uniform
 from harness.models.video_str.grammar import Graph, graph
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents, Rollout
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents, Rollout
 from harness.trainers.video_str.answers import answer_reward, answer_term, format_reward
 from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward

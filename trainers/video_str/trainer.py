@@ -13,9 +13,9 @@ from harness.models.video_str.boxes import SpokenBoxes
 from harness.models.video_str.composed import SpokenModel
 from harness.options import with_options
 from harness.trainer import TrainingRun
+from harness.trainers.grpo.method import SecondPass
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
-from harness.trainers.grpo.types import SecondPass
 from harness.trainers.video_str.answers import ground_truth_of
 from harness.trainers.video_str.extra import extra_of, no_extra
 from harness.trainers.video_str.graphs import Extra, extend_task, named_or_drawn

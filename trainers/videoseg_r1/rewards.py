@@ -31,7 +31,7 @@ from harness.models.visionreasoner.scoring import (
     thinking_format,
 )
 from harness.responses import finite_numbers, tag_text
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 from harness.trainers.videoseg_r1.budgets import UNKNOWN, Budgets, length_factor
 from harness.trainers.videoseg_r1.samples import key_of
 from harness.trainers.visionreasoner.objects import TargetObjects

@@ -15,7 +15,7 @@ from harness.models.visionreasoner.scoring import (
     non_repeat,
     thinking_format,
 )
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 from harness.trainers.visionreasoner.objects import TargetObjects
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from harness.models.test_time.consensus import Group as Responses
 from harness.models.test_time.consensus import Label
 from harness.models.visionreasoner.scoring import BASE, Thresholds
-from harness.trainers.grpo.types import TOTAL, Group, RewardComponents
+from harness.trainers.grpo.method import TOTAL, Group, RewardComponents
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 
 from harness.models.canvas import Canvas
 from harness.models.grammar import ParseResult
-from harness.trainers.grpo.types import Group, RewardComponents
+from harness.trainers.grpo.method import Group, RewardComponents
 
 
 @dataclass(frozen=True)
