@@ -1,5 +1,5 @@
 """Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes, circles,
-sentences that tests expect of errors.
+sentences that tests expect of errors, names of the package, lines of GRPO.
 
 python benchmarks/house.py            # a table of this checkout
 python benchmarks/house.py --list     # and each such docstring, probe, sentence and circle
@@ -14,6 +14,8 @@ from pathlib import Path
 import grimp
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+
+import harness
 
 REPOSITORY = Path(__file__).parent.parent
 ROOMS = ("harness", "tasks", "models", "trainers", "leaderboards")
@@ -39,6 +41,14 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield statement.lineno, text.strip()
 
 
+GRPO = (
+    "trainers/grpo/*.py",
+    "trainers/state.py",
+    "trainers/session.py",
+    "trainers/sft/engine.py",
+    "models/learning/loss*.py",
+)
+"""Modules of GRPO, and all that knows TRL or was parted from them."""
 CONTRACTS = ("harness/model.py", "harness/trainer.py", "models/pipeline.py")
 """Modules whose derived classes declare what models, their parts and trainers have."""
 
@@ -63,6 +73,20 @@ def probes(tree: ast.Module, declared: frozenset[str]) -> Iterator[int]:
                 func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(value=str(name)), *_]
             ) if name in declared:
                 yield node.lineno
+
+
+def code_lines(path: Path) -> int:
+    """Count the lines of a module that are neither blank, nor a comment, nor of a docstring."""
+    source = path.read_text("utf-8")
+    texts = set[int]()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()), lineno=first, end_lineno=int(last)):
+                texts.update(range(first, last + 1))
+    return sum(
+        number not in texts and bool(line.strip()) and not line.strip().startswith("#")
+        for number, line in enumerate(source.splitlines(), start=1)
+    )
 
 
 VALUES = re.compile(
@@ -147,11 +171,20 @@ def main() -> None:
     )
     print(f"fmt skips: {skips}, in tests and benchmarks {beside}")
     print(f"getattr probes of members of models, chats, parts and trainers: {probed}")
-    print(f"Any: {1000 * anys / lines:.1f} a thousand lines")
+    print(f"Any: {anys}, {1000 * anys / lines:.2f} a thousand lines")
     print(f"sentences that tests expect of errors (match=): {expected}")
     found = list(circles())
     print(f"circles of imports: {len(found)}")
+    print(f"names of `import harness`: {len(harness.__all__)}")
+    counted = [
+        (path.relative_to(REPOSITORY), path.read_text("utf-8").count("\n"), code_lines(path))
+        for pattern in GRPO
+        for path in sorted(REPOSITORY.glob(pattern))
+    ]
+    total, code = (sum(numbers) for numbers in list(zip(*counted, strict=True))[1:])
+    print(f"GRPO and all that knows TRL: {total} lines, {code} without texts and blank lines")
     if arguments.list:
+        print(*(f"{path}: {count} lines, {own}" for path, count, own in counted), sep="\n")
         print(*map(" <-> ".join, found), sep="\n")
 
 

@@ -151,7 +151,7 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
         "rewards/letters",
         "rewards/even",
         "rewards/total",
-        "rewards/total/std",
+        "reward_std",
         "kl",
         "grad_norm",
         "think_length",

@@ -49,6 +49,7 @@ from harness.trainers.grpo.examples import (  # noqa: E402
     prepare_examples,
 )
 from harness.trainers.grpo.method import request_of  # noqa: E402
+from harness.trainers.grpo.policy import accelerator_of  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
 from harness.trainers.session import Session  # noqa: E402
@@ -151,7 +152,8 @@ def build(model, samples, *, reward=None, **given):
 
     settings = chosen(samples, **given)
     method = GrpoTrainer(name="m", settings=settings, reward=reward or lengths, **parts)
-    return method.learner(model.chat, seed=4)
+    accelerator = accelerator_of(settings, model.chat.device)
+    return loop.Learner(method, model.chat, accelerator, seed=4)
 
 
 def written(learner, examples, number=0):

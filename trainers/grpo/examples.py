@@ -73,12 +73,12 @@ def encode_prompt(processor: Any, request: ChatRequest) -> Prompt:
 
 def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt]:
     """Return several prompts, in order; those that ask the same are one object, encoded once."""
-    asked = [replace(request, key="") for request in requests]
-    alike = list(dict.fromkeys(asked))
+    plain = [replace(request, key="") for request in requests]
+    alike = list(dict.fromkeys(plain))
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
         prompts = pool.map(partial(encode_prompt, processor), alike)
         known = dict(zip(alike, prompts, strict=True))
-    return [known[one] for one in asked]
+    return [known[one] for one in plain]
 
 
 def prepare_examples(

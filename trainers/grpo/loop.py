@@ -61,7 +61,7 @@ def train(
         log: The log of rollouts, in the first process.
 
     Raises:
-        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
+        KeyboardInterrupt: the run was request to stop; the state after its round is saved.
     """
     run, chosen = session.run, learner.settings
     total, turns = chosen.steps(len(examples)), chosen.num_iterations
@@ -294,11 +294,11 @@ class Learner:
         yield from write_rollout(first, episode, self.chat, draft, who=method.name)
         if method.second is not None:
             with plugin_errors(f"second pass of {method.name}", ModelError):
-                asked = method.second(sample, draft.rollout)
+                request = method.second(sample, draft.rollout)
             heat = method.second_temperature
-            asked = replace(asked, key=f"{draft.key}/second", temperature=heat)
-            (response,) = yield (asked,)
-            text = f"{asked.prefix}{self.chat.decode(response.tokens)}"
+            request = replace(request, key=f"{draft.key}/second", temperature=heat)
+            (response,) = yield (request,)
+            text = f"{request.prefix}{self.chat.decode(response.tokens)}"
             draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
 
@@ -327,15 +327,13 @@ class Learner:
                 merged[name] += values
         prompts, written = merged.pop("prompts"), merged.pop("lengths")
         self.tokens += int(sum(prompts) + sum(written))
-        spread = float(torch.tensor(totals).std())
         return {
             "num_tokens": float(self.tokens),
             "completions/mean_length": fmean(written),
             "completions/min_length": min(written),
             "completions/max_length": max(written),
             "reward": fmean(totals),
-            "reward_std": spread,
-            "rewards/total/std": spread,
+            "reward_std": float(torch.tensor(totals).std()),
             **{name: fmean(values) for name, values in sorted(merged.items())},
         }, sum(written)
 

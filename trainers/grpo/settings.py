@@ -119,12 +119,7 @@ class Settings:
             if not 0 < value <= most:
                 expected = f"more than 0, at most {most}"
                 raise UsageError(f"{name}=…", expected=expected, found=str(value))
-        if self.generation_batch_size % self.num_generations:
-            raise UsageError(
-                "generation_batch_size=…",
-                expected=f"a multiple of num_generations={self.num_generations}: whole groups",
-                found=str(self.generation_batch_size),
-            )
+        self.accumulation_steps(1)
         if self.finetune == "lora" and self.freeze_vision and self.lora_layers == "all":
             raise UsageError(
                 "finetune=lora and freeze_vision",

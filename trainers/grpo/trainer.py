@@ -7,7 +7,7 @@ Nothing here imports torch before a training begins.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
@@ -16,9 +16,6 @@ from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
-
-if TYPE_CHECKING:
-    from harness.trainers.grpo.loop import Learner
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
@@ -104,14 +101,6 @@ class GrpoTrainer(GrpoMethod):
         self._check(chat)
         if self.settings.vllm_mode is not None:
             deque(make_examples(self, self.with_prompt(given), run), maxlen=0)
-
-    def learner(self, chat: TransformersChat, *, seed: int) -> "Learner":
-        """Return the policy that learns by this method, in the processes that a launcher began."""
-        from harness.trainers.grpo.loop import Learner
-        from harness.trainers.grpo.policy import accelerator_of
-
-        self._check(chat)
-        return Learner(self, chat, accelerator_of(self.settings, chat.device), seed=seed)
 
     def _check(self, chat: TransformersChat) -> None:
         from harness.trainers.grpo import vllm
