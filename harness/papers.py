@@ -75,12 +75,12 @@ def declared_settings(model: str) -> tuple[str, tuple[Setting, ...]]:
     """
     entry = plugins.installed_plugins("models").get(model)
     place = plugins.folder(entry) if entry is not None else None
-    info = _read_paper(place / FILE).get(model) if place is not None else None
-    if info is None:
+    known = _read_paper(place / FILE).get(model) if place is not None else None
+    if known is None:
         return "", ()
     try:
-        settings = tuple(_setting(one) for one in info["settings"])
-        return str(info["paper"]), settings
+        settings = tuple(_setting(one) for one in known["settings"])
+        return str(known["paper"]), settings
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{FILE} of {model}",

@@ -373,15 +373,15 @@ def finish(
         manifest: Of a folder that becomes a run with it, written after all; None: it is there.
         journal: False for a copy of a run without its predictions.
     """
-    requested = (folder / MANIFEST).read_bytes() if manifest is None else json_bytes(manifest)
-    contents = {MANIFEST: requested, RESULTS: json_bytes(results)}
+    described = (folder / MANIFEST).read_bytes() if manifest is None else json_bytes(manifest)
+    contents = {MANIFEST: described, RESULTS: json_bytes(results)}
     if units is not None:
         contents[SCORES] = _lines(units)
         write_bytes(folder / SCORES, contents[SCORES])
     checksums.write(folder, contents, journal=journal)
     write_bytes(folder / RESULTS, contents[RESULTS])
     if manifest is not None:
-        write_bytes(folder / MANIFEST, requested)
+        write_bytes(folder / MANIFEST, described)
 
 
 def _lines(units: Iterable[UnitScore]) -> bytes:

@@ -96,20 +96,20 @@ class ConversationScheduler(Generic[T]):
     def _go_on(self, number: int, output: Sequence[ChatResponse] | None) -> None:
         conversation = self._conversations[number]
         try:
-            requested = next(conversation) if output is None else conversation.send(output)
-            while not isinstance(requested, Future) and not requested:
-                requested = conversation.send(())
+            turn = next(conversation) if output is None else conversation.send(output)
+            while not isinstance(turn, Future) and not turn:
+                turn = conversation.send(())
         except StopIteration as end:
             self._ends[number] = end.value
             return
-        if isinstance(requested, Future):
-            self._working[requested] = number
+        if isinstance(turn, Future):
+            self._working[turn] = number
             if self._notify is not None:
-                requested.add_done_callback(self._notify)
+                turn.add_done_callback(self._notify)
             return
-        self._turns[number] = range(len(self.requests), len(self.requests) + len(requested))
-        self.requests += requested
-        self._whose += [number] * len(requested)
+        self._turns[number] = range(len(self.requests), len(self.requests) + len(turn))
+        self.requests += turn
+        self._whose += [number] * len(turn)
 
 
 def question(request: ChatRequest) -> Conversation[ChatResponse]:

@@ -120,13 +120,13 @@ def _recipes(trainings: Sequence[Training]) -> dict[str, list[Path]]:
     """Group the folders of trainings that differ only in their seed, by a name for the group."""
     alike: dict[str, list[Training]] = {}
     for one in trainings:
-        info = one.manifest
+        record = one.manifest
         try:
             key = [
-                info["method"]["name"],
-                dict(info["method"]["settings"]),
-                info["model"] and info["model"]["spec"],
-                [task["spec"] for task in info["tasks"]],
+                record["method"]["name"],
+                dict(record["method"]["settings"]),
+                record["model"] and record["model"]["spec"],
+                [task["spec"] for task in record["tasks"]],
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
@@ -154,12 +154,12 @@ def _label(training: Training, others: Sequence[Training]) -> str:
         if one.manifest["method"]["name"] == method["name"]
     ]
     names = sorted({name for settings in same for name in settings})
-    info = [
+    differing = [
         f"{name}={method['settings'].get(name)}"
         for name in names
         if any(settings.get(name) != same[0].get(name) for settings in same)
     ]
-    return f"{method['name']}({', '.join(info)})" if info else str(method["name"])
+    return f"{method['name']}({', '.join(differing)})" if differing else str(method["name"])
 
 
 def _tell_lacking(panels: Sequence[Panel], recipes: Mapping[str, Sequence[Path]]) -> None:

@@ -62,9 +62,9 @@ def writers() -> dict[str, Callable[..., None]]:
 
 
 def _select_checks(
-    found: dict[str, Callable[..., None]], requested: list[str] | None
+    found: dict[str, Callable[..., None]], texts: list[str] | None
 ) -> dict[str, Callable[..., None]]:
-    names = [spec.name for spec in specs(requested, "--tasks")] if requested else list(found)
+    names = [spec.name for spec in specs(texts, "--tasks")] if texts else list(found)
     for name in names:
         if name not in found:
             raise UsageError(

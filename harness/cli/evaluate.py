@@ -217,7 +217,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
 
 def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
     """Return lines with the run folders and the next commands; of several runs, for the last."""
-    info = (
+    lines = (
         [f"runs: {folder}" for folder in folders]
         if len(folders) <= SHOWN
         else [f"runs: {len(folders)} below {out}"]
@@ -230,5 +230,5 @@ def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
         sample = next((sample for unit in units for sample in unit.samples), None)
         if sample is not None:
             look = f"harness explain {shlex.quote(str(folder))} {shlex.quote(sample)}"
-            return [*info, f"next: {board}", f"      {look}"]
-    return [*info, f"next: {board}"]
+            return [*lines, f"next: {board}", f"      {look}"]
+    return [*lines, f"next: {board}"]

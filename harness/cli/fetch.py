@@ -191,11 +191,11 @@ def _download(
     # Never a token that lies on the disk: what a run may see is said by whoever starts it.
     token = os.environ.get("HF_TOKEN") or False
     endpoint = os.environ.get("HF_ENDPOINT") or None
-    requested = source.revision if known is None else str(known["commit"])
+    commit = source.revision if known is None else str(known["commit"])
     patterns = list(source.files) if source.files else None
 
     def info() -> "DatasetInfo":
-        return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=requested)
+        return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=commit)
 
     found = _call_hub(source, info)
     record = {

@@ -31,11 +31,15 @@ def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
     """Return the required settings, files and packages, in this order, each named once."""
     source = ModuleSource.of_module(entry.module) if plugins.folder(entry) is not None else None
     function = source.function(entry.attr) if source is not None else None
-    info = declared_requirements(entry)
+    declared = declared_requirements(entry)
     options = (
         offered_settings(source, function) if source is not None and function is not None else {}
     )
-    found = [*_required_settings(kind, options), *info.get("given", ()), *info.get("packages", ())]
+    found = [
+        *_required_settings(kind, options),
+        *declared.get("given", ()),
+        *declared.get("packages", ()),
+    ]
     for part in _parts(options):
         found += _packages(*part)
     return list(dict.fromkeys(found))
@@ -64,15 +68,15 @@ def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:
         DataError: the file is not in this form.
     """
     place = plugins.folder(entry)
-    info = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
-    lists = info.values() if isinstance(info, dict) else (None,)
+    declared = _read_needs(place / FILE).get(entry.name, {}) if place is not None else {}
+    lists = declared.values() if isinstance(declared, dict) else (None,)
     if not all(isinstance(one, list) and all(isinstance(a, str) for a in one) for one in lists):
         raise DataError(
             f"file {FILE} of {entry.name}",
             expected='lists of texts, "given" and "packages"',
-            found=repr(info)[:60],
+            found=repr(declared)[:60],
         )
-    return dict(info)
+    return dict(declared)
 
 
 @lru_cache

@@ -45,9 +45,9 @@ def score(arguments: Namespace) -> int:
     reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format, threshold)
     shown, folders = {}, list[Path]()
-    requested = list(asked_tasks(arguments))
-    judge = judge_for(arguments, [task for _, _, task in requested])
-    for key, spec, task in requested:
+    chosen = list(asked_tasks(arguments))
+    judge = judge_for(arguments, [task for _, _, task in chosen])
+    for key, spec, task in chosen:
         submission = Submission(
             path=path,
             name=arguments.name or path.stem,
@@ -66,8 +66,8 @@ def score(arguments: Namespace) -> int:
             folder = run_folder(arguments.out, submission.name, str(spec), arguments.subset)
             folders.append(folder)
         if differs := submission.deviations(task):
-            info = sentence(submission.name, reader_spec, task.name, differs)
-            print(info, file=sys.stderr)
+            warning = sentence(submission.name, reader_spec, task.name, differs)
+            print(warning, file=sys.stderr)
         judged = bind(task, judge, folder)
         shown[key] = public(score_file(judged, submission, folder=folder, task_spec=str(spec)))
     _show(arguments, arguments.name or path.stem, shown, folders)
@@ -152,8 +152,8 @@ def _score_runs(arguments: Namespace) -> int:
                 f"{run.folder}: differs from its results.json\n  " + "\n  ".join(differing),
                 file=sys.stderr,
             )
-    requested = [arguments.model or run.manifest["model"]["spec"] for run in runs]
-    _show(arguments, requested[0] if len(set(requested)) == 1 else "runs", shown)
+    models = [arguments.model or run.manifest["model"]["spec"] for run in runs]
+    _show(arguments, models[0] if len(set(models)) == 1 else "runs", shown)
     return int(any(one.get("differs") for one in shown.values()))
 
 

@@ -30,9 +30,9 @@ def settings(entry: EntryPoint) -> dict[str, str]:
     function = source.function(entry.attr) if source is not None else None
     if source is None or function is None:
         return {}
-    info = documented_settings(function)
+    documented = documented_settings(function)
     return {
-        name: _setting_line(module, kind, default, info.get(name, about))
+        name: _setting_line(module, kind, default, documented.get(name, about))
         for name, (module, kind, default, about) in offered_settings(source, function).items()
     }
 
@@ -97,11 +97,11 @@ def _text(statement: ast.stmt) -> str:
 
 
 def _setting_line(
-    source: "ModuleSource", kind: ast.expr | None, default: ast.expr | None, info: str
+    source: "ModuleSource", kind: ast.expr | None, default: ast.expr | None, text: str
 ) -> str:
     """A setting in a line: `int = 8 (Rollouts of a prompt)`."""
     value = " = " + ast.unparse(source.value(default)) if default is not None else ", needed"
-    return f"{source.kind(kind)}{value}" + (f" ({info.rstrip('.')})" if info else "")
+    return f"{source.kind(kind)}{value}" + (f" ({text.rstrip('.')})" if text else "")
 
 
 class Offered(NamedTuple):

@@ -80,8 +80,8 @@ def details(kind: str, entry: EntryPoint) -> dict[str, object]:
     """The settings of a plugin, and the configurations of a trainer."""
     from harness.cli.settings import settings
 
-    info: dict[str, object] = {} if kind == "tasks" else {"settings": settings(entry)}
-    return {**info, "configs": configs(entry)} if kind == "trainers" else info
+    fields: dict[str, object] = {} if kind == "tasks" else {"settings": settings(entry)}
+    return {**fields, "configs": configs(entry)} if kind == "trainers" else fields
 
 
 def configs(entry: EntryPoint) -> list[str]:
@@ -151,11 +151,11 @@ def _show_one(one: dict[str, object]) -> None:
     for key, value in one.items():
         if isinstance(value, dict):
             print(f"{key}:")
-            info = [f"  {name}: {text}" for name, text in value.items()]
+            lines = [f"  {name}: {text}" for name, text in value.items()]
         elif isinstance(value, (list, tuple)):
-            info = [f"{key}: {', '.join(map(str, value))}"]
+            lines = [f"{key}: {', '.join(map(str, value))}"]
         else:
-            info = [f"{key}: {str(value).strip()}"]
-        for text in info:
+            lines = [f"{key}: {str(value).strip()}"]
+        for text in lines:
             for line in text.splitlines():
                 print("\n".join(wrap_lines(line, indent=4)))

@@ -52,8 +52,8 @@ def require(arguments: Namespace, **options: str) -> None:
         if getattr(arguments, name) in (None, [], "")
     }
     if lacking:
-        info = [f"{option} ({what})" for option, what in lacking.items()]
-        raise UsageError("missing options", expected="; ".join(info), found="nothing")
+        missing = [f"{option} ({what})" for option, what in lacking.items()]
+        raise UsageError("missing options", expected="; ".join(missing), found="nothing")
 
 
 def tasks(arguments: Namespace) -> Iterator[tuple[str, Spec, Task]]:

@@ -96,5 +96,5 @@ def coverage(one: Mapping[str, Any]) -> str:
 def failures(one: Mapping[str, Any]) -> str:
     """Return the number of failed samples, with the number of each kind."""
     kinds = {kind: count for kind, count in one["failures"].items() if count}
-    info = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return f"{sum(kinds.values())} ({info})" if kinds else "0"
+    kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return f"{sum(kinds.values())} ({kinds_text})" if kinds else "0"

@@ -211,8 +211,8 @@ def _tasks(
 ) -> list[tuple[Spec, Task]]:
     if not texts:
         return []
-    requested = Namespace(data=given.data, tasks=texts, metrics=metrics)
-    return [(spec, task) for _, spec, task in asked_tasks(requested)]
+    namespace = Namespace(data=given.data, tasks=texts, metrics=metrics)
+    return [(spec, task) for _, spec, task in asked_tasks(namespace)]
 
 
 def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
@@ -221,12 +221,12 @@ def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:
         value, minimum = getattr(given, name), 1 if name == "every" else 0
         if value is not None and value < minimum:
             raise UsageError(f"--{name}", expected=f"a number ≥ {minimum}", found=str(value))
-    for name, requested in (
+    for name, given_option in (
         ("--every", given.every),
         ("--strict-split", given.strict_split),
         ("--eval-metrics", given.eval_metrics),
     ):
-        if requested and not watch.tasks:
+        if given_option and not watch.tasks:
             raise UsageError(name, expected="tasks to evaluate (--eval-tasks)", found="none")
     if watch.tasks:
         spec = watch.spec(watch.out)
@@ -372,8 +372,8 @@ def _show(
         )
         return
     result = training.manifest["result"]
-    info = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
-    print(f"{training.checkpoint}: {info}" if info else str(training.checkpoint))
+    facts = ", ".join(f"{name} {result[name]}" for name in ("steps", "loss") if name in result)
+    print(f"{training.checkpoint}: {facts}" if facts else str(training.checkpoint))
     if results:
         from harness.cli.tables import show_results
 

@@ -52,10 +52,10 @@ class StepBars:
 
     def step(self, done: int, numbers: Mapping[str, float]) -> None:
         """Show that `done` steps are made."""
-        info = [text.format(numbers[name]) for name, text in FIRST.items() if name in numbers][:1]
+        shown = [text.format(numbers[name]) for name, text in FIRST.items() if name in numbers][:1]
         if RATE in numbers:
-            info.append(f"lr {numbers[RATE]:.1e}")
-        self._bars.update(self._id, completed=done, numbers="  ".join(info))
+            shown.append(f"lr {numbers[RATE]:.1e}")
+        self._bars.update(self._id, completed=done, numbers="  ".join(shown))
 
     def note(self, text: str) -> None:
         """Something that the user should know."""

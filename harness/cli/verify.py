@@ -91,11 +91,11 @@ def _show(verdicts: list[tuple[str, CeilingCheck]]) -> None:
 
     for key, one in verdicts:
         value = "–" if one.value is None else f"{one.value:.7f}"
-        info = (
+        summary = (
             f"{'reached' if one.is_passed else 'MISSED'}  {key}, {one.protocol}: {one.metric} "
             f"{value} of {one.ceiling:.7f} by perfect {one.way}, {one.n} units"
         )
-        print("\n".join(wrap_lines(info, indent=9)))
+        print("\n".join(wrap_lines(summary, indent=9)))
     for key, one in verdicts:
         if not one.is_passed:
             print(f"{key} by {one.way}: lowest are {', '.join(one.worst)}")

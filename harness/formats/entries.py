@@ -27,11 +27,11 @@ class Entry:
     """The right answer as the file writes it."""
 
 
-def ids_in(info: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     """Return the candidates for an id in some objects, in their order."""
     return tuple(
         str(one[key])
-        for one in info
+        for one in objects
         for key in ID_KEYS
         if isinstance(one.get(key), (str, int))
         and not isinstance(one[key], bool)
@@ -39,7 +39,7 @@ def ids_in(info: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
     )
 
 
-def text_in(info: Iterable[Mapping[str, object]], *keys: str) -> str:
+def text_in(objects: Iterable[Mapping[str, object]], *keys: str) -> str:
     """The first text under one of these keys in some objects; "" if there is none."""
-    found = (one.get(key) for one in info for key in keys)
+    found = (one.get(key) for one in objects for key in keys)
     return next((text for text in found if isinstance(text, str) and text), "")

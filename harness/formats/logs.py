@@ -37,14 +37,14 @@ def _lmms_entry(one: object, where: str) -> Entry:
     given = one.get("doc")
     document: dict[str, object] = given if isinstance(given, dict) else {}
     # Newer files have no document, but what each metric was given, with its question's id.
-    info = [document, *(value for value in one.values() if isinstance(value, dict))]
-    row, aspect = one.get("doc_id"), text_in(info, "dim")
+    objects = [document, *(value for value in one.values() if isinstance(value, dict))]
+    row, aspect = one.get("doc_id"), text_in(objects, "dim")
     return Entry(
         where=where,
         response=_first_text(one.get("resps", one.get("filtered_resps")), where),
-        ids=ids_in(info),
-        video=text_in(info, *VIDEO_KEYS),
-        question=text_in(info, "question") or text_in([one], "input", "prompt"),
+        ids=ids_in(objects),
+        video=text_in(objects, *VIDEO_KEYS),
+        question=text_in(objects, "question") or text_in([one], "input", "prompt"),
         categories={"aspect": aspect} if aspect else {},
         row=row if type(row) is int else None,
         ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",

@@ -122,8 +122,8 @@ class _Finder:
         ):
             return False
         if entry.ground_truth and count is not None:
-            info = DIGITS.search(entry.ground_truth)
-            if info is None or int(info[0][:18]) != count:
+            digits = DIGITS.search(entry.ground_truth)
+            if digits is None or int(digits[0][:18]) != count:
                 return False
         requested, known = _normalize(entry.question), _normalize(sample.query.text)
         return (

@@ -155,8 +155,8 @@ def measure_contamination(
     media = ((one.group, one.query.media) for one in chosen.samples(task) if one.id in others)
     again, alike = _shared_images(known, list(others.values()), media)
     same, shared = [*same, *again], [*shared, *again]
-    info = {*again, *alike}
-    scans = _shared_scans(known, [row for name, row in others.items() if name not in info])
+    matched = {*again, *alike}
+    scans = _shared_scans(known, [row for name, row in others.items() if name not in matched])
     named = tuple((same or shared or alike or scans)[:SHOWN])
     return Contamination(n_total, len(same), len(shared), named, len(alike), len(scans))
 
@@ -170,14 +170,14 @@ def _shared_images(
     images = PerceptualIndex(one for row in known for one in row.images)
     if not len(images):
         return [], []
-    requested: dict[str, list[str]] = {}
+    images_by_question: dict[str, list[str]] = {}
     for row in known:
-        requested.setdefault(row.question, []).extend(row.images)
+        images_by_question.setdefault(row.question, []).extend(row.images)
     again: list[str] = []
     alike: list[str] = []
     for row, hashes in zip(others, media_hashes(media, ASKED), strict=True):
         if any(one in images for one in hashes):
-            questioned = PerceptualIndex(requested.get(row.question, ()))
+            questioned = PerceptualIndex(images_by_question.get(row.question, ()))
             found = again if any(one in questioned for one in hashes) else alike
             found.append(row.id)
     return again, alike

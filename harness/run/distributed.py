@@ -296,13 +296,13 @@ class _Heartbeats:
 def heartbeat(launch: ProcessRank, out: Path) -> Iterator[ProcessRank]:
     """Write signs of life into `out` until the block ends; yield the launch with their folder."""
     lives = out / LIVES / launch.name
-    info = lives / f"alive.{launch.rank}.json"
+    beat = lives / f"alive.{launch.rank}.json"
     try:
-        with _beat_file(info):
+        with _beat_file(beat):
             yield replace(launch, lives=lives)
     finally:
         with suppress(StoreError, OSError):
-            forget(info)
+            forget(beat)
             lives.rmdir()  # by the last one: it is not empty for the others
             lives.parent.rmdir()
 

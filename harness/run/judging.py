@@ -174,9 +174,12 @@ def with_judge(task: Task, judge: Judge, *, file: Path | None = None) -> Task:
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         return make(the_judge())(unit, predictions)
 
-    info = {"judge": judge.name, "rubric": f"{by.name}, version {by.version} ({by.digest[:8]})"}
+    judged_by = {
+        "judge": judge.name,
+        "rubric": f"{by.name}, version {by.version} ({by.digest[:8]})",
+    }
     return replace(
-        task, protocol=replace(protocol, score=score), arguments={**task.arguments, **info}
+        task, protocol=replace(protocol, score=score), arguments={**task.arguments, **judged_by}
     )
 
 

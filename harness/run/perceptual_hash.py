@@ -97,11 +97,11 @@ def media_hashes(
     stream = iter(several)
     with closing(_HashJobs(parts)) as looking:
         while part := list(islice(stream, TOGETHER)):
-            requested = [
+            unhashed = [
                 [looking.submit(group, place, one) for place, one in enumerate(media)]
                 for group, media in part
             ]
-            for sample in requested:
+            for sample in unhashed:
                 yield tuple(one for hashes in sample for one in hashes())
             looking.finish()
 
@@ -163,8 +163,8 @@ class PerceptualIndex:
     def __contains__(self, wanted: str) -> bool:
         if not len(self) or len(wanted) != 2 * BYTES:
             return False
-        requested = np.frombuffer(bytes.fromhex(wanted), dtype=np.uint64)
+        bits = np.frombuffer(bytes.fromhex(wanted), dtype=np.uint64)
         # The first word alone leaves one in thirty of other images.
-        near = np.flatnonzero(np.bitwise_count(self._known[0] ^ requested[0]) <= ALIKE)
-        differ = np.bitwise_count(self._known.take(near, axis=1) ^ requested[:, None]).sum(axis=0)
+        near = np.flatnonzero(np.bitwise_count(self._known[0] ^ bits[0]) <= ALIKE)
+        differ = np.bitwise_count(self._known.take(near, axis=1) ^ bits[:, None]).sum(axis=0)
         return bool((differ <= ALIKE).any())

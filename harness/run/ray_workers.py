@@ -279,13 +279,13 @@ class Actors(Pool):
     def _start(self, index: int) -> Actor:
         import ray
 
-        requested = {
+        resources = {
             "num_cpus": 1,
             "num_gpus": self._gpus,
             "max_restarts": 0,
             "max_task_retries": 0,
         }
-        started = ray.remote(**requested)(Worker)
+        started = ray.remote(**resources)(Worker)
         handle = started.remote(*self._what, hides_gpus=self._hides_gpus)
         return Actor(
             handle=handle,

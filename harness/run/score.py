@@ -129,8 +129,8 @@ def _match_rows(
     task: Task, submission: Submission, samples: Callable[[], Iterator[Sample]]
 ) -> Matched:
     """Match a file's rows to samples; raise DataError if it is empty or of another benchmark."""
-    requested = {sample.id for sample in samples()}
-    matched = read_format(submission.format, submission.path, samples_of(task), requested)
+    known_ids = {sample.id for sample in samples()}
+    matched = read_format(submission.format, submission.path, samples_of(task), known_ids)
     if not matched.rows and not matched.unmatched:
         raise DataError(
             f"predictions {submission.path}", expected="at least one line", found="none"

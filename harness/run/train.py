@@ -153,7 +153,7 @@ def manifest_of(
     with plugin_errors(f"trainer {trainer.name}", ModelError):
         settings = json.loads(json.dumps(dict(trainer.describe()), allow_nan=False))
     specs = options.task_specs or tuple(task.name for task in tasks)
-    info = None if model is None else worker_info(build_model(model, options.seed))
+    worker = None if model is None else worker_info(build_model(model, options.seed))
     plain: dict[str, object] = {
         "version": VERSION,
         "ground_truth": GROUND_TRUTH,
@@ -164,14 +164,14 @@ def manifest_of(
             "settings": settings,
         },
         "finetune": settings.get("finetune"),
-        "model": None if info is None else {"spec": str(model), **_describe_model(info)},
+        "model": None if worker is None else {"spec": str(model), **_describe_model(worker)},
         "tasks": [
             {**_task(task, spec, rows), "faults": found}
             for task, spec, rows, found in zip(tasks, specs, listed, faults, strict=True)
         ],
         "seed": options.seed,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "provenance": provenance.collect(provenance.CPU if info is None else info.device),
+        "provenance": provenance.collect(provenance.CPU if worker is None else worker.device),
     }
     evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
     return {
@@ -199,12 +199,12 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     return {**kept, "provenance": made_with, "tasks": tasks}
 
 
-def _describe_model(info: WorkerInfo) -> dict[str, object]:
-    description = dict(info.description)
+def _describe_model(worker: WorkerInfo) -> dict[str, object]:
+    description = dict(worker.description)
     chat = description.get("chat")
     network = chat if isinstance(chat, Mapping) else description
     base = {name: network.get(name) for name in ("checkpoint", "weights")}
-    return {"name": info.name, "base": base, "description": description}
+    return {"name": worker.name, "base": base, "description": description}
 
 
 def _task(task: Task, spec: str, rows: Sequence[TrainedSample]) -> dict[str, object]:
@@ -353,8 +353,8 @@ def _complete(
     rows = dict.fromkeys([*Training(run.out).samples(), *before])
     write_samples(folder / COPIED[SAMPLES], rows)
     write_json(folder / COPIED[MANIFEST], manifest)
-    requested = manifest.get("eval_model") or run.model or makes
-    if requested is not None:
+    model_spec = manifest.get("eval_model") or run.model or makes
+    if model_spec is not None:
         for place in (folder, run.out / ADAPTER):
             if place.is_dir():
-                checkpoint_config.write(place, parse(str(requested)))
+                checkpoint_config.write(place, parse(str(model_spec)))

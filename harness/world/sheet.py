@@ -57,13 +57,13 @@ def tint_referents(scene: Scene, frame: int, referents: Sequence[int]) -> Frame:
 
 def _varied_examples(world: World, family: str, number: int) -> Iterator[tuple[Scene, Question]]:
     """Questions of one family: other kinds before the same one, other scenes before the same."""
-    requested = [
+    left = [
         (each.scene, one) for each in world.examples_of(family, SHOWN) for one in each.questions
     ]
     seen: Counter[str] = Counter()
-    for _ in range(min(number, len(requested))):
-        pair = min(requested, key=lambda pair: (seen[pair[1].kind], seen[pair[0].id]))
-        requested.remove(pair)
+    for _ in range(min(number, len(left))):
+        pair = min(left, key=lambda pair: (seen[pair[1].kind], seen[pair[0].id]))
+        left.remove(pair)
         seen.update((pair[1].kind, pair[0].id))
         yield pair
 

@@ -298,5 +298,5 @@ class Session:
         ) from error
 
     def _give_up(self, fault: RetryableError, tries: int) -> NoReturn:
-        requested = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
-        raise ServerError(self.endpoint.url, f"{fault}{requested} ({tries} tries)") from fault
+        waiting = "" if fault.wait is None else f"; it asks to wait {fault.wait:g} s"
+        raise ServerError(self.endpoint.url, f"{fault}{waiting} ({tries} tries)") from fault

@@ -218,7 +218,7 @@ class TransformersChat(ConversingChat):
         """
         scheduler = ConversationScheduler(conversations)
         yield from scheduler.take_finished()
-        size, ran_out, requested = self._room.rows, False, len(scheduler.pending_places())
+        size, ran_out, pending = self._room.rows, False, len(scheduler.pending_places())
         while left := scheduler.pending_places():
             try:
                 output = self._generate_batches(
@@ -237,7 +237,7 @@ class TransformersChat(ConversingChat):
                 if len(left) >= self._room.rows:
                     self._room.keep(size)
         yield from scheduler.take_finished()  # of conversations that ended with their work
-        if not ran_out and requested >= self._room.rows:
+        if not ran_out and pending >= self._room.rows:
             self._room.grow()
 
     def prepare_next(self, requests: Sequence[ChatRequest], *, go_on: bool = False) -> None:
@@ -389,7 +389,7 @@ class TransformersChat(ConversingChat):
         """Places and responses, as they end, of what is left and of what is added meanwhile."""
         import torch
 
-        requested: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
+        prompts: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
         inputs_of, samplings = self._inputs(requests), self.samplings(requests)
 
         def make_inputs(several: Prompts) -> Any:
@@ -402,7 +402,7 @@ class TransformersChat(ConversingChat):
             seen = self.prompt_tokens([requests[one[0]] for one in several], inputs)
             order = [at for at, one in enumerate(several) for _ in one]
             places = [place for one in several for place in one]
-            requested.update(zip(places, (seen[at] for at in order), strict=True))
+            prompts.update(zip(places, (seen[at] for at in order), strict=True))
             return continuous_batching.PromptBatch(places, inputs.to(self._device), order)
 
         def add_new() -> None:
@@ -441,7 +441,7 @@ class TransformersChat(ConversingChat):
                     if output is None:
                         return
                     place, tokens = output
-                    yield place, self.to_response(requests[place], tokens, *requested.pop(place))
+                    yield place, self.to_response(requests[place], tokens, *prompts.pop(place))
                     add_new()
 
     def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
@@ -467,11 +467,11 @@ class TransformersChat(ConversingChat):
 
         network = self.network  # loaded here at the latest: weights made below are no variables
         width = int(inputs["input_ids"].shape[1])
-        requested = self.prompt_tokens(requests, inputs)
+        prompts = self.prompt_tokens(requests, inputs)
         choice = TokenChoice(
             keys=[request.key for request in requests],
             prompt_length=width,
-            starts=[width - length for length, _ in requested],
+            starts=[width - length for length, _ in prompts],
             **asdict(self.samplings(requests[:1])[0]),
         )
         with torch.inference_mode():
@@ -485,7 +485,7 @@ class TransformersChat(ConversingChat):
         return [
             self.to_response(request, row, *seen)
             for request, row, seen in zip(
-                requests, tokens[:, width:].tolist(), requested, strict=True
+                requests, tokens[:, width:].tolist(), prompts, strict=True
             )
         ]
 

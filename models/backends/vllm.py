@@ -75,7 +75,7 @@ class VllmChat(Chat):
 
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: settings, and a hash of all weights (read once)."""
-        info = self.network.describe()
+        description = self.network.describe()
         same = (
             "model_type",
             "weights",
@@ -89,7 +89,7 @@ class VllmChat(Chat):
         return {
             "backend": "vllm",
             "checkpoint": self.checkpoint,
-            **{name: info[name] for name in same if name in info},
+            **{name: description[name] for name in same if name in description},
             "dtype": self.dtype,
             "batch_size": self.batch_size,
             "temperature": self.temperature,
@@ -179,9 +179,9 @@ class VllmChat(Chat):
             prompts = self._prompts(requests) if started is None else started.result()
             self._heard.clear()
             self._heard.update(zip(requests, self._generate(requests, prompts), strict=True))
-        info = [self._heard[request] for request in requests]
-        responses = [one for one in info if isinstance(one, ChatResponse)]
-        for one in info:
+        outcomes = [self._heard[request] for request in requests]
+        responses = [one for one in outcomes if isinstance(one, ChatResponse)]
+        for one in outcomes:
             if isinstance(one, ModelError):
                 raise one  # and the others are not asked for again when they are tried without it
         if len(self._heard) == len({*requests}):

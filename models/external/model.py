@@ -77,13 +77,13 @@ class External(Model):
         for query in queries:
             self._check(query)
         rows = {query.id: self.row_store.get(query) for query in queries} if self.row_store else {}
-        requested = [query for query in queries if rows.get(query.id) is None]
+        missing = [query for query in queries if rows.get(query.id) is None]
         output = {
             query.id: self._read_row(query, row)
             for query in queries
             if (row := rows.get(query.id)) is not None
         }
-        output |= self._run(requested) if requested else {}
+        output |= self._run(missing) if missing else {}
         return [output[query.id] for query in queries]
 
     def _run(self, queries: Sequence[Query]) -> dict[str, Prediction]:
@@ -168,9 +168,9 @@ class External(Model):
 def _unanswered_failure(query: Query, ended: ProgramExit, faults: Sequence[str]) -> Prediction:
     kind = FailureKind.INFRASTRUCTURE if ended.code is None else FailureKind.MODEL
     words = [ended.fault, *faults[:SHOWN]]
-    info = "; ".join(word for word in words if word) or "it ended well"
+    reason = "; ".join(word for word in words if word) or "it ended well"
     return Prediction(
-        query_id=query.id, failure=Failure(kind, f"the program gave no row for this: {info}")
+        query_id=query.id, failure=Failure(kind, f"the program gave no row for this: {reason}")
     )
 
 

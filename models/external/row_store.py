@@ -53,6 +53,6 @@ class RowStore:
     def _path(self, query: Query) -> Path:
         media = query.media[0]
         shown = [media.id, len(media), media.size, list(media.times())]
-        requested = [self.made_by, query.text, query.form, query.options, *shown]
-        name = hashlib.blake2b(json.dumps(requested).encode(), digest_size=20).hexdigest()
+        identity = [self.made_by, query.text, query.form, query.options, *shown]
+        name = hashlib.blake2b(json.dumps(identity).encode(), digest_size=20).hexdigest()
         return self.folder / name[:2] / f"{name[2:]}.json"

@@ -22,8 +22,8 @@ class ChatJudge:
     @property
     def name(self) -> str:
         """The backend's model, weights and temperature; the prompt is the rubric's."""
-        info = self.chat.describe()
-        shown = {key: info[key] for key in SHOWN if info.get(key) is not None}
+        description = self.chat.describe()
+        shown = {key: description[key] for key in SHOWN if description.get(key) is not None}
         settings = {**shown, "max_new_tokens": self.max_new_tokens}
         return "chat(" + ",".join(f"{key}={value}" for key, value in settings.items()) + ")"
 

@@ -52,8 +52,8 @@ class Child:
             self._request(head, np.stack(masks).view(np.uint8).reshape(-1).data)
             for index in order:
                 frame = video.frame(index)
-                requested = {"what": "frame", "shape": frame.shape, "last": index == order[-1]}
-                labels = self._request(requested, np.ascontiguousarray(frame).tobytes())
+                header = {"what": "frame", "shape": frame.shape, "last": index == order[-1]}
+                labels = self._request(header, np.ascontiguousarray(frame).tobytes())
                 if index != order[0]:
                     yield index, self._labels(labels, shape)
 

@@ -106,14 +106,14 @@ class Saliency(Model):
                 return failed_prediction(query, FailureKind.MODEL, f"saliency cannot answer {form}")
         if not query.media:
             return failed_prediction(query, FailureKind.MODEL, "saliency needs an image or a video")
-        requested = query.media[0], frozenset(query.forms)
+        pair = query.media[0], frozenset(query.forms)
         try:
-            if requested not in known:
-                known[requested] = self._answer(*requested)
+            if pair not in known:
+                known[pair] = self._answer(*pair)
         except MediaError as error:
             return failed_prediction(query, FailureKind.INFRASTRUCTURE, str(error))
         usage = Usage(frames=frames_seen(len(query.media[0]), self.candidates))
-        return Prediction(query_id=query.id, answer=known[requested], usage=usage)
+        return Prediction(query_id=query.id, answer=known[pair], usage=usage)
 
     def _answer(self, media: Media, forms: frozenset[AnswerForm]) -> Answer:
         key = clearest(media, self.candidates)

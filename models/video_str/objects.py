@@ -69,10 +69,10 @@ def named_in(text: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
     >>> named_in("What is the size of this room (in square meters)?")
     ()
     """
-    requested = text[:LOOKED_AT].lower()
-    places = [*_list_items(requested), *_marked_items(requested)]
+    opening = text[:LOOKED_AT].lower()
+    places = [*_list_items(opening), *_marked_items(opening)]
     found = [name for _, name in sorted(places, key=lambda place: place[0])]
-    if ONE_OF.search(requested):
+    if ONE_OF.search(opening):
         found += [name for option in options if (name := _noun(option.lower()))]
     return tuple(dict.fromkeys(found))
 

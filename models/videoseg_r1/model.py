@@ -243,9 +243,9 @@ class VideoSegR1(PromptedModel):
         """Read responses: the last ones, one a form of the query; those before are the
         sampler's.
         """
-        requested = max(0, len(responses) - len(query.forms))
-        reading = super().reading(query, responses[requested:], calls)
-        before = tuple(storable(response) for response in responses[:requested])
+        votes = max(0, len(responses) - len(query.forms))
+        reading = super().reading(query, responses[votes:], calls)
+        before = tuple(storable(response) for response in responses[:votes])
         tokens = sum(map(self.voters.count_tokens, before))
 
         def read_answer() -> Prediction:

@@ -14,8 +14,8 @@ STATISTICS = ("AP", "AP50", "AP75")
 def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
     """VisionReasoner's: the part of the image that a box covers."""
     assert sample.target is not None
-    requested = bool(sample.target.extra["asked"])
-    return [area_score(box, sample.query.size, has_ground_truth=requested) for box in boxes]
+    listed = bool(sample.target.extra["asked"])
+    return [area_score(box, sample.query.size, has_ground_truth=listed) for box in boxes]
 
 
 def as_said(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:

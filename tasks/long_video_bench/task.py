@@ -78,18 +78,18 @@ def long_video_bench(
             fix=FIX,
         )
     videos = Videos((place / "videos",), frames)
-    info = SubtitledQuestion(place / "subtitles", videos, subtitles, prompt)
-    requested = QuestionFormat(
+    worded = SubtitledQuestion(place / "subtitles", videos, subtitles, prompt)
+    layout = QuestionFormat(
         files=found,
         read=partial(read_questions, found, split),
         open=videos.open,
-        problems=info.problems,
-        text=info,
+        problems=worded.problems,
+        text=worded,
         apart=prompt == "question",
         as_text=prompt == "official",
     )
     return question_task(
-        requested,
+        layout,
         "long_video_bench",
         version=2,
         protocol=scoring,

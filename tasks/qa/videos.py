@@ -185,8 +185,8 @@ class _Digest:
     places: tuple[int, ...]
 
     def __call__(self) -> str:
-        info = f"{self.video.id} {self.places}".encode()
-        return hashlib.blake2b(info, digest_size=16).hexdigest()
+        source = f"{self.video.id} {self.places}".encode()
+        return hashlib.blake2b(source, digest_size=16).hexdigest()
 
     def weight(self) -> int:
         return self.video.weight

@@ -110,8 +110,8 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
         media = film(_images(layout, name, video), size=partial(first_size_of, labels))
         ground_truth = ground_truth_of_video(labels, media)
         frames = tuple(_frames(layout, name, video))
-        requested = by_annotator(video, f"{layout.meta}, video {name!r}")
-        for annotator, expressions in enumerate(requested):
+        annotators = by_annotator(video, f"{layout.meta}, video {name!r}")
+        for annotator, expressions in enumerate(annotators):
             for number, expression in expressions:
                 yield _sample(
                     name,

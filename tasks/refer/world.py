@@ -137,9 +137,9 @@ def mentions(
 def _rounds(
     scenes: Sequence[Scene], kinds: Sequence[Generator], name: str, plural: bool
 ) -> Iterator[Mention]:
-    requested = {scene.id: list(_all_mentions(scene, kinds, name, plural)) for scene in scenes}
-    while any(requested.values()):
-        for options in requested.values():
+    mentions = {scene.id: list(_all_mentions(scene, kinds, name, plural)) for scene in scenes}
+    while any(mentions.values()):
+        for options in mentions.values():
             if options:
                 yield options.pop(0)
 

@@ -68,8 +68,8 @@ def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
             kind, text, target = 2, absent_phrase(scene), ()
         else:
             taken = {entry["exp"] for entry in expressions.values()}
-            requested = fitting(scene, question, reasoning=kind == 1, taken=taken)
-            text, target = requested.text, requested.referents
+            fitted = fitting(scene, question, reasoning=kind == 1, taken=taken)
+            text, target = fitted.text, fitted.referents
         expressions[str(place)] = {
             "exp": text,
             "obj_id": list(target),

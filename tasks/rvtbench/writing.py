@@ -103,7 +103,7 @@ def _answer(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
 
 def _summary(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
     target = set(question.referents)
-    info = _join_texts(
+    counts = _join_texts(
         [
             f"{thing_phrase(thing)} that {'moves' if thing.is_moving else 'stands still'}"
             for index, thing in enumerate(scene.things)
@@ -111,7 +111,7 @@ def _summary(scene: Scene, question: Question) -> tuple[str, GroundTruth]:
         ]
     )
     query = f"Summarise the video with regard to this: {question.text}"
-    return query, {"gt": {"text": f"among {len(scene.things)} objects there is {info}"}}
+    return query, {"gt": {"text": f"among {len(scene.things)} objects there is {counts}"}}
 
 
 def thing_phrase(thing: Thing | Combination) -> str:

@@ -1,8 +1,7 @@
 """shapes_qa: questions about existence, place, size, number and events in a generated world.
 
 One question per line of `questions.jsonl`; images lie beside it. A video is its frames, one per
-second; a question without options asks for a number. `unit` is not
-read.
+second; a question without options asks for a number. `unit` is not read.
 
     {"id": "qa_00000_0", "frames": ["images/qa_00000.jpg"],
      "question": "What colour is the star?",
@@ -202,7 +201,7 @@ def number_of(answer: Answer | None) -> float | None:
 def is_within(predicted: float | None, ground_truth: float) -> bool:
     """Return True if a number differs by at most a tenth of the true one.
 
-    >>> [is_within(said, 20) for said in (18, 22, 22.1, None)]
+    >>> [is_within(predicted, 20) for predicted in (18, 22, 22.1, None)]
     [True, True, False, False]
     """
     if predicted is None:

@@ -34,11 +34,11 @@ def _questions(world: World, split: Split, place: Path) -> Iterator[dict[str, ob
     total = sum(len(example.quizzes) for example in world.examples_of("qa", split))
     for family, number in shares(total).items():
         for example in world.examples_of(family, split):
-            requested = example.quizzes[:number]
-            number -= len(requested)
-            if requested:
+            chosen = example.quizzes[:number]
+            number -= len(chosen)
+            if chosen:
                 names = write_images(example.scene, place)
-                yield from (record(example, names, k, qa) for k, qa in enumerate(requested))
+                yield from (record(example, names, k, qa) for k, qa in enumerate(chosen))
 
 
 def record(example: Example, names: list[str], place: int, qa: QA) -> dict[str, object]:

@@ -57,7 +57,7 @@ def spar_bench(
         raise DataError(
             f"folder {place / 'data'}", expected="test-*.parquet", found="no such file", fix=FIX
         )
-    requested = QuestionFormat(
+    layout = QuestionFormat(
         files=files,
         read=partial(read_questions, files),
         open=_open,
@@ -65,7 +65,7 @@ def spar_bench(
         text=partial(_text, prompt),
     )
     return question_task(
-        requested,
+        layout,
         "spar_bench",
         version=2,
         protocol=scoring,

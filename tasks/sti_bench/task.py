@@ -80,7 +80,7 @@ def sti_bench(
     place = folder(data / "sti_bench", fix=FIX)
     path = file(place / "qa.parquet", fix=FIX)
     videos = Videos(tuple(place / name for name in PLACES), frames)
-    requested = QuestionFormat(
+    layout = QuestionFormat(
         files=(path,),
         read=partial(_questions_of_form, path, form),
         open=videos.open,
@@ -89,7 +89,7 @@ def sti_bench(
         text=_numeric_text if form == "numeric" else partial(_choice_text, prompt),
     )
     return question_task(
-        requested,
+        layout,
         "sti_bench",
         protocol=scoring,
         split=split,
@@ -154,10 +154,10 @@ def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
     target, prediction = _single_answer(unit, predictions)
     ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"
-    info = None if prediction.answer is None else prediction.answer.number
+    predicted = None if prediction.answer is None else prediction.answer.number
     return {
-        "MRA": Mean(mean_relative_accuracy(info, ground_truth)),
-        "relative accuracy": Mean(relative_accuracy(info, ground_truth)),
+        "MRA": Mean(mean_relative_accuracy(predicted, ground_truth)),
+        "relative accuracy": Mean(relative_accuracy(predicted, ground_truth)),
     }
 
 

@@ -169,8 +169,8 @@ def _finer_aspect(types: Mapping[str, Any], video: str, aspect: str, meta: str) 
     plain = types.get(video)
     if plain is None:
         return ""
-    info = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
-    found = info.get("type") if isinstance(info, dict) else None
+    dimension = field(plain, "eval_dim", dict, f"{meta}, video {video!r}").get(aspect)
+    found = dimension.get("type") if isinstance(dimension, dict) else None
     return found if isinstance(found, str) else ""
 
 

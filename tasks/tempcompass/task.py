@@ -69,14 +69,14 @@ def tempcompass(
             fix=FIX,
         )
     videos = Videos((place / "videos",), frames, (".mp4",))
-    requested = QuestionFormat(
+    layout = QuestionFormat(
         files=listing.files,
         read=partial(_questions, listing, prompt),
         open=videos.open,
         problems=videos.problems,
     )
     return question_task(
-        requested,
+        layout,
         "tempcompass",
         version=2,
         protocol=scoring,

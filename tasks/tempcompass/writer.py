@@ -79,7 +79,9 @@ def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
     right = f"{question.letter}. {question.answer}"
     wrong = next(option for option in question.options if option != question.answer)
     text = question.answer if number % 2 else wrong
-    info = [f"Information {line.replace('. ', ': ', 1)}" for line in lettered(question.options)]
+    informations = [
+        f"Information {line.replace('. ', ': ', 1)}" for line in lettered(question.options)
+    ]
     return {
         "multi-choice": {
             "question": "\n".join([question.text, *lettered(question.options)]),
@@ -94,7 +96,7 @@ def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:
             "question": "\n".join(
                 [
                     f"Say what fits the video, of what answers this: {question.text}",
-                    *info,
+                    *informations,
                     "Generated Caption:",
                 ]
             ),

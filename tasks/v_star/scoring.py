@@ -71,19 +71,21 @@ class Scoring:
     def _when_score(self, sample: Sample, prediction: Prediction) -> float:
         assert sample.target is not None
         ground_truth: Interval = sample.target.extra["interval"]
-        info = None if prediction.answer is None else prediction.answer.interval
+        found = None if prediction.answer is None else prediction.answer.interval
         if self.reading == "strict":
-            return temporal_iou(ground_truth, info)
-        if info is None and (text := answer_text(prediction)) is not None:
-            info = vstar.interval_in(text)
-        return temporal_iou_of_hull(ground_truth, info)
+            return temporal_iou(ground_truth, found)
+        if found is None and (text := answer_text(prediction)) is not None:
+            found = vstar.interval_in(text)
+        return temporal_iou_of_hull(ground_truth, found)
 
     def _where_scores(self, sample: Sample, prediction: Prediction) -> NDArray[np.float64]:
         assert sample.target is not None
-        info = _boxes(sample, prediction)
+        predicted = _boxes(sample, prediction)
         times: Literal["text", "number"] = "text" if self.reading == "official" else "number"
         boxes = sample.target.extra["boxes"]
-        return vstar.frame_ious(boxes, info, times=times) if info else np.zeros(len(boxes))
+        return (
+            vstar.frame_ious(boxes, predicted, times=times) if predicted else np.zeros(len(boxes))
+        )
 
 
 def is_readable(reading: Reading, sample: Sample, prediction: Prediction) -> bool:

@@ -78,19 +78,19 @@ def video_mme(
             fix=FIX,
         )
     videos = Videos((place / "data", place / "videos"), frames, SUFFIXES)
-    info = SubtitledQuestion(place, videos, subtitles, prompt)
-    requested = QuestionFormat(
+    worded = SubtitledQuestion(place, videos, subtitles, prompt)
+    layout = QuestionFormat(
         files=found,
         read=lambda: _questions_of_length(found, duration),
         open=videos.open,
-        problems=info.problems,
+        problems=worded.problems,
         opens_all=subtitles == "none",  # a video without its file of subtitles has none
-        text=info,
+        text=worded,
         apart=prompt == "question",
         as_text=prompt == "official",
     )
     return question_task(
-        requested,
+        layout,
         "video_mme",
         version=2,
         protocol=scoring,

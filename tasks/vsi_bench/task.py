@@ -83,7 +83,7 @@ def vsi_bench(
         )
     videos = Videos((place,), frames)
     forms = (AnswerForm.NUMBER,) if form == "numeric" else (AnswerForm.CHOICE, AnswerForm.NUMBER)
-    requested = QuestionFormat(
+    layout = QuestionFormat(
         files=listed.annotations,
         read=partial(read_questions, listed, only_numbers=form == "numeric"),
         open=videos.open,
@@ -92,7 +92,7 @@ def vsi_bench(
         apart=prompt == "question",
     )
     return question_task(
-        requested,
+        layout,
         "vsi_bench",
         version=2,
         protocol=scoring,
@@ -184,12 +184,12 @@ def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> 
     target, prediction = _single_answer(unit, predictions)
     ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"
-    info = None if prediction.answer is None else prediction.answer.number
-    accuracy = Mean(mean_relative_accuracy(info, ground_truth))
+    predicted = None if prediction.answer is None else prediction.answer.number
+    accuracy = Mean(mean_relative_accuracy(predicted, ground_truth))
     return {
         target.extra["type"]: accuracy,
         "MRA": accuracy,
-        "relative accuracy": Mean(relative_accuracy(info, ground_truth)),
+        "relative accuracy": Mean(relative_accuracy(predicted, ground_truth)),
     }
 
 

@@ -30,8 +30,8 @@ class DR2SegTrainer(GrpoTrainer):
         """Return the method with a second pass and a reward that use the model's prompt."""
         reward = self.reward
         if reward.form == "sam3":
-            requested = with_prompt(model, reward.form, strict=True)
-            reward = replace(reward, accuracy=Masks(requested))
+            repaired = with_prompt(model, reward.form, strict=True)
+            reward = replace(reward, accuracy=Masks(repaired))
         again = SecondPassPrompt(
             model=model,
             form=reward.form,

@@ -168,7 +168,7 @@ class Collator:
     def _row(
         self, image: int, view: View, example: TrainingExample, interval: int
     ) -> dict[str, Any]:
-        before, after, grids, requested = self._surrounding_tokens(example, view)
+        before, after, grids, positions = self._surrounding_tokens(example, view)
         pad = self._image if len(view.frames) == 1 else self._video
         encoded = self._tokenizer.backend_tokenizer.encode(
             example.response, add_special_tokens=False
@@ -198,13 +198,13 @@ class Collator:
             if copy.start >= example.learned_from
             for pointer in _pointers(
                 output.places(copy.start, copy.end),
-                (requested if copy.in_prompt else output).places(*copy.source),
+                (positions if copy.in_prompt else output).places(*copy.source),
             )
         ]
         options = [
             (place, number)
             for number, stretch in enumerate(example.options)
-            for place in range(*requested.places(*stretch))
+            for place in range(*positions.places(*stretch))
         ]
         return {
             "tokens": tokens,
@@ -241,11 +241,11 @@ class Collator:
         turn = [*self._encode(f"{vocabulary.END}\n{vocabulary.START}assistant\n")]
         grids = -(-len(view.frames) // 2)
         if self._text_first:
-            requested = TokenPositions(len(start), text.offsets)
-            return [*start, *text.ids, *opened], [*closed, *turn], grids, requested
+            positions = TokenPositions(len(start), text.offsets)
+            return [*start, *text.ids, *opened], [*closed, *turn], grids, positions
         before = [*start, *opened]
-        requested = TokenPositions(len(before) + grids * TOKENS + len(closed), text.offsets)
-        return before, [*closed, *text.ids, *turn], grids, requested
+        positions = TokenPositions(len(before) + grids * TOKENS + len(closed), text.offsets)
+        return before, [*closed, *text.ids, *turn], grids, positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,10 +341,8 @@ def _target_owners(view: View, things: Sequence[int]) -> Ints:
     """The same, but of tokens that show any of these things the one of them that covers most."""
     if not things:
         return _owners(view)
-    requested = view.shares[::2][:, list(things)]
-    return np.where(
-        requested.max(1) >= FEWEST_PIXELS, np.array(things)[requested.argmax(1)], _owners(view)
-    )
+    parts = view.shares[::2][:, list(things)]
+    return np.where(parts.max(1) >= FEWEST_PIXELS, np.array(things)[parts.argmax(1)], _owners(view))
 
 
 def _patch_owners(view: View) -> Ints:

@@ -78,28 +78,28 @@ def scene_of(task: Task, sample: Sample) -> Scene:
 
 def _referring_captions(sample: Sample, scene: Scene) -> dict[str, str]:
     every = every_question(scene)
-    requested = next((one for one in every if sample.query.text in one.texts), None)
-    if requested is None:
+    question = next((one for one in every if sample.query.text in one.texts), None)
+    if question is None:
         raise DataError(
             f"sample {sample.id}",
             expected="a question that its scene allows",
             found=sample.query.text,
         )
     view = View(scene, (0,))
-    target = view.in_order(requested.referents, 0)
+    target = view.in_order(question.referents, 0)
     names = ", ".join(_name(scene, index) for index in target)
-    if requested.kind not in REASONED:
+    if question.kind not in REASONED:
         return {RATIONALE: names, DESCRIPTION: sample.query.text}
-    output = next(
+    description = next(
         (
             one.text
             for one in every
-            if one.kind not in REASONED and one.referents == requested.referents
+            if one.kind not in REASONED and one.referents == question.referents
         ),
         names,
     )
-    info = [names] * TIMES[_is_even(sample.id)]
-    return {RATIONALE: ": ".join(info), DESCRIPTION: output}
+    named = [names] * TIMES[_is_even(sample.id)]
+    return {RATIONALE: ": ".join(named), DESCRIPTION: description}
 
 
 def _in_words(sample: Sample, scene: Scene) -> dict[str, str]:

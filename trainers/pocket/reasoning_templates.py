@@ -75,12 +75,12 @@ def _outcome(builder: TextBuilder, view: View, qa: QA) -> TextBuilder:
     """Write the answer; where it repeats names from the reasoning, each is copied from there."""
     if qa.is_number:
         return builder.add(round(float(qa.answer)), soft=qa.kind in MEASURED)
-    info = builder.spans_by_word
+    known = builder.spans_by_word
     names = str(qa.answer).split(", ")
-    if not all(one in info for one in names):
+    if not all(one in known for one in names):
         return builder.add(qa.answer)
     for place, one in enumerate(names):
-        builder.add(", " if place else "").copy(one, info[one])
+        builder.add(", " if place else "").copy(one, known[one])
     return builder
 
 
@@ -148,19 +148,19 @@ def _middles(view: View) -> Callable[[TextBuilder, int], object]:
 def _corner(builder: TextBuilder, view: View, qa: QA) -> object:
     """Write two places, then `40 80 left 62 30 lower: lower left`, one axis after the other."""
     frame = view.frames[0]
-    info: list[list[tuple[int, int]]] = []
+    numbers_of_things: list[list[tuple[int, int]]] = []
 
     def tell(builder: TextBuilder, thing: int) -> object:
         across, down = view.middle(thing, frame)
-        info.append([builder.numbers(thing, frame, across)])
-        info[-1].append(builder.add(" ").numbers(thing, frame, down))
+        numbers_of_things.append([builder.numbers(thing, frame, across)])
+        numbers_of_things[-1].append(builder.add(" ").numbers(thing, frame, down))
         return builder
 
     _write_each(builder, view, qa, tell)
     down, across = str(qa.answer).split()
     for axis, word in enumerate((across, down)):
         start = len(builder.add(" " if axis else "").text)
-        for place, one in enumerate(info):
+        for place, one in enumerate(numbers_of_things):
             number = builder.text[slice(*one[axis])]
             builder.add(" " if place else "").copy(number, one[axis], soft=True)
         source = start, len(builder.text)
@@ -264,15 +264,15 @@ def _write_distance(builder: TextBuilder, view: View, qa: QA) -> object:
     """The middles of two things along an axis, and the distance between them."""
     axis = 1 if UPRIGHT.search(qa.text) else 0
     frame = view.frames[0]
-    info = []
+    middles = []
 
     def tell(builder: TextBuilder, thing: int) -> object:
         middle = view.middle(thing, frame)[axis]
-        info.append((builder.numbers(thing, frame, middle), middle))
+        middles.append((builder.numbers(thing, frame, middle), middle))
         return builder
 
     _write_each(builder, view, qa, tell)
-    (first, low), (last, high) = info[0], info[-1]
+    (first, low), (last, high) = middles[0], middles[-1]
     return builder.follow(abs(low - high), first, last, soft=True)
 
 

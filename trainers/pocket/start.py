@@ -31,14 +31,14 @@ def begin_from(checkpoint: str, network: "PreTrainedModel") -> dict[str, object]
     )
     try:
         network.load_state_dict(earlier.state_dict())
-        info: dict[str, object] = json.loads((folder / RECORD).read_text("utf-8"))
+        before: dict[str, object] = json.loads((folder / RECORD).read_text("utf-8"))
     except (OSError, ValueError, RuntimeError) as error:
         raise ModelError(
             f"start={checkpoint}",
             expected="a checkpoint of `harness train --method pocket` of these sizes",
             found=" ".join(str(error).split())[:200],
         ) from error
-    return info | {"fingerprint": fingerprint(folder)}
+    return before | {"fingerprint": fingerprint(folder)}
 
 
 def average_weights(

@@ -183,12 +183,12 @@ def locate_example(
     if question.kind in ("count", "absent"):
         builder.add(question.label or "none")
     else:
-        info = _ways_told(builder, view, question, shown) if question.among else {}
+        spans_of_things = _ways_told(builder, view, question, shown) if question.among else {}
         for place, thing in enumerate(things):
             builder.add(", " if place else "")
             words = name(view.scene.things[thing])
-            if thing in info:
-                builder.copy(words, info[thing], thing=thing, frame=shown)
+            if thing in spans_of_things:
+                builder.copy(words, spans_of_things[thing], thing=thing, frame=shown)
             else:
                 builder.add(words, thing=thing, frame=shown)
     learned_from = len(builder.text) if named is not None else 0
@@ -219,15 +219,15 @@ def _ways_told(
     builder: TextBuilder, view: View, question: Question, shown: int
 ) -> dict[int, tuple[int, int]]:
     """Write the motion of each of some things and its relevance; return the stretches of text."""
-    info = {}
+    spans_of_things = {}
     for place, thing in enumerate(view.in_order(question.among, shown)):
         start = len(builder.add(", " if place else "").text)
         builder.add(name(view.scene.things[thing]), thing=thing, frame=shown)
         source = builder.add(" ").way(view, thing)
         builder.add(" ").copy("yes" if thing in question.referents else "not", source)
-        info[thing] = start, len(builder.text)
+        spans_of_things[thing] = start, len(builder.text)
     builder.add(": ")
-    return info
+    return spans_of_things
 
 
 def _listed_span(prompt: str, numbered: Sequence[int], place: int) -> tuple[int, int]:

@@ -118,7 +118,7 @@ class TrainingLoop:
             for optimiser in self._optimisers.values():
                 for group in optimiser.param_groups:
                     group["lr"] = self._rate(step)
-            info = [self._backward(batch, step) for part in parts for batch in part.values()]
+            losses = [self._backward(batch, step) for part in parts for batch in part.values()]
             names = [name for part in parts for name in part]
             stop = processes.sum_gradients(
                 [_gradient(one) for one in weights], stop=self._run.stopping()
@@ -130,7 +130,7 @@ class TrainingLoop:
             yield (
                 step + 1,
                 {
-                    **_batch_means(names, info),
+                    **_batch_means(names, losses),
                     "norm": round(float(norm), 4),
                     "rate": self._rate(step),
                 },
@@ -169,14 +169,14 @@ class TrainingLoop:
         save_checkpoint(
             self._network, self._tokenizer, folder, text_first=self._settings.text_first
         )
-        info = record(
+        kept = record(
             settings=self._settings,
             seed=self._run.seed,
             curve=self._run.curve,
             before=self._before,
             **self._seconds(),
         )
-        write_json(folder / RECORD, info | {"steps": step})
+        write_json(folder / RECORD, kept | {"steps": step})
 
     def _seconds(self) -> dict[str, float]:
         now = dict(zip(self._spent, (time.monotonic(), time.process_time()), strict=True))
@@ -273,7 +273,7 @@ class TrainingLoop:
         ) * (0.1 if late else 1.0)
         loss = (output + guided) / PARTS
         loss.backward()
-        info = {
+        logged = {
             "loss": loss,
             "text": words.text,
             "measured": words.measured,
@@ -286,7 +286,7 @@ class TrainingLoop:
             "copies": heads.copies,
             "options": heads.options,
         }
-        plain = {name: float(value.detach()) for name, value in info.items()}
+        plain = {name: float(value.detach()) for name, value in logged.items()}
         plain["loss"] *= PARTS
         return plain | {"error": words.error, "right": heads.right_looks}
 
@@ -346,10 +346,10 @@ def _gradient(weight: torch.Tensor) -> torch.Tensor:
     return weight.grad
 
 
-def _batch_means(names: Sequence[str], info: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _batch_means(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the means of the values of batches with the same name."""
     found: dict[str, list[float]] = {}
-    for name, numbers in zip(names, info, strict=True):
+    for name, numbers in zip(names, rows, strict=True):
         for key, value in numbers.items():
             found.setdefault(f"{name}/{key}", []).append(value)
     means = {key: round(sum(values) / len(values), 5) for key, values in found.items()}

@@ -34,7 +34,7 @@ class Cost:
 def still_cost(
     network: "Sam2VideoModel",
     processor: "Sam2VideoProcessor",
-    requested: Sequence[PromptedImage],
+    prompted: Sequence[PromptedImage],
     *,
     multimask: bool,
     background: float,
@@ -43,11 +43,11 @@ def still_cost(
     import torch
 
     side = network.config.image_size
-    seen = encode_images(network, pixels(processor, [one.image for one in requested]))
-    points = torch.from_numpy(np.stack([scale_points(one, side) for one in requested]))
-    labels = torch.from_numpy(np.stack([one.labels for one in requested]))
+    seen = encode_images(network, pixels(processor, [one.image for one in prompted]))
+    points = torch.from_numpy(np.stack([scale_points(one, side) for one in prompted]))
+    labels = torch.from_numpy(np.stack([one.labels for one in prompted]))
     decoded = predict_masks(network, seen, points, labels, multimask=multimask)
-    ground_truth = torch.stack([shares(one.masks, side // 2) for one in requested])
+    ground_truth = torch.stack([shares(one.masks, side // 2) for one in prompted])
     return _cost(decoded, ground_truth, torch.ones_like(decoded.presence), background)
 
 
@@ -99,10 +99,10 @@ def shares(masks: BoolArray, side: int) -> "Tensor":
     return small.view(*masks.shape[:-2], side, side)
 
 
-def scale_points(requested: PromptedImage, side: int) -> NDArray[np.float32]:
+def scale_points(prompted: PromptedImage, side: int) -> NDArray[np.float32]:
     """Points in pixels of the network's image."""
-    height, width = requested.image.shape[:2]
-    return requested.points * np.array([side / width, side / height], dtype=np.float32)
+    height, width = prompted.image.shape[:2]
+    return prompted.points * np.array([side / width, side / height], dtype=np.float32)
 
 
 def _later_frames(clip: Clip, side: int) -> "Tensor":

@@ -119,10 +119,10 @@ class TrainingLoop:
         """Yield the losses of a step, by its kind of input."""
         settings, seed, shown = self._settings, self._run.seed, self.batch_of_step(step)
         given = {"background": self.background(step)}
-        requested = stills(seed, step, images=settings.images, objects=settings.objects)
+        prompted = stills(seed, step, images=settings.images, objects=settings.objects)
         yield (
             "still",
-            still_cost(self.network, self.processor, requested, multimask=shown.multimask, **given),
+            still_cost(self.network, self.processor, prompted, multimask=shown.multimask, **given),
         )
         if shown.frames:
             drawn = clips(

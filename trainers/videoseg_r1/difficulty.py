@@ -83,12 +83,12 @@ class ChatRater:
 
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """Ask about each sample once."""
-        requested = list(zip(samples, frames, strict=True))
-        responses = self.chat.generate([self.request(*one) for one in requested])
+        shown = list(zip(samples, frames, strict=True))
+        responses = self.chat.generate([self.request(*one) for one in shown])
         texts = [storable(response.text) for response in responses]
         return [
             RatedSample(key_of(*one), read_rating(text), text)
-            for one, text in zip(requested, texts, strict=True)
+            for one, text in zip(shown, texts, strict=True)
         ]
 
     def request(self, sample: Sample, frame: int) -> ChatRequest:
@@ -122,8 +122,8 @@ class GeometricRater:
 
     def __call__(self, samples: Sequence[Sample], frames: Sequence[int]) -> list[RatedSample]:
         """Rate each sample."""
-        requested = zip(samples, frames, strict=True)
-        return [RatedSample(key_of(*one), geometric_rating(*one)) for one in requested]
+        shown = zip(samples, frames, strict=True)
+        return [RatedSample(key_of(*one), geometric_rating(*one)) for one in shown]
 
 
 def geometric_rating(sample: Sample, frame: int) -> Rating:

@@ -134,15 +134,15 @@ def _record(plain: object, answers: Mapping[str, object], source: Source, where:
         raise DataError(
             f"{where}: {name!r}", expected=f"an answer in {source.answers}", found="none"
         )
-    info = f"{source.answers}, answer of {name!r}"
-    kind = int(field(answers[name], "type", (int, str), info))
+    place = f"{source.answers}, answer of {name!r}"
+    kind = int(field(answers[name], "type", (int, str), place))
     if not 0 <= kind < len(TYPES):
-        raise DataError(f"{info}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=str(kind))
+        raise DataError(f"{place}: 'type'", expected=f"0 to {len(TYPES) - 1}", found=str(kind))
     return Record(
         id=name,
         video=field(plain, "video_name", str, where),
         question=field(plain, "question", str, where).strip(),
-        answer=field(answers[name], "answer", str, info).strip(),
+        answer=field(answers[name], "answer", str, place).strip(),
         kind=TYPES[kind],
     )
 

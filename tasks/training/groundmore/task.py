@@ -104,9 +104,9 @@ def _of_clip(layout: Layout, name: str, video: object) -> Iterator[Sample]:
     clip = Clip(path_inside(layout.place, name), clip_start(name, where))
     media = clip.media()
     for number, plain in field(video, "questions", dict, where).items():
-        info = f"{where}, question {number!r}"
-        first, last = action(plain, clip.start, info)
-        kind = field(plain, "q_type", str, info)
+        who = f"{where}, question {number!r}"
+        first, last = action(plain, clip.start, who)
+        kind = field(plain, "q_type", str, who)
         sample_id = f"{name}/{number}"
         yield Sample(
             id=sample_id,
@@ -114,11 +114,11 @@ def _of_clip(layout: Layout, name: str, video: object) -> Iterator[Sample]:
                 id=query_id(sample_id),
                 media=(media,),
                 forms=(AnswerForm.MASK_TRACK,),
-                text=" ".join(field(plain, "question", str, info).split()),
+                text=" ".join(field(plain, "question", str, who).split()),
             ),
             target=Target(
-                answer=clip.answer(object_ids(plain, info), first, last, media),
-                references=(field(plain, "answer", str, info),),
+                answer=clip.answer(object_ids(plain, who), first, last, media),
+                references=(field(plain, "answer", str, who),),
                 extra={"action": [first, last], "type": kind},
             ),
             group=name,

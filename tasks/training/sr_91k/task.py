@@ -64,7 +64,7 @@ def sr_91k(
         raise DataError(f"folder {place}", expected=" or ".join(FILES), found="neither", fix=FIX)
     listed = place / MAPS
     maps = read_maps(listed) if listed.is_file() else {}
-    requested = QuestionSet(
+    questions = QuestionSet(
         name="sr_91k",
         path=path,
         root=place,
@@ -80,14 +80,14 @@ def sr_91k(
         split=split,
         forms=FORMS,
         protocol=scoring,
-        samples=requested.samples,
+        samples=questions.samples,
         annotations=(path, listed) if listed.is_file() else (path,),
-        check=requested.check,
+        check=questions.check,
         arguments={
             "split": split,
             "sample": sample,
             "seed": seed,
-            "frames": str(requested.selection),
+            "frames": str(questions.selection),
             "protocol": protocol,
             "maps": len(maps),
         },

@@ -22,8 +22,8 @@ def write(world: World, root: Path) -> None:
         path = f"SR/videos/{name(scene)}.mp4"
         write_video(place / path, scene)
         rows += [
-            record(requested(scene), 0, path=f"/{path}", video=True, source=SOURCE)
-            for requested in ASKED
+            record(question(scene), 0, path=f"/{path}", video=True, source=SOURCE)
+            for question in ASKED
         ]
     kept = [{**row, "problem_id": k} for k, row in enumerate(rows[: world.size], start=1)]
     _lines(place / FILES[0], kept)

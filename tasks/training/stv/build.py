@@ -246,9 +246,9 @@ def build(data: Path, out: Path, settings: BuildSettings) -> dict[str, Any]:
     ids: dict[str, list[str]] = {kind: [] for kind in KINDS}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with _create(out / PARTIAL[0]) as requested, _create(out / PARTIAL[1]) as graphs:
+        with _create(out / PARTIAL[0]) as lines, _create(out / PARTIAL[1]) as graphs:
             for one in questions(clips(data, settings), settings, tally):
-                requested.write(json.dumps(one.question, ensure_ascii=False) + "\n")
+                lines.write(json.dumps(one.question, ensure_ascii=False) + "\n")
                 if one.graph is not None:
                     graphs.write(json.dumps(one.graph, ensure_ascii=False) + "\n")
                 statistics.add(one.question, has_graph=one.graph is not None)

@@ -139,10 +139,10 @@ def separation(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
 
 def size(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
     """Ask for the length of an object's longest side, in metres, and for the size of the room."""
-    requested: set[str] = set()
+    done: set[str] = set()
     for frame in _frames(clip):
         for category, sight in clear_at(clip, frame).items():
-            if sight.sides is None or category in requested:
+            if sight.sides is None or category in done:
                 continue
             if max(sight.sides) <= 0:
                 tally.add(clip.source, FLAT)
@@ -150,7 +150,7 @@ def size(clip: Clip, tally: FilterCounts) -> Iterator[Draft]:
             if category in clip.unnamed_ever:  # the question tells no time
                 tally.add(clip.source, PARTLY_NAMED)
                 continue
-            requested.add(category)
+            done.add(category)
             yield Draft(
                 "object_size",
                 _name(clip, "", timed=False),

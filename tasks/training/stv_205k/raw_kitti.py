@@ -95,8 +95,8 @@ def _label(
     width, height = sides_of(scene, thing)
     occluded = 0 if share > 0.9 else 1 if share > 0.4 else 2
     numbers = (*box, height, THICK, width, x, y + height / 2, z, 0.0)
-    info = " ".join(f"{one:.6f}" for one in numbers)
-    return f"{frame} {track} {TYPES[thing.shape]} 0 {occluded} {-np.arctan2(x, z):.6f} {info}"
+    written = " ".join(f"{one:.6f}" for one in numbers)
+    return f"{frame} {track} {TYPES[thing.shape]} 0 {occluded} {-np.arctan2(x, z):.6f} {written}"
 
 
 def calibration(scene: Scene) -> list[str]:

@@ -124,8 +124,8 @@ def write_scan(folder: Path, scene: Scene) -> None:
     ]
     _json(folder / f"{name}.aggregation.json", {"segGroups": groups})
     alignment = " ".join(f"{one:.9f}" for one in TURNED.ravel())
-    info = f"axisAlignment = {alignment}\ncolorWidth = {SIZE[0]}\ncolorHeight = {SIZE[1]}\n"
-    (folder / f"{name}.txt").write_text(info, encoding="utf-8", newline="\n")
+    header = f"axisAlignment = {alignment}\ncolorWidth = {SIZE[0]}\ncolorHeight = {SIZE[1]}\n"
+    (folder / f"{name}.txt").write_text(header, encoding="utf-8", newline="\n")
     camera = np.array(
         [[FOCAL, 0, SIZE[0] / 2, 0], [0, FOCAL, SIZE[1] / 2, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     )

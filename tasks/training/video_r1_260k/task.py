@@ -54,7 +54,7 @@ def video_r1_260k(
     path = place / FILE
     if not path.is_file():
         raise DataError(f"file {path}", expected="the questions", found="none", fix=FIX)
-    requested = QuestionSet(
+    questions = QuestionSet(
         name="video_r1_260k",
         path=path,
         root=place,
@@ -68,15 +68,15 @@ def video_r1_260k(
         split=split,
         forms=FORMS,
         protocol=scoring,
-        samples=requested.samples,
+        samples=questions.samples,
         annotations=(path,),
-        check=requested.check,
+        check=questions.check,
         arguments={
             "split": split,
             "medium": medium,
             "sample": sample,
             "seed": seed,
-            "frames": str(requested.selection),
+            "frames": str(questions.selection),
             "protocol": protocol,
         },
     )

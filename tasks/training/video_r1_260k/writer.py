@@ -29,8 +29,8 @@ def _rows(world: World, place: Path) -> Iterator[dict[str, object]]:
     for scene in world.scenes("qa_video", "train")[:videos]:
         path = f"{VIDEOS}/{scene.index:05d}.mp4"
         write_video(place / path, scene)
-        for requested in (shapes.side_question, shapes.count):
-            yield record(requested(scene), 0, path=f"./{path}", video=True, source=VIDEOS)
+        for question in (shapes.side_question, shapes.count):
+            yield record(question(scene), 0, path=f"./{path}", video=True, source=VIDEOS)
     for scene in world.scenes("qa", "train")[: max(1, world.size - 2 * videos)]:
         path, first = f"{STILLS}/{scene.index:05d}.jpg", scene.things[0]
         write_jpeg(place / path, render(scene))
