@@ -61,7 +61,7 @@ def captions(count: int, references: int, *, seed: int) -> list[dict[str, Any]]:
         return " ".join(draw.choices(words, k=draw.randint(6, 14))).capitalize() + "."
 
     return [
-        {"said": sentence(), "references": [sentence() for _ in range(references)]}
+        {"candidate": sentence(), "references": [sentence() for _ in range(references)]}
         for _ in range(count)
     ]
 
@@ -71,7 +71,7 @@ def official(
 ) -> list[float]:
     start = time.perf_counter()
     gts = {k: [{"caption": text} for text in one["references"]] for k, one in enumerate(items)}
-    res = {k: [{"caption": one["said"]}] for k, one in enumerate(items)}
+    res = {k: [{"caption": one["candidate"]}] for k, one in enumerate(items)}
     gts, res = PTBTokenizer().tokenize(gts), PTBTokenizer().tokenize(res)
     tokens.append(time.perf_counter() - start)
     scorers: list[Any] = [Bleu(4), Rouge(), Cider()]

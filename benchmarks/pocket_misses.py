@@ -24,7 +24,7 @@ from harness.record import Run, runs_below
 from harness.run.batching import samples_of
 from harness.scores import Mean
 from harness.spec import parse
-from harness.trainers.pocket.views import FEWEST_PIXELS, View
+from harness.trainers.pocket.views import MIN_PIXELS, View
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.types import Box
 from harness.world.families import draw_scene
@@ -104,7 +104,7 @@ def nearest(view: View, box: Box) -> int:
 def met(view: View, thing: int) -> int:
     """0: alone in its image tokens; 1: not; 2: with one of its own colour in one of them."""
     things = view.scene.things
-    shown = view.shares[0] >= FEWEST_PIXELS  # things × image tokens
+    shown = view.shares[0] >= MIN_PIXELS  # things × image tokens
     meets = (shown & shown[thing]).any(1)
     others = [one for one in range(len(things)) if one != thing and meets[one]]
     return bool(others) + any(things[one].colour == things[thing].colour for one in others)

@@ -7,11 +7,11 @@ declares.
     [[dr2seg.settings]]
     setting = "segmenter"
     forms = ["mask", "mask_track"]        # answers that it decides; without, all
-    tasks = ["vsi_bench"]                 # tasks that it is said of; without, all
-    other_than = ["vsi_bench"]            # tasks that it is not said of
+    tasks = ["vsi_bench"]                 # tasks that it holds for; without, all
+    other_than = ["vsi_bench"]            # tasks that it does not hold for
     where = {form = "sam2"}               # other settings with which this is the paper's value
     paper = ["sam2(checkpoint=facebook/sam2-hiera-large)"]
-    said = "SAM2-Large"                   # in place of the first value, if that says it better
+    published = "SAM2-Large"                   # in place of the first value, if that says it better
 
 A value is compared with what the run's record says under the setting's name (or `record`, a path
 with dots) if that is there, such as a segmenter with its checkpoint; else with what the SPEC gives,

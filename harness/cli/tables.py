@@ -9,7 +9,7 @@ from harness.errors import printable
 
 ENDLESS = 10_000
 """Number of columns where the output is no terminal: another program reads whole lines."""
-LEAST = 24
+MIN_WIDTH = 24
 """Number of columns below which a text goes under its row instead of beside it."""
 
 
@@ -27,7 +27,7 @@ def wrap_lines(text: str, *, first: int = 0, indent: int = 0) -> Iterator[str]:
         indent: Blanks before each further line; its lines have them.
     """
     room, line = width() - first, ""
-    longest = max(LEAST, width() - max(first, indent))
+    longest = max(MIN_WIDTH, width() - max(first, indent))
     for part in re.findall(r"[^ ,]*[ ,]*", text):
         for begin in range(0, len(part), longest):
             piece = part[begin : begin + longest]
@@ -43,7 +43,7 @@ def show_columns(rows: Sequence[Sequence[str]]) -> None:
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]) - 1)]
     before = sum(widths) + 2 * len(widths)
-    beside = width() - before >= LEAST
+    beside = width() - before >= MIN_WIDTH
     for row in rows:
         cells = "".join(f"{cell:<{size}}  " for cell, size in zip(row[:-1], widths, strict=True))
         if beside:

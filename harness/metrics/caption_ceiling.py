@@ -34,7 +34,9 @@ def caption_ceiling(
         DataError: there is no caption, or one has no reference.
         MissingDependency: pycocoevalcap or Java is missing.
     """
-    items = [{"said": texts[0] if texts else None, "references": texts} for texts in references]
+    items = [
+        {"candidate": texts[0] if texts else None, "references": texts} for texts in references
+    ]
     value = corpus_value(items, name=name, tokenizer=tokenizer)
     captions = tokenize(items, tokenizer=tokenizer)
     return CaptionCeiling(value, "; ".join(reasons(captions, name)))

@@ -41,9 +41,9 @@ def tokenize(items: Sequence[Mapping[str, object]], *, tokenizer: Tokenizer = "p
         DataError: an item is not of this form.
         MissingDependency: `ptb` without Java or without the package that brings the tokenizer.
 
-    >>> items = [{"said": "A dog's tail (brown).", "references": ["It's a tail!", "Brown_fur"]}]
+    >>> items = [{"candidate": "A dog's tail (red).", "references": ["It's a tail!", "Brown_fur"]}]
     >>> tokenize(items, tokenizer="simple")
-    Captions(candidates=("a dog's tail brown",), references=(("it's a tail", 'brown fur'),))
+    Captions(candidates=("a dog's tail red",), references=(("it's a tail", 'brown fur'),))
     """
     checked = [_check_item(item, place) for place, item in enumerate(items)]
     candidates, references = zip(*checked, strict=True) if checked else ((), ())
@@ -68,7 +68,7 @@ def _tokenize(
 
 
 def _check_item(item: object, place: int) -> tuple[str, tuple[str, ...]]:
-    candidates = item.get("said") if isinstance(item, Mapping) else None
+    candidates = item.get("candidate") if isinstance(item, Mapping) else None
     texts = item.get("references") if isinstance(item, Mapping) else None
     if (
         not isinstance(candidates, str)
@@ -78,7 +78,7 @@ def _check_item(item: object, place: int) -> tuple[str, tuple[str, ...]]:
     ):
         raise DataError(
             f"caption {place}",
-            expected='{"said": text, "references": [at least one text]}',
+            expected='{"candidate": text, "references": [at least one text]}',
             found=repr(item)[:80],
         )
     return candidates, tuple(texts)

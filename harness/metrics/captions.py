@@ -4,8 +4,8 @@ The scorers' own code computes every number; this module prepares tokens once fo
 refuses input that would crash them, and defines the edge cases. SPICE is not offered: its scorer
 downloads a parser while it runs.
 
-Each function takes a corpus: one `{"said": text, "references": [text, …]}` a sample, which is what
-a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
+Each function takes a corpus: one `{"candidate": text, "references": [text, …]}` a sample, which is
+what a `Corpus` statistic holds. A missing answer is "", which scores 0 and counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,9 +45,9 @@ def caption(candidate: str, references: Sequence[str]) -> Corpus:
     """Return the statistic of one sample, for any of these metrics.
 
     >>> caption("a dog", ["a brown dog"])
-    Corpus(items=({'said': 'a dog', 'references': ['a brown dog']},))
+    Corpus(items=({'candidate': 'a dog', 'references': ['a brown dog']},))
     """
-    return Corpus(({"said": candidate, "references": list(references)},))
+    return Corpus(({"candidate": candidate, "references": list(references)},))
 
 
 def caption_metrics(

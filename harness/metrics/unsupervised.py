@@ -20,7 +20,7 @@ from harness.metrics.region import region_similarity
 
 BACKGROUND = np.float32(0.1)
 CONFIDENT = np.float32(0.5)
-MOST_PROPOSALS = 20
+MAX_PROPOSALS = 20
 VOID = 255
 
 Labels: TypeAlias = NDArray[np.uint8]
@@ -130,10 +130,10 @@ def unsupervised_scores(
     >>> unsupervised_scores(list(objects), [objects[1], objects[1] & ~objects[1]])
     ObjectScores(j=array([0., 1.]), f=array([0., 1.]))
     """
-    if not ground_truth or len(predicted) > MOST_PROPOSALS:
+    if not ground_truth or len(predicted) > MAX_PROPOSALS:
         raise MaskError(
             "objects of a video",
-            expected=f"at least one true object and at most {MOST_PROPOSALS} proposals",
+            expected=f"at least one true object and at most {MAX_PROPOSALS} proposals",
             found=f"{len(ground_truth)} and {len(predicted)}",
         )
     padding = [_empty_like(ground_truth[0])] * (len(ground_truth) - len(predicted))

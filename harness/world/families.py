@@ -37,7 +37,7 @@ VIDEO_FRAMES = 8
 BACKGROUNDS_AT: Mapping[Level, tuple[BackgroundKind, ...]] = MappingProxyType(
     {"easy": ("plain",), "medium": BACKGROUNDS, "hard": ("noisy", "textured")}
 )
-FEWEST, MOST = 2, 10
+MIN_THINGS, MAX_THINGS = 2, 10
 """Range of the counts in questions, as in the counting benchmarks."""
 
 
@@ -104,9 +104,9 @@ def is_clear(scene: Scene, *, well_seen: int | None = None) -> bool:
 
 def wanted_count(scene: Scene) -> int:
     """Return the number of things of a counting scene: each of 2 to 10 once in nine scenes."""
-    block, place = divmod(scene.index, MOST - FEWEST + 1)
+    block, place = divmod(scene.index, MAX_THINGS - MIN_THINGS + 1)
     order = Draws(scene.seed, scene.family, scene.split, "counts", block)
-    return order.shuffle(range(FEWEST, MOST + 1))[place]
+    return order.shuffle(range(MIN_THINGS, MAX_THINGS + 1))[place]
 
 
 def wanted_level(seed: int, family: str, split: Split, index: int) -> Level:

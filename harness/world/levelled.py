@@ -27,7 +27,7 @@ VIDEO_THINGS: Mapping[Level, int] = MappingProxyType({"easy": 2, "medium": 3, "h
 ARRIVALS: Mapping[Level, tuple[int, int]] = MappingProxyType(
     {"easy": (2, 2), "medium": (2, 3), "hard": (3, 3)}
 )
-LEAST_NAMED = 3
+MIN_NAMED = 3
 TRIES = 20
 EARLIEST, LATEST, APART = 1, 5, 2  # frames in which things come in
 SLOWEST = 5  # pixels a frame, of what comes in
@@ -50,7 +50,7 @@ def still(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:
         placed.append((each, path))
     things = with_depths(draws, placed)
     named = len(names(replace(empty, things=things)))
-    return things if named >= min(LEAST_NAMED, len(things)) else None
+    return things if named >= min(MIN_NAMED, len(things)) else None
 
 
 def referring(draws: Draws, empty: Scene) -> tuple[Thing, ...] | None:

@@ -22,7 +22,7 @@ from harness.world.scene import COLOURS, SHAPES, SIZES, Scene, Shape
 
 OPTIONS = 4
 """Number of options of a question where more would be possible."""
-MOST_COUNTED = 10
+MAX_COUNTED = 10
 LOWER_OPTIONS = ((0,), (0, 1), (0, 1, 2, 2), (0, 1, 2, 3, 3, 3))
 """Numbers of options below a count of 0, 1, 2 and more. Small counts are many and have few options
 below them; large counts make up for it, so that no place in the row is right more often."""
@@ -191,6 +191,6 @@ def _are_confusable(one: Shape, other: Shape) -> bool:
 
 def _countable_groups(scene: Scene) -> Iterator[tuple[str, tuple[Named, ...]]]:
     for noun, members in nouns(scene):
-        if noun.size is None and len(members) <= MOST_COUNTED:
+        if noun.size is None and len(members) <= MAX_COUNTED:
             text = f"How many {noun.words(plural=True)} are there in the picture?"
             yield text, tuple((member, noun.words()) for member in members)

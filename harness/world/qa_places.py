@@ -16,7 +16,7 @@ SIDES = (("left", "right"), ("above", "below"))
 CORNERS = ("upper left", "upper right", "lower left", "lower right")
 LOPSIDED: tuple[Shape, ...] = ("triangle", "star")
 """Shapes whose middle is not at half their height, by area and by outline."""
-LEAST_OVERLAP = 24  # pixels that both cover
+MIN_OVERLAP = 24  # pixels that both cover
 
 
 def relations(scene: Scene) -> Iterator[QA]:
@@ -72,7 +72,7 @@ def depths(scene: Scene) -> Iterator[QA]:
         front, back = sorted(pair, key=lambda thing: scene.things[thing[0]].depth)
         shared = _mask_alone(scene, front[0]) & _mask_alone(scene, back[0])
         seen = int((shared & (owner == front[0])).sum())
-        if seen >= LEAST_OVERLAP and 10 * seen >= 9 * int(shared.sum()):
+        if seen >= MIN_OVERLAP and 10 * seen >= 9 * int(shared.sum()):
             first, second = in_random_order(scene, "front", pair)
             text = f"Which is in front, the {first[1]} or the {second[1]}?"
             yield pick(scene, "depth", text, answer=front[1], group=pair, named=(first, second))

@@ -16,9 +16,9 @@ from harness.world.language import Noun, nouns
 from harness.world.referring import names
 from harness.world.scene import Scene
 
-FEWEST_SHOWN, MOST_SHOWN = 3, 4
+MIN_SHOWN, MAX_SHOWN = 3, 4
 """Number of things to choose from, where there are more than two."""
-LEAST_PERCENT = 5
+MIN_PERCENT = 5
 """Below it a pixel more or less would change too much of a number in percent."""
 
 Named: TypeAlias = tuple[int, str]
@@ -125,14 +125,14 @@ def in_random_order(scene: Scene, what: str, pair: Sequence[Named]) -> tuple[Nam
 
 def groups(things: Sequence[Named]) -> Iterator[tuple[Named, ...]]:
     """All sets of four of the things, or all three where there are no more."""
-    if len(things) >= FEWEST_SHOWN:
-        yield from combinations(things, min(MOST_SHOWN, len(things)))
+    if len(things) >= MIN_SHOWN:
+        yield from combinations(things, min(MAX_SHOWN, len(things)))
 
 
 def percent(kind: str, text: str, part: int, whole: int, *named: Named) -> Iterator[QA]:
     """A question for `part` in percent of `whole`, rounded; none where it is below five."""
     value = (200 * part + whole) // (2 * whole)
-    if value >= LEAST_PERCENT:
+    if value >= MIN_PERCENT:
         yield QA(kind=kind, text=text, answer=float(value), named=named)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 STEPS_IN_FLOAT32 = "sdpa_steps_in_float32"
 """Name of `one_query_in_float32` in transformers' list of attentions."""
-MOST_CONVERTED = 1 << 22
+MAX_CONVERTED = 1 << 22
 """Numbers of the keys, beyond which copying them costs more than it saves."""
 EVEN = 64
 """Rows of products are made up to a multiple of this, if there are more."""
@@ -150,7 +150,7 @@ def one_query_in_float32(
 
     own_keys = query.shape[1] == key.shape[1]
     biased = named.get("position_bias") is not None
-    if query.shape[2] > 1 or not own_keys or key.numel() > MOST_CONVERTED or biased:
+    if query.shape[2] > 1 or not own_keys or key.numel() > MAX_CONVERTED or biased:
         read, _ = sdpa(module, query, key, value, attention_mask, **named)
         return read, None
     if attention_mask is not None and attention_mask.is_floating_point():

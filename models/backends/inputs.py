@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 RENDERING = 10.0  # seconds that a chat template has for one prompt
 CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
-MOST_PIXELS = 12_845_056  # of an image in Qwen2.5-VL's checkpoints
+MAX_PIXELS = 12_845_056  # of an image in Qwen2.5-VL's checkpoints
 A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
 """Tensors of a batch with a column a token; the others have one row after the other."""
 POSITIONS = "position_ids"
@@ -143,7 +143,7 @@ def length(request: ChatRequest) -> int:
     pixels = 0
     for place, media in enumerate(request.media):
         width, height = request.squash(place) or media.size
-        pixels += len(frames_shown(request, place)) * min(width * height, MOST_PIXELS)
+        pixels += len(frames_shown(request, place)) * min(width * height, MAX_PIXELS)
     return len(request.text) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
 
 

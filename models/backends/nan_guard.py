@@ -9,7 +9,7 @@ from harness.errors import ModelError
 from harness.model import ChatRequest
 
 MARK = "!"
-FEWEST = 32
+MIN_RUN = 32
 
 
 def refuse_broken(text: str, *, cut: bool, request: ChatRequest) -> None:
@@ -18,7 +18,7 @@ def refuse_broken(text: str, *, cut: bool, request: ChatRequest) -> None:
     >>> refuse_broken("Yes" + "!" * 99, cut=False, request=ChatRequest(key="a", text=""))
     """
     run = len(text) - len(text.rstrip(MARK))
-    if cut and run >= min(FEWEST, request.max_new_tokens) and "</answer>" not in text:
+    if cut and run >= min(MIN_RUN, request.max_new_tokens) and "</answer>" not in text:
         raise ModelError(
             f"response to request {request.key}",
             expected="a response from logits that are numbers",

@@ -29,7 +29,7 @@ SPECIAL = re.compile(r"<(\|[A-Za-z0-9_]{1,40}\|>)")
 FAST = 1  # level of PNG's compression: the higher ones take ten times as long for little
 LIMITS = {"openai": "max_completion_tokens"}
 GOES_ON = frozenset({"vllm", "sglang"})
-MOST_STOPS = {"openai": 4}
+MAX_STOPS = {"openai": 4}
 KEEPS_STOP = {"vllm": "include_stop_str_in_output", "sglang": "no_stop_trim"}
 """Parameter by which a server leaves the stop string in the text, so that our rule cuts it."""
 
@@ -84,7 +84,7 @@ class RequestFormat:
         if not request.stop:
             return {}
         keeps = KEEPS_STOP.get(self.server)
-        sent = list(request.stop)[: MOST_STOPS.get(self.server)]
+        sent = list(request.stop)[: MAX_STOPS.get(self.server)]
         return {"stop": sent, **({} if keeps is None else {keeps: True})}
 
     def _extra_fields(self, request: ChatRequest) -> dict[str, object]:

@@ -40,7 +40,7 @@ from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 
 ROUNDS = 8
-MOST_MEDIA = 64  # images, or clips, of one request
+MAX_MEDIA = 64  # images, or clips, of one request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class VllmChat(Chat):
                 max_model_len=self.max_model_len,
                 gpu_memory_utilization=self.gpu_memory_utilization,
                 tensor_parallel_size=self.tensor_parallel_size,
-                limit_mm_per_prompt={"image": MOST_MEDIA, "video": MOST_MEDIA},
+                limit_mm_per_prompt={"image": MAX_MEDIA, "video": MAX_MEDIA},
                 mm_processor_kwargs=limits or None,
             )
 

@@ -22,7 +22,7 @@ from harness.errors import MissingDependency, UsageError
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.models.neural_metrics.texts import TextMetric, said_text, true_texts
+from harness.models.neural_metrics.texts import TextMetric, candidate_text, true_texts
 from harness.scores import Mean, Metric, Scores
 from harness.types import Prediction, Sample
 
@@ -229,7 +229,7 @@ def _mean_f1(
     for sample, prediction in zip(unit, predictions, strict=True):
         references = true_texts(sample)
         if references:
-            values.append(scorer.score(said_text(prediction), references).f1)
+            values.append(scorer.score(candidate_text(prediction), references).f1)
     return {scorer.name: Mean(sum(values) / len(values), weight=len(values))} if values else {}
 
 

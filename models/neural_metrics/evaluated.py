@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 
 from harness.errors import DataError, MissingDependency, UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
-from harness.models.neural_metrics.texts import TextMetric, said_text, true_texts
+from harness.models.neural_metrics.texts import TextMetric, candidate_text, true_texts
 from harness.scores import Corpus, Metric, Scores
 from harness.types import Prediction, Sample
 
@@ -116,7 +116,10 @@ def _collect(
         texts = true_texts(sample)
         if texts:
             items.append(
-                {"said": said_text(prediction), "true": texts[0] if first_only else list(texts)}
+                {
+                    "candidate": candidate_text(prediction),
+                    "true": texts[0] if first_only else list(texts),
+                }
             )
     return {name: Corpus(tuple(items))} if items else {}
 
@@ -125,7 +128,8 @@ def _compute(
     module: _LoadedScript, items: Sequence[Mapping[str, object]], *, key: str | None
 ) -> float:
     result = module.compute(
-        predictions=[item["said"] for item in items], references=[item["true"] for item in items]
+        predictions=[item["candidate"] for item in items],
+        references=[item["true"] for item in items],
     )
     numbers = {
         name: float(value) for name, value in (result or {}).items() if isinstance(value, Real)

@@ -26,6 +26,6 @@ def true_texts(sample: Sample) -> tuple[str, ...]:
     return sample.target.references or (() if text is None else (text,))
 
 
-def said_text(prediction: Prediction) -> str:
+def candidate_text(prediction: Prediction) -> str:
     """Return the text of an answer, "" where there is none."""
     return (prediction.answer.text if prediction.answer else None) or ""

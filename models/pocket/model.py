@@ -19,7 +19,7 @@ from harness.spec import Spec
 CANVAS = (168, 168)
 """(width, height) that every image is squashed to: 6 × 6 image tokens of 28 pixels."""
 
-MOST_FRAMES = 8
+MAX_FRAMES = 8
 """Frames of a clip that it was trained on."""
 
 
@@ -29,7 +29,7 @@ MOST_FRAMES = 8
     segmenter=Spec("pocket_sam"),
     propagator=Spec("pocket_sam_video"),
     keyframe="named",
-    frames=MOST_FRAMES,
+    frames=MAX_FRAMES,
     max_new_tokens=256,
     batch_size=32,
 )

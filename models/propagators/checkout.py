@@ -35,8 +35,8 @@ NEEDED: Mapping[Kind, tuple[str, ...]] = {
     "cutie": ("cutie/model/cutie.py", "cutie/inference/inference_core.py"),
 }
 """Files that identify a checkout."""
-LEAST_SIZE = 96  # pixels; the networks read the 30 most similar places of 16 × 16 pixels
-MOST_OBJECTS = 255  # labels are bytes
+MIN_SIZE = 96  # pixels; the networks read the 30 most similar places of 16 × 16 pixels
+MAX_OBJECTS = 255  # labels are bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def layers(masks: Sequence[BoolArray]) -> list[list[int]]:
         if not mask.any():
             continue
         for members, covered in found:
-            if len(members) < MOST_OBJECTS and not (covered & mask).any():
+            if len(members) < MAX_OBJECTS and not (covered & mask).any():
                 members.append(index)
                 covered |= mask
                 break
@@ -150,8 +150,8 @@ def find_checkout(
         MissingDependency: there is no such folder or file.
         UsageError: the folder is a checkout of something else, or a number is out of range.
     """
-    if size < LEAST_SIZE:
-        raise UsageError(f"{kind}(size=…)", expected=f"at least {LEAST_SIZE}", found=str(size))
+    if size < MIN_SIZE:
+        raise UsageError(f"{kind}(size=…)", expected=f"at least {MIN_SIZE}", found=str(size))
     if not timeout > 0:
         raise UsageError(f"{kind}(timeout=…)", expected="more than 0", found=str(timeout))
     if not repo.is_dir():

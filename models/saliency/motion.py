@@ -14,7 +14,7 @@ from harness.models.saliency.superpixels import Superpixels
 Floats = NDArray[np.float64]
 
 STRIDE = 8  # pixels between the places at which the camera's motion is measured
-FEWEST_PLACES = 16
+MIN_PLACES = 16
 TOLERANCE = 2.0  # pixels by which a place may miss the camera's motion and still belong to it
 NOISE_FLOOR = 1.0  # pixels; motion that flow cannot tell from nothing
 NOISE_FACTOR = 3.0  # of the median residual, as above
@@ -59,7 +59,7 @@ def camera_motion(flow: Field) -> Field:
     start = grid[::STRIDE, ::STRIDE].reshape(-1, 2)
     end = start + flow[::STRIDE, ::STRIDE].reshape(-1, 2)
     seen = np.all((end >= 0) & (end < (width, height)), axis=1)
-    if np.count_nonzero(seen) < FEWEST_PLACES:
+    if np.count_nonzero(seen) < MIN_PLACES:
         return np.zeros_like(flow)
     cv2.setRNGSeed(0)
     found: Any = cv2.findHomography(start[seen], end[seen], cv2.RANSAC, TOLERANCE)[0]

@@ -11,9 +11,9 @@ from harness.model import ObjectPrompt
 from harness.models.saliency.maps import otsu_mask
 from harness.types import Box, Point
 
-LEAST_SHARE = 0.002  # of the image: less is noise
-LEAST_WEIGHT = 0.25  # of the heaviest object's: less is a fragment
-MOST_POINTS = 3  # inside an object, and as many beside it
+MIN_SHARE = 0.002  # of the image: less is noise
+MIN_WEIGHT = 0.25  # of the heaviest object's: less is a fragment
+MAX_POINTS = 3  # inside an object, and as many beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ def salient_objects(field: NDArray[np.float32], size: tuple[int, int]) -> list[S
     firm = cv2.morphologyEx(bright, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     count, labels = cv2.connectedComponents(firm, connectivity=8)
     parts = [labels == label for label in range(1, count)]
-    parts = [part for part in parts if part.mean() >= LEAST_SHARE]
+    parts = [part for part in parts if part.mean() >= MIN_SHARE]
     weights = [float(field[part].sum(dtype=np.float64)) for part in parts]
     order = sorted(range(len(parts)), key=lambda i: -weights[i])
     return [
         SalientObject(prompt_for(parts[i], size), float(field[parts[i]].mean()))
         for i in order
-        if weights[i] >= LEAST_WEIGHT * max(weights)
+        if weights[i] >= MIN_WEIGHT * max(weights)
     ]
 
 
@@ -73,7 +73,7 @@ def inner_points(part: BoolArray) -> list[tuple[float, float]]:
     y, x = np.mgrid[: part.shape[0], : part.shape[1]]
     points: list[tuple[float, float]] = []
     first = float(depth.max())
-    while len(points) < MOST_POINTS and depth.max() > 0 and depth.max() >= first / 2:
+    while len(points) < MAX_POINTS and depth.max() > 0 and depth.max() >= first / 2:
         row, column = np.unravel_index(int(depth.argmax()), depth.shape)
         radius = float(depth[row, column])
         depth = np.where(np.hypot(x - column, y - row) <= 2 * radius, 0, depth)

@@ -25,11 +25,11 @@ Trimap = NDArray[np.uint8]
 
 SEED = 0  # GrabCut starts its colour models by k-means, which draws random centres
 MARGIN = 0.5  # of the box's sides, at each side: the background that is modelled
-LEAST_MARGIN = 8  # pixels
+MIN_MARGIN = 8  # pixels
 POINT_RADIUS = 0.02  # of the view's diagonal: one pixel would not move a colour model
 REACH = 0.06  # of the view's diagonal: the disc around a point to start from, without a box
-LEAST_SIDE = 32  # pixels: a smaller view has nothing to model
-FEWEST = 16  # pixels of foreground and of background, below which colours cannot be modelled
+MIN_SIDE = 32  # pixels: a smaller view has nothing to model
+MIN_PIXELS = 16  # pixels of foreground and of background, below which colours cannot be modelled
 COLLAPSED = 0.01  # of the start: keeping less is a failure of the method
 
 
@@ -85,7 +85,7 @@ class GrabCut(Segmenter):
     def _foreground(self, image: Frame, trimap: Trimap) -> BoolArray | None:
         """Return GrabCut's mask for a trimap; None where it fails."""
         start = foreground(trimap)
-        if min(np.count_nonzero(start), np.count_nonzero(~start)) < FEWEST:
+        if min(np.count_nonzero(start), np.count_nonzero(~start)) < MIN_PIXELS:
             return None
         cut = trimap.copy()
         models = np.zeros((1, 65)), np.zeros((1, 65))
@@ -101,9 +101,9 @@ def grabcut(*, iterations: int = 3, max_side: int = 320) -> GrabCut:
     """OpenCV's GrabCut, started from box and points; no weights."""
     if iterations < 1:
         raise UsageError("grabcut(iterations=…)", expected="at least 1", found=str(iterations))
-    if max_side < LEAST_SIDE:
+    if max_side < MIN_SIDE:
         raise UsageError(
-            "grabcut(max_side=…)", expected=f"at least {LEAST_SIDE}", found=str(max_side)
+            "grabcut(max_side=…)", expected=f"at least {MIN_SIDE}", found=str(max_side)
         )
     return GrabCut(iterations=iterations, max_side=max_side)
 
@@ -118,8 +118,8 @@ class View:
     @classmethod
     def of_region(cls, region: Rectangle, size: tuple[int, int], *, max_side: int) -> "View":
         """Return the region with a margin, clipped to an image of (width, height)."""
-        across = max(LEAST_MARGIN, round(region.width * MARGIN))
-        down = max(LEAST_MARGIN, round(region.height * MARGIN))
+        across = max(MIN_MARGIN, round(region.width * MARGIN))
+        down = max(MIN_MARGIN, round(region.height * MARGIN))
         crop = Rectangle(
             max(0, region.left - across),
             max(0, region.top - down),

@@ -17,7 +17,7 @@ from harness.types import Query
 
 Source: TypeAlias = Literal["query", "question", "none"]
 
-MOST_WORDS = 3
+MAX_WORDS = 3
 LOOKED_AT = 2_000  # characters of a question
 MARKED = re.compile(
     # Phrases may follow each other ("the stove and the tv"), so that none is used up.
@@ -110,6 +110,6 @@ def _noun(phrase: str, *, whole: bool = False) -> str:
         return ""
     while kept and kept[0] in known["lead"]:
         kept = kept[1:]
-    if not kept or len(kept) > MOST_WORDS or kept[-1] in known["not_objects"]:
+    if not kept or len(kept) > MAX_WORDS or kept[-1] in known["not_objects"]:
         return ""
     return " ".join(kept)

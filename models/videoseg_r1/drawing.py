@@ -29,18 +29,18 @@ class Drawing:
     """
 
     seed: int
-    fewest: int = 8
+    min_references: int = 8
     """Minimum number of reference frames, where the video has them."""
     max_references: int = 12
     """Reference frames at most."""
     delta: float = 0.3
 
     def __post_init__(self) -> None:
-        if not 0 <= self.fewest <= self.max_references:
+        if not 0 <= self.min_references <= self.max_references:
             raise UsageError(
                 "min_references, max_references",
                 expected="0 or more, in order",
-                found=f"{self.fewest}, {self.max_references}",
+                found=f"{self.min_references}, {self.max_references}",
             )
 
     def draw(self, query: Query, answer: Answer) -> tuple[KeySegment, tuple[int, ...]]:
@@ -61,7 +61,7 @@ class Drawing:
         draw = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
         total = len(query.media[0])
         target = seen[int(draw.integers(len(seen)))]
-        wanted = int(draw.integers(self.fewest, self.max_references + 1))
+        wanted = int(draw.integers(self.min_references, self.max_references + 1))
         length = max(1, min(wanted, int(self.delta * total)))
         earliest, latest = max(0, target - length + 1), min(target, total - length)
         start = int(draw.integers(earliest, latest + 1))

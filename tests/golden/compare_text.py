@@ -43,7 +43,7 @@ def tokens(modules: Any) -> Comparison:
         for output, references, true in zip(
             made.candidates, made.references, corpus["tokens"], strict=True
         ):
-            different += output != true["said"]
+            different += output != true["candidate"]
             different += sum(map(str.__ne__, references, true["references"]))
             different += abs(len(references) - len(true["references"]))
             texts += 1 + len(references)
@@ -88,7 +88,7 @@ def bertscore() -> Comparison:
     scorer = bert_score(model=MINILM, device="cpu")
     worst = 0.0
     for case in file["cases"]:
-        found = scorer.score(case["said"], case["references"])
+        found = scorer.score(case["candidate"], case["references"])
         true = (case["P"], case["R"], case["F1"])
         worst = max(worst, *(gap(a, b) for a, b in zip(found, true, strict=True)))
     return Comparison(

@@ -160,7 +160,7 @@ def test_a_metric_that_runs_a_network_keeps_its_recorded_number(make_run, rewrit
     results["better"]["evaluate[x]"], results["intervals"]["evaluate[x]"] = "higher", [0.2, 0.3]
     lines = [one.to_json() for one in units]
     for one in lines:
-        one["scores"]["evaluate[x]"] = {"corpus": [{"said": "a dog", "true": "a dog"}]}
+        one["scores"]["evaluate[x]"] = {"corpus": [{"candidate": "a dog", "true": "a dog"}]}
     (folder / "scores.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     (folder / "results.json").write_text(json.dumps(results))
     seal(folder)

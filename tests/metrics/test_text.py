@@ -24,14 +24,16 @@ needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java
 COUNTED = ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr")
 WORDS = st.text("abc '", max_size=14)
 ITEMS = st.lists(
-    st.fixed_dictionaries({"said": WORDS, "references": st.lists(WORDS, min_size=1, max_size=3)}),
+    st.fixed_dictionaries(
+        {"candidate": WORDS, "references": st.lists(WORDS, min_size=1, max_size=3)}
+    ),
     min_size=1,
     max_size=6,
 )
 
 
 def item(said, *references):
-    return {"said": said, "references": list(references)}
+    return {"candidate": said, "references": list(references)}
 
 
 def test_without_java_the_official_tokens_are_refused_with_the_reason(monkeypatch):
@@ -53,12 +55,12 @@ def test_simple_tokens_are_part_of_the_metrics_names():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"said": None, "references": ["a"]},
-        {"said": "a", "references": []},
-        {"said": "a"},
+        {"candidate": None, "references": ["a"]},
+        {"candidate": "a", "references": []},
+        {"candidate": "a"},
         "a",
-        {"said": "a", "references": "a"},
-        {"said": "a", "references": ["a", None]},
+        {"candidate": "a", "references": "a"},
+        {"candidate": "a", "references": ["a", None]},
     ],
 )
 def test_what_is_no_caption_is_refused_and_named(wrong):
@@ -109,7 +111,7 @@ def test_an_answer_that_is_missing_scores_0_and_counts(name):
 @given(ITEMS, st.randoms(use_true_random=False))
 def test_order_of_captions_and_references_changes_nothing(items, random):
     mixed = [
-        item(one["said"], *random.sample(one["references"], len(one["references"])))
+        item(one["candidate"], *random.sample(one["references"], len(one["references"])))
         for one in random.sample(items, len(items))
     ]
     for name in COUNTED:
@@ -152,7 +154,9 @@ def test_a_protocol_of_corpora_merges_units_in_any_split():
     metrics = caption_metrics(["ROUGE-L", "CIDEr"], tokenizer="simple")
     totals = Totals(metrics)
     for one in texts:
-        totals.add({metric.name: caption(one["said"], one["references"]) for metric in metrics})
+        totals.add(
+            {metric.name: caption(one["candidate"], one["references"]) for metric in metrics}
+        )
     assert totals.values() == {
         metric.name: captions.corpus_value(texts, name=name, tokenizer="simple")
         for metric, name in zip(metrics, ("ROUGE-L", "CIDEr"), strict=True)

@@ -52,11 +52,11 @@ def test_the_known_scores_of_nlg_eval_are_reproduced():
 
 def test_the_golden_captions_are_odd_enough_and_the_file_is_small(file):
     items = file["corpora"]["all"]["items"]
-    texts = [text for item in items for text in (item["said"], *item["references"])]
+    texts = [text for item in items for text in (item["candidate"], *item["references"])]
     assert len(items) >= 200
     assert {"", " ", "...", "\n", "No."} <= set(texts)
     assert any("(" in text for text in texts) and any("北" in text for text in texts)
-    assert any("-lrb-" in one["said"] for one in file["corpora"]["all"]["tokens"])
+    assert any("-lrb-" in one["candidate"] for one in file["corpora"]["all"]["tokens"])
     assert file["corpora"]["one"]["CIDEr"]["value"] == 0
     assert 0 < file["corpora"]["perfect"]["CIDEr"]["value"] < 10
     assert (GOLDEN / "captions/pycocoevalcap.json").stat().st_size < 1_000_000

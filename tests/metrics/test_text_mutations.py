@@ -196,19 +196,19 @@ def worked_tokens(modules):
         ("of",),
     ]
     items = [
-        {"said": "It's A dog", "references": ["A dog runs far", "no"]},
-        {"said": "5 cats", "references": ["five cats", "see No."]},
+        {"candidate": "It's A dog", "references": ["A dog runs far", "no"]},
+        {"candidate": "5 cats", "references": ["five cats", "see No."]},
     ]
     simple = tokens.tokenize(items, tokenizer="simple")
     yield simple.candidates == ("it's a dog", "5 cats")
     yield tokens.tokenize(items).references[1] == ("five cats", "see no")
-    last = tokens.tokenize([{"said": "The end", "references": ["by A."]}])
+    last = tokens.tokenize([{"candidate": "The end", "references": ["by A."]}])
     yield last == (("the end",), (("by a.",),))  # an initial at the end of the file
     yield round(captions.bleu(items, n=2, tokenizer="simple"), 6) == 0.366148
-    yield captions.cider([{"said": "a", "references": ["."]}], tokenizer="simple") == 0.0
+    yield captions.cider([{"candidate": "a", "references": ["."]}], tokenizer="simple") == 0.0
     yield [one.name for one in captions.caption_metrics(["CIDEr"])] == ["CIDEr"]
     with contextlib.suppress(HarnessError):
-        tokens.tokenize([{"said": "a", "references": []}], tokenizer="simple")
+        tokens.tokenize([{"candidate": "a", "references": []}], tokenizer="simple")
         yield False
     ceiling = modules.caption_ceiling
     made = ceiling.caption_ceiling(
@@ -220,8 +220,8 @@ def worked_tokens(modules):
     )
     yield made.value == captions.cider(
         [
-            {"said": "a dog runs far", "references": ["a dog runs far", "x"]},
-            {"said": "two", "references": ["two", "two"]},
+            {"candidate": "a dog runs far", "references": ["a dog runs far", "x"]},
+            {"candidate": "two", "references": ["two", "two"]},
         ],
         tokenizer="simple",
     )

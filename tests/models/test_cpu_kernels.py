@@ -159,7 +159,7 @@ def test_a_single_query_reads_what_it_attends_to_and_rounds_once(dtype, mask):
     [
         {"queries": 2},
         {"query_heads": 8},
-        {"tokens": 1 + cpu_kernels.MOST_CONVERTED // (3 * 4 * 16)},
+        {"tokens": 1 + cpu_kernels.MAX_CONVERTED // (3 * 4 * 16)},
     ],
 )
 def test_everything_else_is_left_to_transformers(shape):

@@ -12,7 +12,7 @@ from harness.errors import DataError, MissingDependency, ModelError, UsageError
 from harness.judging import Case, judgement, rubric
 from harness.model import ChatResponse
 from harness.models.judges.chat import ChatJudge
-from harness.models.neural_metrics.texts import said_text, true_texts
+from harness.models.neural_metrics.texts import candidate_text, true_texts
 from harness.scores import Corpus, Mean, Metric
 from harness.task import Ceiling, Protocol, Task, with_metrics
 from harness.types import Answer, Failure, FailureKind, Prediction, Target
@@ -69,7 +69,7 @@ def test_true_texts_are_the_references_or_else_the_true_answer():
     assert true_texts(sample("a", "b", text="c")) == ("a", "b")
     assert true_texts(sample(text="c")) == ("c",)
     assert true_texts(sample()) == true_texts(SimpleNamespace(target=None)) == ()
-    assert (said_text(said("x")), said_text(said(None))) == ("x", "")
+    assert (candidate_text(said("x")), candidate_text(said(None))) == ("x", "")
 
 
 @needs_bert
@@ -77,7 +77,7 @@ def test_bert_scores_equal_the_official_ones_within_float32(minilm):
     cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["cases"]
     assert len(cases) >= 50
     for case in cases[::3]:  # all of them are compared for docs/conformance.md
-        found = minilm.score(case["said"], case["references"])
+        found = minilm.score(case["candidate"], case["references"])
         assert found == pytest.approx((case["P"], case["R"], case["F1"]), abs=1e-6)
 
 
@@ -200,9 +200,9 @@ def test_a_script_given_by_its_path_scores_all_answers(tmp_path, monkeypatch):
     for one, prediction in units:
         scores = found.score([one], [prediction])
         items += scores[found.metric.name].items if scores else ()
-    assert items == [{"said": "a", "true": "a"}, {"said": "", "true": "b"}]
+    assert items == [{"candidate": "a", "true": "a"}, {"candidate": "", "true": "b"}]
     assert found.score([sample("a")], [said("a")]) == {
-        found.metric.name: Corpus(({"said": "a", "true": "a"},))
+        found.metric.name: Corpus(({"candidate": "a", "true": "a"},))
     }
     assert found.metric.corpus(items) == found.metric.corpus(items) == 0.5
     several = evaluate_metric(path=folder / "exactly.py", references="first")

@@ -750,7 +750,7 @@ def test_the_first_configuration_is_what_made_the_early_weights(tmp_path):
         for step in range(ours.max_steps):
             early = step < settings.see_until * settings.max_steps
             late = made._share_done(step) >= settings.heads_until
-            yield made._rate(step), drawing._most_things(step), early, late, made._spread(step)
+            yield made._rate(step), drawing._max_things(step), early, late, made._spread(step)
 
     for mine, other in zip(course(ours), course(theirs), strict=True):
         assert mine == pytest.approx(other, rel=2e-4)

@@ -28,7 +28,7 @@ MANY = replace(MixtureShares(), counts=60)
 
 @pytest.fixture(scope="module")
 def counted():
-    return draw_counts(MANY, seed=0, step=4, most_things=8)
+    return draw_counts(MANY, seed=0, step=4, max_things=8)
 
 
 def test_things_are_asked_for_in_vain_as_often_as_they_are_seen():
@@ -63,7 +63,7 @@ def test_things_are_counted_by_their_size_too(counted):
 
 def test_stills_are_of_every_family_that_is_asked_about():
     given = {"seed": 0, "step": 1}
-    drawn = draw_stills(replace(MixtureShares(), stills=40), most_things=8, **given)
+    drawn = draw_stills(replace(MixtureShares(), stills=40), max_things=8, **given)
     assert {one.view.scene.family for one in drawn} == set(STILLS)
     assert {one.view.scene.split for one in drawn} == {"train"}
     shown = draw_images(replace(MixtureShares(), images=20), **given)

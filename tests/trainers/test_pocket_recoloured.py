@@ -70,7 +70,7 @@ def test_images_are_the_same_scenes_without_them(images):
     plain = [one for step in range(4) for one in draw_images(named, seed=3, step=step)]
     assert [one.view.scene for one in plain] == [one.view.scene for one in images]
     assert not any(one.view.fills for one in plain)
-    stills = draw_stills(MixtureShares(stills=3, recoloured=0.7), seed=3, step=0, most_things=8)
+    stills = draw_stills(MixtureShares(stills=3, recoloured=0.7), seed=3, step=0, max_things=8)
     assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
 
 

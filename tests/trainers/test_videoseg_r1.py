@@ -483,7 +483,7 @@ def test_what_nothing_is_meant_by_may_be_looked_at_anywhere():
 
 def test_references_out_of_order_are_refused():
     with pytest.raises(UsageError):
-        Drawing(seed=0, fewest=9, max_references=8)
+        Drawing(seed=0, min_references=9, max_references=8)
 
 
 def test_a_model_of_another_kind_is_asked_in_this_methods_way():

@@ -10,7 +10,7 @@ from harness.models.learning.loss_types import LossType, Scale
 Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
 LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
 """Learning rates where none is given; an adapter wants 20 to 100 times more."""
-LEAST: Mapping[object, int] = {
+MINIMUM: Mapping[object, int] = {
     **{"num_generations": 2, "warmup_steps": 0, "keep_rollouts": 0},
     **{int: 1, int | None: 1, float: 0, float | None: 0},
 }
@@ -111,7 +111,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value, least = getattr(self, one.name), LEAST.get(one.name, LEAST.get(one.type))
+            value, least = getattr(self, one.name), MINIMUM.get(one.name, MINIMUM.get(one.type))
             if value is not None and least is not None and not value >= least:
                 raise UsageError(f"{one.name}=…", expected=f"at least {least}", found=str(value))
         for name, most in (("temperature", 100), ("top_p", 1)):

@@ -26,7 +26,7 @@ from harness.trainers.session import gather
 
 T = TypeVar("T")
 MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
-LEAST_BIAS = -100.0
+MIN_BIAS = -100.0
 """Least bias that vLLM adds to a logit, before it divides by the temperature."""
 LARGEST_RATIO = 3.0
 """Limit of the network's probabilities over vLLM's; TRL's default."""
@@ -98,7 +98,7 @@ class VllmChat:
             top_p=settings.top_p,
             max_completion_length=settings.max_completion_length,
             gpu_memory_utilization=MEMORY,
-            generation_kwargs={"logit_bias": dict.fromkeys(suppress_tokens, LEAST_BIAS)},
+            generation_kwargs={"logit_bias": dict.fromkeys(suppress_tokens, MIN_BIAS)},
         )
         self.logps: dict[str, list[float]] = {}
         """Log-probabilities that the tokens of a round were drawn with, by the request's key."""

@@ -12,7 +12,7 @@ from PIL import Image
 from harness.trainers.pocket import vocabulary
 from harness.trainers.pocket.data_mixture import DrawnScene
 from harness.trainers.pocket.training_examples import Span, TrainingExample
-from harness.trainers.pocket.views import CELLS, FEWEST_PIXELS, FEWEST_PIXELS_OF_PATCH, View
+from harness.trainers.pocket.views import CELLS, MIN_PIXELS, MIN_PIXELS_OF_PATCH, View
 from harness.trainers.pocket.vocabulary import CANVAS
 from harness.world.raster import render
 from harness.world.scene import COLOURS, SHAPES, SIZES
@@ -316,7 +316,7 @@ def _target(view: View, span: Span) -> Floats:
     """Shares of the image tokens that show the thing in the frame."""
     place = view.frames.index(span.frame)
     shares = view.shares[place][span.thing]
-    clear = np.where(shares >= FEWEST_PIXELS, shares, 0)
+    clear = np.where(shares >= MIN_PIXELS, shares, 0)
     clear = clear if clear.any() else shares + (0 if shares.any() else 1)
     whole = np.zeros((-(-len(view.frames) // 2), TOKENS), dtype=np.float32)
     whole[place // 2] = clear / clear.sum()
@@ -327,14 +327,14 @@ def _target_boxes(view: View, things: Sequence[int]) -> Floats:
     if not things:
         return np.zeros(-(-len(view.frames) // 2) * TOKENS, dtype=np.float32)
     firsts = view.shares[::2]
-    whole: Floats = (firsts[:, list(things)].max(1) >= FEWEST_PIXELS).astype(np.float32)
+    whole: Floats = (firsts[:, list(things)].max(1) >= MIN_PIXELS).astype(np.float32)
     return whole.reshape(-1)
 
 
 def _owners(view: View) -> Ints:
     """Grids × image tokens: the thing that covers most of the token, or -1."""
     firsts = view.shares[::2]
-    return np.where(firsts.max(1) >= FEWEST_PIXELS, firsts.argmax(1), -1)
+    return np.where(firsts.max(1) >= MIN_PIXELS, firsts.argmax(1), -1)
 
 
 def _target_owners(view: View, things: Sequence[int]) -> Ints:
@@ -342,13 +342,13 @@ def _target_owners(view: View, things: Sequence[int]) -> Ints:
     if not things:
         return _owners(view)
     parts = view.shares[::2][:, list(things)]
-    return np.where(parts.max(1) >= FEWEST_PIXELS, np.array(things)[parts.argmax(1)], _owners(view))
+    return np.where(parts.max(1) >= MIN_PIXELS, np.array(things)[parts.argmax(1)], _owners(view))
 
 
 def _patch_owners(view: View) -> Ints:
     """Grids × patches: the thing that covers most of the patch, or -1."""
     shares = np.stack([view.patch_shares(frame) for frame in view.frames[::2]])
-    return np.where(shares.max(1) >= FEWEST_PIXELS_OF_PATCH, shares.argmax(1), -1)
+    return np.where(shares.max(1) >= MIN_PIXELS_OF_PATCH, shares.argmax(1), -1)
 
 
 def _no_patches(view: View) -> Ints:

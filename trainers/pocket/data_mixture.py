@@ -56,7 +56,7 @@ LONGEST_VIDEO = 300  # frames; their numbers go up to this
 NAMED_APART, GROUND_APART = 80, 56
 """Distance, in at least one channel, of a colour without a name from every named colour and from
 the background's."""
-MOST_SHOWN = 16  # things in an image that nothing is asked about
+MAX_SHOWN = 16  # things in an image that nothing is asked about
 MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
 
 
@@ -105,13 +105,13 @@ class DrawnScene:
 
 
 def draw_stills(
-    shares: MixtureShares, *, seed: int, step: int, most_things: int
+    shares: MixtureShares, *, seed: int, step: int, max_things: int
 ) -> list[DrawnScene]:
-    """Stills with questions of all kinds, of at most about `most_things` things."""
+    """Stills with questions of all kinds, of at most about `max_things` things."""
     drawn = []
     for place in range(shares.stills):
         chance = np.random.default_rng([seed, 1, step, place])
-        scene = _scene(chance, _pick(chance, STILLS), most_things)
+        scene = _scene(chance, _pick(chance, STILLS), max_things)
         view = View(scene, (0,))
         examples = tuple(_still_examples(chance, view, shares))
         drawn.append(DrawnScene(view, examples))
@@ -123,7 +123,7 @@ def draw_images(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnSce
     drawn = []
     for place in range(shares.images):
         chance = np.random.default_rng([seed, 5, step, place])
-        scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MOST_SHOWN)
+        scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MAX_SHOWN)
         fills = _unnamed_colours(chance, scene, shares.recoloured) if shares.recoloured else {}
         drawn.append(DrawnScene(View(scene, (0,), fills), ()))
     return drawn
@@ -145,13 +145,13 @@ def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB
 
 
 def draw_counts(
-    shares: MixtureShares, *, seed: int, step: int, most_things: int
+    shares: MixtureShares, *, seed: int, step: int, max_things: int
 ) -> list[DrawnScene]:
     """Draw stills with many things of one kind, for questions that ask for all of them."""
     drawn = []
     for place in range(shares.counts):
         chance = np.random.default_rng([seed, 2, step, place])
-        view = View(_scene(chance, "count", most_things + 6), (0,))
+        view = View(_scene(chance, "count", max_things + 6), (0,))
         drawn.append(DrawnScene(view, tuple(_count_examples(chance, view, shares))))
     return drawn
 
@@ -174,12 +174,12 @@ def draw_videos(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnSce
     return drawn
 
 
-def _scene(chance: Chance, family: str, most_things: int) -> Scene:
+def _scene(chance: Chance, family: str, max_things: int) -> Scene:
     """A scene of the training split; of a few, the first one with few enough things."""
     for _ in range(6):
         index = int(chance.integers(0, 2**31))
         scene = draw_scene(0, family=family, split="train", index=index)
-        if len(scene.things) <= most_things:
+        if len(scene.things) <= max_things:
             break
     return scene
 

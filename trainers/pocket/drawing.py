@@ -15,7 +15,7 @@ from harness.trainers.pocket.settings import PocketSettings
 PARTS = 2  # of a step, whichever processes they are shared among
 AHEAD = 10  # steps that workers may be ahead
 INTERVALS = (1, 2, 3, 4)  # steps in time from one grid of a clip to the next
-FEWEST_THINGS, MOST_THINGS = 2, 8
+MIN_THINGS, MAX_THINGS = 2, 8
 
 
 class Drawing:
@@ -36,17 +36,17 @@ class Drawing:
 
     def part(self, step: int, part: int) -> dict[str, Batch]:
         """Return the batches of one of a step's `PARTS`, by their kind of view."""
-        settings, limit = self._set, self._most_things(step)
+        settings, limit = self._set, self._max_things(step)
         shares = settings.shares
         if step < settings.see_until * settings.max_steps:
             shares = shares.at_first(settings.seen_first)
         given = {"seed": self._seed, "step": step * PARTS + part}
         drawn = {
             "stills": [
-                *draw_stills(shares, most_things=limit, **given),
+                *draw_stills(shares, max_things=limit, **given),
                 *draw_images(shares, **given),
             ],
-            "counts": draw_counts(shares, most_things=limit, **given),
+            "counts": draw_counts(shares, max_things=limit, **given),
             "clips": draw_videos(shares, **given),
         }
         batches = {}
@@ -56,9 +56,9 @@ class Drawing:
                 batches[name] = self._collator.batch(kept, intervals=turns)
         return batches
 
-    def _most_things(self, step: int) -> int:
+    def _max_things(self, step: int) -> int:
         grown = min(1.0, step / self._set.max_steps / max(self._set.easy_until, 1e-9))
-        return FEWEST_THINGS + round(grown * (MOST_THINGS - FEWEST_THINGS))
+        return MIN_THINGS + round(grown * (MAX_THINGS - MIN_THINGS))
 
 
 _drawing: list[Drawing] = []  # of this worker process

@@ -42,7 +42,7 @@ PATCH_SPLITS = (*SPLITS[:3], 4)
 """Outputs of the heads on patches: the same, without the way."""
 
 LOOK_WIDTH = 64
-MOST_OPTIONS = 8  # letters that the words of options can have
+MAX_OPTIONS = 8  # letters that the words of options can have
 CELL = CANVAS / CELLS
 FASTEST = CELL / 4
 """Speed, in canvas pixels a frame, at which a thing's motion weighs as much as an image token's
@@ -93,7 +93,7 @@ class Heads(nn.Module):
         self.targeted = nn.Linear(width, 1)
         self.query = nn.Linear(width, LOOK_WIDTH)
         self.key = nn.Linear(width, LOOK_WIDTH)
-        self.option = nn.Linear(width, MOST_OPTIONS)
+        self.option = nn.Linear(width, MAX_OPTIONS)
         # The last one, and only where it is asked for: the others begin as they do without it.
         self.outline = nn.Linear(width, OUTLINE**2) if outlines else None
         self.patch = nn.Linear(patches, sum(PATCH_SPLITS)) if patches else None

@@ -24,7 +24,7 @@ PATCH, MERGE, FRAMES_A_PATCH = 14, 2, 2
 GRID = vocabulary.CANVAS // (PATCH * MERGE)
 """Image tokens along each side of the canvas: 6."""
 
-MOST_FRAMES = 8
+MAX_FRAMES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

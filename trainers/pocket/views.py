@@ -14,11 +14,11 @@ from harness.world.raster import visible_masks
 from harness.world.scene import RGB, Scene
 
 CELLS = 6  # image tokens along each side
-FEWEST_PIXELS = 0.04
+MIN_PIXELS = 0.04
 """The part of an image token's area that a thing must cover for the token to speak of it."""
-FEWEST_PIXELS_OF_PATCH = 0.1
+MIN_PIXELS_OF_PATCH = 0.1
 """The same of a patch's area, which is a quarter of a token's."""
-MOST = 0.8
+CLEAR_SHARE = 0.8
 """Share of a thing's largest visible area that counts as most of it."""
 
 
@@ -129,7 +129,7 @@ class View:
         middle is then not shifted by an edge of the image, or by another thing in front.
         """
         areas = {frame: int(self.masks[frame][thing].sum()) for frame in self.frames}
-        clear = [frame for frame, area in areas.items() if area >= MOST * max(areas.values())]
+        clear = [frame for frame, area in areas.items() if area >= CLEAR_SHARE * max(areas.values())]
         return clear[0], clear[-1]
 
     def in_sight(self, thing: int, frame: int) -> bool:

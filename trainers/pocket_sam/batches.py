@@ -17,7 +17,7 @@ from harness.world.scene import Scene
 
 T = TypeVar("T")
 
-FEWEST_PIXELS = 12
+MIN_PIXELS = 12
 """Minimum number of visible pixels of an object that is prompted for."""
 
 STILLS = ("still", "still", "count", "video")
@@ -102,7 +102,7 @@ def _clip_of(scene: Scene, objects: int, frames: int, draw: Generator) -> Clip |
 
 def _choose_masks(masks: BoolArray, number: int, draw: Generator) -> NDArray[np.int64] | None:
     """Return indices of `number` masks that are large enough; they repeat if there are fewer."""
-    seen = np.flatnonzero(masks.sum((1, 2)) >= FEWEST_PIXELS)
+    seen = np.flatnonzero(masks.sum((1, 2)) >= MIN_PIXELS)
     return np.resize(draw.permutation(seen), number) if len(seen) else None
 
 

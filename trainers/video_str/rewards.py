@@ -20,7 +20,7 @@ from harness.trainers.video_str.graphs import graphs_of
 from harness.trainers.video_str.nodes import Angle, FrameGraph, edge_reward, node_reward
 
 RIGHT = 0.8  # R_ans above which a length is rewarded
-FEWEST = 2  # objects of a frame that make a relation
+MIN_OBJECTS = 2  # objects of a frame that make a relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class VideoStrReward:
         graphs = graphs_of(group.sample)
         shown = set(group.frames[0]) if group.frames else {graph.frame for graph in graphs}
         seen = [graph for graph in graphs if graph.frame in shown and graph.nodes]
-        related = [graph for graph in seen if len(graph.nodes) >= FEWEST] or seen
+        related = [graph for graph in seen if len(graph.nodes) >= MIN_OBJECTS] or seen
         return tuple(related[place] for place in uniform(range(len(related)), self.frames))
 
     def _terms(

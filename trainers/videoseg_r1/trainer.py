@@ -223,7 +223,9 @@ def videoseg_r1(
         own=own,
         with_prompt=lambda model: as_videoseg(model, think=think),
         usable=check_sample,
-        drawing=Drawing(seed=0, fewest=min_references, max_references=max_references, delta=delta),
+        drawing=Drawing(
+            seed=0, min_references=min_references, max_references=max_references, delta=delta
+        ),
         scorer=scorer,
         ratings=ratings,
     )

@@ -19,7 +19,7 @@ from harness.tasks.training.stv.clips import Clip, ObjectView
 from harness.tasks.training.stv.filters import ORIGIN
 from harness.tasks.training.stv.geometry import Place, distance
 
-FEWEST = 2  # nodes of a frame's graph
+MIN_NODES = 2  # nodes of a frame's graph
 DECIMALS = 3  # of a metre
 
 
@@ -43,7 +43,7 @@ def graphs_of(clip: Clip) -> list[GraphFrame]:
     frames: list[GraphFrame] = []
     for number, sights in enumerate(clip.sights):
         nodes = _nodes(sights)
-        if len(nodes) >= FEWEST:
+        if len(nodes) >= MIN_NODES:
             frames.append({"frame": number, "nodes": nodes})
     return frames
 

@@ -9,7 +9,7 @@ from harness.tasks.training.stv_205k.raw_tao import write_tao
 from harness.tasks.training.stv_205k.street import FRAMES, streets
 from harness.world.shapes import World
 
-MOST = 3  # scenes of each source
+MAX_SCENES = 3  # scenes of each source
 
 
 def settings(seed: int) -> BuildSettings:
@@ -24,8 +24,8 @@ def write(world: World, root: Path) -> None:
 
     Scenes are composed for this set: those of the world's families rarely allow every question.
     """
-    indices = range(min(MOST, world.size))
+    indices = range(min(MAX_SCENES, world.size))
     write_tao(root, streets(world.seed, indices))
-    write_kitti(root, streets(world.seed, [MOST + index for index in indices]))
+    write_kitti(root, streets(world.seed, [MAX_SCENES + index for index in indices]))
     write_scannet(root, indices, seed=world.seed)
     build(root, root / "stv_205k", settings(world.seed))

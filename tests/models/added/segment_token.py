@@ -11,7 +11,7 @@ from harness.models.mask_model import MaskModel
 
 class SegmentToken:
     def __init__(self, folder: Path) -> None:
-        from segment_network import SegmentNetwork  # what its authors give out
+        from segment_network import SegmentNetwork  # its authors' code
 
         self.network = SegmentNetwork(folder)
 

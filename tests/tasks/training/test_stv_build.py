@@ -21,7 +21,7 @@ from harness.tasks.training.stv.statistics import page
 from harness.tasks.training.stv.temporal import DOUBTFUL, RESTING, STAYING
 from harness.tasks.training.stv_205k import raw_kitti, raw_scannet
 from harness.tasks.training.stv_205k.street import street
-from harness.tasks.training.stv_205k.writer import MOST, settings
+from harness.tasks.training.stv_205k.writer import MAX_SCENES, settings
 from harness.trainers.video_str.graphs import from_plain, read_graphs
 
 SEED = 3
@@ -94,7 +94,7 @@ def test_distances_of_kitti_are_those_of_the_scene(found):
     for one in found:
         if one.categories["task"] != "relative_distance" or one.target.extra["source"] != "kitti":
             continue
-        scene = street(SEED, MOST + int(one.id.split("/")[1]))
+        scene = street(SEED, MAX_SCENES + int(one.id.split("/")[1]))
         first, second = named_in(one.query.text, scene)[:2]
         frame = one.target.extra["frame"]
         frame = int(one.id.split("/")[3]) if frame is None else frame
@@ -110,7 +110,7 @@ def test_displacements_of_kitti_are_those_of_the_scene(found):
     for one in found:
         if one.categories["task"] != "displacement":
             continue
-        scene = street(SEED, MOST + int(one.id.split("/")[1]))
+        scene = street(SEED, MAX_SCENES + int(one.id.split("/")[1]))
         (name,) = named_in(one.query.text, scene)[:1]
         words = one.query.text.replace("?", "").replace(",", "").split()
         seconds = [float(word) for word, unit in pairwise(words) if unit == "s"]
@@ -246,7 +246,7 @@ def test_of_a_frame_with_an_area_without_labels_nothing_is_counted(stv, copy, li
         [row for row in rows if row["task"] == "object_counting"] for rows in (partly, wholly)
     ]
     frames = [{row["frames"][0] for row in rows if row["data_type"] == "image"} for rows in counted]
-    assert [len(images) for images in frames] == [MOST * LAST, MOST * (LAST + 1)]
+    assert [len(images) for images in frames] == [MAX_SCENES * LAST, MAX_SCENES * (LAST + 1)]
     assert [any(row["data_type"] == "video" for row in rows) for rows in counted] == [False, True]
     others = [sum(row["task"] != "object_counting" for row in rows) for rows in (partly, wholly)]
     assert others[0] == others[1] > 0
