@@ -129,7 +129,9 @@ class View:
         middle is then not shifted by an edge of the image, or by another thing in front.
         """
         areas = {frame: int(self.masks[frame][thing].sum()) for frame in self.frames}
-        clear = [frame for frame, area in areas.items() if area >= CLEAR_SHARE * max(areas.values())]
+        clear = [
+            frame for frame, area in areas.items() if area >= CLEAR_SHARE * max(areas.values())
+        ]
         return clear[0], clear[-1]
 
     def in_sight(self, thing: int, frame: int) -> bool:

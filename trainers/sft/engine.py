@@ -27,7 +27,7 @@ from harness.trainers import state as states
 from harness.trainers.session import PATIENCE, Session, resumed_from
 
 ensure_torchvision()
-constants.HF_HUB_DISABLE_TELEMETRY = True  # type: ignore[attr-defined]
+constants.HF_HUB_DISABLE_TELEMETRY = True
 
 from transformers import (  # noqa: E402
     PrinterCallback,
