@@ -30,7 +30,7 @@ class Carried(NamedTuple):
     """Arguments that the model does not take."""
 
 
-def asked_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
+def requested_models(texts: Sequence[str] | None, *, tell: bool) -> list[Spec]:
     """Return the SPECs of `--model`, each with the settings that the checkpoint of its VLM carries.
 
     Args:

@@ -10,7 +10,7 @@ from harness import plugins
 from harness.cli.fetch import fetched_sources
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import find_card, specs
-from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
 from harness.media import Media
@@ -100,7 +100,7 @@ def check(arguments: Namespace) -> int:
 
 def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
     """Yield (key, task) of each; if one cannot be opened, the error says how to obtain its data."""
-    for key, _, task in asked_tasks(arguments):
+    for key, _, task in requested_tasks(arguments):
         yield key, task
 
 
@@ -225,7 +225,7 @@ def _show_differences(line: dict[str, Any], *, strict: bool) -> None:
 
 def info(arguments: Namespace) -> int:
     """Sizes, licence, categories, answer forms and one example."""
-    shown = [_info(key, task) for key, _, task in asked_tasks(_with_name(arguments))]
+    shown = [_info(key, task) for key, _, task in requested_tasks(_with_name(arguments))]
     if arguments.json:
         show_json(shown)
         return 0

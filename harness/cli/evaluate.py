@@ -10,14 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.checkpoint_config import asked_models
+from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import check_network
 from harness.cli.contamination import contamination_of, print_contamination
 from harness.cli.judge import bind, judge_for
 from harness.cli.output import show_json
 from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
 from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_folder
-from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
 from harness.run.contamination import Contamination, write_trainings
@@ -42,7 +42,7 @@ def evaluate(arguments: Namespace) -> int:
         own_gpu()
     require(arguments, model=MODEL, tasks=TASKS, data=ROOT, out=RUNS)
     out: Path = arguments.out
-    models = asked_models(arguments.model, tell=launch is None or launch.leads)
+    models = requested_models(arguments.model, tell=launch is None or launch.leads)
     if arguments.name is not None and (len(models) > 1 or not arguments.name.strip()):
         raise UsageError(
             "--name",
@@ -58,7 +58,7 @@ def evaluate(arguments: Namespace) -> int:
             expected="none of them where a launcher has begun several processes",
             found=f"{launch.size} processes",
         )
-    requested = list(asked_tasks(arguments))
+    requested = list(requested_tasks(arguments))
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
         shown = _evaluate_models(arguments, out, models, requested, options, launch)
     if launch is None or launch.leads:

@@ -13,7 +13,7 @@ from harness.cli.evaluate import next_commands
 from harness.cli.judge import bind, build_judge, judge_for, refuse_several
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
-from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.formats import FORMATS
 from harness.formats.logs import lmms_eval
@@ -45,7 +45,7 @@ def score(arguments: Namespace) -> int:
     reader, reader_spec = _reader(arguments, path)
     tree = _tree(arguments.format, threshold)
     shown, folders = {}, list[Path]()
-    chosen = list(asked_tasks(arguments))
+    chosen = list(requested_tasks(arguments))
     judge = judge_for(arguments, [task for _, _, task in chosen])
     for key, spec, task in chosen:
         submission = Submission(

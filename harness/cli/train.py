@@ -23,7 +23,7 @@ from harness.cli.output import show_json
 from harness.cli.progress import LineProgress, ProgressBars, TitledProgress
 from harness.cli.spec_arguments import ROOT, TASKS, require, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
-from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
 from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.files import read_text
@@ -212,7 +212,7 @@ def _tasks(
     if not texts:
         return []
     namespace = Namespace(data=given.data, tasks=texts, metrics=metrics)
-    return [(spec, task) for _, spec, task in asked_tasks(namespace)]
+    return [(spec, task) for _, spec, task in requested_tasks(namespace)]
 
 
 def _check(given: Namespace, watch: "CheckpointEvaluator") -> None:

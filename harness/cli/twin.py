@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
 from harness.leaderboards.render import twins as page
@@ -166,7 +166,7 @@ def _plans(arguments: Namespace, builder: TwinBuilder) -> list[Plan]:
 
 
 def _samples(arguments: Namespace) -> Iterator[tuple[str, Sample]]:
-    for key, _, task in asked_tasks(arguments):
+    for key, _, task in requested_tasks(arguments):
         for sample in select(task, arguments.subset).samples(task):
             yield key, sample
 

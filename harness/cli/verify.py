@@ -9,7 +9,7 @@ from harness import plugins
 from harness.cli.checkpoint_config import as_trained, model_spec, tell_taken
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import ROOT, TASKS, data_folders, require
-from harness.cli.spec_arguments import tasks as asked_tasks
+from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.model import MaskEmitter, ResponseReader
 from harness.run.verify import CeilingCheck
@@ -29,7 +29,7 @@ def verify(arguments: Namespace) -> int:
         arguments.tasks = _available_tasks(arguments)
     verdicts = [
         (key, verdict)
-        for key, _, task in asked_tasks(arguments)
+        for key, _, task in requested_tasks(arguments)
         for verdict in _verdicts(task, reader, everything=everything)
     ]
     passed = all(verdict.is_passed for _, verdict in verdicts)

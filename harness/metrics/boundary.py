@@ -76,12 +76,12 @@ def boundary_f_measure_frame(
         return 1.0
     radius = boundary_radius(height, width)
     outlines = outline(*cropped, gap=max(radius, 1))
-    n_shown, n_said = _count(outlines)
-    if n_shown == 0 or n_said == 0:
-        return 1.0 if n_shown == n_said else 0.0
+    n_shown, n_predicted = _count(outlines)
+    if n_shown == 0 or n_predicted == 0:
+        return 1.0 if n_shown == n_predicted else 0.0
     near = dilate_by_disk(outlines, radius)
     n_found, n_right = _count(outlines & near[::-1])
-    precision, recall = n_right / n_said, n_found / n_shown
+    precision, recall = n_right / n_predicted, n_found / n_shown
     total = precision + recall
     return 2 * precision * recall / total if total else 0.0
 

@@ -70,13 +70,13 @@ def _nearest_index(side: int) -> NDArray[np.int64]:
     return np.add.accumulate([step * 0.5, *[step] * (SIDE - 1)]).astype(np.int64).clip(max=side - 1)
 
 
-def rela_credit(counts: Overlap, *, no_target: bool, said_no_target: bool) -> Credit:
+def rela_credit(counts: Overlap, *, no_target: bool, predicted_no_target: bool) -> Credit:
     """IoU, intersection and union of one sample by ReLA's four cells.
 
     The counts are of masks on ReLA's square for `res/rela`, of the image's own pixels for
     `res/rela_pixels`.
 
-    | there is | it is said | IoU | intersection | union |
+    | there is | predicted | IoU | intersection | union |
     | --- | --- | --- | --- | --- |
     | no target | no target | 1 | 0 | 0 |
     | no target | a mask | 0 | 0 | U |
@@ -84,25 +84,25 @@ def rela_credit(counts: Overlap, *, no_target: bool, said_no_target: bool) -> Cr
     | a target | a mask | I / U, and 0 where U = 0 | I | U |
 
     gIoU is the mean of the IoU over all samples, cIoU `sum(I) / sum(U)`. N-acc is the share of the
-    samples without target for which that is said, `Ratio(said_no_target, 1)`; T-acc the share of
-    the others for which a target is seen, `Ratio(not said_no_target, 1)`; each sample counts in one
-    of them. Where no sample lacks a target the official code prints 0 for both.
+    samples without target for which that is predicted, `Ratio(predicted_no_target, 1)`; T-acc the
+    share of the others for which a target is seen, `Ratio(not predicted_no_target, 1)`; each sample
+    counts in one of them. Where no sample lacks a target the official code prints 0 for both.
 
     Equal to `ReferEvaluator.evaluate` in `gres_model/evaluation/refer_evaluation.py` of ReLA
     (commit 3ca9551).
 
-    >>> rela_credit(Overlap(30, 60), no_target=False, said_no_target=False)
+    >>> rela_credit(Overlap(30, 60), no_target=False, predicted_no_target=False)
     Credit(iou=0.5, intersection=30, union=60)
-    >>> rela_credit(Overlap(30, 60), no_target=False, said_no_target=True)
+    >>> rela_credit(Overlap(30, 60), no_target=False, predicted_no_target=True)
     Credit(iou=0.0, intersection=0, union=60)
-    >>> rela_credit(Overlap(0, 40), no_target=True, said_no_target=False)
+    >>> rela_credit(Overlap(0, 40), no_target=True, predicted_no_target=False)
     Credit(iou=0.0, intersection=0, union=40)
-    >>> rela_credit(Overlap(0, 40), no_target=True, said_no_target=True)
+    >>> rela_credit(Overlap(0, 40), no_target=True, predicted_no_target=True)
     Credit(iou=1.0, intersection=0, union=0)
     """
     if no_target:
-        return Credit(1.0, 0, 0) if said_no_target else Credit(0.0, 0, counts.union)
-    shared = 0 if said_no_target else counts.intersection
+        return Credit(1.0, 0, 0) if predicted_no_target else Credit(0.0, 0, counts.union)
+    shared = 0 if predicted_no_target else counts.intersection
     return Credit(shared / counts.union if counts.union else 0.0, shared, counts.union)
 
 

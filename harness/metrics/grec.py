@@ -93,17 +93,17 @@ def grec_f1(ground_truth: BoxRows, predicted: BoxRows) -> float:
     (1.0, 0.0, 0.0)
     """
     quality = generalised_box_iou(predicted, ground_truth)
-    n_said, n_true = quality.shape
+    n_predicted, n_true = quality.shape
     if n_true == 0:
-        return float(n_said == 0)
+        return float(n_predicted == 0)
     matched = 0
-    while matched < min(n_said, n_true):
+    while matched < min(n_predicted, n_true):
         output, true = divmod(int(quality.argmax()), n_true)
         if quality[output, true] < OVERLAP:
             break
         matched += 1
         quality[output, :] = quality[:, true] = 0.0
-    return float(2 * matched / (n_said + n_true))
+    return float(2 * matched / (n_predicted + n_true))
 
 
 def _area(low: NDArray[np.float32], high: NDArray[np.float32]) -> NDArray[np.float32]:

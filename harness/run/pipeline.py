@@ -118,7 +118,7 @@ class Predictor:
     _halted: bool = False
     _met: list[_DecodingBatch] = field(default_factory=list)
     """Batches that are prefetched, and not submitted yet."""
-    _asked_now: Batch | None = None
+    _requested_now: Batch | None = None
     """The batch that the network is answering; None if there is none."""
     _threads: dict[str, ThreadPoolExecutor] = field(default_factory=dict)
     _under_way: list[InflightBatch] = field(default_factory=list)
@@ -199,7 +199,7 @@ class Predictor:
         if inline:  # it is asked at once, and the next one after it
             likely = self._met[0] if self._met else None
         else:  # it waits for the one that is asked now
-            likely = met if self._asked_now is not None else None
+            likely = met if self._requested_now is not None else None
         if likely is not None:
             self._expect_decoded(likely)
         shown = shown_pixels(model, batch.queries)
@@ -300,7 +300,7 @@ class Predictor:
 
     def _prefetch_next(self, batch: Batch) -> None:
         """Let the model prepare its inputs for the next batch."""
-        if self.ending or self._asked_now is batch or not isinstance(self.model, StagedModel):
+        if self.ending or self._requested_now is batch or not isinstance(self.model, StagedModel):
             return
         with suppress(Exception):  # what is wrong shows when the model is asked
             self.model.prepare_next(batch.queries)
@@ -315,7 +315,7 @@ class Predictor:
         self, model: StagedModel[Answered], inflight: InflightBatch, shown: int
     ) -> Iterator[bool]:
         """Ask for a batch, and hand each sample on as it is answered, unless the run ends."""
-        batch, self._asked_now = inflight.batch, inflight.batch
+        batch, self._requested_now = inflight.batch, inflight.batch
         inflight.began = perf_counter()
         inflight.stages = {name: Stage() for name in (LANGUAGE, SEGMENTATION, PROPAGATION)}
         inflight.remaining += len(batch.queries)
@@ -348,7 +348,7 @@ class Predictor:
             set_error(inflight.done, error if isinstance(error, Exception) else CancelledError())
             raise
         finally:
-            self._asked_now = None
+            self._requested_now = None
             self._memory.leave(LANGUAGE, shown, samples=len(batch.queries))
 
     def _wait_for_room(self) -> None:

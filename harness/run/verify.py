@@ -262,10 +262,10 @@ class Oracle(Segmenter, Propagator):
                 chosen = next(named)
                 found.append(nothing if chosen is None else masks[chosen])
             else:
-                found.append(everything if self._is_asked(prompt.phrase) else nothing)
+                found.append(everything if self._is_requested(prompt.phrase) else nothing)
         return found
 
-    def _is_asked(self, phrase: str) -> bool:
+    def _is_requested(self, phrase: str) -> bool:
         return bool(phrase.strip()) and phrase.strip().casefold() == self.text.strip().casefold()
 
     def _ground_truths(self, image: Frame) -> Iterator[list[tuple[Box, BoolArray]]]:

@@ -77,7 +77,7 @@ def ask_questions(scene: Scene, *, number: int = 1) -> tuple[Question, ...]:
     each once in three scenes (`ask_kind`).
     """
     draws = Draws(scene.seed, scene.family, scene.split, scene.index, "questions")
-    draw = _draw_asked if scene.family == "referring" else _draw_question
+    draw = _draw_by_type if scene.family == "referring" else _draw_question
     chosen: dict[str, Question] = {}
     while len(chosen) < number:
         question = draw(draws, scene, set(chosen))
@@ -111,7 +111,7 @@ def ask_kind(question: Question) -> Asks:
     return "several" if question.count > 1 else "single"
 
 
-def _draw_asked(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
+def _draw_by_type(draws: Draws, scene: Scene, taken: AbstractSet[str]) -> Question | None:
     """Draw a question of the reference type whose turn it is, or else of any type."""
     block, place = divmod(scene.index, len(ASKS))
     wanted = Draws(scene.seed, scene.family, scene.split, "asks", block).shuffle(ASKS)[place]

@@ -18,7 +18,7 @@ def by_area(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Seq
     return [area_score(box, sample.query.size, has_ground_truth=listed) for box in boxes]
 
 
-def as_said(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
+def as_predicted(sample: Sample, prediction: Prediction, boxes: Sequence[Box]) -> Sequence[float]:
     """Return the model's confidences; 1 for each box where it gave none."""
     assert prediction.answer is not None
     return prediction.answer.box_scores or (1.0,) * len(boxes)
@@ -88,7 +88,7 @@ def protocols(library: Library) -> dict[str, Protocol]:
             "coco/scores",
             "",
             library,
-            as_said,
+            as_predicted,
             "AP by the model's own scores, 1 where it has none; only present categories are asked",
         ),
     }

@@ -242,7 +242,7 @@ def _check(files: Sequence[Path], listing: Listing) -> Iterator[Problem]:
         yield Problem(str(files[0].parent), str(error))
 
 
-def said_count(answer: Answer | None) -> int:
+def predicted_count(answer: Answer | None) -> int:
     """Return the number in an answer, or of its boxes or points; 0 where there is none."""
     if answer is None or answer.no_target:
         return 0
@@ -256,7 +256,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Accuracy, MAE and mean squared error of calculate_counting.py (VisionReasoner, a455092)."""
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.count is not None
-    ground_truth, predicted = sample.target.answer.count, said_count(prediction.answer)
+    ground_truth, predicted = sample.target.answer.count, predicted_count(prediction.answer)
     return {
         "accuracy": Mean(exact(ground_truth, predicted)),
         "MAE": Mean(absolute_error(ground_truth, predicted)),

@@ -49,7 +49,7 @@ def _rela(sample: Sample, answer: Answer | None, *, square: bool) -> Credit:
     return rela_credit(
         overlap(ground_truth, predicted),
         no_target=_ground_truth(sample).no_target,
-        said_no_target=answer is not None and answer.no_target,
+        predicted_no_target=answer is not None and answer.no_target,
     )
 
 
@@ -63,9 +63,9 @@ def score_rela(
     """
     (sample,), (prediction,) = unit, predictions
     answer, nothing = prediction.answer, _ground_truth(sample).no_target
-    said_nothing = answer is not None and answer.no_target
+    predicted_nothing = answer is not None and answer.no_target
     credit = _rela(sample, answer, square=square)
-    right = answer is not None and said_nothing == nothing
+    right = answer is not None and predicted_nothing == nothing
     scores: dict[str, Mean | Ratio] = {
         "gIoU": Mean(credit.iou),
         "cIoU": Ratio(credit.intersection, credit.union),

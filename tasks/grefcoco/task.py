@@ -23,7 +23,7 @@ from harness.task import Problem, Protocol, Task, choose
 from harness.tasks.grefcoco.scoring import BOXED, PROTOCOLS
 from harness.tasks.refer.annotations import ImageInfo, Thing, union
 from harness.tasks.refer.referents import Listing, Referent, find_referents
-from harness.tasks.refer.source import asked_sample, media_of, problems
+from harness.tasks.refer.source import media_of, problems, query_sample
 from harness.types import Answer, AnswerForm, Sample
 
 __all__ = ["PROTOCOLS", "grefcoco"]
@@ -77,7 +77,7 @@ def _samples(listing: Listing, split: str, protocol: str) -> Iterator[Sample]:
                     expected="'raw', a text",
                     found="none",
                 )
-            yield asked_sample(
+            yield query_sample(
                 str(sentence.id),
                 sentence.raw,
                 media,

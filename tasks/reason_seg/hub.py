@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.task import Protocol, Task, check_by_reading, lost_media
 from harness.tasks.refer.copies import parquet_files, read_copies
-from harness.tasks.refer.source import asked_sample
+from harness.tasks.refer.source import query_sample
 from harness.types import Answer, AnswerForm, Sample
 
 SERVED = ("seg/visionreasoner", "seg/segzero")
@@ -65,7 +65,7 @@ def _samples(files: Sequence[Path]) -> Iterator[Sample]:
     for copy in read_copies(files, mask=True):
         media = copy.media()
         assert copy.mask is not None
-        yield asked_sample(
+        yield query_sample(
             copy.ann_id,
             copy.text,
             media,

@@ -11,7 +11,7 @@ from harness.layout import rows
 from harness.media import Media, image_bytes, placeholder_media
 from harness.task import check_by_reading, lost_media
 from harness.tasks.refer.copies import Copy, parquet_files, read_copies
-from harness.tasks.refer.source import Source, asked_sample
+from harness.tasks.refer.source import Source, query_sample
 from harness.types import Answer, AnswerForm, Box, Sample
 
 LMMS = {"question_id": "id", "image": "image", "answer": "expressions", "bbox": "box"}
@@ -35,7 +35,7 @@ def _copied_samples(files: Sequence[Path], protocol: str) -> Iterator[Sample]:
     seen: Counter[str] = Counter()
     for copy in read_copies(files, mask=not boxes_only, boxes=needs_box):
         media = copy.media()
-        yield asked_sample(
+        yield query_sample(
             f"{copy.ann_id}/{seen[copy.ann_id]}",
             copy.text,
             media,
@@ -76,7 +76,7 @@ def _exploded_samples(files: Sequence[Path]) -> Iterator[Sample]:
             id, box, sentences = _lmms_row(row, where)
             media = _lmms_media(row, where)
             for place, text in enumerate(sentences):
-                yield asked_sample(
+                yield query_sample(
                     f"{id}/{place}",
                     text.strip().lower(),
                     media,

@@ -205,6 +205,6 @@ def read_referent(plain: object, where: str) -> Referent:
     )
 
 
-def asked_sentences(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
+def query_sentences(referent: Referent, *, first_only: bool) -> Sequence[Sentence]:
     """Return the expressions that become questions: all of them, or the first."""
     return referent.sentences[:1] if first_only else referent.sentences

@@ -19,7 +19,7 @@ def true_box(sample: Sample) -> Box:
     return sample.target.answer.boxes[0]
 
 
-def said_box(prediction: Prediction) -> Box | None:
+def predicted_box(prediction: Prediction) -> Box | None:
     """The box with the highest score, the first of equals; None if there is none."""
     answer = prediction.answer
     if answer is None or not answer.boxes:
@@ -31,7 +31,7 @@ def said_box(prediction: Prediction) -> Box | None:
 def score_box(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """Acc@0.5 of referring comprehension: IoU of the best box above 0.5; and the mean IoU."""
     (sample,), (prediction,) = unit, predictions
-    predicted = said_box(prediction)
+    predicted = predicted_box(prediction)
     iou = 0.0 if predicted is None else float(box_iou([true_box(sample)], [predicted])[0, 0])
     return {"IoU": Mean(iou), **{f"Acc@{t}": Mean(float(iou > t)) for t in THRESHOLDS}}
 

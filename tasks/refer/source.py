@@ -42,7 +42,7 @@ def media_of(image: ImageInfo, folder: Path) -> Media:
     return media
 
 
-def asked_sample(
+def query_sample(
     id: str,
     text: str,
     media: Media,

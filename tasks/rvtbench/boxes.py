@@ -45,7 +45,7 @@ def _box_mask(box: Box | None, width: int, height: int) -> Rle:
     return Rle.from_array(pixels)
 
 
-def said_track(prediction: Prediction, frames: int) -> BoxTrack:
+def predicted_track(prediction: Prediction, frames: int) -> BoxTrack:
     """The predicted boxes; none in any frame for "no target" and for a failure.
 
     A file of predictions has boxes in a list: one a frame is a track.
@@ -73,7 +73,7 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None and sample.target.answer.box_track is not None
     ground_truth = sample.target.answer.box_track
-    predicted = said_track(prediction, len(ground_truth))
+    predicted = predicted_track(prediction, len(ground_truth))
     overlap = track_overlap(ground_truth, predicted)
     mean = 0.0 if prediction.failure else float(track_ious(ground_truth, predicted).mean())
     return {"cIoU": Ratio(overlap.intersection, overlap.union), "gIoU": Mean(mean)}

@@ -71,14 +71,14 @@ def tells_only(caption: str, right: str, options: Sequence[str]) -> bool:
     >>> tells_only("Now walking, now sitting", "walking", options)
     False
     """
-    said_words = _normalize(caption)
+    response_words = _normalize(caption)
     wrong = [
         option
         for option in options
         if option != right and _normalize(option) not in _normalize(right)
     ]
-    return _normalize(right) in said_words and not any(
-        _normalize(one) in said_words for one in wrong
+    return _normalize(right) in response_words and not any(
+        _normalize(one) in response_words for one in wrong
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from harness import plugins
 from harness.checkpoint_config import FILE, LARGEST, VERSION, read, write
 from harness.cli import sweep as command_line
-from harness.cli.checkpoint_config import SHOWN, as_trained, asked_models
+from harness.cli.checkpoint_config import SHOWN, as_trained, requested_models
 from harness.cli.main import main
 from harness.errors import ModelError, UsageError
 from harness.models.backends.checkpoint import SHIPPED
@@ -90,14 +90,14 @@ def test_a_training_writes_it_beside_the_weights(model, evaluated, kept, tmp_pat
 
 def test_a_checkpoint_is_a_model(folder, tmp_path, capsys):
     for place in (folder, folder / "checkpoint"):
-        (whole,) = asked_models([str(place)], tell=True)
+        (whole,) = requested_models([str(place)], tell=True)
         assert str(whole) == f"dr2seg(checkpoint={place},{ASKED})"
         assert ASKED in capsys.readouterr().err
-    first, second = asked_models([str(folder), "random,whole_frame"], tell=False)[1:]
+    first, second = requested_models([str(folder), "random,whole_frame"], tell=False)[1:]
     assert (str(first), str(second)) == ("random", "whole_frame")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=FILE):
-        asked_models([str(tmp_path / "empty")], tell=False)
+        requested_models([str(tmp_path / "empty")], tell=False)
 
 
 class Makes(Writes):
@@ -107,18 +107,18 @@ class Makes(Writes):
 def test_a_training_of_a_plugin_s_own_network_is_a_model(tmp_path):
     train(Makes(), [], None, tmp_path / "out", TrainingOptions())
     for place in ("out", "out/checkpoint"):
-        (spec,) = asked_models([str(tmp_path / place)], tell=False)
+        (spec,) = requested_models([str(tmp_path / place)], tell=False)
         assert str(spec) == f"random(checkpoint={tmp_path / place})"
 
 
 def test_a_model_s_name_is_no_folder(folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
     folder.rename(folder.parent / "random")
-    assert asked_models(["random"], tell=False) == [Spec("random")]
-    assert asked_models(["./random"], tell=False)[0].name == "dr2seg"
+    assert requested_models(["random"], tell=False) == [Spec("random")]
+    assert requested_models(["./random"], tell=False)[0].name == "dr2seg"
     for text in ("", " ", "\0", "x/" * 2500, "~nobody_of_this_name/x"):
         with pytest.raises(UsageError, match="NAME"):
-            asked_models([text], tell=False)
+            requested_models([text], tell=False)
 
 
 @pytest.mark.parametrize("place", ["", "checkpoint"])
@@ -138,7 +138,7 @@ def test_an_adapter_is_asked_as_its_training_asked_it(folder, place, tmp_path, c
     adapter = f"adapter={folder}/{place}"
     for base in ("Qwen/Base", tmp_path / "base"):
         given = f"checkpoint={base},backend=transformers({adapter})"
-        (whole,) = asked_models([f"dr2seg({given})"], tell=True)
+        (whole,) = requested_models([f"dr2seg({given})"], tell=True)
         assert str(whole) == f"dr2seg({given},{ASKED})"
         assert adapter.replace("=", " ") in capsys.readouterr().err
     other = f"seg_zero({given})"
@@ -209,13 +209,13 @@ DAMAGED = {
 def test_a_damaged_file_is_named_and_changes_no_score(folder, kind):
     written(folder / "checkpoint" / FILE, DAMAGED[kind])
     with pytest.raises(ModelError, match=FILE):
-        asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
+        requested_models([f"dr2seg(checkpoint={folder})"], tell=True)
 
 
 def test_a_checkpoint_of_others_is_asked_as_typed(folder, capsys):
     (folder / "checkpoint" / FILE).unlink()
     spec = parse(f"dr2seg(checkpoint={folder})")
-    assert asked_models([str(spec)], tell=True) == [spec] and capsys.readouterr().err == ""
+    assert requested_models([str(spec)], tell=True) == [spec] and capsys.readouterr().err == ""
 
 
 def test_other_models_and_models_without_such_a_checkpoint_are_as_typed(folder):
@@ -283,12 +283,12 @@ def test_a_checkpoint_in_the_cache_of_hugging_face_is_known_too(tmp_path, monkey
 def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
     says(folder, "dr2seg(canvas=56,map=named)")
     given = f"dr2seg(checkpoint={folder})"
-    (whole,) = asked_models([given], tell=True)
+    (whole,) = requested_models([given], tell=True)
     assert str(whole) == f"dr2seg(checkpoint={folder},canvas=56)"
     output = capsys.readouterr().err
     assert "canvas=56" in output and "map=named" in output
     says(folder, "dr2seg(map=named)")
-    assert asked_models([given], tell=True) == [parse(given)]
+    assert requested_models([given], tell=True) == [parse(given)]
     output = capsys.readouterr().err
     assert "map=named" in output and "SPEC" not in output
 
@@ -296,7 +296,7 @@ def test_what_the_model_does_not_take_is_left_out_and_said(folder, capsys):
 def test_a_note_is_one_plain_line_whatever_the_record_says(folder, capsys):
     text = "\x1b[31mred\n\u2028two\u202e" + "long" * SHOWN
     says(folder, f'dr2seg(canvas=56,system="{text}")')
-    (whole,) = asked_models([f"dr2seg(checkpoint={folder})"], tell=True)
+    (whole,) = requested_models([f"dr2seg(checkpoint={folder})"], tell=True)
     assert whole.arguments["system"] == text
     (line,) = capsys.readouterr().err.splitlines()
     assert line.isprintable() and "canvas=56" in line and "red two" in line
@@ -376,9 +376,9 @@ def test_verify_reads_responses_as_they_were_asked(folder, monkeypatch, capsys):
 
 def test_the_processes_that_do_not_lead_take_the_same_and_are_silent(folder, capsys):
     given = [f"dr2seg(checkpoint={folder})"]
-    others = asked_models(given, tell=False)
+    others = requested_models(given, tell=False)
     assert capsys.readouterr().err == ""
-    assert asked_models(given * 2, tell=True) == others * 2
+    assert requested_models(given * 2, tell=True) == others * 2
     (line,) = capsys.readouterr().err.splitlines()
     assert ASKED in line and str(folder) in line and "SPEC" in line
 
@@ -408,7 +408,7 @@ def test_a_sweep_names_its_models_as_they_are_evaluated(folder, tmp_path, monkey
     assert typed == [base, f"dr2seg(checkpoint={folder},prompt=paper)"]
     plain = sweep_of(tmp_path / "s" / "run")
     assert plain["base"] == str(as_trained(parse(base)))
-    assert list(plain["models"]) == [str(spec) for spec in asked_models(typed, tell=False)]
+    assert list(plain["models"]) == [str(spec) for spec in requested_models(typed, tell=False)]
 
 
 def test_a_run_says_what_was_taken_and_keeps_the_whole_model(folder, tmp_path, capsys):

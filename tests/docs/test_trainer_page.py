@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.checkpoint_config import asked_models
+from harness.cli.checkpoint_config import requested_models
 from harness.plugins import build
 from harness.run.train import TrainingOptions, train
 from harness.spec import Spec
@@ -54,5 +54,5 @@ def test_it_learns_resumes_and_its_folder_is_a_model(names, tmp_path):
     assert weights[0].read_bytes() == weights[1].read_bytes()
     manifest = json.loads((tmp_path / "whole/manifest.json").read_text())
     assert manifest["result"]["parameters_trained"] < manifest["result"]["parameters"]
-    (spec,) = asked_models([str(tmp_path / "whole")], tell=False)
+    (spec,) = requested_models([str(tmp_path / "whole")], tell=False)
     assert spec.name == "pocket" and spec.arguments["checkpoint"] == str(tmp_path / "whole")

@@ -122,7 +122,7 @@ def rela_mapper(m: Modules) -> Pairs:
         credit = m.generalised.rela_credit(
             m.overlap.overlap(ground_truth, output),
             no_target=not things,
-            said_no_target=case["said"],
+            predicted_no_target=case["said"],
         )
         yield from equal(credit, (case[key] for key in ("iou", "I", "U")))
 
@@ -130,7 +130,9 @@ def rela_mapper(m: Modules) -> Pairs:
 def rela_credit(m: Modules, case: dict[str, Any], ground_truth: Any, said: Any) -> Any:
     """What a sample adds."""
     counts = m.overlap.overlap(ground_truth, said)
-    return m.generalised.rela_credit(counts, no_target=case["none"], said_no_target=case["said"])
+    return m.generalised.rela_credit(
+        counts, no_target=case["none"], predicted_no_target=case["said"]
+    )
 
 
 def rela_totals(m: Modules) -> Pairs:

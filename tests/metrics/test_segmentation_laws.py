@@ -96,8 +96,8 @@ overlaps = st.tuples(st.integers(0, 50), st.integers(0, 50)).map(
 
 @given(overlaps, st.booleans(), st.booleans())
 def test_saying_no_target_is_never_worse_without_one_and_never_better_with_one(counts, none, said):
-    right = rela_credit(counts, no_target=none, said_no_target=none)
-    other = rela_credit(counts, no_target=none, said_no_target=said)
+    right = rela_credit(counts, no_target=none, predicted_no_target=none)
+    other = rela_credit(counts, no_target=none, predicted_no_target=said)
     assert 0 <= other.iou <= right.iou <= 1
     assert other.intersection <= right.intersection <= counts.union
     if not none:
@@ -304,5 +304,5 @@ def test_percents_are_rounded_by_numpy():
 @given(masks(2))
 def test_scores_of_one_overlap_agree_with_the_counts(pair):
     counts = overlap(*pair)
-    credit = rela_credit(counts, no_target=False, said_no_target=False)
+    credit = rela_credit(counts, no_target=False, predicted_no_target=False)
     assert credit.iou == (counts.intersection / counts.union if counts.union else 0)

@@ -83,7 +83,7 @@ MUTATIONS = {
     "ReLA: cells exchanged": ("generalised", "    if no_target:", "    if not no_target:"),
     "ReLA: no target where one is": (
         "generalised",
-        "shared = 0 if said_no_target else",
+        "shared = 0 if predicted_no_target else",
         "shared =",
     ),
     "ReLA: empty union": (
@@ -150,11 +150,11 @@ MUTATIONS = {
     "matching: worst first": ("grec", "quality.argmax()", "quality.argmin()"),
     "F1: Jaccard": (
         "grec",
-        "2 * matched / (n_said + n_true)",
-        "matched / (n_said + n_true - matched)",
+        "2 * matched / (n_predicted + n_true)",
+        "matched / (n_predicted + n_true - matched)",
     ),
-    "F1: recall": ("grec", "2 * matched / (n_said + n_true)", "matched / n_true"),
-    "F1: no target": ("grec", "float(n_said == 0)", "1.0"),
+    "F1: recall": ("grec", "2 * matched / (n_predicted + n_true)", "matched / n_true"),
+    "F1: no target": ("grec", "float(n_predicted == 0)", "1.0"),
     "argmax: background": ("unsupervised", "np.float32(0.1)", "np.float32(0.6)"),
     "argmax: threshold": (
         "unsupervised",

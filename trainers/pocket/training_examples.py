@@ -183,7 +183,7 @@ def locate_example(
     if question.kind in ("count", "absent"):
         builder.add(question.label or "none")
     else:
-        spans_of_things = _ways_told(builder, view, question, shown) if question.among else {}
+        spans_of_things = _descriptions(builder, view, question, shown) if question.among else {}
         for place, thing in enumerate(things):
             builder.add(", " if place else "")
             words = name(view.scene.things[thing])
@@ -215,7 +215,7 @@ def locate_example(
     )
 
 
-def _ways_told(
+def _descriptions(
     builder: TextBuilder, view: View, question: Question, shown: int
 ) -> dict[int, tuple[int, int]]:
     """Write the motion of each of some things and its relevance; return the stretches of text."""

@@ -89,7 +89,7 @@ def _examples(
         yield SkippedSample(task, sample.id, "no target")
         return
     try:
-        requests, responses = _asked_and_said(model, query, target.answer, seed)
+        requests, responses = _prompt_and_response(model, query, target.answer, seed)
         pairs = [
             (
                 request,
@@ -112,7 +112,7 @@ def _examples(
         yield Example(task, sample.id, request, response)
 
 
-def _asked_and_said(
+def _prompt_and_response(
     model: PromptedModel, query: Query, answer: Answer, seed: int
 ) -> tuple[tuple[ChatRequest, ...], tuple[str, ...]]:
     """Return the requests of a query, and the responses for `answer` without its specks."""
