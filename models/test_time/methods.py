@@ -15,7 +15,6 @@ from harness.errors import UsageError
 from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
 from harness.models.grammar import reasoning
 from harness.models.test_time.consensus import Group, Label
-from harness.models.test_time.views import views
 from harness.models.visionreasoner.scoring import BASE, Thresholds
 from harness.types import AdaptationStep
 
@@ -273,36 +272,6 @@ class Tent(Method):
             drawn = trial.draw(1, temperature=0.0, name=f"step{step}")
             update = trial.context.step(lambda rows: (rows.entropy * rows.answer).sum(), drawn)
             trial.note(update, drawn)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memo(Method):
-    """Make the answer's tokens as likely in views of the image as they are on average."""
-
-    views: int = 4
-    """Views of the image, itself among them."""
-    strength: float = 0.3
-    """Most that brightness, contrast and saturation of a view change, as a share."""
-    seed: int = 0
-
-    def __call__(self, trial: Trial) -> None:
-        """Learn from the divergence of each view from their mean.
-
-        The mean is held fixed: of the gradient of the mean divergence, what goes through the mean
-        is a constant, which no softmax sees.
-        """
-        seen = views(trial.request, self.views, seed=self.seed, strength=self.strength)
-        for step in range(self.steps):
-            (said,) = trial.draw(1, temperature=0.0, name=f"step{step}")
-            mean = trial.context.mean_distribution(said, seen)
-
-            def loss(rows: "ScoredRows", mean: Any = mean) -> "Tensor":
-                own = rows.log_probs().view(len(rows.places), *mean.shape)
-                apart: Tensor = (own.exp() * (own - mean.clamp(min=1e-30).log())).sum()
-                return apart / self.views
-
-            update = trial.context.step(loss, [said] * self.views, requests=seen)
-            trial.note(update, [said])
 
 
 @dataclass(frozen=True, kw_only=True)

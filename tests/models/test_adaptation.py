@@ -23,12 +23,14 @@ from harness.interchange import prediction_from_json, prediction_to_json  # noqa
 from harness.leaderboards.row import row  # noqa: E402
 from harness.masks import Rle  # noqa: E402
 from harness.model import ChatRequest, LearningSettings  # noqa: E402
-from harness.models.backends import adaptation as module  # noqa: E402
 from harness.models.backends.adaptation import fingerprint  # noqa: E402
+from harness.models.backends.adaptation_context import Context  # noqa: E402
+from harness.models.backends.prompt_prefix import PromptReader  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.learning import weights  # noqa: E402
 from harness.models.pocket import FOLDER  # noqa: E402
-from harness.models.test_time.methods import GroupLoss, Memo  # noqa: E402
+from harness.models.test_time.memo import Memo, likelihoods  # noqa: E402
+from harness.models.test_time.methods import GroupLoss, Trial  # noqa: E402
 from harness.models.test_time.views import Jitter, views  # noqa: E402
 from harness.run.evaluate import evaluate  # noqa: E402
 from harness.run.options import Options  # noqa: E402
@@ -195,9 +197,9 @@ def test_a_killed_run_goes_on_to_the_same_predictions(task, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return step(self, *given, **named)
 
-    step = module.Context.step
+    step = Context.step
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(module.Context, "step", interrupted)
+        patch.setattr(Context, "step", interrupted)
         evaluate(task, adapted(), tmp_path / "killed", Options())
     again = evaluate(task, adapted(), tmp_path / "killed", Options())
     samples = [sample.id for sample in task.samples()]
@@ -247,14 +249,14 @@ def test_a_weight_that_is_not_put_back_ends_the_run(task, tmp_path, monkeypatch)
     (vision,) = [
         one for name, one in model.base.chat.network.named_parameters() if "patch_embed" in name
     ]
-    step = module.Context.step
+    step = Context.step
 
     def meddling(self, *given, **named):
         with torch.no_grad():
             vision.add_(1e-3)
         return step(self, *given, **named)
 
-    monkeypatch.setattr(module.Context, "step", meddling)
+    monkeypatch.setattr(Context, "step", meddling)
     with pytest.raises(NotRestored, match="fingerprint"):
         evaluate(task, model, tmp_path / "run", Options())
 
@@ -269,13 +271,13 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
         assert fingerprint(made.network, whole=True) == before
         assert not here.step(nll, said).rolled_back
         assert fingerprint(made.network, whole=True) != before
-    scored = module.Context._scored
+    scored = Context._scored
 
     def poisoned(self, *given):
         rows = scored(self, *given)
         return replace(rows, logp=rows.logp * float("inf"), entropy=rows.entropy)
 
-    monkeypatch.setattr(module.Context, "_scored", poisoned)
+    monkeypatch.setattr(Context, "_scored", poisoned)
     (one,) = adapted("sft_greedy").predict(queries[:1])
     assert one.adaptation.rolled_back == 2
     assert all(step.loss is None for step in one.adaptation.steps)
@@ -284,7 +286,7 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
 @contextmanager
 def little_memory(monkeypatch, most):
     """Only so many rows fit at once."""
-    after = module.Context._hidden_after
+    after = PromptReader.states_after
 
     def limited(self, prefix, tokens, mask):
         if len(tokens) > most:
@@ -292,7 +294,7 @@ def little_memory(monkeypatch, most):
         return after(self, prefix, tokens, mask)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Context, "_hidden_after", limited)
+        patch.setattr(PromptReader, "states_after", limited)
         yield
 
 
@@ -331,7 +333,7 @@ def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, re
             key="q", text=query.text, media=query.media, max_new_tokens=12, resize=(112, 112)
         )
         with made.adapting(asked) as here:
-            assert here.shares is share
+            assert here.prompts.shares is share
             for step in range(2):
                 said = here.rollouts(3, temperature=0.8, name=f"step{step}")
                 first = here.log_probs(said, temperature=0.8)
@@ -445,6 +447,7 @@ def test_a_network_without_layers_of_a_language_model_is_refused(finetune, monke
         "vr_ttrl(base=pocket,temperature=0)",
         "vr_ttrl(base=pocket,learning_rate=2)",
         "memo(base=pocket,views=1)",
+        f"memo(base=seg_zero(checkpoint={FOLDER}),geometric=true)",
         "vr_ttrl(base=pocket(backend=stored))",
         f"vr_ttrl(base=seg_zero(checkpoint={FOLDER}))",
     ],
@@ -464,38 +467,46 @@ def test_every_setting_is_listed():
 # -- views --------------------------------------------------------------------------------------
 
 
-def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries):
+@pytest.mark.parametrize("geometric", [False, True])
+def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries, geometric):
     """The mean is held fixed, view by view; computed at once, the gradient is the same."""
+    method = Memo(name="memo", steps=1, views=3, strength=0.5, geometric=geometric)
     made = context()
     made.network.double()
-    asked = request(queries, resize=(168, 168))
-    seen = views(asked, 3, seed=0, strength=0.5)
-    found = {}
-
-    class Kept:
-        request, steps = asked, []
-
-        def note(self, update, responses):
-            found["update"] = update
-
+    asked = pocket_request(queries)
     with made.adapting(asked) as here:
-        kept = Kept()
-        kept.context = here
+        trial = Trial(
+            request=asked, context=here, canvas=(168, 168), named=False, uniform=float, trace=False
+        )
         (said,) = here.rollouts(1, temperature=0.0, name="a")
-        kept.draw = lambda *given, **named: [said]
-        rows = []
-        for one in seen:
-            prefix = here._read(one)
-            (row,) = here._score(one, prefix, [said], 1.0)
-            rows.append(row.log_probs())
-        logs = torch.stack(rows)
-        mean = logs.exp().mean(dim=0)
-        (logs.exp() * (logs - mean.log())).sum(dim=-1).sum(dim=-1).mean().backward()
-        whole = [one.grad for one in made.network.parameters() if one.grad is not None]
-        norm = torch.stack([one.norm() for one in whole]).norm()
+        seen = method.seen(trial, said, 0)
+        assert all(bool(one.numbers) is geometric for one in seen)
+        found = []
+        for place, one in enumerate(seen):
+            prefix = here.prompts.read(one.request)
+            (rows,) = here._score(one.request, prefix, [one.response], 1.0, places=[place])
+            found += likelihoods(rows, seen)
+        whole = torch.stack([one.tokens for one in found])
+        mean = whole.exp().mean(dim=0)
+        apart = (whole.exp() * (whole - mean.log())).sum(dim=(1, 2))
+        if geometric:
+            chance = torch.stack([one.numbers for one in found]).exp()
+            for own in (chance, 1 - chance):
+                apart = apart + (own * (own / own.mean(dim=0)).log()).sum(dim=1)
+        apart.mean().backward()
+        gradients = [one.grad for one in made.network.parameters() if one.grad is not None]
+        norm = torch.stack([one.norm() for one in gradients]).norm()
         here._optimizer.zero_grad()
-        Memo(name="memo", steps=1, views=3, strength=0.5)(kept)
-    assert found["update"].grad_norm == pytest.approx(float(norm), rel=1e-5)
+        method(trial)
+    (step,) = trial.steps
+    assert step.loss == pytest.approx(float(apart.mean().detach()), rel=1e-5)
+    assert step.grad_norm == pytest.approx(float(norm), rel=1e-5)
+
+
+def pocket_request(queries):
+    """The request as pocket asks it: its response is in the grammar."""
+    (asked,) = plugins.build("models", parse(POCKET.removeprefix("base="))).requests(queries[0])
+    return asked
 
 
 def test_views_depend_on_seed_and_sample_and_keep_the_first_as_it_is(queries):

@@ -1,0 +1,314 @@
+"""A network while it learns from one request: rollouts, and steps of the optimiser on responses.
+
+    rollouts ─▶ (the caller rewards them) ─▶ step ─▶ rollouts by the new weights ─▶ step ─▶ …
+
+The prompt is read once a step for both: its keys and values serve the rollouts, detached, and then
+their log-probabilities. Gradients of several micro-batches are gathered at them, and go through the
+prompt once. All of this can be left out (`share_prefix`), with the same results but for rounding.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from harness.errors import OutOfMemory
+from harness.model import ChatRequest, ChatResponse, Update
+from harness.models.backends import continuous_batching
+from harness.models.backends.continuous_batching import PrefixCache, PromptBatch, Rows
+from harness.models.backends.inputs import POSITIONS
+from harness.models.backends.kv_cache import preallocated_cache
+from harness.models.backends.loading import memory
+from harness.models.backends.prompt_prefix import Prefix, PromptReader
+from harness.models.backends.sampling import rollout_key
+from harness.models.learning.rows import ScoredRows, answer_span
+
+if TYPE_CHECKING:
+    from harness.models.backends.adaptation import NetworkAdaptation
+
+LOGITS_AT_ONCE = 1 << 27
+"""Numbers of logits (tokens × vocabulary) beyond which they are computed twice instead of kept."""
+
+Loss = Callable[[ScoredRows], Tensor]
+T = TypeVar("T")
+
+
+class Context:
+    """A network while it learns from one request: `harness.model.AdaptationContext`."""
+
+    def __init__(self, adaptation: "NetworkAdaptation", request: ChatRequest) -> None:
+        self._all, self._request = adaptation, request
+        self._chat, self._network = adaptation.chat, adaptation.network
+        self._optimizer = adaptation.optimizer()
+        self.prompts = PromptReader(
+            self._network, self._chat.processor, adaptation.settings.share_prefix
+        )
+        self._prefix: Prefix | None = None
+        """The request's prompt by the weights as they are, with its history."""
+        self._first_prefix: Prefix | None = None
+        self._rows = adaptation.settings.micro_batch_size
+
+    def reset(self) -> None:
+        """Put the weights back, prove it, and begin with a new optimizer."""
+        self._prefix = None
+        self._all.reset()
+        self._optimizer = self._all.optimizer()
+
+    # -- rollouts ---------------------------------------------------------------------------------
+
+    def rollouts(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
+        """Return responses by the weights as they are, drawn by seed, request, name and place."""
+        key = f"{self._request.key}@{self._all.settings.seed}:{name}"
+        requests = [
+            replace(self._request, key=rollout_key(key, place), temperature=temperature)
+            for place in range(number)
+        ]
+        with self._all.measure("rollouts"):
+            if not self.prompts.shares:
+                return self._chat.generate(requests)
+            with memory():
+                return self._continued(requests)
+
+    def _continued(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """Responses that go on from the prompt as it was read; its last token is read again."""
+        inputs = self.prompts.inputs(self._request)
+        tokens, mask = inputs["input_ids"], inputs["attention_mask"]
+        prefix = self._own_prefix().detached(learns=False)
+        beginning = Rows(
+            [0],
+            [[]],
+            tokens[:, :-1],
+            mask[:, :-1],
+            inputs[POSITIONS][-1:, :, -1:],
+            preallocated_cache(
+                [(keys[:, :, :-1], values[:, :, :-1]) for keys, values in prefix.layers]
+            ),
+        )
+        prompts = PromptBatch(
+            list(range(len(requests))),
+            {"input_ids": tokens, "attention_mask": mask, POSITIONS: inputs[POSITIONS]},
+            [0] * len(requests),
+            PrefixCache(beginning, [1]),
+        )
+        with torch.no_grad():
+            written = dict(
+                continuous_batching.responses(
+                    self._network,
+                    requests,
+                    _Single(prompts),
+                    size=len(requests),
+                    ends=self._chat.end_tokens,
+                    samplings=self._chat.samplings(requests),
+                    decode=self._chat.decode,
+                )
+            )
+        (seen,) = self._chat.prompt_tokens([self._request], inputs)
+        return [
+            self._chat.to_response(request, written[place], *seen)
+            for place, request in enumerate(requests)
+        ]
+
+    # -- what the network says of responses -------------------------------------------------------
+
+    def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
+        """Return log-probabilities of responses by the first weights (rows × tokens)."""
+        with self._all.measure("reference"), self._all.with_first_weights():
+            prefix = None
+            if self.prompts.shares:
+                if self._first_prefix is None:
+                    self._first_prefix = self.prompts.read(self._request)
+                prefix = self._first_prefix
+            return self._halving(
+                lambda: self._joined(self._score(self._request, prefix, responses, temperature))
+            )
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text, in which no special token is left."""
+        return self._chat.encode(text)
+
+    def scored(
+        self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
+    ) -> list[ScoredRows]:
+        """Return rows as a loss of `step` sees them, by the weights as they are."""
+        found: list[ScoredRows] = []
+        with self._all.measure("updates"), torch.no_grad(), memory():
+            for place, (request, response) in enumerate(zip(requests, responses, strict=True)):
+                prefix = self.prompts.read(request) if self.prompts.shares else None
+                found += self._score(request, prefix, [response], 1.0, places=[place])
+        return found
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def step(
+        self,
+        loss: Loss,
+        responses: Sequence[ChatResponse],
+        *,
+        temperature: float = 1.0,
+        requests: Sequence[ChatRequest] | None = None,
+    ) -> Update:
+        """Make one step of the optimiser; see `harness.model.AdaptationContext`.
+
+        Raises:
+            OutOfMemory: a single row does not fit.
+        """
+        rows = requests or [self._request] * len(responses)
+        with self._all.measure("updates"):
+            return self._halving(lambda: self._update(loss, responses, rows, temperature))
+
+    def _halving(self, call: Callable[[], T]) -> T:
+        """Call, with half as many rows at once after each time that memory runs out."""
+        while True:
+            try:
+                with memory():
+                    return call()
+            except OutOfMemory:
+                if self._rows == 1:
+                    raise
+                self._rows //= 2
+                self._prefix = None
+                self._optimizer.zero_grad(set_to_none=True)
+
+    def _update(
+        self,
+        loss: Loss,
+        responses: Sequence[ChatResponse],
+        requests: Sequence[ChatRequest],
+        temperature: float,
+    ) -> Update:
+        sums, found = torch.zeros(3, dtype=torch.float64), list[ScoredRows]()
+        for request in dict.fromkeys(requests):
+            places = [place for place, one in enumerate(requests) if one == request]
+            prefix = self._prefix_of(request)
+            leaves = None if prefix is None else prefix.detached(learns=True)
+            chosen = [responses[place] for place in places]
+            for rows in self._score(request, leaves, chosen, temperature, places=places):
+                value = loss(rows)
+                value.backward()
+                counted = (value.detach(), (rows.entropy * rows.mask).sum(), rows.mask.sum())
+                sums += torch.stack([one.detach().double().cpu() for one in counted])
+                found.append(rows)
+            if prefix is not None and leaves is not None:
+                prefix.backward(leaves)
+        learning = [one for group in self._optimizer.param_groups for one in group["params"]]
+        norm = torch.nn.utils.clip_grad_norm_(learning, self._all.settings.max_grad_norm)
+        total, entropy, tokens = sums.tolist()
+        broken = not bool(torch.isfinite(sums[0]) and torch.isfinite(norm))
+        if not broken:
+            self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self._prefix = None
+        return Update(
+            loss=total,
+            grad_norm=float(norm),
+            entropy=entropy / max(tokens, 1.0),
+            logp=self._joined(found),
+            rolled_back=broken,
+        )
+
+    def _score(
+        self,
+        request: ChatRequest,
+        prefix: Prefix | None,
+        responses: Sequence[ChatResponse],
+        temperature: float,
+        *,
+        places: Sequence[int] | None = None,
+    ) -> Iterator[ScoredRows]:
+        """Yield a request's responses as a loss sees them, some at a time."""
+        width = max(len(one.tokens) for one in responses)
+        places = range(len(responses)) if places is None else places
+        for start in range(0, len(responses), self._rows):
+            part = slice(start, start + self._rows)
+            chosen = responses[part]
+            tokens = torch.stack([_padded(one.tokens, width) for one in chosen])
+            mask = torch.stack([_padded([1] * len(one.tokens), width) for one in chosen])
+            device = self._network.device
+            tokens, mask = tokens.to(device), mask.to(device)
+            if prefix is None:
+                hidden = self.prompts.states_alone(request, tokens, mask)
+            else:
+                hidden = self.prompts.states_after(prefix, tokens, mask)
+            yield self._scored(list(places[part]), hidden, tokens, mask, temperature)
+
+    def _scored(
+        self,
+        places: Sequence[int],
+        hidden: Tensor,
+        tokens: Tensor,
+        mask: Tensor,
+        temperature: float,
+    ) -> ScoredRows:
+        counts, head = mask.bool(), self._network.get_output_embeddings()
+        spans = [
+            answer_span(self._chat.decode, row[keep].tolist())
+            for row, keep in zip(tokens, counts, strict=True)
+        ]
+        inside = torch.arange(mask.shape[1], device=mask.device)
+        answer = torch.stack([(inside >= first) & (inside < end) for first, end in spans]) & counts
+
+        def scores(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+            logps = (_precise(head(states)) / temperature).log_softmax(dim=-1)
+            return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
+
+        states, targets = hidden[counts], tokens[counts]
+        if torch.is_grad_enabled() and len(states) * head.weight.shape[0] > LOGITS_AT_ONCE:
+            from torch.utils.checkpoint import checkpoint
+
+            logps, entropies = checkpoint(scores, states, targets, use_reentrant=False)
+        else:
+            logps, entropies = scores(states, targets)
+        empty = logps.new_zeros(mask.shape)
+        return ScoredRows(
+            places=places,
+            logp=empty.masked_scatter(counts, logps),
+            entropy=empty.masked_scatter(counts, entropies),
+            mask=mask.to(logps.dtype),
+            answer=answer.to(logps.dtype),
+            log_probs=lambda: _precise(head(hidden[answer])).log_softmax(dim=-1),
+        )
+
+    def _joined(self, found: Iterable[ScoredRows]) -> Tensor:
+        """Return the log-probabilities of all rows, in their places (rows × tokens)."""
+        parts = [(one.places, one.logp.detach()) for one in found]
+        whole = torch.cat([logp for _, logp in parts])
+        order = [place for places, _ in parts for place in places]
+        return whole[torch.tensor(order, device=whole.device).argsort()]
+
+    # -- prompts ----------------------------------------------------------------------------------
+
+    def _prefix_of(self, request: ChatRequest) -> Prefix | None:
+        if not self.prompts.shares:
+            return None
+        return self._own_prefix() if request == self._request else self.prompts.read(request)
+
+    def _own_prefix(self) -> Prefix:
+        """Return the context's prompt by the weights as they are, read once a step."""
+        if self._prefix is None:
+            self._prefix = self.prompts.read(self._request)
+        return self._prefix
+
+
+@dataclass(eq=False)
+class _Single:
+    """A source of one part of requests."""
+
+    part: PromptBatch | None
+
+    def take(self, free: int) -> PromptBatch | None:
+        """Return the part the first time."""
+        del free
+        part, self.part = self.part, None
+        return part
+
+
+def _precise(logits: Tensor) -> Tensor:
+    """Return logits in float32 at least."""
+    return logits.float() if logits.dtype.itemsize < 4 else logits
+
+
+def _padded(row: Sequence[int], width: int) -> Tensor:
+    return pad(torch.tensor(row), (0, width - len(row)))
