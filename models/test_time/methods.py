@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.errors import UsageError
@@ -41,6 +42,9 @@ class Trial:
     steps: list[AdaptationStep] = field(default_factory=list)
     responses: list[tuple[str, ChatResponse]] = field(default_factory=list)
     """Every response that was drawn, with its key behind the request's."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds of each step so far, by its name; of several samples together if they share it."""
+    _since: float = field(default_factory=perf_counter)
 
     def draw(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
         """Return rollouts of the network as it is, and note them."""
@@ -63,6 +67,8 @@ class Trial:
         rewards: Sequence[float] = (),
     ) -> None:
         """Keep the numbers of a step, and what the network answers after it if that is traced."""
+        name = f"step {len(self.steps) + 1}"
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - self._since
         self.steps.append(
             AdaptationStep(
                 label=label,
@@ -79,6 +85,7 @@ class Trial:
         )
         if self.trace and update is not None:
             self.draw(1, temperature=0.0, name=f"after{len(self.steps)}")
+        self._since = perf_counter()
 
 
 @dataclass(frozen=True, kw_only=True)
