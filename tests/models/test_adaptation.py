@@ -23,12 +23,13 @@ from harness.interchange import prediction_from_json, prediction_to_json  # noqa
 from harness.leaderboards.row import row  # noqa: E402
 from harness.masks import Rle  # noqa: E402
 from harness.model import ChatRequest, LearningSettings  # noqa: E402
-from harness.models.backends.adaptation import fingerprint  # noqa: E402
+from harness.models.backends.adaptation import NetworkAdaptation, fingerprint  # noqa: E402
 from harness.models.backends.adaptation_context import Context  # noqa: E402
 from harness.models.backends.prompt_prefix import PromptReader  # noqa: E402
 from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.learning import weights  # noqa: E402
 from harness.models.pocket import FOLDER  # noqa: E402
+from harness.models.test_time.consensus import Group  # noqa: E402
 from harness.models.test_time.memo import Memo, likelihoods  # noqa: E402
 from harness.models.test_time.methods import GroupLoss, Trial  # noqa: E402
 from harness.models.test_time.views import Jitter, views  # noqa: E402
@@ -64,12 +65,21 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task(data):
-    return plugins.build("tasks", parse("reason_seg"), data)
+    """Three samples."""
+    whole = plugins.build("tasks", parse("reason_seg"), data)
+    samples = list(whole.samples())[:3]
+    return replace(whole, samples=lambda: iter(samples))
+
+
+@pytest.fixture(scope="module")
+def run(task, tmp_path_factory):
+    """A finished run of the adapted model."""
+    return evaluate(task, adapted(), tmp_path_factory.mktemp("run") / "whole", Options())
 
 
 @pytest.fixture(scope="module")
 def queries(task):
-    return [sample.query for sample in task.samples()][:3]
+    return [sample.query for sample in task.samples()]
 
 
 POCKET = "base=pocket(segmenter=box,propagator=still,max_new_tokens=64)"
@@ -104,20 +114,19 @@ def test_a_prediction_depends_on_its_own_sample_alone(queries, finetune):
     assert any(step.loss for one in forth for step in one.adaptation.steps), "it has learned"
 
 
-def test_no_target_reaches_a_prediction(task, tmp_path):
+def test_no_target_reaches_a_prediction(task, run, tmp_path):
     samples = list(task.samples())
     swapped = [replace(one, target=_opposite(one.target)) for one in samples]
-    runs = [
-        evaluate(replace(task, samples=lambda own=own: iter(own)), adapted(), folder, Options())
-        for own, folder in ((samples, tmp_path / "own"), (swapped, tmp_path / "swapped"))
-    ]
-    own, other = ([run.prediction(sample.id) for sample in samples] for run in runs)
+    changed = replace(task, samples=lambda: iter(swapped))
+    second = evaluate(changed, adapted(), tmp_path / "swapped", Options())
+    own, other = ([one.prediction(sample.id) for sample in samples] for one in (run, second))
     assert own == other
-    assert runs[0].results["metrics"] != runs[1].results["metrics"]
-    timing = json.loads((runs[0].folder / "timing.json").read_text())
+    assert run.results["metrics"] != second.results["metrics"]
+    timing = json.loads((run.folder / "timing.json").read_text())
     parts = timing["attempts"][0]["stages"]["language"]["seconds_by_part"]
-    assert {"rollouts", "updates", "reference", "reset"} <= set(parts) and min(parts.values()) > 0
-    made = row(runs[0])
+    named = {"rollouts", "updates", "reference", "reset", "step 1", "step 2"}
+    assert named <= set(parts) and min(parts.values()) > 0
+    made = row(run)
     assert made.transductive and made.adaptation == "vr_ttrl: 2 updates, 2 × 8 rollouts"
 
 
@@ -187,8 +196,7 @@ def test_single_gen_draws_once_and_learns_often(queries):
     assert len({step.loss for step in steps}) == 3, "the weights have moved on"
 
 
-def test_a_killed_run_goes_on_to_the_same_predictions(task, tmp_path, monkeypatch):
-    whole = evaluate(task, adapted(), tmp_path / "whole", Options())
+def test_a_killed_run_goes_on_to_the_same_predictions(task, run, tmp_path, monkeypatch):
     asked = []
 
     def interrupted(self, *given, **named):
@@ -203,8 +211,48 @@ def test_a_killed_run_goes_on_to_the_same_predictions(task, tmp_path, monkeypatc
         evaluate(task, adapted(), tmp_path / "killed", Options())
     again = evaluate(task, adapted(), tmp_path / "killed", Options())
     samples = [sample.id for sample in task.samples()]
-    assert [again.prediction(one) for one in samples] == [whole.prediction(one) for one in samples]
-    assert again.results["metrics"] == whole.results["metrics"]
+    assert [again.prediction(one) for one in samples] == [run.prediction(one) for one in samples]
+    assert again.results["metrics"] == run.results["metrics"]
+
+
+def test_where_no_rollout_can_be_read_the_format_still_teaches(queries, monkeypatch):
+    """No label, rewards of format alone, an update; the response afterwards decides."""
+    monkeypatch.setattr(Group, "candidates", [None] * 8)
+    (made,) = adapted(steps=2).predict(queries[:1])
+    assert made.failure is None, "the response after adaptation can be read"
+    for step in made.adaptation.steps:
+        assert step.label is None and step.agreement is None and step.parsed == 0
+        assert max(step.rewards) <= 4.0 and step.grad_norm is not None
+
+
+def test_a_response_that_cannot_be_read_after_adaptation_is_a_parse_failure(queries):
+    short = POCKET.replace("max_new_tokens=64", "max_new_tokens=5,retry=false")
+    (made,) = adapted(base=short).predict(queries[:1])
+    assert made.failure.kind is FailureKind.PARSE
+    assert [step.parsed for step in made.adaptation.steps] == [0, 0]
+    assert all(step.label is None for step in made.adaptation.steps)
+
+
+def test_memory_that_runs_out_in_a_sample_leaves_nothing_to_the_next(
+    task, run, tmp_path, monkeypatch
+):
+    """Where a single row does not fit the sample fails; the engine may ask for it again."""
+    samples = [sample.id for sample in task.samples()]
+    update, calls = Context._update, []
+
+    def starved(self, *given):
+        made = update(self, *given)
+        calls.append(self._request.key)
+        if self._request.key == calls[0] and calls.count(calls[0]) > 1:
+            raise OutOfMemory("updates", expected="memory", found="none")
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Context, "_update", starved)
+        second = evaluate(task, adapted(), tmp_path / "starved", Options())
+    assert second.prediction(samples[0]).failure is not None
+    for one in samples[1:]:
+        assert second.prediction(one) == run.prediction(one)
 
 
 # -- weights ------------------------------------------------------------------------------------
@@ -241,6 +289,28 @@ def test_weights_are_put_back_and_that_is_proved(queries):
         here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
         raise KeyError("an error in between")
     assert fingerprint(made.network, whole=True) == before
+
+
+def test_what_was_cut_short_while_weights_were_put_back_is_done_at_the_next_start(
+    queries, monkeypatch
+):
+    made = context()
+    made.prepare()
+    before = fingerprint(made.network, whole=True)
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt),
+        made.adapting(request(queries)) as here,
+    ):
+        here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
+        patch.setattr(NetworkAdaptation, "reset", interrupt)
+    assert fingerprint(made.network, whole=True) != before
+    with made.adapting(request(queries)):
+        assert fingerprint(made.network, whole=True) == before
+
+
+def interrupt(self):
+    raise KeyboardInterrupt
 
 
 def test_a_weight_that_is_not_put_back_ends_the_run(task, tmp_path, monkeypatch):
@@ -413,11 +483,15 @@ def test_a_group_that_agrees_moves_weights_by_their_decay_alone(queries, weight_
         "stored",
         "openai(model=m,base_url=http://127.0.0.1:1,coordinates=pixels)",
         "ablation(checkpoint=pocket)",
+        "vllm(checkpoint=pocket)",
+        "lmms(name=qwen2_5_vl,coordinates=pixels)",
     ],
 )
 def test_other_backends_refuse_and_say_why(backend):
-    with pytest.raises(UsageError, match="backend=transformers"):
-        plugins.build("backends", parse(backend)).adaptable(LearningSettings())
+    chat = plugins.build("backends", parse(backend))
+    with pytest.raises(UsageError, match="backend=transformers") as refused:
+        chat.adaptable(LearningSettings())
+    assert chat.why_not_adaptable in str(refused.value)
 
 
 def test_a_quantised_checkpoint_is_refused_before_it_is_loaded(tmp_path):
