@@ -20,7 +20,7 @@ from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
 from harness.record import MANIFEST, TIMING, Run
-from harness.scores import Corpus, UnitScore, quotient
+from harness.scores import Better, Corpus, UnitScore, quotient
 from harness.spec import parse
 from harness.statistics.clusters import FloatArray
 from harness.statistics.paired import Comparison, compare
@@ -48,12 +48,14 @@ class Gain:
 
     method: str
     row: Row
+    value: float | None
+    """The metric's number."""
     settings: Settings
     """Every setting of the adaptation, or of nothing but the method where it was a training."""
     comparison: Comparison | None
     """Paired by sample; None where there is no run of the model as it is."""
     differences: FloatArray | None
-    """Pseudo-values of the headline less those of the model as it is: their mean is the gain."""
+    """Pseudo-values of the metric less those of the model as it is: their mean is the gain."""
     regressions: Mapping[str, float]
     """Share of samples that lost more than each of `LOSSES`, by that limit."""
     seconds: float | None
@@ -73,7 +75,7 @@ class Gain:
 
     @property
     def relative(self) -> float | None:
-        """Gain as a share of the headline before it (VR-TTRL, Tables 4 and 5)."""
+        """Gain as a share of the number before it (VR-TTRL, Tables 4 and 5)."""
         versus = self.comparison
         if versus is None or versus.difference is None or not versus.a:
             return None
@@ -116,7 +118,7 @@ class Report:
     benchmark: str
     """Task and split, and the part of it."""
     samples: int
-    headline: str
+    metric: str
     base: Row | None
     """The run of the model as it is."""
     variants: tuple[Variant, ...]
@@ -132,30 +134,34 @@ class Report:
             "network": self.network,
             "benchmark": self.benchmark,
             "samples": self.samples,
-            "headline": self.headline,
-            "base": None
-            if self.base is None
-            else {"run": self.base.run, "value": self.base.value, "interval": self.base.interval},
+            "metric": self.metric,
+            "base": None if self.base is None else _value_json(self.base, self.metric),
             "variants": [
                 {
                     "name": one.name,
                     "settings": one.settings,
                     "gain": None if one.gain is None else asdict(one.gain),
-                    "runs": [_run_json(run) for run in one.runs],
+                    "runs": [_run_json(run, self.metric) for run in one.runs],
                 }
                 for one in self.variants
             ],
         }
 
 
-def _run_json(one: Gain) -> dict[str, Any]:
+def _value_json(made: Row, metric: str) -> dict[str, Any]:
     return {
-        "run": one.row.run,
+        "run": made.run,
+        "value": made.metrics[metric],
+        "interval": made.intervals.get(metric),
+    }
+
+
+def _run_json(one: Gain, metric: str) -> dict[str, Any]:
+    return {
+        **_value_json(one.row, metric),
         "model": one.row.model_spec,
         "method": one.method,
         "seed": one.seed,
-        "value": one.row.value,
-        "interval": one.row.interval,
         "answered": one.row.answered_share,
         "gain": None if one.comparison is None else one.comparison.to_json(),
         "regressions": dict(one.regressions),
@@ -167,7 +173,11 @@ def _run_json(one: Gain) -> dict[str, Any]:
 
 
 def reports(
-    folders: Iterable[Path], *, data_root: Path | None = None, texts: bool = False
+    folders: Iterable[Path],
+    *,
+    metric: str | None = None,
+    data_root: Path | None = None,
+    texts: bool = False,
 ) -> list[Report]:
     """Return a report for each network, task and data that adapted runs were made of.
 
@@ -175,11 +185,12 @@ def reports(
         folders: Where finished runs lie: adapted ones, those of the models as they are, and those
             of checkpoints that were trained with the same objective offline, which belong to the
             network that their training began with, as long as its folder is where it was.
+        metric: Compare by this one; None: by the headline of each task.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         texts: Score pseudo-labels and answers in between, too.
 
     Raises:
-        UsageError: no run is adapted.
+        UsageError: no run is adapted, or one does not have the metric.
     """
     networks: dict[tuple[str, ...], dict[tuple[str, ...], list[Run]]] = {}
     for run in open_runs(folders):
@@ -192,7 +203,7 @@ def reports(
             continue
         names = _names([one for one in every if one])
         made += [
-            _report(runs, names, data_root=data_root, texts=texts)
+            _report(runs, names, metric=metric, data_root=data_root, texts=texts)
             for runs in benchmarks.values()
             if any(map(_settings, runs))
         ]
@@ -268,46 +279,61 @@ def _plain(value: object) -> str:
 
 
 def _report(
-    runs: Sequence[Run], names: Mapping[str, str], *, data_root: Path | None, texts: bool
+    runs: Sequence[Run],
+    names: Mapping[str, str],
+    *,
+    metric: str | None,
+    data_root: Path | None,
+    texts: bool,
 ) -> Report:
     base = next((run for run in runs if _settings(run) is None), None)
+    first = row(runs[0])
+    name = metric or first.headline
+    if name not in first.metrics:
+        raise UsageError(f"--metric {name}", expected=" or ".join(first.metrics), found="none")
     variants: dict[str, list[Gain]] = {}
     for run in runs:
         if (made := _settings(run)) is not None:
-            one = _gain(run, made, base, data_root=data_root, texts=texts)
+            one = _gain(run, made, base, name, data_root=data_root, texts=texts)
             variants.setdefault(names[_variant(made)], []).append(one)
-    first = next(iter(variants.values()))[0].row
     return Report(
         network=_network(runs[0])[0],
         benchmark=" ".join(filter(None, (first.task, first.split, first.subset))),
         samples=first.n_total,
-        headline=first.headline,
+        metric=name,
         base=None if base is None else row(base),
         variants=tuple(
-            Variant(name=name, runs=tuple(sorted(gains, key=lambda one: one.seed or 0)))
-            for name, gains in variants.items()
+            Variant(name=variant, runs=tuple(sorted(gains, key=lambda one: one.seed or 0)))
+            for variant, gains in variants.items()
         ),
     )
 
 
 def _gain(
-    run: Run, settings: Settings, base: Run | None, *, data_root: Path | None, texts: bool
+    run: Run,
+    settings: Settings,
+    base: Run | None,
+    name: str,
+    *,
+    data_root: Path | None,
+    texts: bool,
 ) -> Gain:
     made, units = row(run), tuple(run.units())
     comparison, differences, lost = None, None, dict[str, float]()
     if base is not None:
         before = tuple(base.units())
-        metrics = metrics_for(run, units, name=made.headline, data_root=data_root)
-        comparison = compare(metrics, before, units, name=made.headline)
-        own, other = (pseudo_values(metrics, one, name=made.headline) for one in (units, before))
+        metrics = metrics_for(run, units, name=name, data_root=data_root)
+        comparison = compare(metrics, before, units, name=name)
+        own, other = (pseudo_values(metrics, one, name=name) for one in (units, before))
         if own is not None and other is not None and len(own) == len(other) > 1:
             differences = own - other
-        lost = _regressions(before, units, made)
-    predictions = [run.prediction(name) for unit in units for name in unit.samples]
-    score = _scorer(run, data_root) if texts and settings["method"] != "offline" else None
+        lost = _regressions(before, units, name, made.better[name])
+    predictions = [run.prediction(one) for unit in units for one in unit.samples]
+    score = _scorer(run, name, data_root) if texts and settings["method"] != "offline" else None
     return Gain(
         method=str(settings["method"]),
         row=made,
+        value=made.metrics[name],
         settings=settings,
         comparison=comparison,
         differences=differences,
@@ -322,15 +348,15 @@ def _gain(
 
 
 def _regressions(
-    before: Sequence[UnitScore], after: Sequence[UnitScore], made: Row
+    before: Sequence[UnitScore], after: Sequence[UnitScore], name: str, better: Better
 ) -> dict[str, float]:
-    """Return the share of units whose headline got worse by more than each limit."""
-    sign = 1 if made.better[made.headline] == "higher" else -1
-    then = {unit.unit: _value(unit, made.headline) for unit in before}
+    """Return the share of units whose metric got worse by more than each limit."""
+    sign = 1 if better == "higher" else -1
+    then = {unit.unit: _value(unit, name) for unit in before}
     losses = [
         sign * (then[unit.unit] - value)
         for unit in after
-        if (value := _value(unit, made.headline)) is not None and then.get(unit.unit) is not None
+        if (value := _value(unit, name)) is not None and then.get(unit.unit) is not None
     ]
     return {f"{limit:g}": fmean(loss > limit for loss in losses) for limit in LOSSES if losses}
 
@@ -409,10 +435,9 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
     return means
 
 
-def _scorer(run: Run, data_root: Path | None) -> Scorer:
-    """Return a function that scores a text as if it were the response, by the headline."""
+def _scorer(run: Run, name: str, data_root: Path | None) -> Scorer:
+    """Return a function that scores a text as if it were the response, by a metric."""
     task: Task = task_of(run, data_root)
-    headline = task.protocol.headline
     samples: dict[str, Sample] = {sample.id: sample for sample in task.samples()}
     reader = plugins.build("models", parse(run.manifest["model"]["spec"]))
     if not isinstance(reader, ResponseReader):
@@ -422,7 +447,7 @@ def _scorer(run: Run, data_root: Path | None) -> Scorer:
     def read(sample: str, text: str) -> float | None:
         one = samples[sample]
         prediction = replace(reader.read(one.query, [text], run.prediction(sample).calls), notes=())
-        statistic = task.protocol.score([one], [prediction]).get(headline)
+        statistic = task.protocol.score([one], [prediction]).get(name)
         if statistic is None or isinstance(statistic, Corpus):
             return None
         above, below = quotient(statistic)

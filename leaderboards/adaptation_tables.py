@@ -74,7 +74,7 @@ def charts(report: Report) -> list[Chart]:
 
 
 def _costs(report: Report) -> tuple[tuple[str, Get], ...]:
-    return (report.headline, lambda one: one.row.value), ("seconds", lambda one: one.seconds)
+    return (report.metric, lambda one: one.value), ("seconds", lambda one: one.seconds)
 
 
 def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points]]:
@@ -104,7 +104,7 @@ def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points
 def _across(own: Sequence[Report]) -> list[str]:
     """Return tables of variants by benchmark: the score, and shares that got worse."""
     return [
-        _by_benchmark(own, "score", lambda one: one.row.value, number, base=True),
+        _by_benchmark(own, "score", lambda one: one.value, number, base=True),
         *(_by_benchmark(own, f"worse > {limit:.0%}", _lost(limit), _percent) for limit in LOSSES),
     ]
 
@@ -125,39 +125,39 @@ def _by_benchmark(
     *,
     base: bool = False,
 ) -> str:
-    headlines = list(dict.fromkeys(report.headline for report in own))
-    columns = [f"{one.benchmark}, {one.headline}" for one in own]
-    rows = [[title, *columns, *(f"mean of {name}" for name in headlines)]]
+    metrics = list(dict.fromkeys(report.metric for report in own))
+    columns = [f"{one.benchmark}, {one.metric}" for one in own]
+    rows = [[title, *columns, *(f"mean of {name}" for name in metrics)]]
     names = dict.fromkeys(one.name for report in own for one in report.variants)
     for name in ([AS_IT_IS] if base else []) + list(names):
         values = [_value(report, name, get) for report in own]
         means = []
-        for headline in headlines:
+        for metric in metrics:
             of_it = [
-                value
-                for report, value in zip(own, values, strict=True)
-                if report.headline == headline
+                value for report, value in zip(own, values, strict=True) if report.metric == metric
             ]
             known = [value for value in of_it if value is not None]
             means.append(fmean(known) if len(known) == len(of_it) else None)
         rows.append([name, *map(show, [*values, *means])])
     if base:
-        rows.append(["samples", *(str(one.samples) for one in own), *("" for _ in headlines)])
+        rows.append(["samples", *(str(one.samples) for one in own), *("" for _ in metrics)])
     return _table(rows)
 
 
 def _value(report: Report, name: str, get: Get) -> float | None:
     if name == AS_IT_IS:
-        return None if report.base is None else report.base.value
+        return None if report.base is None else report.base.metrics[report.metric]
     return next((one.mean(get) for one in report.variants if one.name == name), None)
 
 
 def _variants(report: Report) -> str:
     losses = [f"worse > {limit:.0%}" for limit in LOSSES]
-    head = ["method", "seeds", report.headline, "gain", "95 %", "of the base", *losses]
+    head = ["method", "seeds", report.metric, "gain", "95 %", "of the base", *losses]
     rows = [[*head, "s a sample", "tokens a sample"]]
     if report.base is not None:
-        rows.append([AS_IT_IS, "", number(report.base.value), *[""] * (len(rows[0]) - 3)])
+        rows.append(
+            [AS_IT_IS, "", number(report.base.metrics[report.metric]), *[""] * (len(rows[0]) - 3)]
+        )
     for one in report.variants:
         gain, seconds = one.gain, one.mean(lambda run: run.seconds)
         relative = one.mean(lambda run: run.relative)
@@ -165,7 +165,7 @@ def _variants(report: Report) -> str:
             [
                 one.name,
                 str(len(one.runs)),
-                number(one.mean(lambda run: run.row.value)),
+                number(one.mean(lambda run: run.value)),
                 signed_number(None if gain is None else gain.value),
                 signed_span(None if gain is None else gain.interval),
                 NOTHING if relative is None else f"{signed_number(100 * relative)} %",
@@ -178,7 +178,7 @@ def _variants(report: Report) -> str:
 
 
 def _runs(report: Report) -> str:
-    rows = [["run", "seed", report.headline, "gain", "95 %", "p"]]
+    rows = [["run", "seed", report.metric, "gain", "95 %", "p"]]
     for one in report.variants:
         for run in one.runs:
             versus = run.comparison
@@ -186,7 +186,7 @@ def _runs(report: Report) -> str:
                 [
                     one.name,
                     NOTHING if run.seed is None else str(run.seed),
-                    number(run.row.value),
+                    number(run.value),
                     signed_number(None if versus is None else versus.difference),
                     signed_span(None if versus is None else versus.interval),
                     "" if versus is None else p_value(versus),

@@ -85,7 +85,9 @@ def adaptation(arguments: Namespace) -> int:
     from harness.leaderboards.adaptation import reports
     from harness.leaderboards.adaptation_tables import charts, to_markdown
 
-    found = reports(arguments.runs, data_root=arguments.data, texts=arguments.texts)
+    found = reports(
+        arguments.runs, metric=arguments.metric, data_root=arguments.data, texts=arguments.texts
+    )
     plain = [report.to_json() for report in found]
     files = {"adaptation.md": to_markdown(found).encode()}
     for place, report in enumerate(found, 1):

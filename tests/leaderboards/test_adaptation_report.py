@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.main import main
+from harness.errors import UsageError
 from harness.leaderboards.adaptation import reports
 from harness.leaderboards.adaptation_tables import charts, to_markdown
 from harness.record import Run
@@ -99,6 +100,15 @@ def test_gains_regressions_and_curves(runs):
     assert "2 updates, 2 × 4 rollouts" in text and "reasoning characters" in text
 
 
+def test_any_metric_of_the_runs_can_be_compared(runs):
+    (report,) = reports(runs, metric="ciou")
+    (gain,) = report.variants[0].runs
+    assert report.metric == "ciou" and gain.value == gain.row.metrics["ciou"]
+    assert gain.comparison.metric == "ciou" and gain.comparison.difference == 0.0
+    with pytest.raises(UsageError, match="ciou"):
+        reports(runs, metric="none")
+
+
 def test_seeds_are_one_variant_whose_interval_is_over_both(runs, make_adapted):
     other = make_adapted("other", lost=-0.05, gained=0.04, seed=1)
     (report,) = reports([*runs, other])
@@ -127,8 +137,8 @@ def test_score_and_seconds_are_drawn_by_updates_and_by_rollouts(runs, make_adapt
     more = make_adapted("more", steps=4, budget="4 updates")
     (report,) = reports([*runs, more, make_adapted("wide", rollouts=8, budget="8 rollouts")])
     lines = {one.title: one.lines for one in charts(report) if one.across != "step"}
-    values = {one.runs[0].row.run: one.runs[0].row.value for one in report.variants}
-    title = report.headline
+    values = {one.runs[0].row.run: one.runs[0].value for one in report.variants}
+    title = report.metric
     assert lines[f"{title} by updates"] == {"vr_ttrl": [{2: values["adapted"], 4: values["more"]}]}
     assert set(lines[f"{title} by rollouts"]["vr_ttrl"][0]) == {4, 8}
     assert set(lines["seconds by updates"]) == set(lines["seconds by rollouts"]) == {"vr_ttrl"}
@@ -138,7 +148,7 @@ def test_benchmarks_of_a_network_stand_in_one_table_with_their_mean(runs, make_r
     twice = make_run("base2", predict=perfect, subset="first12", changes=model({}))
     found = reports([*runs, twice, make_adapted("adapted2", subset="first12", lost=-0.06)])
     assert len(found) == 2
-    values = [one.variants[0].runs[0].row.value for one in found]
+    values = [one.variants[0].runs[0].value for one in found]
     line = next(
         line for line in to_markdown(found).splitlines() if line.startswith("| vr_ttrl: 2 updates")
     )
