@@ -304,9 +304,16 @@ def _report(
         base=None if base is None else row(base),
         variants=tuple(
             Variant(name=variant, runs=tuple(sorted(gains, key=lambda one: one.seed or 0)))
-            for variant, gains in variants.items()
+            for variant, gains in sorted(variants.items(), key=_order)
         ),
     )
+
+
+def _order(named: tuple[str, Sequence[Gain]]) -> tuple[object, ...]:
+    """Return what variants are sorted by: method, updates, rollouts."""
+    name, (first, *_) = named
+    numbers = (first.settings.get("steps", 0), first.settings.get("rollouts", 0))
+    return first.method, *numbers, name
 
 
 def _gain(
