@@ -8,8 +8,10 @@ prompt once. All of this can be left out (`share_prefix`), with the same results
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,50 +25,103 @@ from harness.models.backends.inputs import POSITIONS
 from harness.models.backends.kv_cache import preallocated_cache
 from harness.models.backends.loading import memory
 from harness.models.backends.prompt_prefix import Prefix, PromptReader
+from harness.models.backends.restored_weights import RestoredWeights
+from harness.models.backends.row_scores import score_rows
 from harness.models.backends.sampling import rollout_key
-from harness.models.learning.rows import ScoredRows, answer_span
+from harness.models.learning.rows import ScoredRows
 
 if TYPE_CHECKING:
-    from harness.models.backends.adaptation import NetworkAdaptation
+    from pathlib import Path
 
-LOGITS_AT_ONCE = 1 << 27
-"""Numbers of logits (tokens × vocabulary) beyond which they are computed twice instead of kept."""
+    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
+    from harness.models.backends.adapters import Adapter
+    from harness.models.backends.sampling import Sampling
 
 Loss = Callable[[ScoredRows], Tensor]
 T = TypeVar("T")
 
 
+class Backend(Protocol):
+    """Parts of a backend that adaptation needs, as `transformers.TransformersChat` does."""
+
+    @property
+    def checkpoint(self) -> str: ...  # noqa: D102
+    @property
+    def folder(self) -> "Path": ...  # noqa: D102
+    @property
+    def model_type(self) -> str: ...  # noqa: D102
+    @property
+    def adapter(self) -> "Adapter | None": ...  # noqa: D102
+    @property
+    def network(self) -> "PreTrainedModel": ...  # noqa: D102
+    @property
+    def processor(self) -> "ProcessorMixin": ...  # noqa: D102
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...  # noqa: D102
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]: ...  # noqa: D102
+    def samplings(self, requests: Sequence[ChatRequest]) -> "list[Sampling]": ...  # noqa: D102
+    def encode(self, text: str) -> tuple[int, ...]: ...  # noqa: D102
+    def decode(self, tokens: Sequence[int]) -> str: ...  # noqa: D102
+    def prompt_tokens(  # noqa: D102
+        self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
+    ) -> list[tuple[int, tuple[tuple[int, int], ...]]]: ...
+    def to_response(  # noqa: D102
+        self,
+        request: ChatRequest,
+        tokens: Sequence[int],
+        length: int,
+        canvases: tuple[tuple[int, int], ...],
+    ) -> ChatResponse: ...
+
+
+@contextmanager
+def measure(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Add the seconds of a block to those of its kind."""
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds[name] = seconds.get(name, 0.0) + perf_counter() - start
+
+
 class Context:
     """A network while it learns from one request: `harness.model.AdaptationContext`."""
 
-    def __init__(self, adaptation: "NetworkAdaptation", request: ChatRequest) -> None:
-        self._all, self._request = adaptation, request
-        self._chat, self._network = adaptation.chat, adaptation.network
-        self._optimizer = adaptation.optimizer()
-        self.prompts = PromptReader(
-            self._network, self._chat.processor, adaptation.settings.share_prefix
-        )
+    def __init__(
+        self,
+        chat: Backend,
+        weights: RestoredWeights,
+        request: ChatRequest,
+        seconds: dict[str, float],
+    ) -> None:
+        self._chat, self._weights, self._request = chat, weights, request
+        self._network, self._settings = weights.network, weights.settings
+        self._seconds = seconds
+        self._optimizer = weights.optimizer()
+        self.prompts = PromptReader(self._network, chat.processor, self._settings.share_prefix)
         self._prefix: Prefix | None = None
         """The request's prompt by the weights as they are, with its history."""
         self._first_prefix: Prefix | None = None
-        self._rows = adaptation.settings.micro_batch_size
+        self._rows = self._settings.micro_batch_size
 
     def reset(self) -> None:
         """Put the weights back, prove it, and begin with a new optimizer."""
         self._prefix = None
-        self._all.reset()
-        self._optimizer = self._all.optimizer()
+        with measure(self._seconds, "reset"):
+            self._weights.reset()
+        self._optimizer = self._weights.optimizer()
 
     # -- rollouts ---------------------------------------------------------------------------------
 
     def rollouts(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
         """Return responses by the weights as they are, drawn by seed, request, name and place."""
-        key = f"{self._request.key}@{self._all.settings.seed}:{name}"
+        key = f"{self._request.key}@{self._settings.seed}:{name}"
         requests = [
             replace(self._request, key=rollout_key(key, place), temperature=temperature)
             for place in range(number)
         ]
-        with self._all.measure("rollouts"):
+        with measure(self._seconds, "rollouts"):
             if not self.prompts.shares:
                 return self._chat.generate(requests)
             with memory():
@@ -115,7 +170,7 @@ class Context:
 
     def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
         """Return log-probabilities of responses by the first weights (rows × tokens)."""
-        with self._all.measure("reference"), self._all.with_first_weights():
+        with measure(self._seconds, "reference"), self._weights.with_first_weights():
             prefix = None
             if self.prompts.shares:
                 if self._first_prefix is None:
@@ -134,7 +189,7 @@ class Context:
     ) -> list[ScoredRows]:
         """Return rows as a loss of `step` sees them, by the weights as they are."""
         found: list[ScoredRows] = []
-        with self._all.measure("updates"), torch.no_grad(), memory():
+        with measure(self._seconds, "updates"), torch.no_grad(), memory():
             for place, (request, response) in enumerate(zip(requests, responses, strict=True)):
                 prefix = self.prompts.read(request) if self.prompts.shares else None
                 found += self._score(request, prefix, [response], 1.0, places=[place])
@@ -156,7 +211,7 @@ class Context:
             OutOfMemory: a single row does not fit.
         """
         rows = requests or [self._request] * len(responses)
-        with self._all.measure("updates"):
+        with measure(self._seconds, "updates"):
             return self._halving(lambda: self._update(loss, responses, rows, temperature))
 
     def _halving(self, call: Callable[[], T]) -> T:
@@ -194,7 +249,7 @@ class Context:
             if prefix is not None and leaves is not None:
                 prefix.backward(leaves)
         learning = [one for group in self._optimizer.param_groups for one in group["params"]]
-        norm = torch.nn.utils.clip_grad_norm_(learning, self._all.settings.max_grad_norm)
+        norm = torch.nn.utils.clip_grad_norm_(learning, self._settings.max_grad_norm)
         total, entropy, tokens = sums.tolist()
         broken = not bool(torch.isfinite(sums[0]) and torch.isfinite(norm))
         if not broken:
@@ -232,44 +287,15 @@ class Context:
                 hidden = self.prompts.states_alone(request, tokens, mask)
             else:
                 hidden = self.prompts.states_after(prefix, tokens, mask)
-            yield self._scored(list(places[part]), hidden, tokens, mask, temperature)
-
-    def _scored(
-        self,
-        places: Sequence[int],
-        hidden: Tensor,
-        tokens: Tensor,
-        mask: Tensor,
-        temperature: float,
-    ) -> ScoredRows:
-        counts, head = mask.bool(), self._network.get_output_embeddings()
-        spans = [
-            answer_span(self._chat.decode, row[keep].tolist())
-            for row, keep in zip(tokens, counts, strict=True)
-        ]
-        inside = torch.arange(mask.shape[1], device=mask.device)
-        answer = torch.stack([(inside >= first) & (inside < end) for first, end in spans]) & counts
-
-        def scores(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-            logps = (_precise(head(states)) / temperature).log_softmax(dim=-1)
-            return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
-
-        states, targets = hidden[counts], tokens[counts]
-        if torch.is_grad_enabled() and len(states) * head.weight.shape[0] > LOGITS_AT_ONCE:
-            from torch.utils.checkpoint import checkpoint
-
-            logps, entropies = checkpoint(scores, states, targets, use_reentrant=False)
-        else:
-            logps, entropies = scores(states, targets)
-        empty = logps.new_zeros(mask.shape)
-        return ScoredRows(
-            places=places,
-            logp=empty.masked_scatter(counts, logps),
-            entropy=empty.masked_scatter(counts, entropies),
-            mask=mask.to(logps.dtype),
-            answer=answer.to(logps.dtype),
-            log_probs=lambda: _precise(head(hidden[answer])).log_softmax(dim=-1),
-        )
+            yield score_rows(
+                list(places[part]),
+                hidden,
+                tokens,
+                mask,
+                head=self._network.get_output_embeddings(),
+                decode=self._chat.decode,
+                temperature=temperature,
+            )
 
     def _joined(self, found: Iterable[ScoredRows]) -> Tensor:
         """Return the log-probabilities of all rows, in their places (rows × tokens)."""
@@ -303,11 +329,6 @@ class _Single:
         del free
         part, self.part = self.part, None
         return part
-
-
-def _precise(logits: Tensor) -> Tensor:
-    """Return logits in float32 at least."""
-    return logits.float() if logits.dtype.itemsize < 4 else logits
 
 
 def _padded(row: Sequence[int], width: int) -> Tensor:

@@ -269,7 +269,7 @@ class TransformersChat(ConversingChat):
     def _room(self) -> BatchSizeFinder:
         return BatchSizeFinder(max_size=self.batch_size, rows=self.batch_size)
 
-    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation":
+    def adaptable(self, settings: LearningSettings) -> "NetworkAdaptation[TransformersChat]":
         """Return what lets the network learn from one request at a time.
 
         Raises:

@@ -23,9 +23,13 @@ from harness.interchange import prediction_from_json, prediction_to_json  # noqa
 from harness.leaderboards.row import row  # noqa: E402
 from harness.masks import Rle  # noqa: E402
 from harness.model import ChatRequest, LearningSettings  # noqa: E402
-from harness.models.backends.adaptation import NetworkAdaptation, fingerprint  # noqa: E402
+from harness.models.backends import adaptation_context  # noqa: E402
 from harness.models.backends.adaptation_context import Context  # noqa: E402
 from harness.models.backends.prompt_prefix import PromptReader  # noqa: E402
+from harness.models.backends.restored_weights import (  # noqa: E402
+    RestoredWeights,
+    fingerprint,
+)
 from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.learning import weights  # noqa: E402
 from harness.models.pocket import FOLDER  # noqa: E402
@@ -303,7 +307,7 @@ def test_what_was_cut_short_while_weights_were_put_back_is_done_at_the_next_star
         made.adapting(request(queries)) as here,
     ):
         here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
-        patch.setattr(NetworkAdaptation, "reset", interrupt)
+        patch.setattr(RestoredWeights, "reset", interrupt)
     assert fingerprint(made.network, whole=True) != before
     with made.adapting(request(queries)):
         assert fingerprint(made.network, whole=True) == before
@@ -341,13 +345,13 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
         assert fingerprint(made.network, whole=True) == before
         assert not here.step(nll, said).rolled_back
         assert fingerprint(made.network, whole=True) != before
-    scored = Context._scored
+    scored = adaptation_context.score_rows
 
-    def poisoned(self, *given):
-        rows = scored(self, *given)
-        return replace(rows, logp=rows.logp * float("inf"), entropy=rows.entropy)
+    def poisoned(*given, **named):
+        rows = scored(*given, **named)
+        return replace(rows, logp=rows.logp * float("inf"))
 
-    monkeypatch.setattr(Context, "_scored", poisoned)
+    monkeypatch.setattr(adaptation_context, "score_rows", poisoned)
     (one,) = adapted("sft_greedy").predict(queries[:1])
     assert one.adaptation.rolled_back == 2
     assert all(step.loss is None for step in one.adaptation.steps)
