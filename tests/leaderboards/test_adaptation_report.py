@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.cli.explain import adapted as explained
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.leaderboards.adaptation import reports
@@ -196,6 +197,16 @@ def test_seconds_of_a_step_are_of_every_sample_and_add_up(runs):
     assert gain.seconds == 5.0
     assert gain.curves["seconds of the step"] == {1: 2.0, 2: 1.5}
     assert gain.curves["seconds so far"] == {1: 2.0, 2: 3.5}
+
+
+def test_a_sample_is_explained_step_by_step(runs):
+    run = Run.open(runs[1])
+    (lines,) = explained(run.prediction(next(run.units()).samples[0])).values()
+    assert lines[0] == "vr_ttrl" and len(lines) == 3
+    assert "response 1, agreement 1.00; 3 can be read; rewards 4.00, 6.00" in lines[1]
+    assert "no number" in lines[2] and "no number" not in lines[1]
+    base = Run.open(runs[0])
+    assert explained(base.prediction(next(base.units()).samples[0])) == {}
 
 
 def test_the_command_writes_tables_data_and_a_figure(runs, tmp_path, capsys):
