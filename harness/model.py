@@ -491,10 +491,17 @@ class AdaptationContext(Protocol):
     def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
         """Return log-probabilities of responses by the first weights (rows × tokens)."""
 
-    def mean_distribution(self, response: ChatResponse, requests: Sequence[ChatRequest]) -> Tensor:
-        """Return the mean distribution of the answer's tokens (tokens × vocabulary).
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text, in which no special token is left."""
 
-        The mean is over `requests`, by the weights as they are now, and without gradient.
+    def scored(
+        self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
+    ) -> Sequence[Any]:
+        """Return rows as a loss of `step` sees them, by the weights as they are.
+
+        Args:
+            responses: One a row.
+            requests: Prompt of each row.
         """
 
     def step(

@@ -2,6 +2,7 @@
 
 Everything is read from run records. What a pseudo-label or an answer in between is worth needs the
 benchmark too: such texts are read by the run's own model and scored by the task's protocol.
+`harness.leaderboards.adaptation_tables` shows what is found here.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,26 +12,32 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from harness import plugins
 from harness.errors import DataError, UsageError
-from harness.leaderboards.formatting import number, p_value, signed_number, signed_span
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import metrics_for, open_runs, task_of
 from harness.model import ResponseReader
-from harness.record import TIMING, Run
-from harness.scores import Corpus, UnitScore, quotient
+from harness.record import MANIFEST, TIMING, Run
+from harness.scores import Better, Corpus, UnitScore, quotient
 from harness.spec import parse
+from harness.statistics.clusters import FloatArray
 from harness.statistics.paired import Comparison, compare
+from harness.statistics.pseudo import pseudo_values
+from harness.statistics.variance import SeededScore, seeded_score
 from harness.store.atomic import read_json
 from harness.task import Task
 from harness.types import Prediction, Sample
 
 LOSSES = (0.0, 0.01, 0.05, 0.1)
 """Losses of a sample that count as regressions: more than each of these (VR-TTRL, Table 6)."""
-SETTINGS = ("steps", "rollouts", "temperature", "learning_rate", "finetune", "thresholds", "seed")
-"""Settings of a method that a table shows, where it has them."""
-LABELLED = {"rate": "learning_rate", "seed": "seed"}
-"""Numbers of a method that name its curves."""
+OFFLINE = "vr_ttrl"
+"""The trainer with the same objective on training samples (VR-TTRL, Table 11)."""
+NAMED = ("budget", "steps", "rollouts", "single_gen", "seed", "method", "label")
+"""Settings that the name of a variant holds already, or does not hold."""
+
+Settings = Mapping[str, Any]
 Scorer = Callable[[str, str, Prediction], float | None]
 """Score of a text as the response to a sample (by its id), with the prediction it belongs to."""
 
@@ -41,9 +48,14 @@ class Gain:
 
     method: str
     row: Row
-    settings: Mapping[str, Any]
+    value: float | None
+    """The metric's number."""
+    settings: Settings
+    """Every setting of the adaptation, or of nothing but the method where it was a training."""
     comparison: Comparison | None
     """Paired by sample; None where there is no run of the model as it is."""
+    differences: FloatArray | None
+    """Pseudo-values of the metric less those of the model as it is: their mean is the gain."""
     regressions: Mapping[str, float]
     """Share of samples that lost more than each of `LOSSES`, by that limit."""
     seconds: float | None
@@ -52,148 +64,306 @@ class Gain:
     """Tokens that were generated a sample, rollouts included."""
     rolled_back: int
     """Updates that were not made because they were no numbers, over all samples."""
+    curves: Mapping[str, Mapping[int, float]]
+    """Means over samples by step, from 1 on, of what is known before the step's update."""
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the adaptation, or of the training."""
+        found: int | None = self.settings.get("seed")
+        return found
+
+    @property
+    def relative(self) -> float | None:
+        """Gain as a share of the number before it (VR-TTRL, Tables 4 and 5)."""
+        versus = self.comparison
+        if versus is None or versus.difference is None or not versus.a:
+            return None
+        return versus.difference / versus.a
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepCurves:
-    """Means over the samples of a run by step: from 1 on, before the step's update."""
+class Variant:
+    """Runs of one benchmark that differ in their seed alone."""
 
     name: str
-    curves: Mapping[str, Mapping[int, float]]
-    """Numbers by step, by what they are."""
+    runs: tuple[Gain, ...]
+
+    @property
+    def settings(self) -> Settings:
+        """Settings of its runs, their seed aside."""
+        return {name: one for name, one in self.runs[0].settings.items() if name != "seed"}
+
+    @property
+    def gain(self) -> SeededScore | None:
+        """Mean gain over seeds, with an interval over samples and seeds; None if one is unknown."""
+        known = [one.differences for one in self.runs if one.differences is not None]
+        if len(known) < len(self.runs) or len({len(one) for one in known}) > 1:
+            return None
+        return seeded_score(np.stack(known, axis=1)[:, None, :])
+
+    def mean(self, get: Callable[[Gain], float | None]) -> float | None:
+        """Return the mean of a number over seeds; None if one run does not have it."""
+        values = [get(one) for one in self.runs]
+        known = [value for value in values if value is not None]
+        return fmean(known) if known and len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Gains and curves of adapted runs, of one task and data."""
+    """Adapted runs of one network on one task and data."""
 
-    title: str
-    headline: str
-    base: str | None
-    """Name of the run of the model as it is."""
-    gains: tuple[Gain, ...]
-    curves: tuple[StepCurves, ...]
+    network: str
+    """Name of the checkpoint."""
+    benchmark: str
+    """Task and split, and the part of it."""
+    samples: int
+    metric: str
+    base: Row | None
+    """The run of the model as it is."""
+    variants: tuple[Variant, ...]
+
+    @property
+    def title(self) -> str:
+        """Benchmark and network."""
+        return f"{self.benchmark}, {self.network}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "title": self.title,
-            "headline": self.headline,
-            "base": self.base,
-            "runs": [
+            "network": self.network,
+            "benchmark": self.benchmark,
+            "samples": self.samples,
+            "metric": self.metric,
+            "base": None if self.base is None else _value_json(self.base, self.metric),
+            "variants": [
                 {
-                    "run": one.row.run,
-                    "model": one.row.model_spec,
-                    "method": one.method,
-                    "settings": dict(one.settings),
-                    "value": one.row.value,
-                    "interval": one.row.interval,
-                    "answered": one.row.answered_share,
-                    "gain": None if one.comparison is None else one.comparison.to_json(),
-                    "regressions": dict(one.regressions),
-                    "seconds": one.seconds,
-                    "tokens": one.tokens,
-                    "rolled_back": one.rolled_back,
+                    "name": one.name,
+                    "settings": one.settings,
+                    "gain": None if one.gain is None else asdict(one.gain),
+                    "runs": [_run_json(run, self.metric) for run in one.runs],
                 }
-                for one in self.gains
+                for one in self.variants
             ],
-            "curves": [asdict(one) for one in self.curves],
         }
 
 
+def _value_json(made: Row, metric: str) -> dict[str, Any]:
+    return {
+        "run": made.run,
+        "value": made.metrics[metric],
+        "interval": made.intervals.get(metric),
+    }
+
+
+def _run_json(one: Gain, metric: str) -> dict[str, Any]:
+    return {
+        **_value_json(one.row, metric),
+        "model": one.row.model_spec,
+        "method": one.method,
+        "seed": one.seed,
+        "answered": one.row.answered_share,
+        "gain": None if one.comparison is None else one.comparison.to_json(),
+        "regressions": dict(one.regressions),
+        "seconds": one.seconds,
+        "tokens": one.tokens,
+        "rolled_back": one.rolled_back,
+        "curves": {name: dict(points) for name, points in one.curves.items()},
+    }
+
+
 def reports(
-    folders: Iterable[Path], *, data_root: Path | None = None, texts: bool = False
+    folders: Iterable[Path],
+    *,
+    metric: str | None = None,
+    data_root: Path | None = None,
+    texts: bool = False,
 ) -> list[Report]:
-    """Return a report for each model and task that adapted runs were made of.
+    """Return a report for each network, task and data that adapted runs were made of.
 
     Args:
-        folders: Where finished runs lie: adapted ones, and those of the models as they are.
+        folders: Where finished runs lie: adapted ones, those of the models as they are, and those
+            of checkpoints that were trained with the same objective offline, which belong to the
+            network that their training began with, as long as its folder is where it was.
+        metric: Compare by this one; None: by the headline of each task.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         texts: Score pseudo-labels and answers in between, too.
 
     Raises:
-        UsageError: no run is adapted.
+        UsageError: no run is adapted, or one does not have the metric.
     """
-    found: dict[tuple[str, ...], list[Run]] = {}
+    networks: dict[tuple[str, ...], dict[tuple[str, ...], list[Run]]] = {}
     for run in open_runs(folders):
-        found.setdefault(_key(run), []).append(run)
-    made = [
-        _report(runs, data_root=data_root, texts=texts)
-        for runs in found.values()
-        if any(map(_adaptation, runs))
-    ]
+        of_network = networks.setdefault(_network(run), {})
+        of_network.setdefault(_benchmark(run), []).append(run)
+    made = []
+    for benchmarks in networks.values():
+        every = [_settings(run) for runs in benchmarks.values() for run in runs]
+        if not any(every):
+            continue
+        names = _names([one for one in every if one])
+        made += [
+            _report(runs, names, metric=metric, data_root=data_root, texts=texts)
+            for runs in benchmarks.values()
+            if any(map(_settings, runs))
+        ]
     if not made:
         raise UsageError("--runs", expected="runs of adapted models", found="none of them is")
     return made
 
 
-def _adaptation(run: Run) -> Mapping[str, Any] | None:
-    found: Mapping[str, Any] | None = run.manifest["model"]["description"].get("adaptation")
+def _settings(run: Run) -> Settings | None:
+    """Return the settings of an adaptation or of a training offline; None: neither was done."""
+    found: Settings | None = run.manifest["model"]["description"].get("adaptation")
+    if found is not None:
+        return found
+    training = row(run).training
+    if training is None or training.method.partition("(")[0] != OFFLINE:
+        return None
+    steps = "" if training.steps is None else f", {training.steps} updates in all"
+    return {
+        "method": "offline",
+        "budget": f"on {', '.join(training.tasks)}{steps}",
+        "trainer": training.method,
+        "seed": training.seed,
+    }
+
+
+def _network(run: Run) -> tuple[str, ...]:
+    """Return what asks and is asked: checkpoint, words and perception.
+
+    Of a checkpoint that was trained offline it is the network that its training began with.
+    """
+    model = run.manifest["model"]["description"]
+    chat = model.get("chat", {})
+    decided = chat.get("checkpoint"), chat.get("weights")
+    made = _settings(run)
+    if made is not None and made["method"] == "offline" and (training := row(run).training):
+        path = None if training.place is None else training.place / MANIFEST
+        if path is not None and path.is_file():
+            began = (read_json(path).get("model") or {}).get("base", {})
+            decided = began.get("checkpoint"), began.get("weights")
+    asked = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
+    return tuple(map(str, (*decided, *asked)))
+
+
+def _benchmark(run: Run) -> tuple[str, ...]:
+    made = row(run)
+    return made.task, made.split, made.protocol, made.subset or "", made.data
+
+
+def _names(every: Sequence[Settings]) -> dict[str, str]:
+    """Return a name for each variant of the adapted runs of a network: what sets them apart."""
+    several: dict[str, list[Settings]] = {}
+    for one in every:
+        several.setdefault(str(one["method"]), []).append(one)
+    found = {}
+    for one in every:
+        apart = [
+            f"{name} {_plain(one[name])}"
+            for name in one
+            if name not in NAMED and len({_plain(o.get(name)) for o in several[one["method"]]}) > 1
+        ]
+        found[_variant(one)] = ", ".join([f"{one['method']}: {one['budget']}", *apart])
     return found
 
 
-def _key(run: Run) -> tuple[str, ...]:
-    """Return what must be equal for a gain: task, data, network, words and perception."""
-    made, model = row(run), run.manifest["model"]["description"]
-    chat = model.get("chat", {})
-    asked = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
-    decided = (chat.get("checkpoint"), chat.get("weights"), *asked)
-    return (made.task, made.split, made.protocol, made.subset or "", made.data, *map(str, decided))
+def _variant(one: Settings) -> str:
+    return repr(sorted((name, _plain(value)) for name, value in one.items() if name != "seed"))
 
 
-def _report(runs: Sequence[Run], *, data_root: Path | None, texts: bool) -> Report:
-    plain = [run for run in runs if _adaptation(run) is None]
-    base = plain[0] if plain else None
-    gains, curves = [], []
+def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "/".join(_plain(one) for one in value.values())
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _report(
+    runs: Sequence[Run],
+    names: Mapping[str, str],
+    *,
+    metric: str | None,
+    data_root: Path | None,
+    texts: bool,
+) -> Report:
+    base = next((run for run in runs if _settings(run) is None), None)
+    first = row(runs[0])
+    name = metric or first.headline
+    if name not in first.metrics:
+        raise UsageError(f"--metric {name}", expected=" or ".join(first.metrics), found="none")
+    variants: dict[str, list[Gain]] = {}
     for run in runs:
-        if _adaptation(run) is None:
-            continue
-        gains.append(_gain(run, base, data_root))
-        curves.append(_curves(run, _scorer(run, data_root) if texts else None))
-    first = gains[0].row
-    network = runs[0].manifest["model"]["description"].get("chat", {}).get("checkpoint", "")
+        if (made := _settings(run)) is not None:
+            one = _gain(run, made, base, name, data_root=data_root, texts=texts)
+            variants.setdefault(names[_variant(made)], []).append(one)
     return Report(
-        title=f"{first.task} {first.split}, {network}",
-        headline=first.headline,
-        base=None if base is None else row(base).run,
-        gains=tuple(gains),
-        curves=tuple(one for one in curves if one.curves),
+        network=_network(runs[0])[0],
+        benchmark=" ".join(filter(None, (first.task, first.split, first.subset))),
+        samples=first.n_total,
+        metric=name,
+        base=None if base is None else row(base),
+        variants=tuple(
+            Variant(name=variant, runs=tuple(sorted(gains, key=lambda one: one.seed or 0)))
+            for variant, gains in sorted(variants.items(), key=_order)
+        ),
     )
 
 
-def _gain(run: Run, base: Run | None, data_root: Path | None) -> Gain:
-    made, units, adapted = row(run), tuple(run.units()), _adaptation(run) or {}
-    comparison, lost = None, dict[str, float]()
+def _order(named: tuple[str, Sequence[Gain]]) -> tuple[object, ...]:
+    """Return what variants are sorted by: method, updates, rollouts."""
+    name, (first, *_) = named
+    numbers = (first.settings.get("steps", 0), first.settings.get("rollouts", 0))
+    return first.method, *numbers, name
+
+
+def _gain(
+    run: Run,
+    settings: Settings,
+    base: Run | None,
+    name: str,
+    *,
+    data_root: Path | None,
+    texts: bool,
+) -> Gain:
+    made, units = row(run), tuple(run.units())
+    comparison, differences, lost = None, None, dict[str, float]()
     if base is not None:
         before = tuple(base.units())
-        metrics = metrics_for(run, units, name=made.headline, data_root=data_root)
-        comparison = compare(metrics, before, units, name=made.headline)
-        lost = _regressions(before, units, made)
-    predictions = [run.prediction(name) for unit in units for name in unit.samples]
+        metrics = metrics_for(run, units, name=name, data_root=data_root)
+        comparison = compare(metrics, before, units, name=name)
+        own, other = (pseudo_values(metrics, one, name=name) for one in (units, before))
+        if own is not None and other is not None and len(own) == len(other) > 1:
+            differences = own - other
+        lost = _regressions(before, units, name, made.better[name])
+    predictions = [run.prediction(one) for unit in units for one in unit.samples]
+    score = _scorer(run, name, data_root) if texts and settings["method"] != "offline" else None
     return Gain(
-        method=str(adapted["method"]),
+        method=str(settings["method"]),
         row=made,
-        settings={name: adapted[name] for name in SETTINGS if name in adapted},
+        value=made.metrics[name],
+        settings=settings,
         comparison=comparison,
+        differences=differences,
         regressions=lost,
         seconds=_seconds(run),
         tokens=fmean(one.usage.completion_tokens for one in predictions),
         rolled_back=sum(
             one.adaptation.rolled_back for one in predictions if one.adaptation is not None
         ),
+        curves=_curves(run, score),
     )
 
 
 def _regressions(
-    before: Sequence[UnitScore], after: Sequence[UnitScore], made: Row
+    before: Sequence[UnitScore], after: Sequence[UnitScore], name: str, better: Better
 ) -> dict[str, float]:
-    """Return the share of units whose headline got worse by more than each limit."""
-    sign = 1 if made.better[made.headline] == "higher" else -1
-    then = {unit.unit: _value(unit, made.headline) for unit in before}
+    """Return the share of units whose metric got worse by more than each limit."""
+    sign = 1 if better == "higher" else -1
+    then = {unit.unit: _value(unit, name) for unit in before}
     losses = [
         sign * (then[unit.unit] - value)
         for unit in after
-        if (value := _value(unit, made.headline)) is not None and then.get(unit.unit) is not None
+        if (value := _value(unit, name)) is not None and then.get(unit.unit) is not None
     ]
     return {f"{limit:g}": fmean(loss > limit for loss in losses) for limit in LOSSES if losses}
 
@@ -206,19 +376,26 @@ def _value(unit: UnitScore, name: str) -> Any:
     return above / below if below else None
 
 
-def _seconds(run: Run) -> float | None:
-    """Return the seconds of the language stage a sample, over all attempts; None: not recorded."""
+def _seconds(run: Run, part: str | None = None) -> float | None:
+    """Return seconds of the language stage, or a part of it, a sample; None: not recorded.
+
+    They are those of all attempts together.
+    """
     path = run.folder / TIMING
     if not path.is_file():
         return None
     attempts = read_json(path).get("attempts", [])
     samples = sum(one["samples"] for one in attempts)
-    stages = [one["stages"].get("language", {}).get("seconds") for one in attempts]
-    known = [seconds for seconds in stages if seconds is not None]
-    return sum(known) / samples if samples and known else None
+    stages = [one["stages"].get("language", {}) for one in attempts]
+    if part is None:
+        known = [stage.get("seconds") for stage in stages]
+    else:
+        known = [stage.get("seconds_by_part", {}).get(part) for stage in stages]
+    found = [seconds for seconds in known if seconds is not None]
+    return sum(found) / samples if samples and found else None
 
 
-def _curves(run: Run, score: Scorer | None) -> StepCurves:
+def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
     """Return the means of every number by step, over the samples that have it."""
     found: dict[str, dict[int, list[float]]] = {}
 
@@ -254,20 +431,20 @@ def _curves(run: Run, score: Scorer | None) -> StepCurves:
         name: {step: fmean(values) for step, values in sorted(steps.items())}
         for name, steps in found.items()
     }
-    return StepCurves(name=_label(run), curves=means)
+    longest = max((max(points) for points in means.values()), default=0)
+    each = {step: _seconds(run, f"step {step}") for step in range(1, longest + 1)}
+    spent = {step: seconds for step, seconds in each.items() if seconds is not None}
+    if spent:
+        means["seconds of the step"] = spent
+        means["seconds so far"] = {
+            step: sum(spent[one] for one in spent if one <= step) for step in spent
+        }
+    return means
 
 
-def _label(run: Run) -> str:
-    """Return method, budget, learning rate and seed of an adapted run, as far as it has them."""
-    found = _adaptation(run) or {}
-    named = [f"{name} {found[key]:g}" for name, key in LABELLED.items() if key in found]
-    return ", ".join([f"{found['method']}: {found['budget']}", *named])
-
-
-def _scorer(run: Run, data_root: Path | None) -> Scorer:
-    """Return a function that scores a text as if it were the response, by the headline."""
+def _scorer(run: Run, name: str, data_root: Path | None) -> Scorer:
+    """Return a function that scores a text as if it were the response, by a metric."""
     task: Task = task_of(run, data_root)
-    headline = task.protocol.headline
     samples: dict[str, Sample] = {sample.id: sample for sample in task.samples()}
     reader = plugins.build("models", parse(run.manifest["model"]["spec"]))
     if not isinstance(reader, ResponseReader):
@@ -277,58 +454,10 @@ def _scorer(run: Run, data_root: Path | None) -> Scorer:
     def read(sample: str, text: str) -> float | None:
         one = samples[sample]
         prediction = replace(reader.read(one.query, [text], run.prediction(sample).calls), notes=())
-        statistic = task.protocol.score([one], [prediction]).get(headline)
+        statistic = task.protocol.score([one], [prediction]).get(name)
         if statistic is None or isinstance(statistic, Corpus):
             return None
         above, below = quotient(statistic)
         return above / below if below else None
 
     return lambda sample, text, prediction: read(sample, text)
-
-
-def to_markdown(found: Sequence[Report]) -> str:
-    """Return the tables of gains, regressions and cost, and of the numbers by step."""
-    parts = ["# Test-time adaptation\n"]
-    for report in found:
-        parts.append(f"## {report.title}\n")
-        parts.append(_gain_table(report))
-        parts += [_step_table(one) for one in report.curves if one.curves]
-    return "\n".join(parts)
-
-
-def _gain_table(report: Report) -> str:
-    losses = [f"worse > {limit:.0%}" for limit in LOSSES]
-    head = ["method", "budget", "rate", "seed", report.headline, "gain", "95 %", "p", *losses]
-    rows = [[*head, "s a sample", "tokens a sample"]]
-    for one in report.gains:
-        versus = one.comparison
-        budget = (one.row.adaptation or "").partition(": ")[2]
-        rows.append(
-            [
-                one.method,
-                budget,
-                f"{one.settings['learning_rate']:g}" if "learning_rate" in one.settings else "–",
-                str(one.settings.get("seed", "–")),
-                number(one.row.value),
-                signed_number(None if versus is None else versus.difference),
-                signed_span(None if versus is None else versus.interval),
-                "" if versus is None else p_value(versus),
-                *(f"{one.regressions.get(f'{limit:g}', 0.0):.0%}" for limit in LOSSES),
-                "–" if one.seconds is None else f"{one.seconds:.2f}",
-                f"{one.tokens:.0f}",
-            ]
-        )
-    return _table(rows)
-
-
-def _step_table(one: StepCurves) -> str:
-    steps = sorted({step for points in one.curves.values() for step in points})
-    rows = [[one.name, *(f"step {step}" for step in steps)]]
-    for name, points in one.curves.items():
-        rows.append([name, *(number(points.get(step)) for step in steps)])
-    return _table(rows)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]]) + "\n"

@@ -82,20 +82,16 @@ def check(arguments: Namespace) -> int:
 def adaptation(arguments: Namespace) -> int:
     """Write the report of adapted runs: adaptation.md, adaptation.json and a figure a table."""
     from harness.cli.figure import Panel, figure
-    from harness.leaderboards.adaptation import reports, to_markdown
+    from harness.leaderboards.adaptation import reports
+    from harness.leaderboards.adaptation_tables import charts, to_markdown
 
-    found = reports(arguments.runs, data_root=arguments.data, texts=arguments.texts)
+    found = reports(
+        arguments.runs, metric=arguments.metric, data_root=arguments.data, texts=arguments.texts
+    )
     plain = [report.to_json() for report in found]
     files = {"adaptation.md": to_markdown(found).encode()}
     for place, report in enumerate(found, 1):
-        names = dict.fromkeys(name for one in report.curves for name in one.curves)
-        panels = [
-            Panel(
-                name,
-                {one.name: [one.curves[name]] for one in report.curves if name in one.curves},
-            )
-            for name in names
-        ]
+        panels = [Panel(one.title, one.lines, one.across) for one in charts(report)]
         if panels:
             files[f"adaptation-{place}.svg"] = figure(panels).encode()
     try:

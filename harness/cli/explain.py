@@ -60,6 +60,7 @@ def explain(arguments: Namespace) -> int:
     shown = {
         **_question(task, run, sample),
         **_called(sample, prediction),
+        **adapted(prediction),
         "parse": parsed_parts(prediction),
         **_outcome(prediction),
         **_judged(task, run, unit, sample, prediction),
@@ -117,6 +118,31 @@ def _called(sample: Sample, prediction: Prediction) -> dict[str, str]:
     }
 
 
+def adapted(prediction: Prediction) -> dict[str, list[str]]:
+    """Return a line for each step in which a network learned from the sample."""
+    if prediction.adaptation is None:
+        return {}
+    numbers = {call.key: number for number, call in enumerate(prediction.calls, start=1)}
+    lines = []
+    for place, step in enumerate(prediction.adaptation.steps):
+        parts = []
+        if step.label is not None:
+            number = numbers.get(f"@step{place}#{step.label}", numbers.get(f"@step0#{step.label}"))
+            parts.append(f"label is response {number}, agreement {step.agreement:.2f}")
+        if step.parsed is not None:
+            parts.append(f"{step.parsed} can be read")
+        if step.rewards:
+            parts.append(f"rewards {', '.join(f'{reward:.2f}' for reward in step.rewards)}")
+        if step.entropy is not None:
+            parts.append(f"entropy {step.entropy:.3f} nats a token")
+        if step.rolled_back:
+            parts.append("the update was no number and was not made")
+        if (after := numbers.get(f"@after{place + 1}#0")) is not None:
+            parts.append(f"then response {after}")
+        lines.append(f"step {place + 1}: {'; '.join(parts)}")
+    return {"adaptation": [prediction.adaptation.method, *lines]}
+
+
 def _outcome(prediction: Prediction) -> dict[str, object]:
     shown: dict[str, object] = {}
     if prediction.notes:
@@ -151,6 +177,8 @@ def _print(shown: Mapping[str, Any]) -> None:
                 _print_list("parse", part_lines(part))
         elif name == "masks":
             _print_list("masks", mask_lines(value))
+        elif name == "adaptation":
+            _print_list(name, value)
         else:
             print(printable(f"{name:10} {value}"))
 

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import fmean
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#555555")
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
 WIDTH, HEIGHT = 300, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 26, 30
+DASHES = ("", "7 4", "2 3")
+"""Strokes of lines: of the first five, the next five, and so on."""
 COLUMNS = 3
 """Panels side by side; more of them go below."""
 KEY = 18
@@ -27,6 +29,8 @@ class Panel:
 
     title: str
     lines: Mapping[str, Sequence[Points]]
+    across: str = "step"
+    """Name of the horizontal axis."""
 
 
 def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
@@ -37,13 +41,13 @@ def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
         smooth: Numbers of so many steps are averaged, each with those before it.
     """
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
-    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(names)}
+    pens = {name: _pen(place) for place, name in enumerate(names)}
     columns = min(COLUMNS, max(1, len(panels)))
     width = WIDTH * columns
-    key, above = _key(colours, width)
+    key, above = _key(pens, width)
     drawn = "".join(
         f'<g transform="translate({place % columns * WIDTH},'
-        f'{above + place // columns * HEIGHT})">{_panel(panel, colours, smooth)}</g>'
+        f'{above + place // columns * HEIGHT})">{_panel(panel, pens, smooth)}</g>'
         for place, panel in enumerate(panels)
     )
     height = above + HEIGHT * -(-len(panels) // columns)
@@ -54,16 +58,34 @@ def figure(panels: Sequence[Panel], *, smooth: int = 1) -> str:
     )
 
 
-def _key(colours: Mapping[str, str], width: int) -> tuple[str, int]:
-    """The names of recipes with their colours, in lines of at most `width`, and their height."""
+class _Pen(NamedTuple):
+    """Colour and stroke of a line."""
+
+    colour: str
+    dashes: str
+
+    @property
+    def stroke(self) -> str:
+        """Both as attributes of a path."""
+        dashed = f' stroke-dasharray="{self.dashes}"' if self.dashes else ""
+        return f'fill="none" stroke="{self.colour}"{dashed} stroke-width="2"'
+
+
+def _pen(place: int) -> _Pen:
+    """Return the pen of a line; no two of fifteen are equal."""
+    return _Pen(COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS) % len(DASHES)])
+
+
+def _key(pens: Mapping[str, _Pen], width: int) -> tuple[str, int]:
+    """The names of recipes with their lines, in rows of at most `width`, and their height."""
     parts, across, down = [], float(LEFT), 14
-    for name, colour in colours.items():
+    for name, pen in pens.items():
         wide = 44 + LETTER * len(name)
         if across > LEFT and across + wide > width:
             across, down = float(LEFT), down + KEY
         parts.append(
-            f'<g transform="translate({across:g},{down})"><path d="M0-4h22" fill="none" '
-            f'stroke="{colour}" stroke-width="2"/><text x="28">{escape(name)}</text></g>'
+            f'<g transform="translate({across:g},{down})"><path d="M0-4h22" {pen.stroke}/>'
+            f'<text x="28">{escape(name)}</text></g>'
         )
         across += wide
     return "".join(parts), down + 8
@@ -96,7 +118,7 @@ def ticks(low: float, high: float) -> list[float]:
     return [round((first + place) * step, 10) for place in range(count)]
 
 
-def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
+def _panel(panel: Panel, pens: Mapping[str, _Pen], smooth: int) -> str:
     lines = {
         name: [moving_average(points, smooth) for points in seeds if points]
         for name, seeds in panel.lines.items()
@@ -113,11 +135,12 @@ def _panel(panel: Panel, colours: Mapping[str, str], smooth: int) -> str:
         last=max(max(points) for points in every),
         low=min(min(points.values()) for points in every),
         high=max(max(points.values()) for points in every),
+        across=panel.across,
     )
     return (
         title
         + axes.draw()
-        + "".join(_line(seeds, colours[name], axes) for name, seeds in lines.items() if seeds)
+        + "".join(_line(seeds, pens[name], axes) for name, seeds in lines.items() if seeds)
     )
 
 
@@ -130,6 +153,7 @@ class _Axes:
     last: int
     low: float
     high: float
+    across: str
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -152,11 +176,13 @@ class _Axes:
         for step in ticks(0, max(1, self.last)):
             x, _ = self.point(step, self.low)
             parts.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{step:g}</text>')
-        parts.append(f'<text x="{right}" y="{bottom + 26}" text-anchor="end">step</text>')
+        parts.append(
+            f'<text x="{right}" y="{bottom + 26}" text-anchor="end">{escape(self.across)}</text>'
+        )
         return "".join(parts)
 
 
-def _line(seeds: Sequence[Points], colour: str, axes: _Axes) -> str:
+def _line(seeds: Sequence[Points], pen: _Pen, axes: _Axes) -> str:
     steps = sorted(set.intersection(*(set(points) for points in seeds)))
     if not steps:
         return ""
@@ -164,12 +190,12 @@ def _line(seeds: Sequence[Points], colour: str, axes: _Axes) -> str:
     above = [axes.point(step, max(values[step])) for step in steps]
     below = [axes.point(step, min(values[step])) for step in reversed(steps)]
     middle = [axes.point(step, fmean(values[step])) for step in steps]
-    band = f'<path d="{_path([*above, *below])}Z" fill="{colour}" opacity="0.15"/>'
-    line = f'<path d="{_path(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    band = f'<path d="{_path([*above, *below])}Z" fill="{pen.colour}" opacity="0.15"/>'
+    line = f'<path d="{_path(middle)}" {pen.stroke}/>'
     dot = (
         ""
         if len(steps) > 1
-        else (f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{colour}"/>')
+        else (f'<circle cx="{middle[0][0]}" cy="{middle[0][1]}" r="3" fill="{pen.colour}"/>')
     )
     return (band if len(seeds) > 1 else "") + line + dot
 

@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.errors import UsageError
 from harness.model import AdaptationContext, ChatRequest, ChatResponse, Update
 from harness.models.grammar import reasoning
 from harness.models.test_time.consensus import Group, Label
-from harness.models.test_time.views import views
 from harness.models.visionreasoner.scoring import BASE, Thresholds
 from harness.types import AdaptationStep
 
@@ -42,6 +42,9 @@ class Trial:
     steps: list[AdaptationStep] = field(default_factory=list)
     responses: list[tuple[str, ChatResponse]] = field(default_factory=list)
     """Every response that was drawn, with its key behind the request's."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Seconds of each step so far, by its name; of several samples together if they share it."""
+    _since: float = field(default_factory=perf_counter)
 
     def draw(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
         """Return rollouts of the network as it is, and note them."""
@@ -64,6 +67,8 @@ class Trial:
         rewards: Sequence[float] = (),
     ) -> None:
         """Keep the numbers of a step, and what the network answers after it if that is traced."""
+        name = f"step {len(self.steps) + 1}"
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - self._since
         self.steps.append(
             AdaptationStep(
                 label=label,
@@ -80,6 +85,7 @@ class Trial:
         )
         if self.trace and update is not None:
             self.draw(1, temperature=0.0, name=f"after{len(self.steps)}")
+        self._since = perf_counter()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,36 +279,6 @@ class Tent(Method):
             drawn = trial.draw(1, temperature=0.0, name=f"step{step}")
             update = trial.context.step(lambda rows: (rows.entropy * rows.answer).sum(), drawn)
             trial.note(update, drawn)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Memo(Method):
-    """Make the answer's tokens as likely in views of the image as they are on average."""
-
-    views: int = 4
-    """Views of the image, itself among them."""
-    strength: float = 0.3
-    """Most that brightness, contrast and saturation of a view change, as a share."""
-    seed: int = 0
-
-    def __call__(self, trial: Trial) -> None:
-        """Learn from the divergence of each view from their mean.
-
-        The mean is held fixed: of the gradient of the mean divergence, what goes through the mean
-        is a constant, which no softmax sees.
-        """
-        seen = views(trial.request, self.views, seed=self.seed, strength=self.strength)
-        for step in range(self.steps):
-            (said,) = trial.draw(1, temperature=0.0, name=f"step{step}")
-            mean = trial.context.mean_distribution(said, seen)
-
-            def loss(rows: "ScoredRows", mean: Any = mean) -> "Tensor":
-                own = rows.log_probs().view(len(rows.places), *mean.shape)
-                apart: Tensor = (own.exp() * (own - mean.clamp(min=1e-30).log())).sum()
-                return apart / self.views
-
-            update = trial.context.step(loss, [said] * self.views, requests=seen)
-            trial.note(update, [said])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ nothing here can see, nor on other samples, their order, or the worker.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from harness.errors import ModelError, UsageError
@@ -69,6 +69,8 @@ class AdaptedModel(StagedModel[AdaptedResult]):
     seed: int = 0
     trace: bool = False
     """Keep what the network would answer after each step too."""
+    step_seconds: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
+    """Seconds of the first step of all samples so far, of the second one, and so on."""
 
     def __post_init__(self) -> None:
         if self.method.grammar and not isinstance(self.base.prompt, VisionReasoner):
@@ -116,8 +118,8 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
     @property
     def part_seconds(self) -> Mapping[str, float]:
-        """Seconds of rollouts, updates, references and of putting weights back."""
-        return dict(self.network.seconds)
+        """Seconds of rollouts, updates, references and of putting weights back, and by step."""
+        return {**self.network.seconds, **self.step_seconds}
 
     def halt(self) -> None:
         """Abandon the requests to the network."""
@@ -163,6 +165,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
             named=self.base.must_name(query, query.form),
             uniform=lambda name: _uniform(f"{self.seed}\0{query.id}\0{name}"),
             trace=self.trace,
+            seconds=self.step_seconds,
         )
 
     def objects(self, query: Query, result: AdaptedResult) -> int:

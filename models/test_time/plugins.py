@@ -11,14 +11,8 @@ from harness import plugins
 from harness.errors import UsageError
 from harness.model import LearningSettings
 from harness.models.pipeline import PromptedModel
-from harness.models.test_time.methods import (
-    GroupRelative,
-    Memo,
-    Method,
-    PseudoLabel,
-    Tent,
-    Vote,
-)
+from harness.models.test_time.memo import Memo
+from harness.models.test_time.methods import GroupRelative, Method, PseudoLabel, Tent, Vote
 from harness.models.test_time.model import AdaptedModel
 from harness.models.visionreasoner.scoring import THRESHOLDS
 from harness.options import with_options
@@ -201,7 +195,12 @@ def tent(updates: Updates, *, base: Spec | PromptedModel) -> AdaptedModel:
 
 @with_options(Updates)
 def memo(
-    updates: Updates, *, base: Spec | PromptedModel, views: int = 4, strength: float = 0.3
+    updates: Updates,
+    *,
+    base: Spec | PromptedModel,
+    views: int = 4,
+    strength: float = 0.3,
+    geometric: bool = False,
 ) -> AdaptedModel:
     """MEMO: updates that make the answer's tokens equally likely in views of the image.
 
@@ -210,6 +209,8 @@ def memo(
         base: The model to adapt.
         views: Views of the image in other colours, itself among them.
         strength: Most that brightness, contrast and saturation change, as a share.
+        geometric: Crop the image around the objects that are named, too, and mirror it where no
+            word tells left from right; coordinates are those of the view.
     """
     if views < 2 or not 0 < strength < 1:
         raise UsageError(
@@ -218,7 +219,12 @@ def memo(
             found=f"{views} and {strength}",
         )
     method = Memo(
-        name="memo", steps=updates.steps, views=views, strength=strength, seed=updates.seed
+        name="memo",
+        steps=updates.steps,
+        views=views,
+        strength=strength,
+        geometric=geometric,
+        seed=updates.seed,
     )
     return _adapted(base, updates, method)
 

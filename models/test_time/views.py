@@ -1,10 +1,11 @@
-"""Views of a request for MEMO: its images with other brightness, contrast and saturation.
+"""Views of a request for MEMO: its images in other colours, and, if wanted, parts of them.
 
-Colours alone change, so that every box of an answer is at the same place in each view.
+Colours alone leave every box of an answer where it is. Of a part, coordinates are other numbers
+(`harness.models.test_time.places`): a view then has a response of its own, which says the same.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from harness.media import Frame, Media, pixels
 from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown
+from harness.models.test_time.places import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,36 +35,67 @@ class Jitter:
         return changed
 
 
+def generator(name: str, *, seed: int, key: str) -> np.random.Generator:
+    """Return random numbers by seed, sample and name alone."""
+    digest = hashlib.blake2b(f"{seed}\0{key}\0{name}".encode(), digest_size=16).digest()
+    philox = np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
+    return np.random.Generator(philox)
+
+
 def jitters(number: int, *, seed: int, key: str, strength: float) -> list[Jitter]:
     """Return factors drawn from 1 - strength to 1 + strength, by seed, key and place alone."""
-    digest = hashlib.blake2b(f"{seed}\0{key}\0views".encode(), digest_size=16).digest()
-    philox = np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
-    draws = np.random.Generator(philox).uniform(1 - strength, 1 + strength, (number, 3))
+    rng = generator("views", seed=seed, key=key)
+    draws = rng.uniform(1 - strength, 1 + strength, (number, 3))
     return [Jitter(*row) for row in draws.tolist()]
 
 
 def views(
-    request: ChatRequest, number: int, *, seed: int, strength: float
-) -> Sequence[ChatRequest]:
-    """Return the request with its media in other colours, once a view; the first is itself."""
+    request: ChatRequest, number: int, *, seed: int, strength: float, parts: Sequence[Part] = ()
+) -> list[ChatRequest]:
+    """Return the request with its media in other colours, once a view; the first is itself.
+
+    Args:
+        request: Of the sample.
+        number: Of views, the first one among them.
+        seed: Of the colours.
+        strength: Most that colours change, as a share.
+        parts: What of the first medium each further view shows; none: all of it.
+    """
     changed = jitters(number - 1, seed=seed, key=request.key, strength=strength)
-    return [request, *(_with_colours(request, place, one) for place, one in enumerate(changed))]
+    shown = parts or [Part()] * len(changed)
+    return [
+        request,
+        *(
+            _view(request, f"{request.key}~{place}", jitter, part)
+            for place, (jitter, part) in enumerate(zip(changed, shown, strict=True))
+        ),
+    ]
 
 
-def _with_colours(request: ChatRequest, place: int, jitter: Jitter) -> ChatRequest:
+def _view(request: ChatRequest, key: str, jitter: Jitter, part: Part) -> ChatRequest:
+    def change(frame: Frame) -> Frame:
+        return jitter.apply(part.apply(frame))
+
     media = tuple(
-        _jittered(one, frames_shown(request, number), jitter)
-        for number, one in enumerate(request.media)
+        _changed(
+            one,
+            frames_shown(request, place),
+            f"{jitter}/{part}",
+            change if place == 0 else jitter.apply,
+        )
+        for place, one in enumerate(request.media)
     )
-    return replace(request, key=f"{request.key}~{place}", media=media)
+    return replace(request, key=key, media=media)
 
 
-def _jittered(media: Media, shown: Sequence[int], jitter: Jitter) -> Media:
+def _changed(
+    media: Media, shown: Sequence[int], name: str, change: Callable[[Frame], Frame]
+) -> Media:
     """Return a medium whose shown frames are changed; the others are not looked at."""
     seen = set(shown)
     blank = np.zeros_like(media.frame(shown[0]))
     frames = [
-        jitter.apply(np.asarray(media.frame(place))) if place in seen else blank
+        change(np.asarray(media.frame(place))) if place in seen else blank
         for place in range(len(media))
     ]
-    return pixels(frames, times=media.times(), is_video=media.is_video, id=f"{media.id}/{jitter}")
+    return pixels(frames, times=media.times(), is_video=media.is_video, id=f"{media.id}/{name}")

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from harness.cli.figure import Panel, figure
 from harness.cli.main import main
 from harness.run.contamination import MANIFEST, VERSION
 
@@ -85,6 +86,15 @@ def test_a_held_out_number_is_drawn_by_the_step_it_was_measured_at(three, tmp_pa
     assert main(["curves", three[2], "--y", name, "--out", str(out)]) == 0
     root = ElementTree.parse(out)
     assert name in texts(out) and len(list(root.iter(f"{SVG}circle"))) == 1
+
+
+def test_fifteen_lines_can_be_told_apart_and_axes_have_names(tmp_path):
+    out = tmp_path / "figure.svg"
+    drawn = {f"line {number}": [{1: 0.0, 2: float(number)}] for number in range(15)}
+    out.write_text(figure([Panel("score", drawn, across="updates <n>")]))
+    pens = {(one.get("stroke"), one.get("stroke-dasharray")) for one in lines(out)}
+    assert len(pens) == 15 and len(lines(out)) == 30, "in the key and in the panel"
+    assert "updates <n>" in texts(out)
 
 
 def test_more_panels_than_fit_side_by_side_go_below(tmp_path):

@@ -23,12 +23,19 @@ from harness.interchange import prediction_from_json, prediction_to_json  # noqa
 from harness.leaderboards.row import row  # noqa: E402
 from harness.masks import Rle  # noqa: E402
 from harness.model import ChatRequest, LearningSettings  # noqa: E402
-from harness.models.backends import adaptation as module  # noqa: E402
-from harness.models.backends.adaptation import fingerprint  # noqa: E402
+from harness.models.backends import adaptation_context  # noqa: E402
+from harness.models.backends.adaptation_context import Context  # noqa: E402
+from harness.models.backends.prompt_prefix import PromptReader  # noqa: E402
+from harness.models.backends.restored_weights import (  # noqa: E402
+    RestoredWeights,
+    fingerprint,
+)
 from harness.models.backends.transformers import transformers  # noqa: E402
 from harness.models.learning import weights  # noqa: E402
 from harness.models.pocket import FOLDER  # noqa: E402
-from harness.models.test_time.methods import GroupLoss, Memo  # noqa: E402
+from harness.models.test_time.consensus import Group  # noqa: E402
+from harness.models.test_time.memo import Memo, likelihoods  # noqa: E402
+from harness.models.test_time.methods import GroupLoss, Trial  # noqa: E402
 from harness.models.test_time.views import Jitter, views  # noqa: E402
 from harness.run.evaluate import evaluate  # noqa: E402
 from harness.run.options import Options  # noqa: E402
@@ -62,12 +69,21 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task(data):
-    return plugins.build("tasks", parse("reason_seg"), data)
+    """Three samples."""
+    whole = plugins.build("tasks", parse("reason_seg"), data)
+    samples = list(whole.samples())[:3]
+    return replace(whole, samples=lambda: iter(samples))
+
+
+@pytest.fixture(scope="module")
+def run(task, tmp_path_factory):
+    """A finished run of the adapted model."""
+    return evaluate(task, adapted(), tmp_path_factory.mktemp("run") / "whole", Options())
 
 
 @pytest.fixture(scope="module")
 def queries(task):
-    return [sample.query for sample in task.samples()][:3]
+    return [sample.query for sample in task.samples()]
 
 
 POCKET = "base=pocket(segmenter=box,propagator=still,max_new_tokens=64)"
@@ -102,20 +118,19 @@ def test_a_prediction_depends_on_its_own_sample_alone(queries, finetune):
     assert any(step.loss for one in forth for step in one.adaptation.steps), "it has learned"
 
 
-def test_no_target_reaches_a_prediction(task, tmp_path):
+def test_no_target_reaches_a_prediction(task, run, tmp_path):
     samples = list(task.samples())
     swapped = [replace(one, target=_opposite(one.target)) for one in samples]
-    runs = [
-        evaluate(replace(task, samples=lambda own=own: iter(own)), adapted(), folder, Options())
-        for own, folder in ((samples, tmp_path / "own"), (swapped, tmp_path / "swapped"))
-    ]
-    own, other = ([run.prediction(sample.id) for sample in samples] for run in runs)
+    changed = replace(task, samples=lambda: iter(swapped))
+    second = evaluate(changed, adapted(), tmp_path / "swapped", Options())
+    own, other = ([one.prediction(sample.id) for sample in samples] for one in (run, second))
     assert own == other
-    assert runs[0].results["metrics"] != runs[1].results["metrics"]
-    timing = json.loads((runs[0].folder / "timing.json").read_text())
+    assert run.results["metrics"] != second.results["metrics"]
+    timing = json.loads((run.folder / "timing.json").read_text())
     parts = timing["attempts"][0]["stages"]["language"]["seconds_by_part"]
-    assert {"rollouts", "updates", "reference", "reset"} <= set(parts) and min(parts.values()) > 0
-    made = row(runs[0])
+    named = {"rollouts", "updates", "reference", "reset", "step 1", "step 2"}
+    assert named <= set(parts) and min(parts.values()) > 0
+    made = row(run)
     assert made.transductive and made.adaptation == "vr_ttrl: 2 updates, 2 × 8 rollouts"
 
 
@@ -185,8 +200,7 @@ def test_single_gen_draws_once_and_learns_often(queries):
     assert len({step.loss for step in steps}) == 3, "the weights have moved on"
 
 
-def test_a_killed_run_goes_on_to_the_same_predictions(task, tmp_path, monkeypatch):
-    whole = evaluate(task, adapted(), tmp_path / "whole", Options())
+def test_a_killed_run_goes_on_to_the_same_predictions(task, run, tmp_path, monkeypatch):
     asked = []
 
     def interrupted(self, *given, **named):
@@ -195,14 +209,54 @@ def test_a_killed_run_goes_on_to_the_same_predictions(task, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return step(self, *given, **named)
 
-    step = module.Context.step
+    step = Context.step
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(module.Context, "step", interrupted)
+        patch.setattr(Context, "step", interrupted)
         evaluate(task, adapted(), tmp_path / "killed", Options())
     again = evaluate(task, adapted(), tmp_path / "killed", Options())
     samples = [sample.id for sample in task.samples()]
-    assert [again.prediction(one) for one in samples] == [whole.prediction(one) for one in samples]
-    assert again.results["metrics"] == whole.results["metrics"]
+    assert [again.prediction(one) for one in samples] == [run.prediction(one) for one in samples]
+    assert again.results["metrics"] == run.results["metrics"]
+
+
+def test_where_no_rollout_can_be_read_the_format_still_teaches(queries, monkeypatch):
+    """No label, rewards of format alone, an update; the response afterwards decides."""
+    monkeypatch.setattr(Group, "candidates", [None] * 8)
+    (made,) = adapted(steps=2).predict(queries[:1])
+    assert made.failure is None, "the response after adaptation can be read"
+    for step in made.adaptation.steps:
+        assert step.label is None and step.agreement is None and step.parsed == 0
+        assert max(step.rewards) <= 4.0 and step.grad_norm is not None
+
+
+def test_a_response_that_cannot_be_read_after_adaptation_is_a_parse_failure(queries):
+    short = POCKET.replace("max_new_tokens=64", "max_new_tokens=5,retry=false")
+    (made,) = adapted(base=short).predict(queries[:1])
+    assert made.failure.kind is FailureKind.PARSE
+    assert [step.parsed for step in made.adaptation.steps] == [0, 0]
+    assert all(step.label is None for step in made.adaptation.steps)
+
+
+def test_memory_that_runs_out_in_a_sample_leaves_nothing_to_the_next(
+    task, run, tmp_path, monkeypatch
+):
+    """Where a single row does not fit the sample fails; the engine may ask for it again."""
+    samples = [sample.id for sample in task.samples()]
+    update, calls = Context._update, []
+
+    def starved(self, *given):
+        made = update(self, *given)
+        calls.append(self._request.key)
+        if self._request.key == calls[0] and calls.count(calls[0]) > 1:
+            raise OutOfMemory("updates", expected="memory", found="none")
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Context, "_update", starved)
+        second = evaluate(task, adapted(), tmp_path / "starved", Options())
+    assert second.prediction(samples[0]).failure is not None
+    for one in samples[1:]:
+        assert second.prediction(one) == run.prediction(one)
 
 
 # -- weights ------------------------------------------------------------------------------------
@@ -241,20 +295,42 @@ def test_weights_are_put_back_and_that_is_proved(queries):
     assert fingerprint(made.network, whole=True) == before
 
 
+def test_what_was_cut_short_while_weights_were_put_back_is_done_at_the_next_start(
+    queries, monkeypatch
+):
+    made = context()
+    made.prepare()
+    before = fingerprint(made.network, whole=True)
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt),
+        made.adapting(request(queries)) as here,
+    ):
+        here.step(nll, here.rollouts(2, temperature=1.0, name="a"))
+        patch.setattr(RestoredWeights, "reset", interrupt)
+    assert fingerprint(made.network, whole=True) != before
+    with made.adapting(request(queries)):
+        assert fingerprint(made.network, whole=True) == before
+
+
+def interrupt(self):
+    raise KeyboardInterrupt
+
+
 def test_a_weight_that_is_not_put_back_ends_the_run(task, tmp_path, monkeypatch):
     model = adapted()
     model.prepare()
     (vision,) = [
         one for name, one in model.base.chat.network.named_parameters() if "patch_embed" in name
     ]
-    step = module.Context.step
+    step = Context.step
 
     def meddling(self, *given, **named):
         with torch.no_grad():
             vision.add_(1e-3)
         return step(self, *given, **named)
 
-    monkeypatch.setattr(module.Context, "step", meddling)
+    monkeypatch.setattr(Context, "step", meddling)
     with pytest.raises(NotRestored, match="fingerprint"):
         evaluate(task, model, tmp_path / "run", Options())
 
@@ -269,13 +345,13 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
         assert fingerprint(made.network, whole=True) == before
         assert not here.step(nll, said).rolled_back
         assert fingerprint(made.network, whole=True) != before
-    scored = module.Context._scored
+    scored = adaptation_context.score_rows
 
-    def poisoned(self, *given):
-        rows = scored(self, *given)
-        return replace(rows, logp=rows.logp * float("inf"), entropy=rows.entropy)
+    def poisoned(*given, **named):
+        rows = scored(*given, **named)
+        return replace(rows, logp=rows.logp * float("inf"))
 
-    monkeypatch.setattr(module.Context, "_scored", poisoned)
+    monkeypatch.setattr(adaptation_context, "score_rows", poisoned)
     (one,) = adapted("sft_greedy").predict(queries[:1])
     assert one.adaptation.rolled_back == 2
     assert all(step.loss is None for step in one.adaptation.steps)
@@ -284,7 +360,7 @@ def test_an_update_that_is_no_number_is_not_made_and_counted(queries, monkeypatc
 @contextmanager
 def little_memory(monkeypatch, most):
     """Only so many rows fit at once."""
-    after = module.Context._hidden_after
+    after = PromptReader.states_after
 
     def limited(self, prefix, tokens, mask):
         if len(tokens) > most:
@@ -292,7 +368,7 @@ def little_memory(monkeypatch, most):
         return after(self, prefix, tokens, mask)
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.Context, "_hidden_after", limited)
+        patch.setattr(PromptReader, "states_after", limited)
         yield
 
 
@@ -331,7 +407,7 @@ def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, re
             key="q", text=query.text, media=query.media, max_new_tokens=12, resize=(112, 112)
         )
         with made.adapting(asked) as here:
-            assert here.shares is share
+            assert here.prompts.shares is share
             for step in range(2):
                 said = here.rollouts(3, temperature=0.8, name=f"step{step}")
                 first = here.log_probs(said, temperature=0.8)
@@ -411,11 +487,15 @@ def test_a_group_that_agrees_moves_weights_by_their_decay_alone(queries, weight_
         "stored",
         "openai(model=m,base_url=http://127.0.0.1:1,coordinates=pixels)",
         "ablation(checkpoint=pocket)",
+        "vllm(checkpoint=pocket)",
+        "lmms(name=qwen2_5_vl,coordinates=pixels)",
     ],
 )
 def test_other_backends_refuse_and_say_why(backend):
-    with pytest.raises(UsageError, match="backend=transformers"):
-        plugins.build("backends", parse(backend)).adaptable(LearningSettings())
+    chat = plugins.build("backends", parse(backend))
+    with pytest.raises(UsageError, match="backend=transformers") as refused:
+        chat.adaptable(LearningSettings())
+    assert chat.why_not_adaptable in str(refused.value)
 
 
 def test_a_quantised_checkpoint_is_refused_before_it_is_loaded(tmp_path):
@@ -445,6 +525,7 @@ def test_a_network_without_layers_of_a_language_model_is_refused(finetune, monke
         "vr_ttrl(base=pocket,temperature=0)",
         "vr_ttrl(base=pocket,learning_rate=2)",
         "memo(base=pocket,views=1)",
+        f"memo(base=seg_zero(checkpoint={FOLDER}),geometric=true)",
         "vr_ttrl(base=pocket(backend=stored))",
         f"vr_ttrl(base=seg_zero(checkpoint={FOLDER}))",
     ],
@@ -464,38 +545,46 @@ def test_every_setting_is_listed():
 # -- views --------------------------------------------------------------------------------------
 
 
-def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries):
+@pytest.mark.parametrize("geometric", [False, True])
+def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries, geometric):
     """The mean is held fixed, view by view; computed at once, the gradient is the same."""
+    method = Memo(name="memo", steps=1, views=3, strength=0.5, geometric=geometric)
     made = context()
     made.network.double()
-    asked = request(queries, resize=(168, 168))
-    seen = views(asked, 3, seed=0, strength=0.5)
-    found = {}
-
-    class Kept:
-        request, steps = asked, []
-
-        def note(self, update, responses):
-            found["update"] = update
-
+    asked = pocket_request(queries)
     with made.adapting(asked) as here:
-        kept = Kept()
-        kept.context = here
+        trial = Trial(
+            request=asked, context=here, canvas=(168, 168), named=False, uniform=float, trace=False
+        )
         (said,) = here.rollouts(1, temperature=0.0, name="a")
-        kept.draw = lambda *given, **named: [said]
-        rows = []
-        for one in seen:
-            prefix = here._read(one)
-            (row,) = here._score(one, prefix, [said], 1.0)
-            rows.append(row.log_probs())
-        logs = torch.stack(rows)
-        mean = logs.exp().mean(dim=0)
-        (logs.exp() * (logs - mean.log())).sum(dim=-1).sum(dim=-1).mean().backward()
-        whole = [one.grad for one in made.network.parameters() if one.grad is not None]
-        norm = torch.stack([one.norm() for one in whole]).norm()
+        seen = method.seen(trial, said, 0)
+        assert all(bool(one.numbers) is geometric for one in seen)
+        found = []
+        for place, one in enumerate(seen):
+            prefix = here.prompts.read(one.request)
+            (rows,) = here._score(one.request, prefix, [one.response], 1.0, places=[place])
+            found += likelihoods(rows, seen)
+        whole = torch.stack([one.tokens for one in found])
+        mean = whole.exp().mean(dim=0)
+        apart = (whole.exp() * (whole - mean.log())).sum(dim=(1, 2))
+        if geometric:
+            chance = torch.stack([one.numbers for one in found]).exp()
+            for own in (chance, 1 - chance):
+                apart = apart + (own * (own / own.mean(dim=0)).log()).sum(dim=1)
+        apart.mean().backward()
+        gradients = [one.grad for one in made.network.parameters() if one.grad is not None]
+        norm = torch.stack([one.norm() for one in gradients]).norm()
         here._optimizer.zero_grad()
-        Memo(name="memo", steps=1, views=3, strength=0.5)(kept)
-    assert found["update"].grad_norm == pytest.approx(float(norm), rel=1e-5)
+        method(trial)
+    (step,) = trial.steps
+    assert step.loss == pytest.approx(float(apart.mean().detach()), rel=1e-5)
+    assert step.grad_norm == pytest.approx(float(norm), rel=1e-5)
+
+
+def pocket_request(queries):
+    """The request as pocket asks it: its response is in the grammar."""
+    (asked,) = plugins.build("models", parse(POCKET.removeprefix("base="))).requests(queries[0])
+    return asked
 
 
 def test_views_depend_on_seed_and_sample_and_keep_the_first_as_it_is(queries):

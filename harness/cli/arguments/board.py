@@ -91,6 +91,11 @@ def add_board(commands: Commands) -> None:
         "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
     )
     adaptation.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="compare by this metric of the runs (default: each task's headline)",
+    )
+    adaptation.add_argument(
         "--texts",
         action="store_true",
         help="read and score pseudo-labels, and the answers of trace=true, too",

@@ -1,0 +1,211 @@
+"""Tables and charts of test-time adaptation, from `harness.leaderboards.adaptation`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from harness.leaderboards.adaptation import LOSSES, Gain, Report, Variant
+from harness.leaderboards.formatting import (
+    NOTHING,
+    number,
+    p_value,
+    percent,
+    signed_number,
+    signed_span,
+)
+
+Points = Mapping[int, float]
+Get = Callable[[Gain], float | None]
+AS_IT_IS = "as it is"
+COSTS = {"updates": "steps", "rollouts": "rollouts"}
+"""Settings whose cost is drawn, by the name of the axis (VR-TTRL, Tables 4, 5, 7 and 8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Lines of one quantity: the points of every seed, by variant."""
+
+    title: str
+    across: str
+    """Name of the horizontal axis."""
+    lines: Mapping[str, Sequence[Points]]
+
+
+def to_markdown(found: Sequence[Report]) -> str:
+    """Return the tables of benchmarks together, of each one, and of the numbers by step."""
+    parts = ["# Test-time adaptation\n"]
+    for network in dict.fromkeys(report.network for report in found):
+        own = [report for report in found if report.network == network]
+        if len(own) > 1:
+            parts += [f"## {network}, all benchmarks\n", *_across(own)]
+        for report in own:
+            parts += [
+                f"## {report.title}, {report.samples} samples\n",
+                _variants(report),
+                *([_runs(report)] if any(len(one.runs) > 1 for one in report.variants) else []),
+                *(_steps(one) for one in report.variants if any(run.curves for run in one.runs)),
+            ]
+    return "\n".join(parts)
+
+
+def charts(report: Report) -> list[Chart]:
+    """Return a chart for each number by step, and of score and seconds by updates and rollouts."""
+    names = dict.fromkeys(
+        name for one in report.variants for run in one.runs for name in run.curves
+    )
+    by_step = [
+        Chart(
+            name,
+            "step",
+            {
+                one.name: [run.curves[name] for run in one.runs if name in run.curves]
+                for one in report.variants
+                if any(name in run.curves for run in one.runs)
+            },
+        )
+        for name in names
+    ]
+    return by_step + [
+        Chart(f"{title} by {axis}", axis, lines)
+        for axis, setting in COSTS.items()
+        for title, get in _costs(report)
+        if (lines := _by_setting(report, setting, get))
+    ]
+
+
+def _costs(report: Report) -> tuple[tuple[str, Get], ...]:
+    return (report.metric, lambda one: one.value), ("seconds", lambda one: one.seconds)
+
+
+def _by_setting(report: Report, setting: str, get: Get) -> dict[str, list[Points]]:
+    """Return points of variants that differ in one setting alone, by the name of the first."""
+    alike: dict[str, list[Variant]] = {}
+    for one in report.variants:
+        if setting in one.settings:
+            left = {
+                name: value
+                for name, value in one.settings.items()
+                if name not in (setting, "budget")
+            }
+            alike.setdefault(repr(left), []).append(one)
+    return {
+        several[0].runs[0].method: [
+            {
+                one.settings[setting]: value
+                for one in several
+                if (value := one.mean(get)) is not None
+            }
+        ]
+        for several in alike.values()
+        if len({one.settings[setting] for one in several}) > 1
+    }
+
+
+def _across(own: Sequence[Report]) -> list[str]:
+    """Return tables of variants by benchmark: the score, and shares that got worse."""
+    return [
+        _by_benchmark(own, "score", lambda one: one.value, number, base=True),
+        *(_by_benchmark(own, f"worse > {limit:.0%}", _lost(limit), _percent) for limit in LOSSES),
+    ]
+
+
+def _lost(limit: float) -> Get:
+    return lambda one: one.regressions.get(f"{limit:g}")
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else percent(share)
+
+
+def _by_benchmark(
+    own: Sequence[Report],
+    title: str,
+    get: Get,
+    show: Callable[[float | None], str],
+    *,
+    base: bool = False,
+) -> str:
+    metrics = list(dict.fromkeys(report.metric for report in own))
+    columns = [f"{one.benchmark}, {one.metric}" for one in own]
+    rows = [[title, *columns, *(f"mean of {name}" for name in metrics)]]
+    names = dict.fromkeys(one.name for report in own for one in report.variants)
+    for name in ([AS_IT_IS] if base else []) + list(names):
+        values = [_value(report, name, get) for report in own]
+        means = []
+        for metric in metrics:
+            of_it = [
+                value for report, value in zip(own, values, strict=True) if report.metric == metric
+            ]
+            known = [value for value in of_it if value is not None]
+            means.append(fmean(known) if len(known) == len(of_it) else None)
+        rows.append([name, *map(show, [*values, *means])])
+    if base:
+        rows.append(["samples", *(str(one.samples) for one in own), *("" for _ in metrics)])
+    return _table(rows)
+
+
+def _value(report: Report, name: str, get: Get) -> float | None:
+    if name == AS_IT_IS:
+        return None if report.base is None else report.base.metrics[report.metric]
+    return next((one.mean(get) for one in report.variants if one.name == name), None)
+
+
+def _variants(report: Report) -> str:
+    losses = [f"worse > {limit:.0%}" for limit in LOSSES]
+    head = ["method", "seeds", report.metric, "gain", "95 %", "of the base", *losses]
+    rows = [[*head, "s a sample", "tokens a sample"]]
+    if report.base is not None:
+        rows.append(
+            [AS_IT_IS, "", number(report.base.metrics[report.metric]), *[""] * (len(rows[0]) - 3)]
+        )
+    for one in report.variants:
+        gain, seconds = one.gain, one.mean(lambda run: run.seconds)
+        relative = one.mean(lambda run: run.relative)
+        rows.append(
+            [
+                one.name,
+                str(len(one.runs)),
+                number(one.mean(lambda run: run.value)),
+                signed_number(None if gain is None else gain.value),
+                signed_span(None if gain is None else gain.interval),
+                NOTHING if relative is None else f"{signed_number(100 * relative)} %",
+                *(_percent(one.mean(_lost(limit))) for limit in LOSSES),
+                NOTHING if seconds is None else f"{seconds:.2f}",
+                f"{one.mean(lambda run: run.tokens):.0f}",
+            ]
+        )
+    return _table(rows)
+
+
+def _runs(report: Report) -> str:
+    rows = [["run", "seed", report.metric, "gain", "95 %", "p"]]
+    for one in report.variants:
+        for run in one.runs:
+            versus = run.comparison
+            rows.append(
+                [
+                    one.name,
+                    NOTHING if run.seed is None else str(run.seed),
+                    number(run.value),
+                    signed_number(None if versus is None else versus.difference),
+                    signed_span(None if versus is None else versus.interval),
+                    "" if versus is None else p_value(versus),
+                ]
+            )
+    return _table(rows)
+
+
+def _steps(one: Variant) -> str:
+    names = dict.fromkeys(name for run in one.runs for name in run.curves)
+    steps = sorted({step for run in one.runs for points in run.curves.values() for step in points})
+    rows = [[name, *(number(one.mean(_at(name, step))) for step in steps)] for name in names]
+    return _table([[one.name, *(f"step {step}" for step in steps)], *rows])
+
+
+def _at(name: str, step: int) -> Get:
+    return lambda one: one.curves.get(name, {}).get(step)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]]) + "\n"

@@ -1,0 +1,335 @@
+"""A network while it learns from one request: rollouts, and steps of the optimiser on responses.
+
+    rollouts ─▶ (the caller rewards them) ─▶ step ─▶ rollouts by the new weights ─▶ step ─▶ …
+
+The prompt is read once a step for both: its keys and values serve the rollouts, detached, and then
+their log-probabilities. Gradients of several micro-batches are gathered at them, and go through the
+prompt once. All of this can be left out (`share_prefix`), with the same results but for rounding.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from harness.errors import OutOfMemory
+from harness.model import ChatRequest, ChatResponse, Update
+from harness.models.backends import continuous_batching
+from harness.models.backends.continuous_batching import PrefixCache, PromptBatch, Rows
+from harness.models.backends.inputs import POSITIONS
+from harness.models.backends.kv_cache import preallocated_cache
+from harness.models.backends.loading import memory
+from harness.models.backends.prompt_prefix import Prefix, PromptReader
+from harness.models.backends.restored_weights import RestoredWeights
+from harness.models.backends.row_scores import score_rows
+from harness.models.backends.sampling import rollout_key
+from harness.models.learning.rows import ScoredRows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
+    from harness.models.backends.adapters import Adapter
+    from harness.models.backends.sampling import Sampling
+
+Loss = Callable[[ScoredRows], Tensor]
+T = TypeVar("T")
+
+
+class Backend(Protocol):
+    """Parts of a backend that adaptation needs, as `transformers.TransformersChat` does."""
+
+    @property
+    def checkpoint(self) -> str: ...  # noqa: D102
+    @property
+    def folder(self) -> "Path": ...  # noqa: D102
+    @property
+    def model_type(self) -> str: ...  # noqa: D102
+    @property
+    def adapter(self) -> "Adapter | None": ...  # noqa: D102
+    @property
+    def network(self) -> "PreTrainedModel": ...  # noqa: D102
+    @property
+    def processor(self) -> "ProcessorMixin": ...  # noqa: D102
+    @property
+    def end_tokens(self) -> tuple[int, ...]: ...  # noqa: D102
+    def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]: ...  # noqa: D102
+    def samplings(self, requests: Sequence[ChatRequest]) -> "list[Sampling]": ...  # noqa: D102
+    def encode(self, text: str) -> tuple[int, ...]: ...  # noqa: D102
+    def decode(self, tokens: Sequence[int]) -> str: ...  # noqa: D102
+    def prompt_tokens(  # noqa: D102
+        self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
+    ) -> list[tuple[int, tuple[tuple[int, int], ...]]]: ...
+    def to_response(  # noqa: D102
+        self,
+        request: ChatRequest,
+        tokens: Sequence[int],
+        length: int,
+        canvases: tuple[tuple[int, int], ...],
+    ) -> ChatResponse: ...
+
+
+@contextmanager
+def measure(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Add the seconds of a block to those of its kind."""
+    start = perf_counter()
+    try:
+        yield
+    finally:
+        seconds[name] = seconds.get(name, 0.0) + perf_counter() - start
+
+
+class Context:
+    """A network while it learns from one request: `harness.model.AdaptationContext`."""
+
+    def __init__(
+        self,
+        chat: Backend,
+        weights: RestoredWeights,
+        request: ChatRequest,
+        seconds: dict[str, float],
+    ) -> None:
+        self._chat, self._weights, self._request = chat, weights, request
+        self._network, self._settings = weights.network, weights.settings
+        self._seconds = seconds
+        self._optimizer = weights.optimizer()
+        self.prompts = PromptReader(self._network, chat.processor, self._settings.share_prefix)
+        self._prefix: Prefix | None = None
+        """The request's prompt by the weights as they are, with its history."""
+        self._first_prefix: Prefix | None = None
+        self._rows = self._settings.micro_batch_size
+
+    def reset(self) -> None:
+        """Put the weights back, prove it, and begin with a new optimizer."""
+        self._prefix = None
+        with measure(self._seconds, "reset"):
+            self._weights.reset()
+        self._optimizer = self._weights.optimizer()
+
+    # -- rollouts ---------------------------------------------------------------------------------
+
+    def rollouts(self, number: int, *, temperature: float, name: str) -> list[ChatResponse]:
+        """Return responses by the weights as they are, drawn by seed, request, name and place."""
+        key = f"{self._request.key}@{self._settings.seed}:{name}"
+        requests = [
+            replace(self._request, key=rollout_key(key, place), temperature=temperature)
+            for place in range(number)
+        ]
+        with measure(self._seconds, "rollouts"):
+            if not self.prompts.shares:
+                return self._chat.generate(requests)
+            with memory():
+                return self._continued(requests)
+
+    def _continued(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
+        """Responses that go on from the prompt as it was read; its last token is read again."""
+        inputs = self.prompts.inputs(self._request)
+        tokens, mask = inputs["input_ids"], inputs["attention_mask"]
+        prefix = self._own_prefix().detached(learns=False)
+        beginning = Rows(
+            [0],
+            [[]],
+            tokens[:, :-1],
+            mask[:, :-1],
+            inputs[POSITIONS][-1:, :, -1:],
+            preallocated_cache(
+                [(keys[:, :, :-1], values[:, :, :-1]) for keys, values in prefix.layers]
+            ),
+        )
+        prompts = PromptBatch(
+            list(range(len(requests))),
+            {"input_ids": tokens, "attention_mask": mask, POSITIONS: inputs[POSITIONS]},
+            [0] * len(requests),
+            PrefixCache(beginning, [1]),
+        )
+        with torch.no_grad():
+            written = dict(
+                continuous_batching.responses(
+                    self._network,
+                    requests,
+                    _Single(prompts),
+                    size=len(requests),
+                    ends=self._chat.end_tokens,
+                    samplings=self._chat.samplings(requests),
+                    decode=self._chat.decode,
+                )
+            )
+        (seen,) = self._chat.prompt_tokens([self._request], inputs)
+        return [
+            self._chat.to_response(request, written[place], *seen)
+            for place, request in enumerate(requests)
+        ]
+
+    # -- what the network says of responses -------------------------------------------------------
+
+    def log_probs(self, responses: Sequence[ChatResponse], *, temperature: float) -> Tensor:
+        """Return log-probabilities of responses by the first weights (rows × tokens)."""
+        with measure(self._seconds, "reference"), self._weights.with_first_weights():
+            prefix = None
+            if self.prompts.shares:
+                if self._first_prefix is None:
+                    self._first_prefix = self.prompts.read(self._request)
+                prefix = self._first_prefix
+            return self._halving(
+                lambda: self._joined(self._score(self._request, prefix, responses, temperature))
+            )
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a text, in which no special token is left."""
+        return self._chat.encode(text)
+
+    def scored(
+        self, responses: Sequence[ChatResponse], *, requests: Sequence[ChatRequest]
+    ) -> list[ScoredRows]:
+        """Return rows as a loss of `step` sees them, by the weights as they are."""
+        found: list[ScoredRows] = []
+        with measure(self._seconds, "updates"), torch.no_grad(), memory():
+            for place, (request, response) in enumerate(zip(requests, responses, strict=True)):
+                prefix = self.prompts.read(request) if self.prompts.shares else None
+                found += self._score(request, prefix, [response], 1.0, places=[place])
+        return found
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def step(
+        self,
+        loss: Loss,
+        responses: Sequence[ChatResponse],
+        *,
+        temperature: float = 1.0,
+        requests: Sequence[ChatRequest] | None = None,
+    ) -> Update:
+        """Make one step of the optimiser; see `harness.model.AdaptationContext`.
+
+        Raises:
+            OutOfMemory: a single row does not fit.
+        """
+        rows = requests or [self._request] * len(responses)
+        with measure(self._seconds, "updates"):
+            return self._halving(lambda: self._update(loss, responses, rows, temperature))
+
+    def _halving(self, call: Callable[[], T]) -> T:
+        """Call, with half as many rows at once after each time that memory runs out."""
+        while True:
+            try:
+                with memory():
+                    return call()
+            except OutOfMemory:
+                if self._rows == 1:
+                    raise
+                self._rows //= 2
+                self._prefix = None
+                self._optimizer.zero_grad(set_to_none=True)
+
+    def _update(
+        self,
+        loss: Loss,
+        responses: Sequence[ChatResponse],
+        requests: Sequence[ChatRequest],
+        temperature: float,
+    ) -> Update:
+        sums, found = torch.zeros(3, dtype=torch.float64), list[ScoredRows]()
+        for request in dict.fromkeys(requests):
+            places = [place for place, one in enumerate(requests) if one == request]
+            prefix = self._prefix_of(request)
+            leaves = None if prefix is None else prefix.detached(learns=True)
+            chosen = [responses[place] for place in places]
+            for rows in self._score(request, leaves, chosen, temperature, places=places):
+                value = loss(rows)
+                value.backward()
+                counted = (value.detach(), (rows.entropy * rows.mask).sum(), rows.mask.sum())
+                sums += torch.stack([one.detach().double().cpu() for one in counted])
+                found.append(rows)
+            if prefix is not None and leaves is not None:
+                prefix.backward(leaves)
+        learning = [one for group in self._optimizer.param_groups for one in group["params"]]
+        norm = torch.nn.utils.clip_grad_norm_(learning, self._settings.max_grad_norm)
+        total, entropy, tokens = sums.tolist()
+        broken = not bool(torch.isfinite(sums[0]) and torch.isfinite(norm))
+        if not broken:
+            self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self._prefix = None
+        return Update(
+            loss=total,
+            grad_norm=float(norm),
+            entropy=entropy / max(tokens, 1.0),
+            logp=self._joined(found),
+            rolled_back=broken,
+        )
+
+    def _score(
+        self,
+        request: ChatRequest,
+        prefix: Prefix | None,
+        responses: Sequence[ChatResponse],
+        temperature: float,
+        *,
+        places: Sequence[int] | None = None,
+    ) -> Iterator[ScoredRows]:
+        """Yield a request's responses as a loss sees them, some at a time."""
+        width = max(len(one.tokens) for one in responses)
+        places = range(len(responses)) if places is None else places
+        for start in range(0, len(responses), self._rows):
+            part = slice(start, start + self._rows)
+            chosen = responses[part]
+            tokens = torch.stack([_padded(one.tokens, width) for one in chosen])
+            mask = torch.stack([_padded([1] * len(one.tokens), width) for one in chosen])
+            device = self._network.device
+            tokens, mask = tokens.to(device), mask.to(device)
+            if prefix is None:
+                hidden = self.prompts.states_alone(request, tokens, mask)
+            else:
+                hidden = self.prompts.states_after(prefix, tokens, mask)
+            yield score_rows(
+                list(places[part]),
+                hidden,
+                tokens,
+                mask,
+                head=self._network.get_output_embeddings(),
+                decode=self._chat.decode,
+                temperature=temperature,
+            )
+
+    def _joined(self, found: Iterable[ScoredRows]) -> Tensor:
+        """Return the log-probabilities of all rows, in their places (rows × tokens)."""
+        parts = [(one.places, one.logp.detach()) for one in found]
+        whole = torch.cat([logp for _, logp in parts])
+        order = [place for places, _ in parts for place in places]
+        return whole[torch.tensor(order, device=whole.device).argsort()]
+
+    # -- prompts ----------------------------------------------------------------------------------
+
+    def _prefix_of(self, request: ChatRequest) -> Prefix | None:
+        if not self.prompts.shares:
+            return None
+        return self._own_prefix() if request == self._request else self.prompts.read(request)
+
+    def _own_prefix(self) -> Prefix:
+        """Return the context's prompt by the weights as they are, read once a step."""
+        if self._prefix is None:
+            self._prefix = self.prompts.read(self._request)
+        return self._prefix
+
+
+@dataclass(eq=False)
+class _Single:
+    """A source of one part of requests."""
+
+    part: PromptBatch | None
+
+    def take(self, free: int) -> PromptBatch | None:
+        """Return the part the first time."""
+        del free
+        part, self.part = self.part, None
+        return part
+
+
+def _padded(row: Sequence[int], width: int) -> Tensor:
+    return pad(torch.tensor(row), (0, width - len(row)))

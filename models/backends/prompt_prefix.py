@@ -1,0 +1,178 @@
+"""Prompts that are read once, for responses of which gradients are computed.
+
+A prompt is read with gradients: its keys and values serve several responses, and what is gathered
+at them goes through the prompt once (`Prefix.backward`). The vision tower is frozen, so that what
+it gives to the layers that merge patches is computed once a request.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+
+from harness.model import ChatRequest
+from harness.models.backends.continuous_batching import (
+    supports_continuous_batching,
+    token_positions,
+)
+from harness.models.backends.inputs import POSITIONS, joined_inputs, processor_inputs
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import BatchFeature, PreTrainedModel, ProcessorMixin
+
+
+@dataclass(frozen=True, eq=False)
+class Prefix:
+    """A prompt that was read: keys and values of every layer, and the last token's state."""
+
+    layers: list[tuple[Tensor, Tensor]]
+    """Keys and values (1 × heads × prompt × width)."""
+    last: Tensor
+    """Hidden state of the prompt's last token (1 × 1 × width)."""
+    position: int
+    """Position of the first token that follows."""
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All of its tensors, in one order."""
+        return [one for both in self.layers for one in both] + [self.last]
+
+    @property
+    def length(self) -> int:
+        """Number of tokens of the prompt."""
+        return self.layers[0][0].shape[2]
+
+    def detached(self, *, learns: bool) -> "Prefix":
+        """Return the same numbers without their history; `learns`: gradients are kept at them."""
+        layers = [
+            (keys.detach().requires_grad_(learns), values.detach().requires_grad_(learns))
+            for keys, values in self.layers
+        ]
+        return Prefix(layers, self.last.detach().requires_grad_(learns), self.position)
+
+    def backward(self, leaves: "Prefix") -> None:
+        """Let gradients that were gathered at `leaves`, detached of it, go through the prompt."""
+        pairs = [
+            (state, leaf.grad)
+            for state, leaf in zip(self.tensors, leaves.tensors, strict=True)
+            if leaf.grad is not None and state.requires_grad
+        ]
+        if pairs:
+            states, gradients = zip(*pairs, strict=True)
+            torch.autograd.backward(states, gradients)
+
+
+@dataclass(eq=False)
+class PromptReader:
+    """The prompts of one sample, for a network whose vision tower does not change meanwhile."""
+
+    network: "PreTrainedModel"
+    processor: "ProcessorMixin"
+    shares: bool
+    """Read a prompt once for all of its responses, and an image once a request."""
+    _inputs: "dict[ChatRequest, BatchFeature]" = field(default_factory=dict)
+    _features: dict[ChatRequest, dict[int, Tensor]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read every row alone if rows of this network cannot be parted from their prompts."""
+        kind = self.network.config.model_type
+        self.shares = self.shares and supports_continuous_batching(self.network, kind)
+
+    def inputs(self, request: ChatRequest) -> "BatchFeature":
+        """Return the processor's tensors, with positions of tokens if prompts are shared."""
+        if request not in self._inputs:
+            made = processor_inputs(self.processor, [request]).to(self.network.device)
+            if self.shares:
+                made[POSITIONS] = token_positions(self.network, made)
+            self._inputs[request] = made
+        return self._inputs[request]
+
+    def read(self, request: ChatRequest) -> Prefix:
+        """Read a prompt, with gradients unless they are off."""
+        inputs, cache = self.inputs(request), DynamicCache()
+        with self._known_features(request):
+            output = self.network.base_model(**inputs, past_key_values=cache, use_cache=True)
+        layers = [(layer.keys, layer.values) for layer in cache.layers]
+        after = int(inputs[POSITIONS][-1, 0, -1]) + 1
+        return Prefix(layers, output.last_hidden_state[:, -1:], after)
+
+    def states_after(self, prefix: Prefix, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Return the states that predict each token (rows × tokens × width), after a prompt."""
+        rows, width = tokens.shape
+        first = prefix.last.expand(rows, -1, -1)
+        if width == 1:
+            return first
+        cache = DynamicCache()
+        for number, (keys, values) in enumerate(prefix.layers):
+            layer = DynamicLayer()
+            layer.lazy_initialization(keys, values)
+            layer.keys, layer.values = (one.expand(rows, -1, -1, -1) for one in (keys, values))
+            cache.layers.insert(number, layer)
+        places = prefix.position + torch.arange(width - 1, device=tokens.device)
+        seen = mask.new_ones(rows, prefix.length)
+        output = self.network.base_model(
+            input_ids=tokens[:, :-1],
+            attention_mask=torch.cat([seen, mask[:, :-1]], dim=1),
+            position_ids=places.expand(1, rows, -1),
+            past_key_values=cache,
+            use_cache=True,
+        )
+        return torch.cat([first, output.last_hidden_state], dim=1)
+
+    def states_alone(self, request: ChatRequest, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Return the same states from prompts and responses as one row each."""
+        prompt = {name: one for name, one in self.inputs(request).items() if name != POSITIONS}
+        inputs = dict(joined_inputs(self.processor, [prompt] * len(tokens)))
+        inputs["input_ids"] = torch.cat([inputs["input_ids"], tokens], dim=1)
+        inputs["attention_mask"] = torch.cat([inputs["attention_mask"], mask], dim=1)
+        if "mm_token_type_ids" in inputs:  # all that is written is text, 0
+            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, tokens.shape[1]))
+        hidden: Tensor = self.network.base_model(**inputs, use_cache=False).last_hidden_state
+        return hidden[:, -tokens.shape[1] - 1 : -1]
+
+    def _known_features(self, request: ChatRequest) -> AbstractContextManager[None]:
+        """Let the vision tower's blocks give what they gave to the same request before."""
+        tower = getattr(self.network.base_model, "visual", None)
+        if tower is None or not self.inputs(request).keys() & {
+            "pixel_values",
+            "pixel_values_videos",
+        }:
+            return nullcontext()
+        return _replayed(tower, self._features.setdefault(request, {}))
+
+
+@contextmanager
+def _replayed(tower: "PreTrainedModel", known: dict[int, Tensor]) -> Iterator[None]:
+    """Note what the blocks give that is used behind them; once it is known, give that instead.
+
+    Behind the blocks are the merging layers: after the last one, and in Qwen3-VL after some others.
+    """
+    used = {len(tower.blocks) - 1, *getattr(tower, "deepstack_visual_indexes", ())}
+    ready = used <= set(known)
+
+    def forward(place: int, block: "nn.Module") -> Callable[..., Tensor]:
+        def noted(states: Tensor, *given: object, **named: object) -> Tensor:
+            if ready:
+                return known.get(place, states)
+            with torch.no_grad():
+                given_on: Tensor = type(block).forward(block, states, *given, **named)
+            if place in used:
+                known[place] = given_on
+            return given_on
+
+        return noted
+
+    try:
+        for place, block in enumerate(tower.blocks):
+            block.forward = forward(place, block)
+        yield
+    finally:
+        for block in tower.blocks:
+            del block.forward

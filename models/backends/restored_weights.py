@@ -1,0 +1,159 @@
+"""Weights of a network that learn from one sample, and are put back as they were: that is proved.
+
+Weights that learn are float32: a rate of 5e-7 is rounded away in bfloat16.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from harness.errors import ModelError, NotRestored
+from harness.model import LearningSettings
+from harness.models.learning import weights
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+BLOCKS, BLOCK = 16, 1024
+"""Blocks of a tensor that the fingerprint reads, and numbers of a block; of small ones all."""
+
+
+def fingerprint(network: "PreTrainedModel", *, whole: bool = False) -> str:
+    """Return a BLAKE2b hash over blocks of every weight and buffer of a network, or over all.
+
+    Blocks lie at the same places each time, spread over the tensor.
+    """
+    found = hashlib.blake2b(digest_size=16)
+    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+        flat = tensor.detach().reshape(-1)
+        found.update(f"{name}\0{tuple(tensor.shape)}\0{tensor.dtype}\0".encode())
+        if not whole and flat.numel() > BLOCKS * BLOCK:
+            starts = torch.linspace(0, flat.numel() - BLOCK, BLOCKS, dtype=torch.float64).long()
+            places = starts[:, None] + torch.arange(BLOCK)
+            flat = flat[places.reshape(-1).to(flat.device)]
+        found.update(flat.contiguous().view(torch.uint8).cpu().numpy().tobytes())
+    return found.hexdigest()
+
+
+@dataclass(eq=False)
+class RestoredWeights:
+    """Weights of a network that learn, with copies of what they were first."""
+
+    checkpoint: str
+    """Name of the checkpoint, for messages."""
+    load: "Callable[[], PreTrainedModel]"
+    settings: LearningSettings
+    changed: bool = False
+    """True between a first step and the time when weights were put back."""
+    _adapter: "PeftModel | None" = None
+    """The network in PEFT's wrapper, if an adapter learns."""
+
+    def prepare(self) -> None:
+        """Load the network and keep its first weights.
+
+        Raises:
+            ModelError: it has no layers of a language model that can learn.
+        """
+        assert self._first is not None, "it raises otherwise"
+
+    @cached_property
+    def network(self) -> "PreTrainedModel":
+        """The network, an adapter's layers within it."""
+        return self.load()
+
+    @cached_property
+    def _first(self) -> dict[str, Tensor]:
+        """Copies of the weights that learn, in the memory of the CPU."""
+        network = self.network
+        if self.settings.finetune == "lora":
+            self._put_adapter(network)
+        elif any(weights.VISION in name for name, _ in network.named_parameters()):
+            weights.freeze_vision(network)
+        learning = self._learning
+        if not any(weights.is_language(name) for name in learning):
+            raise ModelError(
+                f"adaptation of checkpoint {self.checkpoint}",
+                expected="layers of a language model that can learn",
+                found=f"{len(learning)} other tensors" if learning else "none",
+                fix=f"Their names are those of {weights.LAYERS['language']}.",
+            )
+        self._known = fingerprint(network)
+        return {name: one.detach().to("cpu", copy=True) for name, one in learning.items()}
+
+    def _put_adapter(self, network: "PreTrainedModel") -> None:
+        state = torch.get_rng_state()
+        torch.manual_seed(self.settings.seed)
+        try:
+            self._adapter = weights.with_adapter(
+                network,
+                r=self.settings.lora_r,
+                lora_alpha=self.settings.lora_alpha,
+                layers="language",
+            )
+        except ValueError as error:  # of PEFT, where no layer has such a name
+            raise ModelError(
+                f"adaptation of checkpoint {self.checkpoint}",
+                expected="layers of a language model that an adapter can be put on",
+                found=" ".join(str(error).split())[:200],
+            ) from error
+        finally:
+            torch.set_rng_state(state)
+
+    @property
+    def _learning(self) -> dict[str, Any]:
+        return {
+            name: one
+            for name, one in self.network.named_parameters()
+            if one.requires_grad and one.is_floating_point()
+        }
+
+    def reset(self) -> None:
+        """Put the first weights back, and prove it.
+
+        Raises:
+            NotRestored: the weights are not what they were.
+        """
+        with torch.no_grad():
+            for name, one in self._learning.items():
+                one.grad = None
+                one.copy_(self._first[name])
+            found = fingerprint(self.network)
+        if found != self._known:
+            raise NotRestored(
+                f"weights of checkpoint {self.checkpoint} after adaptation",
+                expected=f"the fingerprint {self._known}, as before",
+                found=found,
+                fix="Another part of the program has changed them.",
+            )
+        self.changed = False
+
+    def optimizer(self) -> torch.optim.Optimizer:
+        """Return a new AdamW over the weights that learn, which are changed from now on."""
+        self.changed = True
+        groups = weights.decayed(self.network, self.settings.weight_decay)
+        return torch.optim.AdamW(groups, lr=self.settings.rate)
+
+    @contextmanager
+    def with_first_weights(self) -> Iterator[None]:
+        """Compute with the first weights inside of the block, and without gradients."""
+        first, learning = self._first, self._learning
+        if self._adapter is not None:
+            with self._adapter.disable_adapter(), torch.no_grad():
+                yield
+            return
+        now = {name: one.data for name, one in learning.items()}
+        try:
+            for name, one in learning.items():
+                one.data = first[name].to(one.device)
+            with torch.no_grad():
+                yield
+        finally:
+            for name, one in learning.items():
+                one.data = now[name]
