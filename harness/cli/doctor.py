@@ -40,8 +40,8 @@ OPTIONAL = {
     "pycocoevalcap": ("text", "BLEU, ROUGE, METEOR, CIDEr"),
     "bert-score": ("text", "BERTScore"),
     "lmms-eval": ("lmms", "models registered in lmms-eval"),
-    "rapidocr": ("ocr", "text in pictures, a node of digital twins"),
-    "onnxruntime": ("ocr", "text in pictures, a node of digital twins"),
+    "rapidocr": ("ocr", "text in images, a node of digital twins"),
+    "onnxruntime": ("ocr", "text in images, a node of digital twins"),
     "ray": ("ray", "several machines"),
 }
 """Packages by name, each with the extra that installs it and its purpose."""
