@@ -207,12 +207,12 @@ def runs_below(folder: Path) -> list[Path]:
 
 
 def unfinished_below(folder: Path) -> list[Path]:
-    """List every run folder at or below a folder that has answers and no results yet."""
+    """List every run folder at or below a folder that has answers or scores, and no results yet."""
     return sorted(
         run
         for run in {path.parent for path in folder.rglob(MANIFEST)}
-        if not any((run / name).exists() for name in FINISHED if name != MANIFEST)
-        and any(run.glob("samples.*.jsonl"))
+        if not (run / RESULTS).exists()
+        and any(any(run.glob(name)) for name in ("samples.*.jsonl", SCORES, checksums.CHECKSUMS))
         and not any(EARLIER.match(part) for part in run.relative_to(folder).parts)
     )
 

@@ -118,6 +118,8 @@ def build(
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
+    Runs that are not finished are left out; `record.unfinished_below` lists them.
+
     Args:
         folders: Where finished runs lie.
         title: The board's heading.
@@ -128,7 +130,7 @@ def build(
         StoreError: there is no finished run, or a record is not as it should be.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
-    runs = open_runs(folders)
+    runs = open_runs(folders, skips_unfinished=True)
     rows = [row(run) for run in runs]
     named = names(rows, [key(made) for made in rows])
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):

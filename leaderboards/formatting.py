@@ -180,11 +180,11 @@ def sentence(phrases: Sequence[str]) -> str:
 def ranking_rule(level: float) -> str:
     """Describe in one paragraph how rows are ranked."""
     return (
-        "Rows share a rank until a difference is shown: a row starts a new rank when it is worse "
-        f"than the first row of the rank above with p ≤ {1 - level:.2g}. p and interval are of one "
-        "paired test, which swaps the two rows' results of whole images or videos, so that the "
-        "interval leaves out 0 where p is that small. No correction is made for the number of "
-        "comparisons."
+        "Rank 1 is shared by all rows that are not shown to be worse than the best; another row "
+        "starts a new rank when it is shown to be worse than the first row of the rank above. "
+        f"Shown means p ≤ {1 - level:.2g}: p and interval are of one paired test, which swaps the "
+        "two rows' results of whole images or videos, so that the interval leaves out 0 where p is "
+        "that small. No correction is made for the number of comparisons."
     )
 
 

@@ -1,11 +1,12 @@
 """Ranks that are shared until a difference is shown.
 
-Rows are walked from the best number down. A row shares the rank of the first row of that rank
-until it is shown to be worse than that one; then it starts the next rank, numbered by its place.
-"Shown" means: the paired test of the difference says so (`Comparison.is_worse`), by its p value and
-by its interval, which agree. Where rows cannot be paired, their own intervals must not overlap;
-where there are none, nothing is shown. Each comparison stands at its own level; nothing is
-corrected for their number.
+Rows are walked from the best number down. Rank 1 is shared by all rows that are not shown to be
+worse than the best, so that it can be read off their differences to the best. Of the others, a row
+shares the rank of the first row of the rank above it until it is shown to be worse than that one;
+then it starts the next rank, numbered by its place. "Shown" means: the paired test of the
+difference says so (`Comparison.is_worse`), by its p value and by its interval, which agree. Where
+rows cannot be paired, their own intervals must not overlap; where there are none, nothing is shown.
+Each comparison stands at its own level; nothing is corrected for their number.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ class RankedRow:
     rank: int | None
     """Rank from 1; None for a row without a number."""
     basis: Basis | None
-    """Test that decided whether it shares the rank above it; None for the best."""
+    """Test that decided whether it shares rank 1 or the rank above it; None for the best."""
     to_best: Comparison | None
     """Comparison with the best row; None for the best, and where they cannot be paired."""
 
@@ -43,16 +44,19 @@ def rank(rows: Sequence[Row], compare: Compare) -> list[RankedRow]:
     for position, index in enumerate(order, start=1):
         to_best: Comparison | None = None
         basis: Basis | None = None
+        shares_first = True
         if position > 1:
             to_best = compare(order[0], index)
-            to_leader = to_best if leader == order[0] else compare(leader, index)
-            worse, basis = shown_worse(rows[leader], rows[index], to_leader)
+            worse, basis = shown_worse(rows[order[0]], rows[index], to_best)
+            shares_first = not worse
+            if worse and leader != order[0]:
+                worse, basis = shown_worse(rows[leader], rows[index], compare(leader, index))
             if worse:
                 leader, current = index, position
         places.append(
             RankedRow(
                 index=index,
-                rank=None if rows[index].value is None else current,
+                rank=None if rows[index].value is None else 1 if shares_first else current,
                 basis=basis,
                 to_best=to_best,
             )

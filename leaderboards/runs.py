@@ -15,8 +15,13 @@ from harness.statistics.paired import dependencies_of
 from harness.task import Protocol, Task
 
 
-def open_runs(folders: Path | Iterable[Path]) -> list[Run]:
+def open_runs(folders: Path | Iterable[Path], *, skips_unfinished: bool = False) -> list[Run]:
     """Every finished run at or below the folders, each once, in the order of the folders.
+
+    Args:
+        folders: Run folders, or folders that hold some.
+        skips_unfinished: Leave out runs without `results.json`, which their evaluation had not
+            written yet or which was lost; the caller names them (`record.unfinished_below`).
 
     Raises:
         StoreError: a folder holds no finished run, or files of one were changed since.
@@ -24,6 +29,8 @@ def open_runs(folders: Path | Iterable[Path]) -> list[Run]:
     found: dict[Path, Run] = {}
     for folder in [folders] if isinstance(folders, Path) else folders:
         below = runs_below(folder)
+        if skips_unfinished:
+            below = [path for path in below if (path / RESULTS).exists()]
         if not below:
             raise StoreError(
                 f"folder {folder}",

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import StoreError, UsageError
+from harness.record import SET_ASIDE
 from harness.run.batching import select
 from harness.run.contamination import (
     Contamination,
@@ -15,6 +16,7 @@ from harness.run.contamination import (
     trained_by,
 )
 from harness.spec import Spec
+from harness.store.checksums import TRAINED_ON, is_changed
 from harness.task import Task
 
 
@@ -34,10 +36,19 @@ def contamination_of(
 
     Raises:
         UsageError: there is some, and that is refused.
+        StoreError: the stored one was edited, and cannot be computed again.
     """
-    found = None if anew else read_contamination(folder)
+    edited = not anew and is_changed(folder, TRAINED_ON)
+    found = None if anew or edited else read_contamination(folder)
     if found is None and (rows := trained_by(model)) is not None:
         found = measure_contamination(rows, task, select(task, subset))
+    if edited and found is None:
+        raise StoreError(
+            f"file {folder / TRAINED_ON}",
+            expected="what the run wrote",
+            found="missing or changed, and the model no longer says what it was trained on",
+            fix=SET_ASIDE,
+        )
     if strict and found is None:
         print(
             f"note: {model} does not say what it was trained on: {task.name} cannot be compared "

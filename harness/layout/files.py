@@ -6,16 +6,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from harness.errors import DataError
 from harness.files import read_bytes, refuse_other
 from harness.responses import refuse_duplicate_keys
 
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
+
 MISSING = object()
 MAX_ROWS = 2**20
 """Maximum for one Parquet file: the largest benchmark has a quarter of a million rows, and ten
 times as many would take minutes to read."""
+MAX_TEXT = 2**28
+"""Bytes of one column's text in one row group of a Parquet file, which may be one cell."""
 T = TypeVar("T")
 
 
@@ -172,6 +177,16 @@ def field(plain: object, key: str, kind: type | tuple[type, ...], where: str) ->
     return value
 
 
+def _text_sizes(file: "ParquetFile", columns: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield name and uncompressed bytes of each text column of each row group, as they are told."""
+    for place in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(place)
+        for number in range(group.num_columns):
+            column = file.schema.column(number)
+            if column.logical_type.type == "STRING" and column.path.split(".")[0] in columns:
+                yield column.path, group.column(number).total_uncompressed_size
+
+
 def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
     """Rows of a Parquet file as plain data, a few at a time.
 
@@ -180,7 +195,7 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
         columns: Names of the required columns. Others are not read.
 
     Raises:
-        DataError: it is no Parquet file, or a column is missing.
+        DataError: it is no Parquet file, a column is missing, or it holds too much.
     """
     from pyarrow import ArrowException, parquet
 
@@ -200,6 +215,13 @@ def rows(path: Path, columns: Collection[str]) -> Iterator[dict[str, Any]]:
                     expected=f"at most {MAX_ROWS} rows",
                     found=str(file.metadata.num_rows),
                 )
+            for column, size in _text_sizes(file, columns):
+                if size > MAX_TEXT:
+                    raise DataError(
+                        f"file {path}: {column!r}",
+                        expected=f"at most {MAX_TEXT} bytes of text in a row group",
+                        found=str(size),
+                    )
             for batch in file.iter_batches(batch_size=16, columns=list(columns)):
                 yield from batch.to_pylist()
     except (ArrowException, OSError, UnicodeDecodeError) as error:

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
-from harness.store.atomic import read_json, write_json
+from harness.store.atomic import json_bytes, read_json
+from harness.store.checksums import TRAININGS, write_later
 from harness.trainer import CHECKPOINT
 
 MANIFEST = "manifest.json"
 INSIDE = "harness.json"
 """Name of a training's manifest inside the checkpoint that it has made."""
-TRAINING = "training.json"
-"""File beside a run's scores that lists the trainings of its model's checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,8 @@ def copy_origins(run: Path, copy: Path) -> None:
 
 def _write(run: Path, origins: Sequence[CheckpointProvenance]) -> None:
     if origins:
-        write_json(run / TRAINING, {"trainings": [asdict(one) for one in origins]})
+        content = json_bytes({"trainings": [asdict(one) for one in origins]})
+        write_later(run, TRAININGS, content)
 
 
 def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
@@ -87,7 +87,7 @@ def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
     Raises:
         StoreError: the file has another content.
     """
-    path = run / TRAINING
+    path = run / TRAININGS
     if not path.is_file():
         return ()
     plain = read_json(path)

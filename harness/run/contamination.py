@@ -17,7 +17,8 @@ from harness.run.batching import Selection, samples_of
 from harness.run.checkpoint_provenance import write_origins
 from harness.run.perceptual_hash import ASKED, PerceptualIndex, media_hashes
 from harness.spec import Spec, parse
-from harness.store.atomic import read_json, write_bytes, write_json
+from harness.store.atomic import json_bytes, read_json, write_bytes
+from harness.store.checksums import TRAINED_ON, write_later
 from harness.task import Task
 from harness.trainer import CHECKPOINT, Curve
 from harness.trainer import CURVE as CURVE_FILE
@@ -29,8 +30,6 @@ MANIFEST, SAMPLES = checkpoint_provenance.MANIFEST, "samples.jsonl"
 COPIED = {MANIFEST: checkpoint_provenance.INSIDE, SAMPLES: "harness_samples.jsonl"}
 """Names of both files inside the checkpoint, whose folder alone lists its training samples."""
 FIELDS = ("version", "method", "model", "tasks", "seed", "provenance", "config_hash")
-OVERLAP = "trained_on.json"
-"""File beside a run's scores: the overlap of its samples with its checkpoint's training."""
 ADAPTER = "adapter"
 """The folder of a training with LoRA that has its adapter, and the argument that names one."""
 SHOWN = 3  # ids that an overlap names
@@ -245,7 +244,7 @@ def training_folder(adapter: Path) -> Path:
 
 def write_contamination(run: Path, found: Contamination) -> None:
     """Write the overlap of a run's samples with training samples beside its scores."""
-    write_json(run / OVERLAP, asdict(found))
+    write_later(run, TRAINED_ON, json_bytes(asdict(found)))
 
 
 def write_trainings(run: Path, found: Contamination) -> None:
@@ -264,7 +263,7 @@ def read_contamination(run: Path) -> Contamination | None:
     Raises:
         StoreError: the file has another content.
     """
-    path = run / OVERLAP
+    path = run / TRAINED_ON
     if not path.is_file():
         return None
     plain = read_json(path)

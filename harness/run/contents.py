@@ -49,7 +49,8 @@ def write_contents(
     """Write the content hashes of a new run's media, or compare them with the stored ones.
 
     Media that no finished sample depends on may have changed, such as a file that was missing or
-    damaged and is mended. Their names are returned as text for a note; None if none changed.
+    damaged and is mended. Their names are returned as text for a note, as is that nobody knows what
+    a finished run saw; None if nothing is to be told.
 
     Args:
         folder: The run folder.
@@ -79,7 +80,15 @@ def write_contents(
             json.dumps({"sources": one.sources, "content": one.content}) for one in found.values()
         ]
         write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
-    return _changes_text(changed, old or {}) if changed else None
+    if changed:
+        names = _changes_text(changed, old or {})
+        return f"changed since the run began, before anything was answered for it: {names}"
+    if old is None and finished:
+        return (
+            f"{MEDIA} was missing: whether the images are those that were answered is not known. "
+            "It is written from today's"
+        )
+    return None
 
 
 def _contents(task: Task, selection: Selection, root: str) -> Iterator[tuple[str, MediaContent]]:

@@ -181,7 +181,7 @@ class _Evaluation:
         return Run.open(self.folder)
 
     def _hold_contents(self, journal: Journal) -> None:
-        mended = write_contents(
+        told = write_contents(
             self.folder,
             self.task,
             self.selection,
@@ -189,10 +189,8 @@ class _Evaluation:
             journal.places,
             retry_failed=self.options.retry_failed,
         )
-        if mended is not None:
-            self.progress.note(
-                f"changed since the run began, before anything was answered for it: {mended}"
-            )
+        if told is not None:
+            self.progress.note(told)
 
     def help_out(self, launch: ProcessRank) -> Run:
         """Predict the share of a process that does not lead.

@@ -1,9 +1,11 @@
 """Workers as actors of a Ray cluster: several machines, fractions of a GPU.
 
 An actor holds the model and returns its predictions, which this process journals: nothing but the
-driver needs the run folder. When a run ends early, what the network had answered is finished first.
-The benchmark's files are read where the actor runs, under the same path; with `isolate` images
-are sent along, and the machines need not have them.
+driver needs the run folder. Finished samples are fetched every second, not only with their batch:
+whoever kills the driver loses those of a second, and the samples in work. When a run ends early,
+what the network had answered is finished first. The benchmark's files are read where the actor
+runs, under the same path; with `isolate` images are sent along, and the machines need not have
+them.
 
 Ray watches its machines and processes by heartbeats. An actor that is lost, or whose answer is lost
 with its machine before it was fetched, costs its batch one of `pool.TRIES` tries, as a worker
@@ -16,7 +18,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -27,6 +29,7 @@ from harness.plugins import describe_error
 from harness.run.batching import Batch
 from harness.run.interrupts import sigterm_kept
 from harness.run.pipeline import Predictor
+from harness.run.predict import Outcome
 from harness.run.worker_pool import READY, Member, Pool, WorkerNotScheduled
 from harness.run.workers import WorkerInfo, build_model, worker_info
 from harness.spec import Spec
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef
     from ray.actor import ActorHandle
 
+FETCH = 1.0  # seconds between two fetches of finished samples from an actor
 FINISH = 60.0  # seconds that an actor has, when a run ends early, to finish what was answered
 LOCAL = "local"  # the address that means a cluster of this machine, begun and ended with the run
 
@@ -72,6 +76,7 @@ class Worker:
         self._spec, self._seed = spec, seed
         self._journal = BufferedJournal()
         self._predictor: Predictor | None = None
+        self._finished: list[Outcome] = []
 
     async def is_placed(self) -> None:
         """Return nothing; a call that completes shows that the actor has a machine."""
@@ -80,7 +85,12 @@ class Worker:
         """Build the model and return its `WorkerInfo`, or the HarnessError that this raised."""
         try:
             model = build_model(self._spec, self._seed)
-            self._predictor = Predictor(model, self._journal, inline=False)
+            self._predictor = Predictor(
+                model,
+                self._journal,
+                inline=False,
+                on_outcome=lambda one: self._finished.append(one),
+            )
             return worker_info(model)
         except HarnessError as error:
             return error
@@ -96,6 +106,11 @@ class Worker:
         batch are fetched with its outcome.
         """
         return await self._call_guarded(partial(self._run, batch))
+
+    async def fetch(self) -> tuple[list[Outcome], list[Mapping[str, object]]]:
+        """Return the samples finished since the last call, and their journal records."""
+        finished, self._finished = self._finished, []  # each was journalled before it was told
+        return finished, self._journal.fetch()
 
     async def finish(self) -> list[Mapping[str, object]]:
         """Finish answered samples, drop the others, and return the records not fetched yet."""
@@ -133,6 +148,9 @@ class Actor(Member):
     needs: str
     journal: Writer
     owed: "list[ObjectRef]" = field(default_factory=list)
+    fetched: "ObjectRef | None" = None  # what its `fetch` returns, while that is awaited
+    since_fetch: float = 0.0
+    finished: list[Outcome] = field(default_factory=list)  # fetched, and not received yet
     last: str = "no error"
     ending: object = None  # what its `finish` returns, once it was told to
     until: float = 0.0  # when that must be here: actors that were told together share a minute
@@ -152,6 +170,8 @@ class Actor(Member):
         import ray
         from ray.exceptions import RayError, RayTaskError
 
+        if self.finished:
+            return self._merge_finished()
         if self.placed is not None:
             if not self._has_a_machine(max(0.0, self.latest - monotonic())):
                 raise WorkerNotScheduled(
@@ -164,6 +184,8 @@ class Actor(Member):
             self.placed = None
         try:
             message = ray.get(self.owed[0])
+            self.take_fetched(wait=True)  # an outcome's records may be on their way
+            self.finished = [one for one in self.finished if one.batch != _batch_of(message)]
         except RayTaskError as error:  # our code raised it
             return ModelError(
                 "an actor", expected="an answer", found=describe_error(error.cause or error)
@@ -176,6 +198,39 @@ class Actor(Member):
             self.journal.append(records)
         del self.owed[0]  # only now: an interrupt before this leaves it to be taken at the end
         return message
+
+    def begin_fetch(self) -> None:
+        """Ask for finished samples, if some may be and none were asked for within `FETCH`."""
+        works = self.ready and self.batches and self.fetched is None
+        if works and monotonic() - self.since_fetch > FETCH:
+            self.fetched = self.handle.fetch.remote()
+
+    def take_fetched(self, *, wait: bool = False) -> None:
+        """Journal the records that were asked for, if they are here (or `wait`).
+
+        Raises:
+            RayError: the actor is lost.
+        """
+        import ray
+
+        if self.fetched is None or not (wait or ray.wait([self.fetched], timeout=0)[0]):
+            return
+        finished, records = ray.get(self.fetched)
+        self.journal.append(records)
+        self.finished += finished
+        self.fetched, self.since_fetch = None, monotonic()
+
+    def _merge_finished(self) -> Outcome:
+        """Remove and return the finished samples of one batch."""
+        batch = self.finished[0].batch
+        chosen = [one for one in self.finished if one.batch == batch]
+        self.finished = [one for one in self.finished if one.batch != batch]
+        return replace(
+            chosen[0],
+            samples=tuple(sample for one in chosen for sample in one.samples),
+            failed=sum(one.failed for one in chosen),
+            crashed=sum(one.crashed for one in chosen),
+        )
 
     def is_overdue(self) -> bool:
         """Return True if the actor has waited for a machine for more than `patience` seconds."""
@@ -216,6 +271,8 @@ class Actor(Member):
         """Journal the records that `finish` returns, and those of outstanding outcomes."""
         import ray
 
+        with suppress(Exception):
+            self.take_fetched(wait=True)
         with suppress(Exception):  # it is lost, or too slow: those batches are predicted again
             self.journal.append(ray.get(self.ending, timeout=max(0.0, self.until - monotonic())))
         for one in self.owed:
@@ -299,16 +356,22 @@ class Actors(Pool):
 
     def _wait_ready(self, busy: Sequence[Member], seconds: float) -> list[Member]:
         import ray
+        from ray.exceptions import RayError
 
         actors = [one for one in busy if isinstance(one, Actor)]
         if overdue := [one for one in actors if one.is_overdue()]:
             return list(overdue)  # to `receive`, which says so
+        for one in actors:
+            with suppress(RayError):  # it is lost: `receive` hears of that
+                one.take_fetched()
+                one.begin_fetch()
         members = {one.owed[0]: one for one in actors}
         if not members:
             return []
-        ray.wait(list(members), num_returns=1, timeout=seconds)
+        told = [one for one in actors if one.finished]
+        ray.wait(list(members), num_returns=1, timeout=0 if told else seconds)
         heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
-        return [members[reference] for reference in heard]
+        return told + [members[one] for one in heard if members[one] not in told]
 
     def close(self) -> None:
         """End the actors, all together, and the cluster if it was begun for them."""
@@ -322,6 +385,11 @@ class Actors(Pool):
                 import ray
 
                 ray.shutdown()
+
+
+def _batch_of(message: object) -> int | None:
+    outcome = message[0] if isinstance(message, tuple) else None
+    return outcome.batch if isinstance(outcome, Outcome) else None
 
 
 def _equal_share(count: int, note: Callable[[str], None]) -> float:

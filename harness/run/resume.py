@@ -120,7 +120,6 @@ def refuse_other_numbers(
         progress.note(f"{error}. It is written again")
         return
     diff = differences(stored, _as_stored(results))
-    # Of the files only the journal cannot be written again.
     diff += [
         f"{name}: {how} since it was scored"
         for name, how in outcome.items()

@@ -22,6 +22,7 @@ from harness.statistics.clusters import dependencies_of as dependencies_of
 from harness.statistics.jackknife import BLOCKS, jackknife_error, replicates
 from harness.statistics.power import minimum_detectable
 from harness.statistics.quantiles import check_level, half_width, two_sided_p
+from harness.statistics.shares import weights_of_shares
 from harness.statistics.swaps import SAME, Swaps, swap_test
 
 
@@ -160,15 +161,23 @@ def _with_bootstrap(
     finite = differences[np.isfinite(differences)]
     error = float(np.std(finite)) if finite.size else 0.0
     test = swap_test(used, first, second, name=name, count=resamples, seed=seed)
+    low, high = test.interval(plain.level, error=error, groups=plain.n_groups)
+    if used[-1].better == "higher" and _are_shares(a, name) and _are_shares(b, name):
+        low, high = max(low, -1.0), min(high, 1.0)
     return replace(
         plain,
-        interval=test.interval(plain.level, error=error, groups=plain.n_groups),
+        interval=(low, high),
         p_value=test.p_value,
         detectable=minimum_detectable(error, level=plain.level, degrees=plain.n_groups - 1)
         if error > SAME
         else None,
         swaps=test,
     )
+
+
+def _are_shares(units: Sequence[UnitScore], name: str) -> bool:
+    weights = weights_of_shares(units, name)
+    return weights is not None and weights.size > 0
 
 
 def _left_out(

@@ -5,7 +5,7 @@ One frame goes in as an image and several as a video, whatever the medium is.
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
@@ -18,6 +18,7 @@ from PIL import Image
 from harness.errors import ModelError, UsageError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
+from harness.models.backends.template_trial import MEMORY, is_bounded
 from harness.models.canvas import clip_smart_resize, smart_resize
 
 if TYPE_CHECKING:
@@ -183,16 +184,36 @@ class EndlessTemplate(ModelError):
 
 
 def check_template(processor: "ProcessorMixin") -> None:
-    """Raise EndlessTemplate if the chat template does not come to an end, for a question alone.
+    """Raise EndlessTemplate if the chat template does not come to an end, for a short question.
 
-    Whatever else is wrong with it shows when the network is asked.
+    It is tried in a process of its own first, for a question alone and beside an image. Whatever
+    else is wrong with it shows when the network is asked.
     """
+    found = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
+    for template in found.values() if isinstance(found, Mapping) else [found]:
+        question = {"type": "text", "text": "?"}
+        asked = (
+            [{"role": "user", "content": "?"}],
+            [{"role": "user", "content": [{"type": "image"}, question]}],
+        )
+        for messages in asked if template else ():
+            if not is_bounded(template, messages, seconds=RENDERING):
+                raise _endless(f"a prompt within {RENDERING:g} s and {MEMORY >> 20} MiB")
     try:
         chat_text(processor, ChatRequest(key="", text="?"))
     except EndlessTemplate:
         raise
     except Exception:  # noqa: BLE001 - a template may ask for an image
         return
+
+
+def _endless(expected: str) -> EndlessTemplate:
+    return EndlessTemplate(
+        "the checkpoint's chat template",
+        expected=expected,
+        found="that it goes on: it may loop for ever, or write too much",
+        fix="See its chat_template.jinja, or tokenizer_config.json.",
+    )
 
 
 @contextmanager
@@ -207,12 +228,7 @@ def _ending(seconds: float) -> Iterator[None]:
     def trace(frame: FrameType, event: str, argument: object) -> "TraceFunction":
         if monotonic() > until:
             sys.settrace(before)
-            raise EndlessTemplate(
-                "the checkpoint's chat template",
-                expected=f"a prompt within {seconds:g} s",
-                found="that it goes on: it may loop for ever",
-                fix="See its chat_template.jinja, or tokenizer_config.json.",
-            )
+            raise _endless(f"a prompt within {seconds:g} s")
         return trace
 
     sys.settrace(trace)

@@ -389,12 +389,20 @@ def test_a_missing_package_is_named(ask, monkeypatch, module):
 
 @case(
     118,
-    "a chat template that loops for ever",
-    "stopped after ten seconds; names the template",
+    "a chat template that loops for ever, or writes gigabytes in one operation",
+    "stopped after ten seconds or at 1 GiB; names the template",
     code=4,
 )
-def test_a_chat_template_without_end_is_stopped(checkpoint, ask, monkeypatch):
+@pytest.mark.parametrize(
+    "template",
+    [
+        "".join(f"{{% for {name} in range(99999) %}}" for name in "abcd") + "{% endfor %}" * 4,
+        "{% generation %}{{ 'x' * 9999999999 }}{% endgeneration %}",
+        "{% if messages[0].content is not string %}{{ 'x'.ljust(9999999999) }}{% endif %}",
+    ],
+    ids=["loops", "multiplies", "fills beside an image"],
+)
+def test_a_chat_template_without_end_is_stopped(checkpoint, ask, monkeypatch, template):
     monkeypatch.setattr("harness.models.backends.inputs.RENDERING", 0.5)
-    rounds = "".join(f"{{% for {name} in range(99999) %}}" for name in "abcd")
-    (checkpoint / "chat_template.jinja").write_text(rounds + "{% endfor %}" * 4)
+    (checkpoint / "chat_template.jinja").write_text(template)
     ask().says("chat_template.jinja")

@@ -691,6 +691,23 @@ def test_a_fifo_is_no_table(harness, counting, in_time):
 
 @case(
     115,
+    "a Parquet file with a text of 600 MB in one cell",
+    "refused before a row is read; names the column, the limit and the size",
+    code=3,
+)
+def test_a_text_without_end_is_refused(harness, counting, monkeypatch):
+    monkeypatch.setattr("harness.layout.files.MAX_TEXT", 2**16)
+    (path,) = counting.glob("data/*.parquet")
+    table = parquet.read_table(path)
+    column = next(one.name for one in table.schema if pa.types.is_string(one.type))
+    texts = ["x" * 2**17, *table[column].to_pylist()[1:]]
+    place = table.schema.get_field_index(column)
+    parquet.write_table(table.set_column(place, column, pa.array(texts)), path)
+    harness.eval().says(path.name, repr(column), str(2**16))
+
+
+@case(
+    115,
     "a Parquet file of more than 2²⁰ rows",
     "refused before a row is read; names the file, the limit and the number",
     code=3,

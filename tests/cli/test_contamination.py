@@ -136,6 +136,20 @@ def test_a_finished_run_is_not_compared_again(evaluate, rows, capsys):
     assert json.loads(capsys.readouterr().out)["tasks"]["reason_seg"]["trained_on"]["samples"] == 1
 
 
+def test_an_edited_overlap_is_computed_again_or_refused(evaluate, rows, tmp_path, capsys):
+    assert evaluate(rows[:1]) == 0
+    (path,) = (tmp_path / "runs").rglob("trained_on.json")
+    true = path.read_bytes()
+    edited = true.replace(b'"samples": 1', b'"samples": 0')
+    assert edited != true
+    path.write_bytes(edited)
+    assert evaluate(None, "--rescore") == evaluate(rows[:1]) == 5
+    assert path.name in capsys.readouterr().err and path.read_bytes() == edited
+    assert evaluate(rows[:1], "--rescore") == 0
+    assert path.read_bytes() == true
+    assert main(["board", "build", "--runs", str(path.parent), "--out", str(tmp_path / "b")]) == 0
+
+
 def test_checkpoints_are_found_wherever_a_spec_names_them(tmp_path, rows):
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):

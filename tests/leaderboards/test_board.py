@@ -213,13 +213,17 @@ def comparison(worse):
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=7), st.randoms(use_true_random=False))
-def test_ranks_never_fall_and_each_starts_at_its_place(values, random):
+def test_rank_1_is_what_the_differences_to_the_best_say_and_others_start_at_their_place(
+    values, random
+):
     rows = [stub(value) for value in values]
     verdicts = {(a, b): random.random() < 0.5 for a in range(len(rows)) for b in range(len(rows))}
     places = rank(rows, lambda a, b: comparison(verdicts[a, b]))
     ranks = [place.rank for place in places]
     assert ranks[0] == 1
-    assert ranks == sorted(ranks)
+    assert [rank == 1 for rank in ranks[1:]] == [not one.to_best.is_worse for one in places[1:]]
+    others = [rank for rank in ranks if rank != 1]
+    assert others == sorted(others)
     assert all(ranks[number - 1] == number for number in set(ranks))
     qualities = [rows[place.index].quality for place in places]
     assert qualities == sorted(qualities, reverse=True)
@@ -256,6 +260,13 @@ def test_rows_without_intervals_share_a_rank():
         (1, "untested"),
     ]
     assert ranking.rank([], lambda a, b: None) == []
+
+
+def test_a_row_that_is_not_shown_to_be_worse_than_the_best_shares_rank_1():
+    """Whatever stands between: its interval to the best holds 0, on the same screen."""
+    rows = [stub(0.9), stub(0.8), stub(0.7), stub(0.6)]
+    places = rank(rows, lambda a, b: comparison((a, b) != (0, 2)))
+    assert [place.rank for place in places] == [1, 2, 1, 4]
 
 
 def test_a_row_is_held_against_the_first_row_of_the_rank_above_it():

@@ -15,7 +15,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.render import write
 from harness.leaderboards.render.links import link
 from harness.leaderboards.row import row
-from harness.record import Run
+from harness.record import Run, finish
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
 from harness.run.contamination import Contamination, write_trainings
 
@@ -226,6 +226,7 @@ def test_runs_of_before_and_models_that_nothing_trained_have_no_link(evaluated, 
     output = {"method": "sft", "tasks": [], "seed": 1, "config_hash": "abc"}
     older = evaluated(train(tmp_path / "t1", hash="abc"), name="c", said=output)
     (older / "training.json").unlink()
+    finish(older, Run.open(older).units(), Run.open(older).results)
     links, plain, line = written(older, tmp_path / "board")
     assert links == [] and plain["training"]["config_hash"] == "abc" and "training" not in line
     (tmp_path / "foreign").mkdir()

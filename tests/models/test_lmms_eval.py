@@ -67,7 +67,7 @@ def test_pocket_responses_through_lmms_eval_as_through_transformers(monkeypatch)
                 questions()
             )
         ]
-        for backend in (LMMS, "transformers(dtype=bfloat16,roll=false)")
+        for backend in (LMMS, "transformers(dtype=bfloat16,continuous_batching=false)")
     ]
     assert output[0] == output[1]
     assert len({responses[0] for responses in output[0]}) > 1

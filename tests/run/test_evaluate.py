@@ -438,7 +438,12 @@ def test_a_part_of_a_run_is_not_gone_on_with_where_nobody_knows_what_it_saw(dots
     (tmp_path / "a" / "media.jsonl").unlink()
     with pytest.raises(ResumeMismatch, match=r"media\.jsonl"):
         run(dots, tmp_path / "a", spec=spec, retry_failed=True)
-    assert run(dots, tmp_path / "a", spec=spec).results == first.results
+    notes: list[str] = []
+    told = NullProgress()
+    told.note = notes.append
+    again = evaluate(task(dots, "dots"), parse(spec), tmp_path / "a", Options(), progress=told)
+    assert again.results == first.results
+    assert any("media.jsonl" in note for note in notes)
 
 
 def test_an_isolated_worker_is_not_told_of_the_command_line(toy_command, dots, tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,6 +21,7 @@ from harness.tasks.reason_seg import writer as reason_seg
 from harness.world.shapes import make
 
 from .conftest import TOYS
+from .test_pipeline import PATIENCE, Staged, batch
 
 ray = pytest.importorskip("ray")
 
@@ -71,9 +73,34 @@ def test_an_outcome_takes_its_own_records_along_and_no_others(dots):
         await worker.info()
         return await asyncio.gather(worker.run(later), worker.run(first))
 
-    for batch, (outcome, records) in zip((later, first), asyncio.run(answered()), strict=True):
-        assert outcome.batch == batch.index == records[0]["begin"]
-        assert [one["sample"] for one in records[1:]] == [query.id for query in batch.queries]
+    for sent, (outcome, records) in zip((later, first), asyncio.run(answered()), strict=True):
+        assert outcome.batch == sent.index == records[0]["begin"]
+        assert [one["sample"] for one in records[1:]] == [query.id for query in sent.queries]
+
+
+def test_an_actor_gives_what_is_finished_of_a_batch(monkeypatch):
+    """While the last sample of the batch waits, the others can be fetched, each once."""
+    last = threading.Event()
+    model = Staged(on_finish=lambda query: query.id == "c" and last.wait(PATIENCE))
+    monkeypatch.setattr("harness.run.ray_workers.build_model", lambda spec, seed: model)
+
+    async def answered():
+        worker = Worker(parse("staged"), 0)
+        await worker.info()
+        done = asyncio.create_task(worker.run(batch(0, "a", "b", "c")))
+        fetched, records = [], []
+        until = time.monotonic() + PATIENCE
+        while len(fetched) < 2 and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+            more, rows = await worker.fetch()
+            fetched, records = fetched + more, records + rows
+        last.set()
+        return fetched, records, await done
+
+    fetched, records, (outcome, rest) = asyncio.run(answered())
+    assert sorted(sample for one in fetched for sample in one.samples) == ["a", "b"]
+    assert sorted(one["sample"] for one in records[1:]) == ["a", "b"]
+    assert [one["sample"] for one in rest] == ["c"] and outcome.samples == ("a", "b", "c")
 
 
 def test_an_actor_that_is_killed_amid_its_work_changes_nothing(dots, tmp_path):

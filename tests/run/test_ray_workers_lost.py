@@ -62,7 +62,9 @@ def cluster(monkeypatch):
 
 def actor(*owed, placed=True, latest=0.0):
     return Actor(
-        handle=SimpleNamespace(killed=False),
+        handle=SimpleNamespace(
+            killed=False, fetch=SimpleNamespace(remote=lambda: Reference(([], [])))
+        ),
         placed=Reference(*[None] * placed),
         latest=latest,
         needs="1 CPU",
@@ -117,6 +119,33 @@ def test_an_answer_that_is_lost_with_its_machine_is_asked_for_again(tmp_path):
     done = list(Scene(tmp_path, lost, other, count=1).run([batch(0, "a")]))
     assert [one.batch for one in done] == [0]
     assert lost.handle.killed
+
+
+def test_finished_samples_are_journalled_before_their_batch_ends(tmp_path, monkeypatch):
+    """The batch ends once its first sample was told of; what is fetched with its end comes before
+    it, and is told of once.
+    """
+    monkeypatch.setattr("harness.run.ray_workers.FETCH", -1.0)
+    end = Reference()
+    one, written = works(actor(Reference(HELLO)), Reference(READY), end), []
+    one.journal.append = written.extend
+    part = [Outcome(0, (name,), 0.0, failed=1, whole=False) for name in ("a", "b", "c")]
+    fetches = [([], []), (part[:2], ["a", "b"]), (part[2:], ["c"])]
+    one.handle.fetch.remote = lambda: Reference(fetches.pop(0) if fetches else ([], []))
+    run = Scene(tmp_path, one, count=1).run([batch(0, "a", "b", "c", "d")])
+    first = next(run)
+    assert (first.samples, first.failed, first.whole) == (("a", "b"), 2, False)
+    assert written == ["a", "b"]
+    end.there = ((Outcome(0, ("a", "b", "c", "d"), 0.0), ["d"]),)
+    rest = list(run)
+    assert sorted(written) == ["a", "b", "c", "d"]
+    assert [one.whole for one in rest][-1] and sum(one.whole for one in rest) == 1
+
+
+def test_an_actor_that_is_lost_with_what_was_fetched_is_a_lost_actor(tmp_path):
+    one = actor(Reference(OUTCOME))
+    one.fetched = Reference(LOST["the machine"]())
+    assert one.receive() is None
 
 
 def test_the_others_work_while_a_replacement_waits_for_a_machine(tmp_path, monkeypatch):

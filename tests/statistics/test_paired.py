@@ -267,3 +267,13 @@ def test_losses_in_few_groups_of_many_are_no_shown_difference():
     got = compare((GIOU,), means([0.9] * 24), means([0.0] * 4 + [0.9] * 20), name="giou")
     assert got.p_value == 2 / 2**4
     assert not got.is_worse and got.interval[1] >= 0
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_the_interval_of_a_shares_difference_stays_within_what_shares_can_differ_by(better):
+    """Of an error that happens to be 0 or 1 nothing is known beyond them."""
+    metric = Metric("giou", better=better)
+    got = compare((metric,), means([1.0] * 9 + [0.0]), means([0.0] * 9 + [0.0]), name="giou")
+    assert got.difference == -0.9 and got.is_worse == (better == "higher")
+    assert (got.interval[0] == -1.0) == (better == "higher")
+    assert got.interval[0] <= -1.0 < got.interval[1] < 0
