@@ -1,6 +1,6 @@
 """Change the code by one plausible mistake at a time, and see whether the named tests find it.
 
-    python tests/mutations/run.py [--only ROOM] [--match TEXT] [--jobs N] [--dry]
+    python tests/mutations/run.py [--only ROOM] [--match TEXT] [--dry]
 
 A room is a list `tests/mutations/<room>.toml`. Each mutant has a `name`, a `file`, the `old` text,
 which occurs once in it, and the `new` one; `tests`, of the room or of the mutant, have to fail with
@@ -16,6 +16,7 @@ import io
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,10 +25,13 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from queue import SimpleQueue
+from typing import NoReturn
+
+import pytest
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -36,6 +40,13 @@ IN_MEMORY = {
     "statistics": [REPOSITORY / "tests/statistics/test_mutations.py"],
 }
 COPIED = ("harness", "tasks", "models", "trainers", "leaderboards", "tests", "benchmarks", "docs")
+PACKAGES = (
+    "cv2",
+    "hypothesis",
+    "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl",
+    "peft",
+    "trl",
+)
 LIMIT = 300  # seconds of one run of the tests; a mutant may never end
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
 
@@ -122,13 +133,15 @@ class Tree:
     """A copy of the repository that is changed and tested."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder = folder / "tree"
+        self.log = folder / "log.txt"
+        """What pytest printed last."""
         for name in COPIED:
             ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(REPOSITORY / name, folder / name, symlinks=True, ignore=ignored)
+            shutil.copytree(REPOSITORY / name, self.folder / name, symlinks=True, ignore=ignored)
         for path in REPOSITORY.iterdir():
             if path.is_file() and not path.is_symlink() and path.name != ".git":
-                shutil.copy2(path, folder / path.name)
+                shutil.copy2(path, self.folder / path.name)
 
     def outcome(self, mutant: Mutant) -> str:
         """Return what the tests say of a mutant."""
@@ -147,23 +160,40 @@ class Tree:
 
     def passes(self, tests: Iterable[str]) -> bool:
         """Return True if tests pass in the copy."""
-        line = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-m", "not slow"]
-        line += ["-p", "no:cacheprovider", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self.folder)}
-        try:
-            done = subprocess.run(
-                line,
-                cwd=self.folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=LIMIT,
-            )
-        except subprocess.TimeoutExpired:
+        line = ["-q", "-x", "-n", "0", "-m", "not slow", "-p", "no:cacheprovider", *tests]
+        child = os.fork()  # with the packages that are imported already
+        if not child:
+            self._test(line)
+        end = time.monotonic() + LIMIT
+        ended, status = 0, 0
+        while not ended and time.monotonic() < end:
+            time.sleep(0.05)
+            ended, status = os.waitpid(child, os.WNOHANG)
+        if not ended:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
             return False
-        if done.returncode not in (0, 1, 2):
-            raise RuntimeError(f"{' '.join(line)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        return done.returncode == 0
+        code = os.waitstatus_to_exitcode(status)
+        if code not in (0, 1, 2):
+            raise RuntimeError(f"pytest {' '.join(line)}: exit code {code}, see {self.log}")
+        return code == 0
+
+    def _test(self, line: Sequence[str]) -> NoReturn:
+        """Run pytest in this process, and end it."""
+        code = 70
+        try:
+            os.setsid()
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            for descriptor in (1, 2):
+                os.dup2(log, descriptor)
+            os.chdir(self.folder)
+            os.environ["PYTHONPATH"] = str(self.folder)
+            sys.path.insert(0, str(self.folder))
+            sys.argv = ["pytest"]
+            code = int(pytest.main([*line]))
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
 
     def _write(self, path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
@@ -172,35 +202,32 @@ class Tree:
             compiled.unlink()
 
 
-def outcomes(mutants: Sequence[Mutant], jobs: int) -> Iterator[tuple[Mutant, str, float]]:
+def preload() -> object:
+    """Import packages that most tests need; return what has to live as long as they do.
+
+    Nothing of the harness stays, of which each child imports its own, mutated one.
+    """
+    kept = None
+    with suppress(ImportError):
+        kept = import_module("harness.models.backends.torchvision_cpu")
+        kept.ensure_torchvision()
+        for name in PACKAGES:
+            import_module(name)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "harness"]:
+        del sys.modules[name]
+    return kept
+
+
+def outcomes(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, str, float]]:
     """Yield what the tests say of each mutant, and the seconds; first they have to pass without."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        trees: SimpleQueue[Tree] = SimpleQueue()
-        for number in range(jobs):
-            place = Path(folder, str(number))
-            place.mkdir()
-            trees.put(Tree(place))
-
-        def tested(mutant: Mutant) -> tuple[Mutant, str, float]:
-            tree, began = trees.get(), time.monotonic()
-            try:
-                return mutant, tree.outcome(mutant), time.monotonic() - began
-            finally:
-                trees.put(tree)
-
-        def sound(tests: tuple[str, ...]) -> bool:
-            tree = trees.get()
-            try:
-                return tree.passes(tests)
-            finally:
-                trees.put(tree)
-
-        with ThreadPoolExecutor(jobs) as pool:
-            sets = sorted({one.tests for one in mutants})
-            for tests, passed in zip(sets, pool.map(sound, sets), strict=True):
-                if not passed:
-                    raise SystemExit(f"fails without a mistake: {' '.join(tests)}")
-            yield from pool.map(tested, mutants)
+        tree = Tree(Path(folder))
+        for test in dict.fromkeys(test for one in mutants for test in one.tests):
+            if not tree.passes([test]):
+                raise SystemExit(f"{test} fails without a mistake:\n{tree.log.read_text()[-2000:]}")
+        for mutant in mutants:
+            began = time.monotonic()
+            yield mutant, tree.outcome(mutant), time.monotonic() - began
 
 
 def in_memory(room: str) -> Counter[str]:
@@ -244,11 +271,11 @@ def main() -> int:
     lists = rooms()
     parser.add_argument("--only", choices=[*lists, *IN_MEMORY], metavar="ROOM")
     parser.add_argument("--match", default="", metavar="TEXT", help="a part of mutants' names")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N")
     parser.add_argument("--dry", action="store_true", help="run no tests, only look for the texts")
     options = parser.parse_args()
     if options.dry:
         return report_stale(lists)
+    kept = preload()
     table = {}
     for room in [options.only] if options.only else [*lists, *IN_MEMORY]:
         began = time.monotonic()
@@ -257,12 +284,13 @@ def main() -> int:
         else:
             chosen = [one for one in lists[room] if options.match in one.name]
             table[room] = Counter()
-            for mutant, outcome, seconds in outcomes(chosen, options.jobs):
+            for mutant, outcome, seconds in outcomes(chosen):
                 table[room][outcome.partition(":")[0]] += 1
                 if outcome != "killed" or options.only:
                     print(f"{room}: {mutant.name}: {outcome} ({seconds:.0f} s)", flush=True)
         counts = ", ".join(f"{number} {name}" for name, number in table[room].items())
         print(f"{room}: {counts} ({time.monotonic() - began:.0f} s)", flush=True)
+    del kept
     total = sum(table.values(), Counter())
     print("all:", ", ".join(f"{number} {name}" for name, number in total.items()))
     return int(any(name != "killed" and number for name, number in total.items()))
