@@ -14,6 +14,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL = REPOSITORY.parent / "shared" / "real"
 
+# Before anything loads torch, and for all processes that tests start: several threads wait for each
+# other where others want the same cores, many times as long as they compute.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Where official code lies that some tests run; they are skipped where it is not named."""
