@@ -178,6 +178,20 @@ def test_a_cluster_that_is_there_is_used():
     assert connect("auto", cpus=1) is False
 
 
+@pytest.mark.parametrize("error", [ConnectionError, ValueError, RuntimeError])
+def test_what_ray_raises_of_an_address_is_a_usage_error(error, monkeypatch):
+    ray = pytest.importorskip("ray")
+
+    def refuse(**_):
+        raise error("no cluster")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(UsageError, match="no cluster"):
+        connect("ray://127.0.0.1:1", cpus=1)
+
+
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_a_usage_error():
     line = "from harness.run.ray_workers import connect; connect('ray://127.0.0.1:1', cpus=1)"
     started = time.monotonic()
