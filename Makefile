@@ -6,6 +6,7 @@
 #   make test-parts the tests of parts that `make test` does not install, in .venv-parts;
 #                   XMEM_REPO and CUTIE_REPO name checkouts
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
+#   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
 #   make docs       the pages that are generated
 #   make learning   train every method beside random rewards; hours (docs/learning.md)
 
@@ -23,7 +24,8 @@ TRL ?= 1.16.0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LINTED := harness tasks models trainers leaderboards tests benchmarks
 
-.PHONY: demo test test-slow test-learning test-parts test-trl core-without-torch check docs learning clean
+.PHONY: demo test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
+	learning clean
 
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
@@ -56,6 +58,9 @@ test-trl: $(VENV)/.dev
 	$(PIP) --no-deps "trl==$(TRL)"
 	$(BIN)/python -m pytest tests/trainers/test_grpo_loss.py tests/trainers/test_sft_engine.py \
 		tests/trainers/test_grpo_vllm.py tests/trainers/test_dr2seg_vllm.py
+
+mutants: $(VENV)/.dev
+	$(BIN)/python tests/mutations/run.py $(if $(ROOM),--only $(ROOM))
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check --quiet $(LINTED)

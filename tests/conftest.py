@@ -1,5 +1,6 @@
 """What tests of several rooms use: a small world in official layouts, real data, the command."""
 
+import fcntl
 import json
 import os
 import signal
@@ -13,6 +14,10 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL = REPOSITORY.parent / "shared" / "real"
+
+# Before anything loads torch, and for all processes that tests start: several threads wait for each
+# other where others want the same cores, many times as long as they compute.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,12 +49,18 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The generated world, eight samples a split."""
+    """The generated world, eight samples a split; to be read only, for all workers share it."""
     from harness.cli.data import writers
     from harness.world.shapes import make
 
-    out = tmp_path_factory.mktemp("world") / "shapes"
-    make(out, seed=0, size=8, writers=writers())
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    out = base / "shapes"
+    with (base / "shapes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker makes it, the others wait
+        if not out.exists():
+            make(out, seed=0, size=8, writers=writers())
     return out
 
 

@@ -17,7 +17,6 @@ from harness.media import Frame
 
 JPEG_QUALITY = 95
 LONGEST, SHORTEST = 258, 3  # bytes that one deflate reference can repeat
-SYMBOL_BITS = 18  # of the longest one: a length, its extra bits and a distance
 
 UInts = NDArray[np.int64]
 
@@ -61,28 +60,37 @@ def _zlib_stream(data: NDArray[np.uint8], *, distance: int) -> bytes:
 def _symbols(data: NDArray[np.uint8], *, distance: int) -> tuple[UInts, UInts]:
     """The deflate symbols of the data: bits to be sent, the first one lowest, and their number."""
     same = np.zeros(data.size, dtype=np.bool_)
-    same[distance:] = data[distance:] == data[:-distance]
-    starts = np.flatnonzero(np.diff(same, prepend=not same[0]))
-    lengths = np.diff(starts, append=data.size)
-    place = np.arange(data.size) - np.repeat(starts, lengths)
-    piece = np.minimum(np.repeat(lengths, lengths) - place // LONGEST * LONGEST, LONGEST)
-    repeated = same & (piece >= SHORTEST)
-    sent = ~repeated | (place % LONGEST == 0)
+    np.equal(data[distance:], data[:-distance], out=same[distance:])
+    edges = np.flatnonzero(np.diff(same, prepend=not same[:1], append=not same[-1:]))
+    runs = same[edges[:-1]]
+    starts, ends = edges[:-1][runs], edges[1:][runs]
+    counts = -((starts - ends) // LONGEST)  # references that a run takes
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.repeat(starts, counts) + LONGEST * number
+    lengths = np.minimum(np.repeat(ends, counts) - places, LONGEST)
+    places, lengths = places[lengths >= SHORTEST], lengths[lengths >= SHORTEST]
+    steps = np.zeros(data.size + 1, dtype=np.int8)
+    steps[places] += 1
+    steps[places + lengths] -= 1
+    covered = np.cumsum(steps[:-1], dtype=np.int8) > 0
+    covered[places] = False  # a reference is sent at its first byte
+    sent = np.flatnonzero(~covered)
     literal_values, literal_bits = _literal_codes()
     repeat_values, repeat_bits = _repeat_codes(distance)
-    values = np.where(repeated, repeat_values[piece * repeated], literal_values[data])
-    bits = np.where(repeated, repeat_bits[piece * repeated], literal_bits[data])
-    return values[sent], bits[sent]
+    values, bits = literal_values[data[sent]], literal_bits[data[sent]]
+    repeats = np.searchsorted(sent, places)
+    values[repeats], bits[repeats] = repeat_values[lengths], repeat_bits[lengths]
+    return values, bits
 
 
 def _pack_bits(values: UInts, bits: UInts) -> bytes:
     ends = np.cumsum(bits)
-    stream = np.zeros(int(ends[-1]), dtype=np.uint8)
-    starts = ends - bits
-    for bit in range(SYMBOL_BITS):
-        used = bits > bit
-        stream[starts[used] + bit] = (values[used] >> bit) & 1
-    return np.packbits(stream, bitorder="little").tobytes()
+    words, shifts = np.divmod(ends - bits, 32)
+    moved = values << shifts
+    # No two symbols have a bit in common, so that adding them is joining them.
+    low = np.bincount(words, moved & 0xFFFFFFFF, minlength=int(ends[-1]) // 32 + 2)
+    high = np.bincount(words + 1, moved >> 32, minlength=len(low))
+    return (low + high).astype("<u4").tobytes()[: -(-int(ends[-1]) // 8)]
 
 
 def _reversed(code: int, bits: int) -> int:

@@ -81,9 +81,6 @@ CHECKS: Mapping[str, Callable[[Any], Comparison]] = {
 
 def bertscore() -> Comparison:
     """Precision, recall and F1 of every pair; what lies within the bound is given as the bound."""
-    import torch
-
-    torch.set_num_threads(1)  # several threads wait for each other where cores are few
     file = read("bertscore/minilm.json")
     scorer = bert_score(model=MINILM, device="cpu")
     worst = 0.0

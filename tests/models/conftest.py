@@ -26,13 +26,12 @@ TEMPLATE = (
 
 
 def prepared_torch() -> Any:
-    """PyTorch with what the fixtures need, on one thread: its threads would wait for each other."""
+    """PyTorch with what the fixtures need."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from harness.models.backends.torchvision_cpu import ensure_torchvision
 
     ensure_torchvision()
-    torch.set_num_threads(1)
     return torch
 
 

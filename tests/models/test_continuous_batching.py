@@ -323,16 +323,16 @@ def test_a_prompt_of_several_requests_is_made_and_read_once(
         return processor_inputs(processor, chosen)
 
     monkeypatch.setattr("harness.models.backends.transformers.processor_inputs", noted)
-    for size in (1, 3, 4, 20):  # fewer rows than votes, a prompt's votes in two parts, room for all
-        for prefetch in (True, False):
-            made.clear()
-            rolled = transformers(
-                checkpoint=folder, batch_size=size, seed=2, prefetch=prefetch, **given
-            )
-            read, seen = counted(rolled.network)
-            assert rolled.generate(requested) == expected
-            assert (sum(read), sum(seen)) == (5, 4)
-            assert sorted(made) == ["a", "f", "p0", "q0", "r"]
+    # Fewer rows than votes, a prompt's votes in two parts, room for all.
+    for size, prefetch in ((1, True), (3, True), (4, True), (4, False), (20, True)):
+        made.clear()
+        rolled = transformers(
+            checkpoint=folder, batch_size=size, seed=2, prefetch=prefetch, **given
+        )
+        read, seen = counted(rolled.network)
+        assert rolled.generate(requested) == expected
+        assert (sum(read), sum(seen)) == (5, 4)
+        assert sorted(made) == ["a", "f", "p0", "q0", "r"]
 
 
 def test_votes_fill_all_rows_and_no_more(tiny_qwen, ask):

@@ -120,10 +120,11 @@ def test_what_is_said_is_what_is_said_turn_by_turn(request, ask, checkpoint, giv
     )
     expected = converse(Without(alone), searches(ask))
     assert [len(output) for output in expected] == [4, 8, 3, 0, 3]
-    for size in (1, 3, 20):
-        for changes in ({}, {"prefetch": False}, {"continuous_batching": False}):
-            made = transformers(checkpoint=folder, batch_size=size, seed=3, **given, **changes)
-            assert converse(made, searches(ask)) == expected
+    ways = [{"batch_size": size} for size in (1, 3, 20)]
+    ways += [{"batch_size": 3, name: False} for name in ("prefetch", "continuous_batching")]
+    for way in ways:
+        made = transformers(checkpoint=folder, seed=3, **given, **way)
+        assert converse(made, searches(ask)) == expected
 
 
 @pytest.mark.parametrize("votes", [1, 2])

@@ -29,16 +29,6 @@ FEW = ",max_new_tokens=24"
 """With which responses about videos are cut off before their answer."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def evaluated(data, out, model):
     """The runs of `harness eval` with a model on two samples of each task, by task."""
     requested = [

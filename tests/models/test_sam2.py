@@ -52,14 +52,6 @@ def prompt(mask):
     return ObjectPrompt(box=box, positive=(Point(columns[at] + 0.5, rows[at] + 0.5),))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def segmenter():
     return toy()

@@ -58,7 +58,6 @@ def both(tmp_path_factory):
     pytest.importorskip("sam2")
     from omegaconf import OmegaConf
 
-    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("sam2")
     saved = networks.save(folder, seed=3)
     shipped = OmegaConf.load(package.configurations()["sam2.1_hiera_t"])

@@ -27,14 +27,6 @@ BOX = Box(10, 10, 60, 60)
 OTHER = Box(70, 20, 110, 80)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def tiny_sam3(tmp_path_factory):
     """A random network of SAM 3's architecture, saved with its processor."""

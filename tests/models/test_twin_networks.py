@@ -33,7 +33,6 @@ def ready() -> Any:
     from harness.models.backends.torchvision_cpu import ensure_torchvision
 
     ensure_torchvision()
-    torch.set_num_threads(1)
     return torch
 
 

@@ -191,16 +191,11 @@ POCKET = (
 
 def test_an_actor_that_holds_a_network_writes_what_this_process_writes(tmp_path):
     """One actor, for loading a network takes longer than all else here."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     pytest.importorskip("transformers")
     make(tmp_path / "data", seed=0, size=4, writers={"reason_seg": reason_seg.write})
     task = plugins.build("tasks", parse("reason_seg"), tmp_path / "data")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # as an actor of one CPU has
-    try:
-        done = evaluate(task, parse(POCKET), tmp_path / "here", Options(batch_size=2))
-    finally:
-        torch.set_num_threads(before)
+    done = evaluate(task, parse(POCKET), tmp_path / "here", Options(batch_size=2))
     evaluate(task, parse(POCKET), tmp_path / "ray", Options(batch_size=2, ray="auto"))
     assert written(tmp_path / "here") == written(tmp_path / "ray")
     assert done.results["n_scored"] > 0 and done.results["usage"]["completion_tokens"] > 0
@@ -210,6 +205,20 @@ def test_a_cluster_that_is_there_is_used():
     assert connect("auto", cpus=1) is False
 
 
+@pytest.mark.parametrize("error", [ConnectionError, ValueError, RuntimeError])
+def test_what_ray_raises_of_an_address_is_a_usage_error(error, monkeypatch):
+    ray = pytest.importorskip("ray")
+
+    def refuse(**_):
+        raise error("no cluster")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(UsageError, match="no cluster"):
+        connect("ray://127.0.0.1:1", cpus=1)
+
+
+@pytest.mark.slow
 def test_a_cluster_that_is_not_there_is_a_usage_error():
     line = "from harness.run.ray_workers import connect; connect('ray://127.0.0.1:1', cpus=1)"
     started = time.monotonic()

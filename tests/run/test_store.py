@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import Locked, StoreError
+from harness.store import checksums
 from harness.store.atomic import read_json, write_json
 from harness.store.journal import Journal, Writer, line, parse_line
 from harness.store.lease import lease
@@ -96,6 +97,7 @@ def test_a_damaged_line_in_the_middle_costs_only_itself(tmp_path):
     assert path.name in journal.repair()[0]
     with pytest.raises(StoreError):
         journal.record("b")
+    assert set(Journal(tmp_path).places) == {"a", "c"}
 
 
 def test_a_journal_can_be_read_while_it_grows(tmp_path):
@@ -142,6 +144,51 @@ def test_an_attempt_in_which_nothing_happened_leaves_no_file(tmp_path):
     with Writer(tmp_path, 0, 1):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_attempts_the_latest_counts_and_each_has_files_of_its_own(tmp_path):
+    for attempt in (2, 10):
+        with Writer(tmp_path, 0, attempt) as writer:
+            writer.append([record("a", f"attempt {attempt}")])
+    assert Journal(tmp_path).record("a")["prediction"]["responses"] == ["attempt 10"]
+    with pytest.raises(StoreError):
+        Writer(tmp_path, 0, 10)
+
+
+def test_what_a_disk_takes_in_parts_is_written_whole(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:7]))
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([record("a"), record("b")])
+    assert set(Journal(tmp_path).places) == {"a", "b"}
+
+
+def test_predictions_of_another_configuration_are_refused(tmp_path):
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([{"begin": 0, "run": "this"}, record("a")])
+    Journal(tmp_path).check("this")
+    with pytest.raises(StoreError):
+        Journal(tmp_path).check("other")
+
+
+def test_changed_missing_and_added_files_are_named(tmp_path):
+    with Writer(tmp_path, 0, 1) as writer:
+        writer.append([record("a")])
+    contents = {"results.json": b"1", "scores.jsonl": b"2"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    checksums.write(tmp_path, contents)
+    assert checksums.changed_files(tmp_path) == {}
+    (tmp_path / "results.json").write_bytes(b"3")
+    (tmp_path / "scores.jsonl").unlink()
+    with Writer(tmp_path, 0, 2) as writer:
+        writer.append([record("b")])
+    found = checksums.changed_files(tmp_path)
+    assert found == {
+        "results.json": "changed",
+        "scores.jsonl": "missing",
+        "samples.0.2.jsonl": "added",
+    }
 
 
 def test_a_full_disk_is_an_error_and_earlier_records_stay(tmp_path):
@@ -192,7 +239,10 @@ def test_kill_loses_nothing_that_was_appended(tmp_path, moment):
 
 def test_json_is_replaced_whole_or_not_at_all(tmp_path):
     path = tmp_path / "x.json"
-    write_json(path, {"a": 1})
+    write_json(path, {"a": 0})
+    with path.open("rb") as before:
+        write_json(path, {"a": 1})
+        assert json.loads(before.read()) == {"a": 0}, "it is another file"
     with pytest.raises(ValueError):
         write_json(path, {"a": float("nan")})
     assert read_json(path) == {"a": 1}
@@ -202,6 +252,13 @@ def test_json_is_replaced_whole_or_not_at_all(tmp_path):
     path.write_text('{"a": ')
     with pytest.raises(StoreError, match=r"x\.json"):
         read_json(path)
+
+
+def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(tmp_path):
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(StoreError):
+        write_json(tmp_path / "x.json", {"a": 1})
+    assert [one.name for one in tmp_path.iterdir()] == ["x.json"]
 
 
 HOLD = """
@@ -228,6 +285,7 @@ def test_a_second_process_is_refused_until_the_first_dies(tmp_path):
         holder.stdout.close()
     with lease(tmp_path):
         assert (tmp_path / "lease.json").exists()
+    assert not (tmp_path / "lease.json").exists()
 
 
 @pytest.mark.parametrize(("age", "refused"), [(1, True), (1000, False)])
@@ -269,6 +327,11 @@ def test_a_text_that_requests_have_in_common_is_written_once_a_file(tmp_path):
         request = journal.record(f"{number}")["prediction"]["calls"][0]["request"]
         assert request["text"] == f"Please find where is number {number}?\n{TEMPLATE}"
         assert request["system"] == TEMPLATE * 2
+
+
+def test_a_question_is_no_part_of_what_is_shared():
+    question = "Where is the one that stands between the others and looks to the left?"
+    assert list(asked("a", question)["texts"].values()) == [f"?\n{TEMPLATE}"]
 
 
 def test_options_are_no_part_of_what_is_shared(tmp_path):

@@ -35,8 +35,6 @@ FEW = {
 
 @pytest.fixture(scope="module")
 def begin(tiny_qwen, examples, tmp_path_factory):
-    torch.set_num_threads(1)
-
     def begun(model="dr2seg", /, progress=None, **settings):
         return train(
             plugins.build("trainers", Spec("dr2seg", {**FEW, **settings})),

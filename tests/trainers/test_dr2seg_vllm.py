@@ -151,8 +151,6 @@ def installed(monkeypatch) -> list[Llm]:
 
 @pytest.fixture(scope="module")
 def begin(tiny_qwen, examples, tmp_path_factory):
-    torch.set_num_threads(1)
-
     def begun(**settings):
         return train(
             plugins.build("trainers", Spec("dr2seg", {**FEW, **settings})),

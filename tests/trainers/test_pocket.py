@@ -611,6 +611,7 @@ def test_numbers_are_what_they_were_after_a_training(undisturbed):
     assert 5e-324 * 1.0 != 0.0
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
     expected, curve = undisturbed
     found = train(tmp_path / "two", small(processes=2))
@@ -718,13 +719,14 @@ def settings_of(record):
     return settings
 
 
-@pytest.mark.parametrize("steps", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_the_shipped_weights_can_be_made_again(tmp_path, steps):
+@pytest.mark.slow
+def test_the_shipped_weights_can_be_made_again(tmp_path):
     """The first steps have the losses that the training of the early weights had.
 
     That began with random weights; the training of the shipped ones goes on from it.
     """
     record = json.loads((FOLDER / "training.json").read_text())["before"]
+    steps = 50
     made = iter(range(1, steps + 1))
     with pytest.raises(KeyboardInterrupt):
         train(

@@ -320,6 +320,7 @@ def test_the_learning_rate_rises_stays_and_falls_with_clips():
     assert rates[-1] < 1e-6
 
 
+@pytest.mark.slow
 def test_the_shipped_weights_can_be_made_again():
     """The first steps have the losses that the training of the shipped weights had."""
     record = json.loads((shipped.FOLDER / "training.json").read_text())

@@ -1,7 +1,6 @@
 """Supervised fine-tuning: what is learned, and that a killed training loses nothing."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -164,7 +163,6 @@ class Killed(NullProgress):
         if "loss" in numbers and done == 5:
             os.kill(os.getpid(), signal.SIGKILL)
 
-torch.set_num_threads(1)
 settings, model, data, out = sys.argv[1:]
 task = plugins.build("tasks", "reason_seg", Path(data))
 train(plugins.build("trainers", parse(settings)), [task], parse(model), Path(out),
@@ -181,7 +179,6 @@ def test_a_killed_process_leaves_a_whole_state_and_nothing_is_lost(
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert newest_state(tmp_path / "cut" / "state").name == "step-4"

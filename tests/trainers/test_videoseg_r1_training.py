@@ -44,7 +44,6 @@ SMALL = "canvas=56,context=56,reference_frames=2,key_frames=2,segmenter=box,prop
 
 @pytest.fixture(scope="module")
 def training(tiny_qwen, examples, tmp_path_factory):
-    torch.set_num_threads(1)
     return train(
         plugins.build("trainers", Spec("videoseg_r1", FEW)),
         [plugins.build("tasks", parse("mevis"), examples)],

@@ -93,6 +93,7 @@ def _lists(value):
         (b"S'a\\tb\\\\n'", "a\tb\\n"),
         (b"S'\\u0041'", "\\u0041"),
         (b"Vcaf\\u00e9", "café"),
+        (b"Vdos\r", "dos"),
         (b"S'dos'\r", "dos"),
         (b"U\x03abc", "abc"),
         (b"U\x01\xe9", "é"),
@@ -102,6 +103,28 @@ def _lists(value):
 def test_texts_of_python_2(line, text):
     ends = b"" if line[:1] in b"UX" else b"\n"
     assert loads(line + ends + b".") == text
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b"K\xff.", 255),
+        (b"M\xff\xff.", 65_535),
+        (b"J\xff\xff\xff\xff.", -1),
+        (b"I01\n.", True),
+        (b"I00\n.", False),
+        (b"](K\x01K\x020e.", [1]),  # POP of one value, with a mark below
+        (b"](K\x01K\x021.", []),  # POP_MARK
+    ],
+)
+def test_single_instructions_do_what_python_s_do(raw, value):
+    found = loads(raw)
+    assert found == value == pickle.loads(raw) and type(found) is type(value)
+
+
+def test_a_mark_that_is_left_is_refused():
+    with pytest.raises(DataError):
+        loads(b"(N.")
 
 
 # Attacks
