@@ -22,7 +22,7 @@ SEEDS ?= 3
 STEPS ?= 60
 TRL ?= 1.16.0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-LINTED := harness tasks models trainers leaderboards tests benchmarks
+LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
 .PHONY: demo test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
 	learning clean
@@ -96,8 +96,9 @@ $(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[torch]"
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml examples/pocket/pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,dev]"
+	$(PIP) --no-deps -e examples/pocket
 	@touch $@ $(VENV)/.torch
 
 $(CORE)/.core: pyproject.toml constraints.txt

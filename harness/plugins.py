@@ -35,6 +35,7 @@ Kind: TypeAlias = Literal[
     "propagators",
     "nodes",
     "judges",
+    "text_sources",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 CONTRACTS: dict[Kind, tuple[str, str]] = {

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pocket_training.vlm.captions import TIMES, shapes_captions
 
 from harness import plugins
 from harness.cli import figure
@@ -22,7 +23,6 @@ from harness.models.video_str.grammar import graph, well_formed
 from harness.responses import tag_text
 from harness.run.batching import samples_of
 from harness.spec import parse
-from harness.trainers.pocket.captions import TIMES, shapes_captions
 from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.descriptions import fill_description, with_descriptions
 from harness.trainers.sft.examples import examples_of
@@ -314,8 +314,8 @@ def test_ticks_lie_inside_and_are_few(low, spread):
 @pytest.mark.slow
 def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("trl")
-    from harness.trainers.pocket import vocabulary
-    from harness.trainers.pocket.network import Architecture, make_network, save_checkpoint
+    from pocket_training.vlm import vocabulary
+    from pocket_training.vlm.network import Architecture, make_network, save_checkpoint
 
     small = Architecture(
         layers=1,
@@ -328,7 +328,7 @@ def test_the_whole_benchmark_runs_and_goes_on_where_it_was(tmp_path, monkeypatch
         vision_intermediate_size=96,
     )
     words = vocabulary.make_tokenizer()
-    save_checkpoint(make_network(words, small, seed=3), words, tmp_path / "start", text_first=True)
+    save_checkpoint(make_network(words, small, seed=3), words, tmp_path / "start")
     plan = learning.Plan(
         out=tmp_path / "out",
         start=str(tmp_path / "start"),

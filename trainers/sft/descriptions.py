@@ -1,20 +1,22 @@
 """Reasoning and descriptions beside the answer of a perfect response.
 
-Where a benchmark has no reasoning, a generated world can supply it: `text_source=shapes`. A grammar
-with a place for a description leaves it empty, since an answer holds no name of its objects.
+Where a benchmark has no reasoning, a plugin of the group `harness.text_sources` can supply it: a
+function of task and sample that returns `rationale`, `description`, or neither. A grammar with a
+place for a description leaves it empty, since an answer holds no name of its objects.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+from harness import plugins
 from harness.errors import ParseError
 from harness.model import ChatRequest
 from harness.task import Task
 from harness.types import Sample
 
-TextSource: TypeAlias = Literal["dataset", "shapes"]
-"""Source of reasoning and descriptions: the benchmark, or the scenes of generated data."""
+DATASET = "dataset"
+"""The text source of what the benchmark's own targets hold."""
 Complete: TypeAlias = Callable[[Sample, ChatRequest, str], str]
 """Function that completes the response to a sample's request beyond the answer."""
 
@@ -47,13 +49,16 @@ def fill_description(sample: Sample, request: ChatRequest, response: str) -> str
     return response.replace(EMPTY[tag], f"<{tag}>{output.strip()}</{tag}>", 1)
 
 
-def with_descriptions(info: TextSource, task: Task) -> Task:
-    """Add reasoning and descriptions to the `extra` of a task's targets, where they lack them."""
-    if info == "dataset":
-        return task
-    from harness.trainers.pocket.captions import shapes_captions
+def with_descriptions(source: str, task: Task) -> Task:
+    """Add reasoning and descriptions to the `extra` of a task's targets, where they lack them.
 
-    return with_extra(task, lambda sample: shapes_captions(task, sample))
+    Raises:
+        UnknownPlugin: no text source of this name is installed.
+    """
+    if source == DATASET:
+        return task
+    texts = plugins.load("text_sources", source)
+    return with_extra(task, lambda sample: texts(task, sample))
 
 
 def with_extra(task: Task, extra: Callable[[Sample], Mapping[str, object]]) -> Task:

@@ -15,8 +15,8 @@ from harness.models.backends.transformers import TransformersChat
 from harness.models.learning import weights
 from harness.trainer import Trainer, TrainingRun
 from harness.trainers.sft.descriptions import (
+    DATASET,
     Complete,
-    TextSource,
     as_written,
     fill_description,
     with_descriptions,
@@ -62,7 +62,7 @@ class Sft(Trainer):
     save_steps: int
     dataloader_num_workers: int
     deepspeed: str | None
-    text_source: TextSource = "dataset"
+    text_source: str = DATASET
     descriptions: bool = False
     report_to: str | None = "auto"
     complete: Complete = as_written
@@ -227,7 +227,7 @@ def sft(
     save_steps: int = 100,
     dataloader_num_workers: int = 0,
     deepspeed: str | None = None,
-    text_source: TextSource = "dataset",
+    text_source: str = DATASET,
     descriptions: bool = False,
     report_to: str | None = "auto",
 ) -> Sft:
@@ -258,8 +258,8 @@ def sft(
         save_steps: Steps between states that a training can go on from; the last step is one.
         dataloader_num_workers: Processes that decode and encode ahead.
         deepspeed: `zero3`, or the path of a DeepSpeed configuration.
-        text_source: Source of `short` reasoning and descriptions: the `dataset`'s targets, or
-            `shapes`: the scenes of generated data, in the words that `pocket` was taught.
+        text_source: Source of `short` reasoning and descriptions: the `dataset`'s targets, or a
+            plugin (`harness list text_sources`).
         descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
             own, else with the question.
         report_to: Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if

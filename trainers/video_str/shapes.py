@@ -18,7 +18,6 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.task import Task
-from harness.trainers.pocket.vocabulary import CANVAS
 from harness.trainers.video_str.graphs import KEY, to_plain
 from harness.trainers.video_str.nodes import FrameGraph, Node
 from harness.types import Sample
@@ -31,6 +30,7 @@ from harness.world.shapes import MANIFEST
 ACROSS = 4.0  # metres that the image's unit side is taken for
 NEAREST, STEP = 1.0, 0.5  # metres of depth
 GRID = 10
+CANVAS = 168  # pixels along each side of what `pocket` sees
 METRE = CANVAS / ACROSS
 """Pixels of pocket's canvas that a metre of a square image has on it."""
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from harness.errors import UsageError
 from harness.trainer import TrainingRun
-from harness.trainers.sft.descriptions import TextSource
+from harness.trainers.sft.descriptions import DATASET
 from harness.trainers.sft.examples import Reasoning
 from harness.trainers.sft.trainer import Sft, sft
 from harness.trainers.video_str.extra import extra_of
@@ -63,7 +63,7 @@ def video_str_sft(
     graphs: str | None = None,
     graph_in_reasoning: bool = False,
     reasoning: Reasoning = "none",
-    text_source: TextSource = "dataset",
+    text_source: str = DATASET,
     report_to: str | None = "auto",
 ) -> Sft:
     """Supervised fine-tuning on right answers without reasoning, Video-STR's baseline.

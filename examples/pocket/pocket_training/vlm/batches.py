@@ -1,0 +1,398 @@
+"""Lessons to arrays: tokens, positions, patches, and the targets of every loss."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from harness.world.raster import render
+from harness.world.scene import COLOURS, SHAPES, SIZES
+from pocket_training.vlm import vocabulary
+from pocket_training.vlm.data_mixture import DrawnScene
+from pocket_training.vlm.training_examples import Span, TrainingExample
+from pocket_training.vlm.views import CELLS, MIN_PIXELS, MIN_PIXELS_OF_PATCH, View
+from pocket_training.vlm.vocabulary import CANVAS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+TOKENS = CELLS * CELLS  # image tokens a grid
+IGNORED = -100
+STEP = 16
+"""Multiple that rows are padded to. Matrix products are compiled for every new length, and only
+about a thousand of them are cached; without padding a step takes a quarter longer."""
+NOTHING = 0  # class of an image token without a thing
+OUTLINE = 7  # cells along each side of an image token in which outlines are told: 4 × 4 pixels each
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Arrays of some images (or clips of one length) and the lessons about them."""
+
+    images: NDArray[np.uint8]
+    """Images × frames × 168 × 168 × 3."""
+    tokens: Ints
+    """Rows × length, padded on the right."""
+    labels: Ints
+    """Rows × length: the token to write next, or -100."""
+    soft: NDArray[np.bool_]
+    """Rows × length: the label is a measured number."""
+    positions: Ints
+    """3 × rows × length."""
+    owner: Ints
+    """Rows: the image of each."""
+    seen: NDArray[np.bool_]
+    """Rows × length: image tokens."""
+    targeted: Floats
+    """Rows × image tokens: 1 where the token shows the subject of the question."""
+    grounding: Ints
+    """Pointers × 2: row, and the place from which to look."""
+    looked_at: Floats
+    """Pointers × image tokens: target attention; each row adds up to 1."""
+    copies: Ints
+    """Copies × 2: row, and the place of a text that repeats an earlier one, or follows from it."""
+    sources: NDArray[np.bool_]
+    """Copies × length: the tokens of that text."""
+    options: Ints
+    """Words of options × 3: row, place, and the number of the option."""
+    kinds: Ints
+    """Images × image tokens × 3: shape (0: no thing, or its number from 1), colour, size; -100:
+    not predicted."""
+    boxes: Floats
+    """Images × image tokens × 6: box on the canvas, and its middle's way to the next frame."""
+    boxes_of_targets: Floats
+    """Rows × image tokens × 6: like `boxes`, but of the question's subject where the token shows
+    it, even where other things cover more of the token."""
+    patch_kinds: Ints
+    """Images × patches × 3: the same as `kinds` of each patch; × 0 without heads on patches."""
+    patch_boxes: Floats
+    """Images × patches × 4: the box of each patch's thing on the canvas; × 0 as above."""
+    outlines: Floats
+    """Images × image tokens × 49: the part that the token's thing covers of each cell of a grid
+    over the token; × 0 without a head on outlines."""
+
+    def arrays(self) -> dict[str, Ints | Floats]:
+        """All arrays by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+class Collator:
+    """Makes batches with one tokenizer."""
+
+    def __init__(
+        self,
+        tokenizer: "PreTrainedTokenizerFast",
+        *,
+        outlines: bool = False,
+        patches: bool = False,
+        places_of_targets: bool = False,
+        recoloured: bool = False,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._outlines = outlines
+        self._patches = patches
+        self._places_of_targets = places_of_targets
+        self._recoloured = recoloured
+        self._encode = lru_cache(maxsize=50_000)(self._ids)
+        self._image = tokenizer.convert_tokens_to_ids(vocabulary.IMAGE)
+        self._video = tokenizer.convert_tokens_to_ids(vocabulary.VIDEO)
+        self._pad = tokenizer.pad_token_id
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def batch(self, drawn: Sequence[DrawnScene], *, intervals: Sequence[int]) -> Batch:
+        """The batch of images with equally many frames.
+
+        `intervals` are the steps in time from one grid of a clip to the next, one an image.
+        """
+        rows = [
+            self._row(image, one.view, example, intervals[image])
+            for image, one in enumerate(drawn)
+            for example in one.examples
+        ]
+        longest = max(len(row["tokens"]) for row in rows)
+        length = -(-longest // STEP) * STEP
+        grounding, copies, options = (
+            np.array(
+                [(number, *place) for number, row in enumerate(rows) for place in row[name]],
+                dtype=np.int64,
+            ).reshape(-1, width)
+            for name, width in (("grounding", 2), ("copies", 4), ("options", 3))
+        )
+        places = np.arange(length)
+        by_patch = [
+            (one, _patch_owners(one.view) if self._patches else _no_patches(one.view))
+            for one in drawn
+        ]
+        return Batch(
+            images=np.stack([squashed(one.view) for one in drawn]),
+            tokens=_pad_rows([row["tokens"] for row in rows], length, self._pad),
+            labels=_pad_rows([row["labels"] for row in rows], length, IGNORED),
+            soft=_pad_rows([row["soft"] for row in rows], length, 0).astype(np.bool_),
+            positions=np.stack(
+                [
+                    _pad_rows([row["positions"][axis] for row in rows], length, 0)
+                    for axis in range(3)
+                ]
+            ),
+            owner=np.array([row["owner"] for row in rows], dtype=np.int64),
+            seen=_pad_rows([row["seen"] for row in rows], length, 0).astype(np.bool_),
+            targeted=np.stack([row["targeted"] for row in rows]).astype(np.float32),
+            grounding=grounding,
+            looked_at=np.concatenate([row["looked_at"] for row in rows]).astype(np.float32),
+            copies=copies[:, :2],
+            sources=(places >= copies[:, 2:3]) & (places < copies[:, 3:4]),
+            options=options,
+            kinds=np.stack([self._kinds(one, _owners(one.view)) for one in drawn]),
+            boxes_of_targets=np.stack([row["boxes_of_targets"] for row in rows]),
+            patch_kinds=np.stack([self._kinds(one, owners) for one, owners in by_patch]),
+            patch_boxes=np.stack([_first_boxes(one.view, owners) for one, owners in by_patch]),
+            boxes=np.stack([_boxes(one.view, _owners(one.view)) for one in drawn]).astype(
+                np.float32
+            ),
+            outlines=np.stack(
+                [_outlines(one.view) if self._outlines else _no_outlines(one.view) for one in drawn]
+            ).astype(np.float32),
+        )
+
+    def _row(
+        self, image: int, view: View, example: TrainingExample, interval: int
+    ) -> dict[str, Any]:
+        before, after, grids, positions = self._surrounding_tokens(example, view)
+        pad = self._image if len(view.frames) == 1 else self._video
+        encoded = self._tokenizer.backend_tokenizer.encode(
+            example.response, add_special_tokens=False
+        )
+        end = self._encode(vocabulary.END)
+        prompt = [*before, *[pad] * (grids * TOKENS), *after]
+        tokens = [*prompt, *encoded.ids, *end]
+        about = [_span_at(example.spans, *place) for place in encoded.offsets]
+        learned = [place[0] >= example.learned_from for place in encoded.offsets] + [True]
+        written = [*encoded.ids, *end]
+        first = len(prompt) - 1
+        labels = np.full(len(tokens), IGNORED, dtype=np.int64)
+        labels[first:-1] = np.where(learned, written, IGNORED)
+        soft = np.zeros(len(tokens), dtype=np.int64)
+        soft[first:-2] = [span is not None and span.soft for span in about]
+        seen = np.zeros(len(tokens), dtype=np.int64)
+        seen[len(before) : len(before) + grids * TOKENS] = 1
+        grounding, looked_at = [], []
+        for place, span in enumerate(about):
+            if span is not None and span.thing is not None and learned[place]:
+                grounding.append((first + place,))
+                looked_at.append(_target(view, span))
+        output = TokenPositions(len(prompt), encoded.offsets)
+        copies = [
+            pointer
+            for copy in example.copies
+            if copy.start >= example.learned_from
+            for pointer in _pointers(
+                output.places(copy.start, copy.end),
+                (positions if copy.in_prompt else output).places(*copy.source),
+            )
+        ]
+        options = [
+            (place, number)
+            for number, stretch in enumerate(example.options)
+            for place in range(*positions.places(*stretch))
+        ]
+        return {
+            "tokens": tokens,
+            "labels": labels,
+            "soft": soft,
+            "positions": _positions(len(before), grids, interval, len(tokens)),
+            "owner": image,
+            "seen": seen,
+            "targeted": _target_boxes(view, example.targets),
+            "boxes_of_targets": self._boxes_of_targets(view, example.targets),
+            "grounding": grounding,
+            "looked_at": np.array(looked_at).reshape(-1, grids * TOKENS),
+            "copies": copies,
+            "options": options,
+        }
+
+    def _kinds(self, drawn: DrawnScene, owners: Ints) -> Ints:
+        return _kinds(drawn.view, owners, colours_alone=self._recoloured and bool(drawn.examples))
+
+    def _boxes_of_targets(self, view: View, target: Sequence[int]) -> Floats:
+        owners = _target_owners(view, target if self._places_of_targets else ())
+        return _boxes(view, owners)
+
+    def _surrounding_tokens(
+        self, example: TrainingExample, view: View
+    ) -> "tuple[list[int], list[int], int, TokenPositions]":
+        """Return the tokens before and after the image tokens, the number of grids of those, and
+        the place of the prompt's tokens.
+        """
+        start = [*self._encode(f"{vocabulary.START}user\n")]
+        text = self._tokenizer.backend_tokenizer.encode(example.prompt, add_special_tokens=False)
+        opened = [*self._encode(vocabulary.VISION_START)]
+        closed = [*self._encode(vocabulary.VISION_END)]
+        turn = [*self._encode(f"{vocabulary.END}\n{vocabulary.START}assistant\n")]
+        requested = TokenPositions(len(start), text.offsets)
+        return [*start, *text.ids, *opened], [*closed, *turn], -(-len(view.frames) // 2), requested
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPositions:
+    """Place of a text's tokens in a row."""
+
+    start: int
+    """Place of the first one."""
+    offsets: Sequence[tuple[int, int]]
+    """Stretch of the text that each one is."""
+
+    def places(self, start: int, end: int) -> tuple[int, int]:
+        """The places of the tokens of a stretch: the first, and one after the last."""
+        inside = [i for i, (low, high) in enumerate(self.offsets) if low < end and high > start]
+        return self.start + inside[0], self.start + inside[-1] + 1
+
+
+def _pointers(written: tuple[int, int], info: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield pointers from each place before a written one to its source: token by token if both
+    have as many.
+    """
+    one_by_one = written[1] - written[0] == info[1] - info[0]
+    for number, place in enumerate(range(*written)):
+        source = (info[0] + number, info[0] + number + 1) if one_by_one else info
+        yield place - 1, *source
+
+
+def squashed(view: View) -> NDArray[np.uint8]:
+    """Frames × 168 × 168 × 3, as the evaluation squashes them; an odd last frame is repeated."""
+    frames = [
+        np.array(
+            Image.fromarray(render(view.scene, frame, fills=view.fills)).resize(
+                (CANVAS, CANVAS), Image.Resampling.BILINEAR
+            )
+        )
+        for frame in view.frames
+    ]
+    if len(frames) > 1 and len(frames) % 2:
+        frames.append(frames[-1])
+    return np.stack(frames)
+
+
+def _pad_rows(rows: Sequence[Ints], length: int, value: int) -> Ints:
+    whole = np.full((len(rows), length), value, dtype=np.int64)
+    for row, values in zip(whole, rows, strict=True):
+        row[: len(values)] = values
+    return whole
+
+
+def _positions(start: int, grids: int, interval: int, length: int) -> Ints:
+    """Time, height and width of each token, as the architecture counts them."""
+    positions = np.tile(np.arange(length), (3, 1))
+    cells = np.arange(grids * TOKENS)
+    end = start + len(cells)
+    step = interval if grids > 1 else 1
+    positions[0, start:end] = start + cells // TOKENS * step
+    positions[1, start:end] = start + cells % TOKENS // CELLS
+    positions[2, start:end] = start + cells % CELLS
+    positions[:, end:] = start + CELLS + np.arange(length - end)
+    return positions
+
+
+def _span_at(spans: Sequence[Span], start: int, end: int) -> Span | None:
+    return next((span for span in spans if start < span.end and end > span.start), None)
+
+
+def _target(view: View, span: Span) -> Floats:
+    """Shares of the image tokens that show the thing in the frame."""
+    place = view.frames.index(span.frame)
+    shares = view.shares[place][span.thing]
+    clear = np.where(shares >= MIN_PIXELS, shares, 0)
+    clear = clear if clear.any() else shares + (0 if shares.any() else 1)
+    whole = np.zeros((-(-len(view.frames) // 2), TOKENS), dtype=np.float32)
+    whole[place // 2] = clear / clear.sum()
+    return whole.reshape(-1)
+
+
+def _target_boxes(view: View, things: Sequence[int]) -> Floats:
+    if not things:
+        return np.zeros(-(-len(view.frames) // 2) * TOKENS, dtype=np.float32)
+    firsts = view.shares[::2]
+    whole: Floats = (firsts[:, list(things)].max(1) >= MIN_PIXELS).astype(np.float32)
+    return whole.reshape(-1)
+
+
+def _owners(view: View) -> Ints:
+    """Grids × image tokens: the thing that covers most of the token, or -1."""
+    firsts = view.shares[::2]
+    return np.where(firsts.max(1) >= MIN_PIXELS, firsts.argmax(1), -1)
+
+
+def _target_owners(view: View, things: Sequence[int]) -> Ints:
+    """The same, but of tokens that show any of these things the one of them that covers most."""
+    if not things:
+        return _owners(view)
+    parts = view.shares[::2][:, list(things)]
+    return np.where(parts.max(1) >= MIN_PIXELS, np.array(things)[parts.argmax(1)], _owners(view))
+
+
+def _patch_owners(view: View) -> Ints:
+    """Grids × patches: the thing that covers most of the patch, or -1."""
+    shares = np.stack([view.patch_shares(frame) for frame in view.frames[::2]])
+    return np.where(shares.max(1) >= MIN_PIXELS_OF_PATCH, shares.argmax(1), -1)
+
+
+def _no_patches(view: View) -> Ints:
+    return np.zeros((-(-len(view.frames) // 2), 0), dtype=np.int64)
+
+
+def _kinds(view: View, owners: Ints, *, colours_alone: bool = False) -> Ints:
+    """Return the owners' shapes, colours and sizes, for all grids one after the other; IGNORED for
+    a colour without a name, and for shapes and sizes where only colours are learned.
+    """
+    table = [
+        (
+            IGNORED if colours_alone else SHAPES.index(one.shape) + 1,
+            IGNORED if index in view.fills else [*COLOURS].index(one.colour),
+            IGNORED if colours_alone else SIZES.index(one.size),
+        )
+        for index, one in enumerate(view.scene.things)
+    ]
+    found: Ints = np.array([*table, (NOTHING, 0, 0)])[owners].reshape(-1, 3)
+    return found
+
+
+def _outlines(view: View) -> Floats:
+    """Return the outline of each token's thing within the token; empty where it shows none."""
+    owners = _owners(view)
+    whole = np.zeros((*owners.shape, OUTLINE**2), dtype=np.float32)
+    for grid, owner in enumerate(owners):
+        parts = view.outlines(view.frames[2 * grid], CELLS * OUTLINE) / 255
+        split = parts.reshape(-1, CELLS, OUTLINE, CELLS, OUTLINE).swapaxes(2, 3)
+        by_token = split.reshape(len(parts), TOKENS, OUTLINE**2)
+        whole[grid] = np.where(owner[:, None] >= 0, by_token[owner, np.arange(TOKENS)], 0)
+    return whole.reshape(-1, OUTLINE**2)
+
+
+def _no_outlines(view: View) -> Floats:
+    return np.zeros((_owners(view).size, 0), dtype=np.float32)
+
+
+def _first_boxes(view: View, owners: Ints) -> Floats:
+    """Owners' boxes in the first frame of each grid."""
+    firsts = [view.boxes[frame][own] for frame, own in zip(view.frames[::2], owners, strict=True)]
+    return np.concatenate(firsts).astype(np.float32)
+
+
+def _boxes(view: View, owners: Ints) -> Floats:
+    whole = np.zeros((*owners.shape, 6), dtype=np.float32)
+    for grid, owner in enumerate(owners):
+        first = view.boxes[view.frames[2 * grid]]
+        second = view.boxes[view.frames[min(2 * grid + 1, len(view.frames) - 1)]]
+        whole[grid, :, :4] = first[owner]
+        gone = second[owner][:, :1] < 0
+        way = (second[owner] - first[owner]).reshape(-1, 2, 2).mean(1)
+        whole[grid, :, 4:] = np.where(gone, 0, way)
+    return whole.reshape(-1, 6)

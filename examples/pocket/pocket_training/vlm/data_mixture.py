@@ -1,0 +1,343 @@
+"""Choice of the scenes and questions of a training step.
+
+A pure function of (seed, step): whichever process draws it, and however often.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from harness.world.backgrounds import draw_background
+from harness.world.families import draw_scene, wanted_count
+from harness.world.language import Noun, Question, nouns
+from harness.world.motion import motions, speeds
+from harness.world.qa import KINDS_OF_QA, QA
+from harness.world.questions import how_many
+from harness.world.reasoning import extremes, likenesses, odd_ones, riddles
+from harness.world.referring import attributes, relations, superlatives
+from harness.world.scene import COLOURS, COMBINATIONS, HELD_OUT, RGB, Scene
+from pocket_training.vlm.reasoning_templates import in_words
+from pocket_training.vlm.training_examples import TrainingExample, locate_example, name
+from pocket_training.vlm.views import View
+
+T = TypeVar("T")
+Chance: TypeAlias = np.random.Generator
+
+STILL = (
+    attributes,
+    attributes,
+    relations,
+    relations,
+    superlatives,
+    superlatives,
+    riddles,
+    riddles,
+    likenesses,
+    odd_ones,
+    extremes,
+)
+VIDEO = (motions, motions, motions, speeds, attributes)
+
+STILLS = ("still", "qa", "qa", "referring", "referring")
+"""Families of stills, as often as they are drawn."""
+
+CLIPS = ("video", "video", "qa_video", "arrivals", "arrivals")
+"""Families of clips, each as often as it is drawn."""
+
+COMING = re.compile(r"\b(picture|view)\b")
+"""Pattern of questions about things that come or leave, which part of a clip does not show."""
+
+SEEN = tuple(one for one in COMBINATIONS if one not in HELD_OUT)
+LONGEST_VIDEO = 300  # frames; their numbers go up to this
+NAMED_APART, GROUND_APART = 80, 56
+"""Distance, in at least one channel, of a colour without a name from every named colour and from
+the background's."""
+MAX_SHOWN = 16  # things in an image that nothing is asked about
+MIDDLE = 4  # the place among the frames shown of the one that responses name, if it shows enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureShares:
+    """Images of each kind in one step, and lessons an image."""
+
+    stills: int = 10
+    still_lessons: int = 4
+    images: int = 16
+    """Number of further stills without questions: image tokens learn to describe their content."""
+    counts: int = 6
+    count_lessons: int = 3
+    videos: int = 5
+    video_lessons: int = 4
+    words: float = 0.5
+    """Part of the lessons that are answered in words."""
+    absent: float = 0.03
+    """Share of the lessons for places whose subject is not there."""
+    counted: float = 0.5
+    """Share of the counting lessons about the most frequent things of a scene, as in benchmarks."""
+    sized: float = 0.3
+    """Share of the counting lessons that distinguish things by size, where a scene allows it."""
+    recoloured: float = 0.0
+    """Share of the things in `images` that have a colour without a name: a thing's shape and size
+    must not be guessed from its colour, as training does not show all combinations."""
+    swapped: float = 0.3
+    """Share of the lessons with one referent whose reasoning is changed to name another thing."""
+
+    sizes_held: bool = False
+    """True: each size is compared with the best so far, as in other comparisons. False: all sizes
+    are listed, then the outcome. It was not learned: the listed sizes were right, the outcome a
+    guess. The first part of the training of the shipped weights had it."""
+
+    def at_first(self, images: int) -> "MixtureShares":
+        """The shares while the vision tower learns: many images, few lessons."""
+        return replace(self, stills=1, counts=0, videos=1, images=images)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnScene:
+    """One image or clip, with the lessons drawn from it."""
+
+    view: View
+    examples: tuple[TrainingExample, ...]
+
+
+def draw_stills(
+    shares: MixtureShares, *, seed: int, step: int, max_things: int
+) -> list[DrawnScene]:
+    """Stills with questions of all kinds, of at most about `max_things` things."""
+    drawn = []
+    for place in range(shares.stills):
+        chance = np.random.default_rng([seed, 1, step, place])
+        scene = _scene(chance, _pick(chance, STILLS), max_things)
+        view = View(scene, (0,))
+        examples = tuple(_still_examples(chance, view, shares))
+        drawn.append(DrawnScene(view, examples))
+    return drawn
+
+
+def draw_images(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnScene]:
+    """Draw stills without questions."""
+    drawn = []
+    for place in range(shares.images):
+        chance = np.random.default_rng([seed, 5, step, place])
+        scene = _scene(chance, _pick(chance, ("referring", "still", "count")), MAX_SHOWN)
+        fills = _unnamed_colours(chance, scene, shares.recoloured) if shares.recoloured else {}
+        drawn.append(DrawnScene(View(scene, (0,), fills), ()))
+    return drawn
+
+
+def _unnamed_colours(chance: Chance, scene: Scene, part: float) -> dict[int, RGB]:
+    """Colours without a name for a part of the things, none near the background's."""
+    ground = draw_background(scene.background, width=scene.width, height=scene.height)
+    taken = [*COLOURS.values(), tuple(ground.reshape(-1, 3).mean(0))]
+    apart = np.array([NAMED_APART] * len(COLOURS) + [GROUND_APART])
+    fills = {}
+    for index in np.flatnonzero(chance.random(len(scene.things)) < part):
+        fill = chance.integers(0, 256, 3)
+        while (np.abs(np.array(taken) - fill).max(1) < apart).any():
+            fill = chance.integers(0, 256, 3)
+        red, green, blue = map(int, fill)
+        fills[int(index)] = red, green, blue
+    return fills
+
+
+def draw_counts(
+    shares: MixtureShares, *, seed: int, step: int, max_things: int
+) -> list[DrawnScene]:
+    """Draw stills with many things of one kind, for questions that ask for all of them."""
+    drawn = []
+    for place in range(shares.counts):
+        chance = np.random.default_rng([seed, 2, step, place])
+        view = View(_scene(chance, "count", max_things + 6), (0,))
+        drawn.append(DrawnScene(view, tuple(_count_examples(chance, view, shares))))
+    return drawn
+
+
+def draw_videos(shares: MixtureShares, *, seed: int, step: int) -> list[DrawnScene]:
+    """Clips, all with as many frames."""
+    common = np.random.default_rng([seed, 3, step])
+    frames: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
+    whole = common.random() < 0.75
+    if not whole:
+        number = int(common.integers(2, 8))
+        start = int(common.integers(0, 8 - number + 1))
+        frames = tuple(range(start, start + number))
+    drawn = []
+    for place in range(shares.videos):
+        chance = np.random.default_rng([seed, 4, step, place])
+        family = _pick(chance, CLIPS if whole else ("video",))
+        view = View(_scene(chance, family, 8), frames)
+        drawn.append(DrawnScene(view, tuple(_video_examples(chance, view, shares, words=whole))))
+    return drawn
+
+
+def _scene(chance: Chance, family: str, max_things: int) -> Scene:
+    """A scene of the training split; of a few, the first one with few enough things."""
+    for _ in range(6):
+        index = int(chance.integers(0, 2**31))
+        scene = draw_scene(0, family=family, split="train", index=index)
+        if len(scene.things) <= max_things:
+            break
+    return scene
+
+
+def _pick(chance: Chance, options: Sequence[T]) -> T:
+    return options[int(chance.integers(len(options)))]
+
+
+def _still_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterator[TrainingExample]:
+    requested, quizzes = (
+        _QuestionPool(view.scene, STILL),
+        _QuestionPool(view.scene, _quizzes(view.scene)),
+    )
+    for _ in range(shares.still_lessons):
+        qa = (
+            _balanced_choice(chance, quizzes.draw_some(chance))
+            if chance.random() < shares.words
+            else None
+        )
+        if qa is not None:
+            yield in_words(view, qa, sizes_held=shares.sizes_held)
+        elif (
+            chance.random() < shares.absent
+            and (absent := _absent_question(chance, view)) is not None
+        ):
+            yield locate_example(view, absent)
+        elif options := requested.draw_some(chance):
+            question = _reworded(chance, _pick(chance, options))
+            named = _another_thing(chance, view, question, shares.swapped)
+            yield locate_example(view, question, named=named)
+
+
+def _absent_question(chance: Chance, view: View) -> Question | None:
+    """A phrase for a thing that nothing in the scene could be taken for.
+
+    As often as such things are seen in training: else what is seldom there would be taught to be
+    never there.
+    """
+    for _ in range(4):
+        shape, colour, _size = _pick(chance, SEEN)
+        noun = Noun(shape, colour)
+        if not any(map(noun.could_fit, view.scene.things)):
+            text = f"the {noun.words()}"
+            return Question(kind="absent", texts=(text,), is_sentence=False, referents=())
+    return None
+
+
+class _QuestionPool(Generic[T]):
+    """Questions of a scene by their generators, each of which is run when it is drawn first."""
+
+    def __init__(self, scene: Scene, kinds: Sequence[Callable[[Scene], Iterable[T]]]) -> None:
+        self._scene = scene
+        self._kinds = kinds
+        self._made: dict[int, Sequence[T]] = {}
+
+    def draw_some(self, chance: Chance) -> Sequence[T]:
+        """All questions of a kind, drawn from the kinds that the scene has any of."""
+        for place in chance.permutation(len(self._kinds)):
+            if place not in self._made:
+                self._made[place] = tuple(self._kinds[place](self._scene))
+            if self._made[place]:
+                return self._made[place]
+        return ()
+
+
+def _quizzes(scene: Scene) -> tuple[Callable[[Scene], Iterable[QA]], ...]:
+    return tuple(KINDS_OF_QA[scene.family].values())
+
+
+def _balanced_choice(chance: Chance, options: Sequence[QA]) -> QA | None:
+    """One of the questions, every answer as likely as any other."""
+    if not options:
+        return None
+    answer = _pick(chance, list(dict.fromkeys(one.answer for one in options)))
+    return _pick(chance, [one for one in options if one.answer == answer])
+
+
+def _another_thing(chance: Chance, view: View, question: Question, part: float) -> int | None:
+    """Return, in a share of the lessons about one thing, another thing with a unique name."""
+    if len(question.referents) > 1 or chance.random() >= part:
+        return None
+    names = [name(thing) for thing in view.scene.things]
+    others = [
+        index
+        for index, own in enumerate(names)
+        if index not in question.referents and names.count(own) == 1
+    ]
+    return _pick(chance, others) if others else None
+
+
+def _count_examples(chance: Chance, view: View, shares: MixtureShares) -> Iterator[TrainingExample]:
+    wanted = wanted_count(view.scene)
+    output = [one for one in nouns(view.scene) if one[0].attribute_count]
+    for _ in range(shares.count_lessons):
+        sized = chance.random() < shares.sized
+        options = [one for one in output if (one[0].size is not None) == sized] or output
+        by_count = defaultdict(list)
+        for noun, members in options:
+            by_count[len(members)].append((noun, members))
+        count = wanted
+        if wanted not in by_count or chance.random() >= shares.counted:
+            # Every count is as likely as any other that the scene offers.
+            count = _pick(chance, sorted(by_count))
+        noun, members = _pick(chance, by_count[count])
+        yield locate_example(view, _reworded(chance, how_many(noun, members)))
+
+
+def _video_examples(
+    chance: Chance, view: View, shares: MixtureShares, *, words: bool
+) -> Iterator[TrainingExample]:
+    requested, quizzes = (
+        _QuestionPool(view.scene, VIDEO),
+        _QuestionPool(view.scene, _quizzes(view.scene)),
+    )
+    for _ in range(shares.video_lessons):
+        in_word = words and chance.random() < shares.words
+        qa = _balanced_choice(chance, quizzes.draw_some(chance)) if in_word else None
+        if qa is not None:
+            yield in_words(view, qa, sizes_held=shares.sizes_held)
+        elif options := requested.draw_some(chance):
+            question = _reworded(chance, _pick(chance, options))
+            frame = named_frame(view, question)
+            if frame is not None and (words or not COMING.search(question.texts[0])):
+                yield locate_example(
+                    view, question, frame=frame, numbered=_frame_numbers(chance, view)
+                )
+
+
+def _reworded(chance: Chance, question: Question) -> Question:
+    """The question in one of its wordings, more often in its own."""
+    if chance.random() < 0.6:
+        return question
+    text = _pick(chance, question.texts)
+    return replace(question, texts=(text,))
+
+
+def named_frame(view: View, question: Question) -> int | None:
+    """The frame that a response names: near the middle, and showing as much as can be of all."""
+    best, limit = None, 0.0
+    places = sorted(range(len(view.frames)), key=lambda place: (abs(place - MIDDLE), place % 2))
+    for place in places:
+        frame = view.frames[place]
+        areas = [
+            int(view.masks[frame][thing].sum()) / max(1, _largest_frame(view, thing))
+            for thing in question.referents
+        ]
+        if min(areas) > limit + 0.25:
+            best, limit = frame, min(areas)
+    return best
+
+
+def _largest_frame(view: View, thing: int) -> int:
+    return max(int(view.masks[frame][thing].sum()) for frame in view.frames)
+
+
+def _frame_numbers(chance: Chance, view: View) -> tuple[int, ...]:
+    """Return the numbers of the frames: their own, or those of frames spread over a long video."""
+    number = len(view.frames)
+    if chance.random() < 0.5:
+        return tuple(range(number))
+    return tuple(sorted(map(int, chance.choice(LONGEST_VIDEO, number, replace=False))))

@@ -1,0 +1,743 @@
+"""pocket's training program: lessons say the ground truth, its arithmetic is the architecture's
+own.
+"""
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pocket_training.vlm import training_loop as courses
+from pocket_training.vlm import vocabulary
+from pocket_training.vlm.batches import Collator
+from pocket_training.vlm.data_mixture import (
+    DrawnScene,
+    MixtureShares,
+    draw_videos,
+    named_frame,
+)
+from pocket_training.vlm.drawing import Drawing
+from pocket_training.vlm.forward import Forward, HiddenStates, patches
+from pocket_training.vlm.losses import (
+    Heads,
+    Targets,
+    _copy_loss,
+    number_tokens,
+    word_losses,
+)
+from pocket_training.vlm.network import Architecture, make_network, save_checkpoint
+from pocket_training.vlm.process_group import SingleProcess
+from pocket_training.vlm.reasoning_templates import in_words
+from pocket_training.vlm.settings import STAGES, Stage
+from pocket_training.vlm.trainer import PocketTrainer, pocket
+from pocket_training.vlm.training_examples import locate_example
+from pocket_training.vlm.training_examples import name as words_for
+from pocket_training.vlm.training_loop import TrainingLoop
+from pocket_training.vlm.views import View
+
+from harness.errors import ModelError, UsageError
+from harness.media import pixels
+from harness.models.backends.checkpoint import fingerprint
+from harness.models.backends.inputs import processor_inputs
+from harness.models.pocket import BASE, FOLDER
+from harness.models.pocket.model import pocket as pocket_model
+from harness.models.visionreasoner import grammar
+from harness.spec import Spec
+from harness.trainer import TrainingRun
+from harness.types import AnswerForm, Query
+from harness.world.families import draw_scene
+from harness.world.motion import motions
+from harness.world.qa import KINDS_OF_QA, ask_qa
+from harness.world.raster import render
+from harness.world.referring import attributes
+
+SMALL = Architecture(
+    layers=3,
+    hidden_size=64,
+    heads=2,
+    intermediate_size=96,
+    vision_layers=2,
+    vision_hidden_size=64,
+    vision_heads=2,
+    vision_intermediate_size=96,
+)
+SHARES = MixtureShares(stills=2, counts=1, videos=1, images=1, sizes_held=True)
+FEW = replace(pocket(), stage=Stage(shares=SHARES, see_until=0.0, easy_until=0.0))
+
+
+def both_moments(pixels):
+    """Patches × 1176, as the processor gives them: channel, moment, pixel."""
+    grids, places, moments, _ = pixels.shape
+    channels = pixels.view(grids * places, moments, 3, -1)
+    if moments == 1:
+        channels = channels.expand(-1, 2, -1, -1)
+    return channels.permute(0, 2, 1, 3).reshape(grids * places, -1)
+
+
+def prompt_of(batch):
+    """The first row's tokens before its response."""
+    labelled = np.flatnonzero(batch.labels[0] >= 0)
+    assert labelled[0] > np.flatnonzero(batch.seen[0])[-1], "responses come after images"
+    return batch.tokens[0, : labelled[0] + 1].tolist()
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return vocabulary.make_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def network(tokenizer):
+    return make_network(tokenizer, SMALL, seed=3).eval()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(network, tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pocket") / "checkpoint"
+    save_checkpoint(network, tokenizer, folder)
+    return folder
+
+
+def batches(*, seed=0):
+    return Drawing(FEW, seed=seed).part(5, 0)
+
+
+@pytest.mark.parametrize("kind", ["stills", "clips"])
+def test_the_fast_forward_pass_is_the_architectures_own(network, tokenizer, kind):
+    batch = batches()[kind]
+    tensors = {name: torch.from_numpy(array) for name, array in batch.arrays().items()}
+    forward = Forward(network, tap=1, grid=12)
+    pixel_patches = patches(tensors["images"])
+    with torch.no_grad():
+        states = forward(
+            pixel_patches, *(tensors[name] for name in ("tokens", "positions", "owner", "seen"))
+        )
+        ours = network.lm_head(states.last)
+        rows, clip = len(batch.owner), kind == "clips"
+        values = torch.cat([both_moments(pixel_patches[owner]) for owner in batch.owner])
+        grid = torch.tensor([[pixel_patches.shape[1], 12, 12]] * rows)
+        intervals = torch.full((rows,), 2.0)  # step 5 gives its first clip the second interval … 2
+        extra = (
+            {"pixel_values_videos": values, "video_grid_thw": grid, "second_per_grid_ts": intervals}
+            if clip
+            else {"pixel_values": values, "image_grid_thw": grid}
+        )
+        mask = (tensors["tokens"] != tokenizer.pad_token_id).long()
+        theirs = network(
+            input_ids=tensors["tokens"],
+            attention_mask=mask,
+            mm_token_type_ids=tensors["seen"].int() * (2 if clip else 1),
+            **extra,
+        ).logits
+    assert ((ours - theirs).abs() * mask[..., None]).max() < 2e-5
+    assert ours.std() > 0.01
+
+
+def cases():
+    for family, index in (("still", 3), ("qa_video", 2), ("qa", 1), ("qa", 4)):
+        scene = draw_scene(1, family=family, split="val", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        if family == "qa":
+            question = ask_qa(scene)[0]
+            form = AnswerForm.NUMBER if question.is_number else AnswerForm.CHOICE
+            yield view, in_words(view, question), question.text, form, question.options
+        elif scene.frames > 1:
+            question = next(iter(attributes(scene)))
+            lesson = locate_example(
+                view, question, frame=named_frame(view, question), numbered=view.frames
+            )
+            yield view, lesson, question.text, AnswerForm.MASK_TRACK, ()
+        else:
+            question = next(iter(attributes(scene)))
+            yield view, locate_example(view, question), question.text, AnswerForm.MASK, ()
+
+
+def test_lessons_are_what_an_evaluation_feeds_the_network(checkpoint, tokenizer):
+    model = pocket_model(
+        checkpoint=str(checkpoint), segmenter=Spec("box"), propagator=Spec("still")
+    )
+    collator = Collator(tokenizer)
+    for view, lesson, text, form, options in cases():
+        frames = [render(view.scene, frame) for frame in view.frames]
+        media = pixels(frames, times=range(len(frames)), is_video=len(frames) > 1, id="scene")
+        query = Query(id="q", text=text, media=(media,), forms=(form,), options=options)
+        inputs = processor_inputs(model.chat.processor, model.requests(query))
+        batch = collator.batch([DrawnScene(view, (lesson,))], intervals=[2])
+        assert prompt_of(batch) == inputs["input_ids"][0].tolist()
+        name = "pixel_values_videos" if len(frames) > 1 else "pixel_values"
+        ours = both_moments(patches(torch.from_numpy(batch.images))[0])
+        assert (ours - inputs[name]).abs().max() < 1e-6
+        if len(frames) > 1:
+            assert float(inputs["second_per_grid_ts"][0]) == 2.0
+
+
+def test_responses_about_places_are_read_as_the_boxes_of_what_is_meant():
+    for index in range(12):
+        scene = draw_scene(2, family="still", split="train", index=index)
+        view = View(scene, (0,))
+        for question in list(attributes(scene))[:6]:
+            lesson = locate_example(view, question)
+            read = grammar.parse(lesson.response, strict=True)
+            assert read.error is None
+            boxes = sorted(tuple(map(int, item.box)) for item in read.items)
+            assert boxes == sorted(
+                tuple(map(int, view.boxes[0][one])) for one in question.referents
+            )
+            for span in lesson.spans:
+                assert span.thing in question.referents
+                assert lesson.response[span.start : span.end].strip()
+
+
+def test_a_swapped_lesson_answers_what_its_reasoning_says():
+    scene = draw_scene(2, family="still", split="train", index=4)
+    view = View(scene, (0,))
+    question = next(one for one in attributes(scene) if len(one.referents) == 1)
+    other = next(i for i in range(len(scene.things)) if i not in question.referents)
+    lesson = locate_example(view, question, named=other)
+    info, thing = grammar.parse(lesson.response), scene.things[other]
+    assert thing.colour in info.think and thing.shape in info.think
+    assert tuple(map(int, info.items[0].box)) == tuple(map(int, view.boxes[0][other]))
+    assert lesson.response[lesson.learned_from :].startswith("</think>"), "the name itself is given"
+
+
+@pytest.mark.parametrize("family", ["qa", "qa_video", "arrivals"])
+def test_every_kind_of_question_in_words_has_a_lesson_with_its_answer(family):
+    info = set()
+    for index in range(40):
+        scene = draw_scene(5, family=family, split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in ask_qa(scene, number=6):
+            lesson = in_words(view, qa)
+            output = str(round(float(qa.answer))) if qa.is_number else qa.letter
+            assert lesson.response.endswith(f"</think><answer>{output}</answer>")
+            assert qa.text in lesson.prompt
+            info.add(qa.kind)
+    assert len(info) >= len(KINDS_OF_QA[family]) - 2, "nearly every kind occurs"
+
+
+def copies():
+    for family in ("qa", "qa_video", "arrivals", "video"):
+        for index in range(6):
+            scene = draw_scene(6, family=family, split="train", index=index)
+            view = View(scene, tuple(range(scene.frames)))
+            yield from ((view, qa, in_words(view, qa)) for qa in ask_qa(scene, number=4))
+            if family == "video":
+                for question in list(attributes(scene))[:2]:
+                    frame = named_frame(view, question)
+                    if frame is not None:
+                        numbered = tuple(30 * place + 7 for place in view.frames)
+                        yield (
+                            view,
+                            None,
+                            locate_example(view, question, frame=frame, numbered=numbered),
+                        )
+
+
+def test_what_a_response_says_again_is_looked_for_where_it_was_said():
+    found = set()
+    for _, qa, lesson in copies():
+        for copy in lesson.copies:
+            output = lesson.response[copy.start : copy.end]
+            info = (lesson.prompt if copy.in_prompt else lesson.response)[slice(*copy.source)]
+            if copy.in_prompt and qa is not None:
+                assert output == qa.letter and info == qa.answer
+                found.add("letter")
+            elif copy.in_prompt:
+                assert output == info and lesson.response.startswith(f"<frame>{output}</frame>")
+                found.add("frame")
+            else:
+                assert copy.source[1] <= copy.start
+                found.add(follows(qa and qa.kind, output, info))
+    expected = {
+        "letter",
+        "frame",
+        "thing",
+        "again",
+        "word",
+        "difference",
+        "one of several",
+        "motion",
+    }
+    assert found == expected
+
+
+PARTLY_HIDDEN = 3
+"""By which the middle of a thing that stands still can seem to move, in pixels of the canvas."""
+WAYS = {"left": -1, "up": -1, "upper": -1, "still": 0, "right": 1, "down": 1, "lower": 1}
+
+
+def follows(kind, said, told):
+    """How a text follows from the earlier one that it is looked for in."""
+    if said == told:
+        return "again"
+    if said in ("yes", "not", "it does not move") and not told.isdigit():
+        return "motion"
+    if not all(one.isdigit() for one in told.split()):
+        assert said in told.split() or told.startswith(f"{said} "), "what was told of it"
+        return "thing"
+    numbers = [int(one) for one in told.split()]
+    if len(numbers) == 1:
+        return "one of several"  # that are apart, with a copy for each
+    first, second = numbers
+    if said.isdigit():
+        assert int(said) == abs(first - second)
+        return "difference"
+    ahead = first - second if kind == "relation4" else second - first
+    if said == "still":
+        assert abs(ahead) <= PARTLY_HIDDEN
+    else:
+        assert ahead * WAYS[said] > 0
+    return "word"
+
+
+def test_what_comes_into_the_image_is_told_in_its_order():
+    requested = 0
+    for index in range(30):
+        scene = draw_scene(7, family="arrivals", split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in KINDS_OF_QA["arrivals"]["enter_count"](scene):
+            think = grammar.parse(in_words(view, qa).response).think
+            listed, _, number = think.rpartition(": ")
+            rows = [row.rsplit(" ", 1) for row in listed.split(", ")]
+            first = {thing: view.ends(thing)[0] for thing, _ in qa.named}
+            assert sorted(rows) == sorted(
+                [words_for(scene.things[thing]), str(frame)] for thing, frame in first.items()
+            )
+            assert [int(frame) for _, frame in rows] == sorted(first.values())
+            assert int(number) == len(rows) == qa.answer
+            requested += 1
+    assert requested > 10
+
+
+def test_part_of_a_clip_is_not_asked_for_what_comes_or_leaves():
+    drawn = [
+        one
+        for step in range(40)
+        for one in draw_videos(MixtureShares(videos=4, swapped=0.0), seed=3, step=step)
+    ]
+    coming = re.compile("into|leave|leaving|out of")
+    whole, part = (
+        {
+            bool(coming.search(lesson.prompt))
+            for one in drawn
+            for lesson in one.examples
+            if (len(one.view.frames) == one.view.scene.frames) == is_whole
+            and lesson.kind in ("motion", "list")
+        }
+        for is_whole in (True, False)
+    )
+    assert whole == {True, False} and part == {False}
+
+
+LESS_IS_ASKED_FOR = re.compile("to the left|to the top|small|first|nearest to the (?!bottom)")
+
+
+@pytest.mark.parametrize("kind", ["extreme", "largest", "size", "nearest", "speed", "order"])
+def test_each_of_several_is_held_against_the_best_so_far(kind):
+    family = {"speed": "qa_video", "order": "arrivals"}.get(kind, "qa")
+    requested, words = 0, set()
+    for index in range(30):
+        scene = draw_scene(7, family=family, split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for qa in KINDS_OF_QA[family][kind](scene):
+            think = grammar.parse(in_words(view, qa, sizes_held=True).response).think
+            listed, _, outcome = think.rpartition(": ")
+            rows = listed.split(", ")[kind == "nearest" :]  # the first is what they are near to
+            assert len(rows) == len(qa.options)
+            sign = -1 if LESS_IS_ASKED_FOR.search(qa.text.partition(",")[0]) else 1
+            best, limit = told_last(rows[0])
+            for row in rows[1:]:
+                info, _, word = row.rpartition(" ")
+                name, number = told_last(info)
+                if abs(number - limit) > 1:  # else it is too near to tell by what is rounded
+                    assert word == ("best" if (number - limit) * sign > 0 else "not"), think
+                if word == "best":
+                    best, limit = name, number
+                words.add(word)
+            assert best == outcome == qa.answer
+            requested += 1
+    assert requested > 10 and words == {"best", "not"}
+
+
+def told_last(row):
+    """What a thing is called, and the last number told of it."""
+    words = row.split()
+    return " ".join(word for word in words if not word.isdigit()), int(words[-1])
+
+
+@pytest.mark.parametrize("kind", ["largest", "size"])
+def test_of_sizes_all_are_told_and_then_the_outcome(kind):
+    requested = 0
+    for index in range(30):
+        scene = draw_scene(7, family="qa", split="train", index=index)
+        view = View(scene, (0,))
+        for qa in KINDS_OF_QA["qa"][kind](scene):
+            think = grammar.parse(in_words(view, qa).response).think
+            listed, _, outcome = think.rpartition(": ")
+            sides = dict(map(told_last, listed.split(", ")))
+            pick = min if "small" in qa.text.partition(",")[0] else max
+            assert outcome == qa.answer and set(sides) == set(qa.options)
+            assert abs(sides[outcome] - pick(sides.values())) <= 1
+            requested += 1
+    assert requested > 10
+
+
+def test_what_is_told_by_its_motion_is_looked_for_among_all_of_the_name():
+    info = re.compile(
+        r"(\S+ \S+ \S+) (\d+) (\d+) (left|still|right) (\d+) (\d+) (up|still|down)"
+        r"( in)?( out)? (yes|not)"
+    )
+    found = set()
+    for index in range(20):
+        scene = draw_scene(5, family="video", split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for question in motions(scene):
+            frame = named_frame(view, question)
+            if frame is None:
+                continue
+            assert set(question.referents) < set(question.among)
+            lesson = locate_example(view, question, frame=frame, numbered=view.frames)
+            assert lesson.targets == question.among
+            listed, _, target = grammar.parse(lesson.response, strict=True).think.rpartition(": ")
+            things = view.in_order(question.among, frame)
+            answers = view.in_order(question.referents, frame)
+            assert target == ", ".join(words_for(scene.things[one]) for one in answers)
+            rows = [info.fullmatch(one) for one in listed.split(", ")]
+            assert len(rows) == len(things)
+            for row, thing in zip(rows, things, strict=True):
+                one = scene.things[thing]
+                first, last = (view.middle(thing, end) for end in view.clear_ends(thing))
+                assert tuple(map(int, row.group(2, 3, 5, 6))) == (
+                    first[0],
+                    last[0],
+                    first[1],
+                    last[1],
+                )
+                assert row[1] == words_for(one)
+                assert row[4] == ("still" if not one.dx else "left" if one.dx < 0 else "right")
+                assert row[7] == ("still" if not one.dy else "up" if one.dy < 0 else "down")
+                assert bool(row[8]) == (not view.in_sight(thing, view.frames[0]))
+                assert bool(row[9]) == (not view.in_sight(thing, view.frames[-1]))
+                assert (row[10] == "yes") == (thing in question.referents)
+                found.update(filter(None, row.group(4, 7, 8, 9)))
+            for copy in lesson.copies[1:]:  # after the frame's number
+                words = lesson.response[copy.start : copy.end]
+                source = lesson.response[slice(*copy.source)]
+                follows("motion", words, source)
+                assert words in source or copy.start == copy.source[1] + 1, "it follows at once"
+            assert len(lesson.copies) == 1 + 3 * len(things) + len(answers)
+    assert found == {"left", "still", "right", "up", "down", " in", " out"}
+
+
+def test_tokens_of_copies_and_options_are_where_the_batch_says(tokenizer):
+    collator = Collator(tokenizer)
+    seen = 0
+    for view, qa, lesson in copies():
+        batch = collator.batch([DrawnScene(view, (lesson,))], intervals=[1])
+        written = "".join(
+            tokenizer.decode([batch.tokens[row][place + 1]]) for row, place in batch.copies
+        )
+        output = "".join(lesson.response[one.start : one.end] for one in lesson.copies)
+        assert written.replace(" ", "") == output.replace(" ", ""), "a word's token has its blank"
+        for (row, place), source in zip(batch.copies, batch.sources, strict=True):
+            assert source.any() and not source[place + 1 :].any(), "it was said before"
+            assert row == 0
+        if qa is not None and qa.options:
+            for number, option in enumerate(qa.options):
+                words = [token for _, token, own in batch.options if own == number]
+                text = "".join(tokenizer.decode([batch.tokens[0][token]]) for token in words)
+                assert text.strip() == option
+                seen += 1
+    assert seen > 50
+
+
+@pytest.mark.parametrize("family", ["referring", "video"])
+def test_outlines_are_the_parts_of_a_token_that_its_thing_covers(tokenizer, family):
+    """Cell by cell they are the mask of the token's thing, and on average its part of the token."""
+    scene = draw_scene(3, family=family, split="train", index=5)
+    view = View(scene, tuple(range(scene.frames)))
+    drawn = [DrawnScene(view, (locate_example(view, next(iter(attributes(scene)))),))]
+    batch = Collator(tokenizer, outlines=True).batch(drawn, intervals=[1])
+    assert Collator(tokenizer).batch(drawn, intervals=[1]).outlines.shape[-1] == 0
+    grids = (scene.frames + 1) // 2
+    assert batch.outlines.shape == (1, grids * 36, 49)
+    shown = batch.kinds[0, :, 0] > 0
+    assert shown.any() and not batch.outlines[0, ~shown].any()
+    shares = view.shares[::2].max(1).reshape(-1)
+    assert np.allclose(batch.outlines[0].mean(-1)[shown], shares[shown], atol=0.03)
+    for token in np.flatnonzero(shown):
+        grid, place = divmod(int(token), 36)
+        row, column = divmod(place, 6)
+        masks = view.masks[2 * grid]
+        owner = int(view.shares[2 * grid][:, place].argmax())
+        for cell in range(49):
+            down, across = divmod(cell, 7)
+            y = int((row * 7 + down + 0.5) * scene.height / 42)
+            x = int((column * 7 + across + 0.5) * scene.width / 42)
+            around = masks[owner, max(0, y - 3) : y + 4, max(0, x - 3) : x + 4]
+            if around.all() or not around.any():
+                assert batch.outlines[0, token, cell] == around.all()
+
+
+def test_a_head_that_is_not_asked_for_changes_no_other():
+    heads = []
+    for outlines in (False, True):
+        torch.manual_seed(5)
+        heads.append(dict(Heads(width=8, outlines=outlines).named_parameters()))
+    assert heads[1].keys() - heads[0].keys() == {"outline.weight", "outline.bias"}
+    assert all(torch.equal(weight, heads[1][name]) for name, weight in heads[0].items())
+
+
+@pytest.mark.slow
+def test_outlines_teach_the_vision_tower(tmp_path):
+    """What is told of outlines is learned, and no weight of it is asked for otherwise."""
+    info = {}
+    for weight in (0.0, 4.0):
+        settings = small(max_steps=25, stage={"warmup_steps": 2, "outlines_weight": weight})
+        run = TrainingRun(out=tmp_path / str(weight))
+        course = TrainingLoop(settings, run)
+        info[weight] = [one["stills/outlines"] for _, one in course.steps(SingleProcess())]
+    assert not any(info[0.0])
+    assert np.mean(info[4.0][-5:]) < 0.8 * info[4.0][0] and info[4.0][0] > 0.5
+
+
+def test_attention_to_what_is_said_again_costs_nothing_and_any_other_does():
+    tokens, width = 6, 4
+    directions = torch.eye(tokens)[None, None].repeat(1, 2, 1, 1)  # each token's key is its own
+
+    def cost(looked_at, *, head):
+        query = torch.zeros(1, 2, tokens, tokens)
+        query[0, head, 4] = 50.0 * directions[0, 0, looked_at]
+        nothing = torch.zeros(1, tokens, width)
+        states = HiddenStates(*[nothing] * 4, query, directions)
+        source = torch.tensor([[False, True, True, False, False, False]])
+        info = dict.fromkeys(Targets._fields, torch.zeros(0))
+        targets = Targets(**(info | {"copies": torch.tensor([[0, 4]]), "sources": source}))
+        return float(_copy_loss(states, targets))
+
+    assert cost(1, head=1) == pytest.approx(0.0, abs=1e-4)
+    assert cost(2, head=1) == pytest.approx(0.0, abs=1e-4)
+    assert cost(3, head=1) > 10
+    assert cost(1, head=0) > 0.5, "it is the other head's task"
+    assert cost(5, head=1) == pytest.approx(math.log(5 / 2), abs=1e-3), "what follows is not seen"
+
+
+def test_moving_things_are_asked_about_in_a_frame_that_shows_them():
+    shown = 0
+    for index in range(20):
+        scene = draw_scene(5, family="video", split="train", index=index)
+        view = View(scene, tuple(range(scene.frames)))
+        for question in motions(scene):
+            frame = named_frame(view, question)
+            if frame is not None:
+                assert all(view.in_sight(thing, frame) for thing in question.referents)
+                shown += 1
+    assert shown > 50
+
+
+def test_any_text_is_written_and_read_back(tokenizer):
+    for text in ('a "quoted" [1, 22, 168, 169, 1000] ünïcødé 猫', "<think>12</think>", "\n\t 0016"):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(ids) == text
+    assert len(tokenizer("168", add_special_tokens=False)["input_ids"]) == 1
+
+
+def test_batches_depend_on_seed_and_step_alone():
+    once, again, other = batches(), batches(), batches(seed=1)
+    for kind, batch in once.items():
+        for name, array in batch.arrays().items():
+            assert np.array_equal(array, again[kind].arrays()[name]), name
+    assert not np.array_equal(once["stills"].images, other["stills"].images)
+
+
+def test_a_near_number_costs_less_than_a_far_one_where_it_was_measured():
+    numbers = number_tokens([3, 4, 5, 6, 7, 8], vocabulary_size=10)
+
+    def cost(said, *, soft, spread=1.0):
+        logits = torch.full((1, 10), -8.0)
+        logits[0, said] = 4.0
+        losses = word_losses(
+            logits, torch.tensor([5]), torch.tensor([soft]), numbers, spread=spread
+        )
+        return float(losses.measured if soft else losses.text)
+
+    assert cost(5, soft=True) < cost(6, soft=True) < cost(8, soft=True)
+    assert cost(6, soft=False) == pytest.approx(cost(8, soft=False))
+    assert cost(6, soft=True, spread=0.0) == pytest.approx(cost(8, soft=True, spread=0.0))
+
+
+def small(
+    *, stage=None, intermediate_size=64, max_steps=4, start=None, learning_rate=3e-3, processes=1
+):
+    shares = MixtureShares(stills=1, counts=1, videos=1, images=1, sizes_held=True)
+    sizes = Architecture(layers=2, intermediate_size=intermediate_size, vision_layers=1)
+    return replace(
+        pocket(
+            max_steps=max_steps,
+            start=start,
+            learning_rate=learning_rate,
+            processes=processes,
+            save_steps=2,
+            bf16=False,
+        ),
+        stage=Stage(**{"shares": shares, **(stage or {})}),
+        architecture=sizes,
+    )
+
+
+def weights(folder):
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def train(out, trainer, **given):
+    out.mkdir(exist_ok=True)
+    trainer.train(TrainingRun(out=out, **given))
+    return weights(out / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    out = tmp_path_factory.mktemp("training") / "whole"
+    return train(out, small()), TrainingRun(out=out).curve.read()
+
+
+def test_a_resumed_training_ends_in_the_same_weights(undisturbed, tmp_path):
+    expected, curve = undisturbed
+    requested = iter([False, False, True])
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "cut", small(), stopping=lambda: next(requested))
+    found = train(tmp_path / "cut", small(), resume=True)
+    assert {name for name in expected if not torch.equal(expected[name], found[name])} == set()
+    assert TrainingRun(out=tmp_path / "cut").curve.read() == curve
+
+
+def test_numbers_are_what_they_were_after_a_training(undisturbed):
+    assert float(torch.tensor(1e-310, dtype=torch.float64) * 1) != 0.0, "denormal, and not flushed"
+    assert 5e-324 * 1.0 != 0.0
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_does(undisturbed, tmp_path):
+    expected, curve = undisturbed
+    found = train(tmp_path / "two", small(processes=2))
+    for name, tensor in expected.items():
+        assert torch.allclose(tensor, found[name], atol=2e-4), name
+    again = TrainingRun(out=tmp_path / "two").curve.read()
+    for one, other in zip(curve, again, strict=True):
+        assert other["stills/text"] == pytest.approx(one["stills/text"], rel=0.5)
+
+
+def test_another_seed_is_another_training(undisturbed, tmp_path):
+    expected, _ = undisturbed
+    found = train(tmp_path / "other", small(max_steps=1), seed=1)
+    assert any(not torch.equal(tensor, found[name]) for name, tensor in expected.items())
+
+
+def test_a_training_goes_on_from_another_ones_weights_and_says_so(undisturbed, tmp_path):
+    expected, _ = undisturbed
+    first = tmp_path / "first"
+    train(first, small())
+    given = {"start": str(first), "learning_rate": 0.0, "max_steps": 2}
+    found = train(tmp_path / "more", small(**given))
+    assert all(torch.equal(tensor, found[name]) for name, tensor in expected.items())
+    made, earlier = (
+        json.loads((folder / "checkpoint" / "training.json").read_text())
+        for folder in (tmp_path / "more", first)
+    )
+    known = {"fingerprint": fingerprint(first / "checkpoint")}
+    assert made["before"] == earlier | known and made["settings"]["start"] == str(first)
+    with pytest.raises(ModelError, match=r"start=.*/first: .*gate_proj"):
+        train(tmp_path / "wider", small(start=str(first), intermediate_size=80))
+    (first / "checkpoint" / "training.json").unlink()
+    with pytest.raises(ModelError, match=r"start=.*/first: .*checkpoint/training\.json"):
+        train(tmp_path / "untold", small(start=str(first)))
+
+
+def test_a_model_or_tasks_to_start_from_are_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"^method pocket: .*--model .*--train-tasks"):
+        small().train(TrainingRun(out=tmp_path, model=Spec("pocket")))
+
+
+@pytest.mark.slow
+def test_a_few_lessons_can_be_learned_by_heart(tmp_path, monkeypatch):
+    """The losses point where they should: a few lessons, again and again, are soon known."""
+    course = TrainingLoop(small(max_steps=60, stage={"warmup_steps": 5}), TrainingRun(out=tmp_path))
+    part = Drawing(replace(FEW, stage=replace(FEW.stage, easy_until=1.0)), seed=0).part(0, 0)
+    monkeypatch.setattr(courses, "batches", lambda *_, **__: iter([[part]] * 60))
+    info = [numbers for _, numbers in course.steps(SingleProcess())]
+    assert info[-1]["stills/text"] < 0.25 * info[0]["stills/text"]
+    assert info[-1]["stills/grounding"] < 0.8 * info[0]["stills/grounding"]
+
+
+def settings_of(record):
+    """The training program that the record of shipped weights describes."""
+    said = record["settings"]
+    assert said["text_first"] and not said.get("start_kept")
+    stage = {name: said[name] for name in Stage.__dataclass_fields__ if name != "shares"}
+    sizes = said["architecture"]
+    return PocketTrainer(
+        stage=Stage(**stage, shares=MixtureShares(**said["shares"])),
+        max_steps=said["max_steps"],
+        learning_rate=said["learning_rate"],
+        start=said.get("start"),
+        architecture=Architecture(**sizes | {"mrope_section": tuple(sizes["mrope_section"])}),
+        processes=record["processes"],
+        bf16=said["bf16"],
+        save_steps=10_000,
+        logging_steps=20,
+    )
+
+
+@pytest.mark.slow
+def test_the_shipped_weights_can_be_made_again(tmp_path):
+    """The first steps have the losses that the training of the early weights had.
+
+    That began with random weights; the training of the shipped ones goes on from it.
+    """
+    record = json.loads((FOLDER / "training.json").read_text())["before"]
+    steps = 50
+    made = iter(range(1, steps + 1))
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            tmp_path, settings_of(record), seed=record["seed"], stopping=lambda: next(made) == steps
+        )
+    losses = [row["loss"] for row in TrainingRun(out=tmp_path).curve.read()]
+    assert losses == pytest.approx(record["first_losses"][:steps], rel=0.02)
+
+
+def test_the_first_stage_is_what_made_the_early_weights(tmp_path):
+    """Of which a longer training was recorded: the same in every step up to theirs.
+
+    In its last twelve steps of these the rate had begun to fall, by a ten-thousandth.
+    """
+    record = json.loads((BASE / "training.json").read_text())
+    ours, theirs = pocket(), settings_of(record)
+    assert ours.max_steps == record["steps"] < theirs.max_steps
+
+    def course(settings):
+        made = TrainingLoop(settings, TrainingRun(out=tmp_path))
+        drawing = Drawing(settings, seed=0)
+        for step in range(ours.max_steps):
+            early = step < settings.stage.see_until * settings.max_steps
+            late = made._share_done(step) >= settings.stage.heads_until
+            yield made._rate(step), drawing._max_things(step), early, late, made._spread(step)
+
+    for mine, other in zip(course(ours), course(theirs), strict=True):
+        assert mine == pytest.approx(other, rel=2e-4)
+    schedule = ("see_until", "easy_until", "flat", "last_spread", "spread_until", "heads_until")
+    same = replace(ours.stage, **{name: getattr(theirs.stage, name) for name in schedule})
+    assert same == theirs.stage
+    assert ours.architecture == theirs.architecture and ours.learning_rate == theirs.learning_rate
+
+
+def test_the_second_stage_is_what_made_the_shipped_weights():
+    record = json.loads((FOLDER / "training.json").read_text())
+    theirs = settings_of(record)
+    ours = pocket(stage="more", start=theirs.start)
+    assert ours.describe() == theirs.describe() and ours.stage == STAGES["more"]
+    assert record["before"]["fingerprint"] == fingerprint(BASE)

@@ -1,0 +1,77 @@
+"""What pocket's lessons are made of is what it is asked when it is evaluated."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pocket_training.vlm import vocabulary
+from pocket_training.vlm.batches import STEP, Collator
+from pocket_training.vlm.data_mixture import (
+    SEEN,
+    STILLS,
+    MixtureShares,
+    _absent_question,
+    draw_counts,
+    draw_images,
+    draw_stills,
+)
+from pocket_training.vlm.views import View
+
+from harness.world.families import draw_scene, wanted_count
+from harness.world.language import SIZE_WORDS
+from harness.world.scene import HELD_OUT
+
+MANY = replace(MixtureShares(), counts=60)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return draw_counts(MANY, seed=0, step=4, max_things=8)
+
+
+def test_things_are_asked_for_in_vain_as_often_as_they_are_seen():
+    chance = np.random.default_rng(0)
+    views = [View(draw_scene(0, family="still", split="train", index=i), (0,)) for i in range(40)]
+    output = [_absent_question(chance, view) for view in views for _ in range(200)]
+    requested = Counter(question.text.removeprefix("the ") for question in output if question)
+    ways = Counter(f"{colour} {shape}" for shape, colour, _ in SEEN)
+    assert not set(SEEN) & HELD_OUT and set(ways.values()) == {1, 2}
+    rare, common = (
+        np.mean([requested[words] for words, number in ways.items() if number == ways_seen])
+        for ways_seen in (1, 2)
+    )
+    assert 1.5 < common / rare < 2.7
+
+
+def test_scenes_are_asked_for_the_count_that_they_were_made_for(counted):
+    right = [
+        len(lesson.targets) == wanted_count(drawn.view.scene)
+        for drawn in counted
+        for lesson in drawn.examples
+    ]
+    assert MixtureShares().counted < np.mean(right) < 0.9
+    assert {wanted_count(drawn.view.scene) for drawn in counted} == set(range(2, 11))
+
+
+def test_things_are_counted_by_their_size_too(counted):
+    prompts = [lesson.prompt for drawn in counted for lesson in drawn.examples]
+    sized = [any(re.search(rf"\b{word}\b", one) for word in SIZE_WORDS.values()) for one in prompts]
+    assert 0.1 < np.mean(sized) < 0.5
+
+
+def test_stills_are_of_every_family_that_is_asked_about():
+    given = {"seed": 0, "step": 1}
+    drawn = draw_stills(replace(MixtureShares(), stills=40), max_things=8, **given)
+    assert {one.view.scene.family for one in drawn} == set(STILLS)
+    assert {one.view.scene.split for one in drawn} == {"train"}
+    shown = draw_images(replace(MixtureShares(), images=20), **given)
+    assert {one.view.scene.family for one in shown} == {"referring", "still", "count"}
+    assert not any(one.examples for one in shown)
+
+
+def test_batches_come_in_few_lengths(counted):
+    collator = Collator(vocabulary.make_tokenizer())
+    lengths = {collator.batch([drawn], intervals=[1]).tokens.shape[1] for drawn in counted[:20]}
+    assert len(lengths) > 1 and not any(length % STEP for length in lengths)

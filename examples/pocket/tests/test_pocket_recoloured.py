@@ -1,0 +1,144 @@
+"""Things in colours without a name: what they teach, and what they do not show."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pocket_training.vlm import vocabulary
+from pocket_training.vlm.batches import Collator, squashed
+from pocket_training.vlm.data_mixture import DrawnScene, MixtureShares, draw_images, draw_stills
+from pocket_training.vlm.drawing import Drawing
+from pocket_training.vlm.losses import _kind_loss
+from pocket_training.vlm.network import Architecture
+from pocket_training.vlm.process_group import SingleProcess
+from pocket_training.vlm.settings import Stage
+from pocket_training.vlm.trainer import pocket
+from pocket_training.vlm.training_examples import locate_example
+from pocket_training.vlm.training_loop import TrainingLoop
+from pocket_training.vlm.views import View
+
+from harness.trainer import TrainingRun
+from harness.world.families import draw_scene
+from harness.world.raster import render
+from harness.world.referring import attributes
+from harness.world.scene import COLOURS, HELD_OUT, SHAPES, SIZES
+
+SHARES = MixtureShares(images=40, recoloured=0.7)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return vocabulary.make_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def images():
+    return [one for step in range(4) for one in draw_images(SHARES, seed=3, step=step)]
+
+
+def test_some_things_have_a_colour_that_no_question_names(images):
+    things = sum(len(one.view.scene.things) for one in images)
+    fills = [fill for one in images for fill in one.view.fills.values()]
+    assert len(fills) / things == pytest.approx(0.7, abs=0.05)
+    named = np.array([*COLOURS.values()])
+    for fill in fills:
+        assert np.abs(named - fill).max(1).min() >= 80, "another colour, not a shade of it"
+    assert len(set(fills)) > 0.95 * len(fills)
+
+
+def test_shapes_and_sizes_of_all_combinations_are_shown_in_them(images):
+    """And in the colours that have names no combination that is held out."""
+    shown = set()
+    for one in images:
+        for index, thing in enumerate(one.view.scene.things):
+            combination = (thing.shape, thing.colour, thing.size)
+            assert combination not in HELD_OUT
+            if index in one.view.fills:
+                shown.add((thing.shape, thing.size))
+    assert len(shown) == len(SHAPES) * len(SIZES)
+
+
+def test_they_are_seen_against_the_ground(images):
+    for one in images[:40]:
+        view = one.view
+        ground = render(view.scene)[~view.masks[0].any(0)].mean(0)
+        for fill in view.fills.values():
+            assert np.abs(ground - fill).max() > 40
+
+
+def test_images_are_the_same_scenes_without_them(images):
+    named = replace(SHARES, recoloured=0.0)
+    plain = [one for step in range(4) for one in draw_images(named, seed=3, step=step)]
+    assert [one.view.scene for one in plain] == [one.view.scene for one in images]
+    assert not any(one.view.fills for one in plain)
+    stills = draw_stills(MixtureShares(stills=3, recoloured=0.7), seed=3, step=0, max_things=8)
+    assert not any(one.view.fills for one in stills), "of what is asked about colours are said"
+
+
+def test_the_network_sees_the_other_colour():
+    scene = draw_scene(3, family="referring", split="train", index=5)
+    fill = (250, 0, 255)
+    areas = View(scene, (0,)).masks[0].sum((1, 2))
+    thing = int(areas.argmax())
+    seen, plain = (squashed(View(scene, (0,), fills))[0] for fills in ({thing: fill}, {}))
+    x, y = map(int, View(scene, (0,)).pixel_inside(thing, 0))
+    assert tuple(seen[y, x]) == fill and tuple(plain[y, x]) == COLOURS[scene.things[thing].colour]
+    changed = (seen != plain).any(-1).mean()
+    assert changed == pytest.approx(areas[thing] / (scene.width * scene.height), abs=0.02)
+
+
+def test_tokens_tell_no_colour_that_has_no_name_and_of_asked_things_no_shape(tokenizer):
+    scene = draw_scene(3, family="referring", split="train", index=5)
+    lesson = locate_example(View(scene, (0,)), next(iter(attributes(scene))))
+    fills = {0: (0, 255, 255)}
+    unasked, requested = (
+        DrawnScene(View(scene, (0,), fills), ()),
+        DrawnScene(View(scene, (0,)), (lesson,)),
+    )
+    batch = Collator(tokenizer, recoloured=True, patches=True).batch(
+        [requested, unasked], intervals=[1, 1]
+    )
+    plain = Collator(tokenizer, patches=True).batch([requested, unasked], intervals=[1, 1])
+    for name in ("kinds", "patch_kinds"):
+        info, whole = getattr(batch, name), getattr(plain, name)
+        shown = whole[0, :, 0] > 0
+        assert (info[0, shown][:, [0, 2]] == -100).all()
+        assert np.array_equal(info[0, :, 1], whole[0, :, 1])
+        assert np.array_equal(info[0, ~shown], whole[0, ~shown])
+        assert np.array_equal(info[1], whole[1])
+        nameless = info[1, :, 1] == -100
+        assert nameless.any() and (info[1, nameless, 0] > 0).all()
+        assert np.array_equal(info[1, ~nameless], whole[0, ~nameless])
+    assert np.array_equal(batch.boxes, plain.boxes)
+
+
+def test_what_is_not_asked_for_costs_nothing():
+    output = [torch.randn(1, 5, width) for width in (len(SHAPES) + 1, len(COLOURS), len(SIZES))]
+    kinds = torch.tensor([[[0, 0, 0], [3, 2, 1], [4, -100, 0], [-100, 5, -100], [1, 1, 1]]])
+    whole = _kind_loss(output, kinds)
+    expected = 0
+    for which, places in ((0, [1, 2, 4]), (1, [1, 3, 4]), (2, [1, 2, 4])):
+        shares = torch.log_softmax(output[which][0], -1)
+        expected -= sum(shares[at, kinds[0, at, which]] for at in places) / len(places)
+    expected -= torch.log_softmax(output[0][0, 0], -1)[0]
+    assert float(whole) == pytest.approx(float(expected), rel=1e-5)
+    kinds[0, 1:, :] = -100
+    none = _kind_loss(output, kinds)
+    assert float(none) == pytest.approx(float(-torch.log_softmax(output[0][0, 0], -1)[0]), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_training_learns_from_them(tmp_path):
+    shares = MixtureShares(stills=1, counts=1, videos=1, images=3, recoloured=0.7)
+    settings = replace(
+        pocket(max_steps=25, processes=1, bf16=False),
+        stage=Stage(warmup_steps=2, patches_weight=1.0, shares=shares),
+        architecture=Architecture(layers=2, intermediate_size=64, vision_layers=1),
+    )
+    part = Drawing(settings, seed=0).part(0, 0)
+    assert (part["stills"].kinds[..., 1] == -100).any()
+    course = TrainingLoop(settings, TrainingRun(out=tmp_path))
+    info = [one for _, one in course.steps(SingleProcess())]
+    assert np.isfinite([one["loss"] for one in info]).all()
+    assert np.mean([one["stills/things"] for one in info[-5:]]) < 0.8 * info[0]["stills/things"]

@@ -1,0 +1,349 @@
+import json
+import tomllib
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from pocket_training.sam.batches import Clip, PromptedImage, clips, stills
+from pocket_training.sam.prompts import KINDS, Kind, points_of
+from pocket_training.sam.trainer import pocket_sam
+
+from harness import plugins
+from harness.errors import StoreError, UsageError
+from harness.masks import BoolArray
+from harness.models import pocket_sam as shipped
+from harness.spec import parse
+from harness.trainer import TrainingRun
+from harness.world.families import draw_scene
+from harness.world.raster import visible_masks
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from pocket_training.sam import forward  # noqa: E402
+from pocket_training.sam import network as networks  # noqa: E402
+from pocket_training.sam.losses import mask_losses, reached_ious  # noqa: E402
+from pocket_training.sam.steps import (  # noqa: E402
+    clip_cost,
+    pixels,
+    scale_points,
+    shares,
+    still_cost,
+)
+from pocket_training.sam.training_loop import TrainingLoop, one_thread  # noqa: E402
+
+SMALL = {
+    "side": 64,
+    "images": 1,
+    "objects": 2,
+    "videos": 1,
+    "followed": 2,
+    "longest": 3,
+    "still_steps": 2,
+    "clip_steps": 2,
+    "save_steps": 2,
+}
+TINY = networks.Architecture(side=64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def single():
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="module")
+def parts():
+    network = networks.make_network(TINY, seed=0)
+    with torch.no_grad():  # else nothing is in view at first
+        network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
+    return network, networks.make_processor(64)
+
+
+def trained(tmp_path, **changes):
+    tmp_path.mkdir(exist_ok=True)
+    run = TrainingRun(out=tmp_path, seed=changes.pop("seed", 0), **changes)
+    return run, pocket_sam(**SMALL).train(run)
+
+
+def weights(run):
+    from safetensors.torch import load_file
+
+    return load_file(run.checkpoint / "model.safetensors")
+
+
+def test_the_method_is_found_by_its_name():
+    made = plugins.build("trainers", parse("pocket_sam(still_steps=5)"))
+    assert (made.name, made.still_steps) == ("pocket_sam", 5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"side": 100},
+        {"side": 0},
+        {"longest": 9},
+        {"shortest": 2},
+        {"longest": 3, "shortest": 4},
+        {"objects": 0},
+        {"save_steps": 0},
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong):
+    with pytest.raises(UsageError, match="pocket_sam"):
+        pocket_sam(**wrong)
+
+
+def test_configurations_hold_settings_of_the_method():
+    entry = plugins.installed_plugins("trainers")["pocket_sam"]
+    found = sorted((plugins.folder(entry) / "configs").glob("*.toml"))
+    assert "minutes" in [path.stem for path in found]
+    for path in found:
+        assert pocket_sam(**tomllib.loads(path.read_text())).steps > 0
+
+
+def test_a_step_shows_the_same_whenever_it_is_drawn():
+    one, other = (stills(0, 7, images=3, objects=4) for _ in range(2))
+    for first, second in zip(one, other, strict=True):
+        for name in ("image", "points", "labels", "masks"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    assert not np.array_equal(one[0].points, stills(1, 7, images=3, objects=4)[0].points)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS), key=str), ids=str)
+def test_prompts_say_where_their_object_is(kind):
+    draw = np.random.default_rng(0)
+    scene = draw_scene(0, family="still", split="train", index=3)
+    masks = np.concatenate([visible_masks(scene)] * 5)
+    points, labels = points_of(masks, kind, draw)
+    assert points.shape == (*labels.shape, 2)
+    for mask, places, output in zip(masks, points, labels, strict=True):
+        under = [bool(mask[int(y), int(x)]) for x, y in places[: kind.inside + kind.beside]]
+        assert under == [True] * kind.inside + [False] * kind.beside
+        if kind.box:
+            (left, top), (right, bottom) = places[-2:]
+            rows, columns = np.nonzero(mask)
+            extent = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
+            slack = 2 + 0.25 * max(extent[2:] - extent[:2])
+            assert np.abs(extent - [left, top, right, bottom]).max() <= slack + 1e-3
+            assert left < right
+            assert top < bottom
+            assert list(output[-2:]) == [2, 3]
+
+
+def test_clips_go_both_ways_and_start_with_what_is_asked_for():
+    drawn = [one for step in range(12) for one in clips(0, step, videos=2, objects=3, frames=4)]
+    assert {len(clip.frames) for clip in drawn} == {4}
+    assert all(clip.masks.shape[:2] == (4, 3) for clip in drawn)
+    assert all(mask.sum() >= 12 for clip in drawn for mask in clip.masks[0])
+    gone = [not mask.any() for clip in drawn for mask in clip.masks[-1]]
+    assert any(gone)
+    assert not all(gone)
+
+
+def test_a_perfect_mask_costs_next_to_nothing_and_a_wrong_one_much():
+    ground_truth = torch.zeros(2, 16, 16)
+    ground_truth[:, 4:9, 4:12] = 1
+    right, wrong = (ground_truth * 2 - 1) * 20, (1 - ground_truth * 2) * 20
+    assert (mask_losses(right, ground_truth) < 0.02).all()
+    assert (mask_losses(wrong, ground_truth) > 10).all()
+    assert (
+        mask_losses(wrong, ground_truth, background=0.1) < mask_losses(wrong, ground_truth)
+    ).all()
+    assert reached_ious(right, ground_truth).tolist() == [1.0, 1.0]
+    assert reached_ious(wrong, ground_truth).tolist() == [0.0, 0.0]
+    assert reached_ious(-torch.ones(1, 4, 4), torch.zeros(1, 4, 4)).tolist() == [1.0]
+
+
+def test_shares_keep_a_masks_area():
+    masks: BoolArray = np.zeros((1, 96, 128), dtype=np.bool_)
+    masks[0, 20:60, 30:90] = True
+    small = shares(masks, 48)
+    assert small.shape == (1, 48, 48)
+    assert float(small.mean()) == pytest.approx(masks.mean(), rel=0.01)
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_a_training_pass_over_prompts_says_what_transformers_says(parts, tmp_path, several):
+    from transformers import Sam2Model
+
+    network, processor = parts
+    networks.save(network, processor, tmp_path)
+    plain = Sam2Model.from_pretrained(tmp_path).eval()
+    requested = stills(0, 4, images=2, objects=3)
+    points = torch.from_numpy(np.stack([scale_points(one, 64) for one in requested]))
+    labels = torch.from_numpy(np.stack([one.labels for one in requested]))
+    shown = pixels(processor, [one.image for one in requested])
+    with torch.no_grad():
+        seen = forward.encode_images(network, shown)
+        output = forward.predict_masks(network, seen, points, labels, multimask=several)
+        official = plain(
+            pixel_values=shown, input_points=points, input_labels=labels, multimask_output=several
+        )
+    torch.testing.assert_close(output.masks, official.pred_masks, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(output.ious, official.iou_scores, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(output.presence, official.object_score_logits, rtol=1e-4, atol=1e-5)
+    assert output.masks.std() > 0.01
+
+
+@pytest.mark.parametrize("bias", [3.0, 0.0])
+def test_a_training_pass_over_a_clip_says_what_transformers_says(parts, tmp_path, bias):
+    """With the bias at 0, nothing is in view; at 3, everything is."""
+    from transformers import Sam2VideoModel
+
+    network, processor = parts
+    (clip,) = clips(0, 3, videos=1, objects=3, frames=7)
+    with torch.no_grad():
+        network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(bias)
+    networks.save(network, processor, tmp_path)
+    with torch.no_grad():
+        seen = forward.encode_images(network, pixels(processor, clip.frames))
+        start = (shares(clip.masks[0], 64) >= 0.5).float()
+        order = torch.arange(7)[:, None].expand(-1, 3)
+        output = forward.track_objects(network, seen, start, order)
+        network.mask_decoder.pred_obj_score_head.proj_out.bias.fill_(3.0)
+    plain = Sam2VideoModel.from_pretrained(tmp_path).eval()
+    session = processor.init_video_session(video=list(clip.frames), dtype=torch.float32)
+    processor.add_inputs_to_inference_session(
+        session, frame_idx=0, obj_ids=[1, 2, 3], input_masks=list(clip.masks[0])
+    )
+    steps = list(plain.propagate_in_video_iterator(session, start_frame_idx=0))
+    for one, official in zip(output, steps[1:], strict=True):
+        presence = one.presence[:, 0]
+        torch.testing.assert_close(presence, official.object_score_logits, rtol=1e-3, atol=1e-4)
+        best = one.masks[torch.arange(3), 0, one.ious[:, 0].argmax(dim=-1)]
+        hard = torch.where(presence[..., None] > 0, best, -1024.0)
+        torch.testing.assert_close(hard, official.pred_masks[:, 0], rtol=1e-3, atol=1e-3)
+        assert (best.std() > 0.01) and bool((presence > 0).all()) == (bias == 3.0)
+
+
+def test_objects_of_several_clips_are_followed_together_as_alone(parts):
+    network, processor = parts
+    one, other = clips(0, 5, videos=2, objects=2, frames=3)
+    both = clip_cost(network, processor, [one, other], background=1.0)
+    alone = [clip_cost(network, processor, [clip], background=1.0) for clip in (one, other)]
+    present = [int(clip.masks[1:].any(axis=(2, 3)).sum()) for clip in (one, other)]
+    expected = sum(cost.numbers["mask"] * n for cost, n in zip(alone, present, strict=True))
+    assert both.numbers["mask"] == pytest.approx(expected / sum(present), rel=1e-4)
+
+
+def test_every_weight_learns_from_one_of_the_two_kinds_of_steps(parts):
+    network, processor = parts
+    network.zero_grad()
+    network.train()
+    requested = stills(0, 1, images=2, objects=3)
+    for several in (True, False):
+        still_cost(network, processor, requested, multimask=several, background=1.0).loss.backward()
+    drawn = clips(0, 2, videos=1, objects=3, frames=4)
+    clip_cost(network, processor, drawn, background=1.0).loss.backward()
+    left = {
+        name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()
+    }
+    never = {  # of mask prompts at decoding, and of an object that has left
+        "no_memory_positional_encoding",
+        "no_object_pointer",
+        "occlusion_spatial_embedding_parameter",
+    }
+    assert {name for name in left if not name.startswith("prompt_encoder")} <= never
+    network.zero_grad()
+    network.eval()
+
+
+def test_presence_is_learned_from_objects_that_leave(parts):
+    network, processor = parts
+    (clip,) = clips(0, 1, videos=1, objects=2, frames=3)
+    gone = replace(clip, masks=np.concatenate([clip.masks[:1], clip.masks[1:] & False]))
+    here, away = (clip_cost(network, processor, [one], background=1.0) for one in (clip, gone))
+    assert away.numbers["presence"] > here.numbers["presence"]
+    assert (away.numbers["mask"], away.numbers["reached_iou"]) == (0.0, 0.0)
+
+
+def test_a_training_leaves_a_checkpoint_that_both_models_load(tmp_path):
+    from transformers import Sam2Model, Sam2VideoModel, Sam2VideoProcessor
+
+    run, facts = trained(tmp_path / "a")
+    assert facts["steps"] == 4
+    for kind in (Sam2Model, Sam2VideoModel):
+        _, report = kind.from_pretrained(run.checkpoint, output_loading_info=True)
+        assert not any(report.values())
+    assert Sam2VideoProcessor.from_pretrained(run.checkpoint).target_size == 64
+    record = json.loads((run.checkpoint / "training.json").read_text())
+    rows = run.curve.read()
+    assert record["first_losses"] == [row["loss"] for row in rows]
+    assert [row["step"] for row in rows] == [1, 2, 3, 4]
+    assert not list(run.state.glob("step-*"))
+
+
+def test_equal_seeds_give_equal_weights_and_others_do_not(tmp_path):
+    one, other, third = (
+        weights(trained(tmp_path / name, seed=seed)[0])
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert not torch.equal(
+        one["mask_decoder.iou_token.weight"], third["mask_decoder.iou_token.weight"]
+    )
+
+
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not_been(tmp_path):
+    whole = weights(trained(tmp_path / "whole")[0])
+    requested = iter([False, False, True])
+    folder = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        trained(folder, stopping=lambda: next(requested))
+    run, _ = trained(folder, resume=True)
+    again = weights(run)
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+    assert [row["step"] for row in run.curve.read()] == [1, 2, 3, 4]
+
+
+def test_a_damaged_state_is_refused(tmp_path):
+    requested = iter([False, True])
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "a", stopping=lambda: next(requested))
+    (state,) = (tmp_path / "a" / "state").glob("step-*")
+    (state / "training.safetensors").write_bytes(b"cut off")
+    with pytest.raises(StoreError, match="step-2"):
+        trained(tmp_path / "a", resume=True)
+
+
+def test_the_learning_rate_rises_stays_and_falls_with_clips():
+    settings = pocket_sam(still_steps=100, clip_steps=100, warmup_steps=10)
+    course = TrainingLoop.__new__(TrainingLoop)
+    course._settings = settings
+    rates = [course.rate(step) for step in range(200)]
+    assert rates[0] == pytest.approx(1e-4)
+    assert rates[10:100] == [1e-3] * 90
+    assert rates[100] == 5e-4
+    assert all(first > second for first, second in pairwise(rates[100:]))
+    assert rates[-1] < 1e-6
+
+
+@pytest.mark.slow
+def test_the_shipped_weights_can_be_made_again():
+    """The first steps have the losses that the training of the shipped weights had."""
+    record = json.loads((shipped.FOLDER / "training.json").read_text())
+    given = dict(record["settings"])
+    given["side"] = given.pop("architecture")["side"]
+    settings = pocket_sam(**given)
+    assert json.loads(json.dumps(settings.describe())) == record["settings"]
+    course = TrainingLoop(settings, TrainingRun(out=shipped.FOLDER, seed=record["seed"]))
+    losses = [course.step(step)["loss"] for step in range(6)]
+    assert losses == pytest.approx(record["first_losses"][:6], rel=0.02)
+
+
+def test_an_image_without_anything_to_ask_for_is_never_shown():
+    for step in range(4):
+        for one in stills(3, step, images=4, objects=2):
+            assert isinstance(one, PromptedImage) and one.masks.any(axis=(1, 2)).all()
+        for clip in clips(3, step, videos=2, objects=2, frames=8):
+            assert isinstance(clip, Clip) and clip.masks[0].any(axis=(1, 2)).all()
+
+
+def test_a_kind_without_points_is_a_box():
+    masks: BoolArray = np.zeros((1, 40, 40), dtype=np.bool_)
+    masks[0, 10:20, 5:30] = True
+    points, labels = points_of(masks, Kind(True, 0), np.random.default_rng(1))
+    assert labels.tolist() == [[2, 3]]
+    assert np.abs(points[0] - [[5, 10], [30, 20]]).max() <= 5
