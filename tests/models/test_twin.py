@@ -36,7 +36,7 @@ from harness.models.dt_r1.output_cache import NodeFault, OutputCache
 from harness.models.dt_r1.plan import Plan, PlanError, parse_plan
 from harness.models.dt_r1.shortening import shortened
 from harness.models.nodes.depth_stats import moments
-from harness.models.nodes.instances import mask_overlap
+from harness.models.nodes.instances import Seen, mask_overlap, renewed
 from harness.models.nodes.output_file import read_output, write_output
 from harness.node import (
     DepthMaps,
@@ -828,3 +828,33 @@ class TestText:
 
 def test_plan_is_plain() -> None:
     assert json.loads(Plan({"SAM2": ()}).text()) == {"SAM2": []}
+
+
+class Stays:
+    """A propagator that leaves every mask where it was."""
+
+    name = "stays"
+
+    def propagate(self, video: Media, start: int, masks: Sequence[Any]) -> list[Track]:
+        return [Track.of_one_mask(mask, len(video)) for mask in masks]
+
+
+def test_objects_are_found_anew_in_each_described_frame() -> None:
+    frames = [np.zeros((8, 24, 3), np.uint8)] * 9
+    video = media.pixels(frames, times=list(range(9)), is_video=True, id="nine")
+    places = {0: (0,), 2: (2, 20), 4: (20,), 6: (3, 20)}  # where squares of 6 columns are seen
+
+    def look(index: int) -> list[Seen]:
+        drawn = np.zeros((len(places[index]), 8, 24), dtype=np.bool_)
+        for mask, left in zip(drawn, places[index], strict=True):
+            mask[:, left : left + 6] = True
+        return [Seen(mask, f"seen in {index}") for mask in drawn]
+
+    propagator: Any = Stays()
+    found = renewed(look, propagator, video, tuple(places)).found
+    lefts = [
+        [int(np.argmax(mask[0])) if mask.any() else None for mask in instance.track]
+        for instance in found
+    ]
+    assert lefts == [[0, 0, 2, 2, None, None, 3, 3, 3], [None] + [20] * 8]
+    assert [one.label for one in found] == ["seen in 0", "seen in 2"]
