@@ -143,6 +143,29 @@ class TestPlan:
         parse_plan(json.dumps({**{f"n{place}": [] for place in range(100)}, **whole}), many)
         assert time.process_time() - start < 10
 
+    @settings(max_examples=60, deadline=None)
+    @given(st.integers(2, 12).flatmap(lambda count: st.tuples(st.just(count), st.randoms())))
+    def test_a_graph_is_valid_until_an_edge_leads_back_a_node_is_unknown_or_lacking(
+        self, drawn: tuple[int, random.Random]
+    ) -> None:
+        count, draw = drawn
+        kind = NodeKind(produces=Kind.INSTANCES, accepts=frozenset({Kind.INSTANCES}), summary="")
+        any_node = Catalog({f"n{place}": kind for place in range(count + 1)})
+        dag = {
+            f"n{place}": [
+                f"n{one}" for one in range(place) if one + 1 == place or draw.random() < 0.3
+            ]
+            for place in range(count)
+        }
+        written = dict(draw.sample(list(dag.items()), count))
+        assert parse_plan(json.dumps(written), any_node).nodes.keys() == dag.keys()
+        first, last = sorted(draw.sample(range(count), 2))
+        back = {**written, f"n{first}": [*dag[f"n{first}"], f"n{last}"]}
+        unknown, lacking = ({**written, "n0": [name]} for name in ("elsewhere", f"n{count}"))
+        for wrong in (back, unknown, lacking, {**written, "elsewhere": []}):
+            with pytest.raises(PlanError):
+                parse_plan(json.dumps(wrong), any_node)
+
     def test_a_model_may_write_ten_thousand_names_that_are_none(self, known: Catalog) -> None:
         with pytest.raises(PlanError) as caught:
             parse_plan(json.dumps({f"model{place}" * 50: [] for place in range(10_000)}), known)

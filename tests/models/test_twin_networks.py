@@ -19,6 +19,7 @@ from harness.models.dt_r1.catalog import catalog
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.semantic_analysis import SemanticAnalysis
+from harness.models.nodes.u2netp import U2NetP
 from harness.node import Instance, Instances, Node, check_output
 from harness.spec import Spec, parse
 
@@ -251,6 +252,25 @@ def test_text_by_pp_ocr_or_an_error_that_names_the_extra() -> None:
     seen = media.pixels([page], times=(0.0,), is_video=False, id="page")
     words = node.run(seen, (0,), [])
     assert "42" in " ".join(word.text for word in words.found)
+
+
+def test_u2netp_makes_an_object_of_each_piece_of_its_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    salience = np.zeros((320, 320), np.float32)
+    salience[16:64, 16:64], salience[128:256, 128:256], salience[300, 300] = 0.6, 0.9, 1.0
+    monkeypatch.setattr(U2NetP, "_salience", lambda *_: salience)
+    (tmp_path / "u2netp.onnx").write_bytes(b"read when it is first needed")
+    node = built(f"u2netp(weights={tmp_path / 'u2netp.onnx'})")
+    seen = media.pixels(
+        [video(1).frame(0)] * 3, times=[0.0, 1.0, 2.0], is_video=True, id="nothing moves"
+    )
+    found = node.run(seen, (0, 2), [])
+    check_output("u2netp", found, node.kind.produces, seen)
+    scores = [one.score or 0.0 for one in found.found]
+    assert scores == sorted(scores, reverse=True) and len(scores) == 2, "without the speck"
+    areas = [[int(mask.sum()) for mask in one.track] for one in found.found]
+    assert all(abs(area - 24 * 16) < 40 for area in areas[0]) and min(areas[1]) > 30
 
 
 def test_u2netp_refuses_what_is_no_network(tmp_path: Path) -> None:
