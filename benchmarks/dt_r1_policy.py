@@ -15,7 +15,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,8 @@ EXTREMES = {"leftmost": (0, 0), "rightmost": (0, -1), "topmost": (1, 0), "lowest
 """Axis and place, in the order along it, of superlatives."""
 WIDTH, LAYERS, HEADS, VOCABULARY = 96, 3, 4, 512
 TWIN_TOKENS = 32
+READ = 100
+"""Trajectories that the tokenizer is made of."""
 END, USER, ASSISTANT, PAD = "<|end|>", "<|user|>", "<|assistant|>", "<|pad|>"
 TEMPLATE = (
     "{% for message in messages %}" + USER + "{{ message.content }}" + END + "{% endfor %}"
@@ -132,12 +134,12 @@ def scripted(sample: Sample, environment: TwinEnvironment, draw: random.Random) 
     return Trajectory(asked_briefly(question(query)), tuple(parts))
 
 
-def trajectories(data: Path, environment: TwinEnvironment, seed: int) -> Iterator[Trajectory]:
+def trajectories(
+    samples: Sequence[Sample], environment: TwinEnvironment, seed: int
+) -> list[Trajectory]:
     """One trajectory a training sample."""
     draw = random.Random(seed)
-    for spec in TASKS:
-        for sample in samples_of(plugins.build("tasks", parse(spec), data)):
-            yield scripted(sample, environment, draw)
+    return [scripted(sample, environment, draw) for sample in samples]
 
 
 def tokenizer_of(texts: Sequence[str]) -> Any:
@@ -254,14 +256,20 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    tasks = [plugins.build("tasks", parse(spec), given.data) for spec in TASKS]
+    samples = [sample for task in tasks for sample in samples_of(task)]
+    draw = random.Random(given.seed)
+    draw.shuffle(samples)
     perception = Perception(TwinBuilder(), workers=2)
     whole = TwinEnvironment(
         perception=perception, limits=Limits(twin_tokens=10**6), count_tokens=len
     )
+    read = trajectories(samples[:READ], whole, given.seed)
     tokenizer = tokenizer_of(
         [
-            f"{one.prompt}{''.join(text for text, _ in one.parts)}"
-            for one in trajectories(given.data, whole, given.seed)
+            "".join((one.prompt, *(text for text, _ in one.parts)))
+            for several in ([renamed(one, draw) for one in read] for _ in range(8))
+            for one in several
         ]
     )
 
@@ -271,7 +279,7 @@ def main() -> None:
     limited = TwinEnvironment(
         perception=perception, limits=Limits(twin_tokens=TWIN_TOKENS), count_tokens=count
     )
-    known = list(trajectories(given.data, limited, given.seed))
+    known = trajectories(samples, limited, given.seed)
     perception.close()
     lengths = sorted(len(encoded(one, tokenizer)[0]) for one in known)
     print(f"{len(known)} trajectories, {lengths[len(lengths) // 2]} tokens, at most {lengths[-1]}")
