@@ -238,6 +238,23 @@ def test_semantic_analysis_by_a_real_backend(tiny_qwen: Path) -> None:
     assert set(said.instances) == {"a"}
 
 
+def test_a_node_behind_a_server_of_openais_protocol() -> None:
+    server = runpy.run_path(str(Path(__file__).parents[1] / "serving" / "chat_server.py"))
+    seen, plan = video(), '{"SAM2": [], "SemanticAnalysis": ["SAM2"]}'
+
+    def built_at(url: str) -> Any:
+        chat = f"openai(base_url={url!r},model=served,coordinates=pixels,retries=0)"
+        builder = TwinBuilder(parse(f"local(SemanticAnalysis=semantic_analysis(backend={chat}))"))
+        return builder.build(seen, parse_plan(plan, builder.catalog))
+
+    with server["serving"](server["Scripted"]()) as served:
+        twin = built_at(served.url)
+        assert not twin.faults and len(served.asked) == 3 + len(twin.masks)
+    assert twin.data["video"]["description"] and twin.data["frames"][0]["description"]
+    fault = built_at(served.url).faults["SemanticAnalysis"]
+    assert fault.infrastructure and served.url in fault.reason
+
+
 def test_text_by_pp_ocr_or_an_error_that_names_the_extra() -> None:
     pytest.importorskip("cv2")
     import cv2
