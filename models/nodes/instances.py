@@ -63,23 +63,25 @@ def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[
     for index, end in zip(indices, (*indices[1:], len(media)), strict=True):
         known = list(rows)
         seen = [one for one in look(index) if one.mask.any()]
-        overlaps = np.array([[mask_overlap(row.mask, one.mask) for one in seen] for row in known])
-        pairs = zip(*linear_sum_assignment(-overlaps), strict=True) if seen and known else ()
-        again = {one: known[row] for row, one in pairs if overlaps[row, one] >= AGAIN}
+        overlaps = np.zeros((len(known), len(seen)))
+        for row, place in np.ndindex(overlaps.shape):
+            overlaps[row, place] = mask_overlap(known[row].mask, seen[place].mask)
+        pairs = zip(*linear_sum_assignment(-overlaps), strict=True)
+        again = {place: known[row] for row, place in pairs if overlaps[row, place] >= AGAIN}
         shown = [again.get(place) or _Row(one) for place, one in enumerate(seen)]
         new = [row for row in shown if row not in known]
         hidden = [row for row in known if row not in shown]
         masks = [*(one.mask for one in seen), *(row.mask for row in hidden)]
         last = min(end, len(media) - 1)
         ahead = propagated(propagator, media.part(index, last + 1), 0, masks)
-        for place, (row, track) in enumerate(zip([*shown, *hidden], ahead, strict=True)):
-            row.mask = track[last - index]
-            if place < len(shown):
-                row.rles |= dict(enumerate(track.rles[: end - index], start=index))
+        for one, track in zip([*shown, *hidden], ahead, strict=True):
+            one.mask = track[last - index]
+            if one in shown:
+                one.rles |= dict(enumerate(track.rles[: end - index], start=index))
         part = media.part(before + 1, index + 1)
-        back = propagated(propagator, part, index - before - 1, [row.seen.mask for row in new])
-        for row, track in zip(new, back, strict=True):
-            row.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
+        back = propagated(propagator, part, index - before - 1, [one.seen.mask for one in new])
+        for one, track in zip(new, back, strict=True):
+            one.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
         rows += new
         before = index
     nothing = Rle.empty(media.size[1], media.size[0])
@@ -158,7 +160,7 @@ def propagated(
     Raises:
         ModelError: the propagator gives another number of tracks.
     """
-    if len(media) == 1:
+    if not masks or len(media) == 1:
         return [Track.of_one_mask(mask, 1) for mask in masks]
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
