@@ -1,11 +1,13 @@
 """A small text policy for DT-R1 on generated scenes: scripted trajectories, tokenizer, warm-up.
 
-    python benchmarks/dt_r1_policy.py --data ROOT --out DIR [--steps 800] [--seed 0]
+    python benchmarks/dt_r1_policy.py --data ROOT --out DIR [--steps 1500] [--seed 0]
 
 A script that knows the questions' forms writes plans, code and answers; it errs in a stated share
-of them, so that there is something to learn. Its trajectories run through the method's own
-environment: twins and results are real. A text-only network of 400,000 weights is trained from
-nothing on what the script wrote; what the environment injected is in no loss.
+of them, and mostly leaves out the last step of its code, so that there is something to learn. Its
+trajectories run through the method's own environment: twins and results are real. A text-only
+network of 400,000 weights is trained from nothing on what the script wrote; what the environment
+injected is in no loss. Colours and shapes change their names from batch to batch, the same in
+question, code and twin: what the network has to learn is to copy them.
 """
 
 import argparse
@@ -13,7 +15,7 @@ import json
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +40,19 @@ WRONG_PLANS = (
 )
 ERRORS = {"plan": 0.25, "code": 0.2, "task": 0.2, "order": 0.2}
 """Share of trajectories in which the script errs, each independently of the others."""
+SHORT_CUTS = 0.6
+"""Share of trajectories whose code leaves out its last step, and mostly answers wrongly."""
 COLOURS = ("red", "blue", "green", "yellow", "orange", "purple", "black", "white", "grey")
 SHAPES = ("circle", "square", "triangle", "star", "cross", "diamond", "hexagon", "rectangle")
+PLURALS = {shape: f"{shape}{'es' if shape == 'cross' else 's'}" for shape in SHAPES}
+NAMED = {word: word for word in (*COLOURS, *SHAPES)} | {many: one for one, many in PLURALS.items()}
+"""What a word of a question names."""
 EXTREMES = {"leftmost": (0, 0), "rightmost": (0, -1), "topmost": (1, 0), "lowest": (1, -1)}
 """Axis and place, in the order along it, of superlatives."""
 WIDTH, LAYERS, HEADS, VOCABULARY = 96, 3, 4, 512
-TWIN_TOKENS, LENGTH = 32, 300
+TWIN_TOKENS = 32
+READ = 100
+"""Trajectories that the tokenizer is made of."""
 END, USER, ASSISTANT, PAD = "<|end|>", "<|user|>", "<|assistant|>", "<|pad|>"
 TEMPLATE = (
     "{% for message in messages %}" + USER + "{{ message.content }}" + END + "{% endfor %}"
@@ -61,38 +70,42 @@ class Trajectory:
 
 
 def words_of(text: str) -> list[str]:
-    """Colours and shapes that a text names, in order."""
-    return [word for word in re.findall(r"[a-z]+", text) if word in COLOURS or word in SHAPES]
+    """Colours and shapes that a text names, in order and in the singular."""
+    words = (NAMED.get(word) for word in re.findall(r"[a-z]+", text))
+    return [word for word in words if word is not None]
 
 
-def code_for(query: Query) -> str:
-    """The code that answers a question; a guess where the script does not know how."""
+def code_for(query: Query, *, whole: bool) -> str:
+    """The code that answers a question, or without its last step; a guess where none is known."""
     text, words = query.text, words_of(query.text)
     named = " ".join(words[:2] if words[:1] and words[0] in COLOURS else words[:1])
-    start = f"f = [i for i in dt['instances'] if '{named}' in i['name']]"
+    start = f"f = [i for i in dt['instances'] if '{named}' in i['name']]\n"
     if query.form is AnswerForm.MASK:
-        place = 0
-        for word, (axis, end) in EXTREMES.items():
-            if word in text:
-                start += f"\nf.sort(key=lambda i: i['frames'][0]['centroid'][{axis}])"
-                place = end
-        return f"{start}\nprint(f[{place}]['mask'])"
-    if text.startswith("How many") and not query.options:
-        return f"{start}\nprint(len(f))"
+        found = [EXTREMES[word] for word in EXTREMES if word in text]
+        if found and whole:
+            ((axis, place),) = found
+            start += f"f.sort(key=lambda i: i['frames'][0]['centroid'][{axis}])\n"
+            return f"{start}print(f[{place}]['mask'])"
+        return f"{start}print(f[0]['mask'])"
+    if text.startswith("How many"):
+        return start + ("print(len(f))" if whole else "print(len(dt['instances']))")
+    if text.startswith("Is there"):
+        return start + ("print('yes' if f else 'no')" if whole else "print('yes')")
+    if text.startswith(("What colour", "What shape")):
+        part = 0 if text.startswith("What colour") else -1
+        return f"{start}print(f[0]['name']{f'.split()[{part}]' if whole else ''})"
     if text.startswith(("How wide", "How high")):
         high = int("high" in text)
-        side = ("width", "height")[high]
-        return (
-            f"{start}\nb = f[0]['frames'][0]['box']\n"
-            f"print(round(100 * (b[{2 + high}] - b[{high}]) / dt['video']['{side}']))"
-        )
+        side, length = ("width", "height")[high], f"b[{2 + high}] - b[{high}]"
+        percent = f"round(100 * ({length}) / dt['video']['{side}'])"
+        return f"{start}b = f[0]['frames'][0]['box']\nprint({percent if whole else length})"
     return "print('A')"
 
 
 def scripted(sample: Sample, environment: TwinEnvironment, draw: random.Random) -> Trajectory:
     """Run the script on one sample, with its errors, through the environment."""
     query = sample.query
-    code = code_for(query)
+    code = code_for(query, whole=draw.random() >= SHORT_CUTS)
     wrong = {kind: draw.random() < share for kind, share in ERRORS.items()}
     plan = draw.choice(WRONG_PLANS) if wrong["plan"] else PLAN
     if wrong["code"]:
@@ -121,12 +134,12 @@ def scripted(sample: Sample, environment: TwinEnvironment, draw: random.Random) 
     return Trajectory(asked_briefly(question(query)), tuple(parts))
 
 
-def trajectories(data: Path, environment: TwinEnvironment, seed: int) -> Iterator[Trajectory]:
+def trajectories(
+    samples: Sequence[Sample], environment: TwinEnvironment, seed: int
+) -> list[Trajectory]:
     """One trajectory a training sample."""
     draw = random.Random(seed)
-    for spec in TASKS:
-        for sample in samples_of(plugins.build("tasks", parse(spec), data)):
-            yield scripted(sample, environment, draw)
+    return [scripted(sample, environment, draw) for sample in samples]
 
 
 def tokenizer_of(texts: Sequence[str]) -> Any:
@@ -161,6 +174,18 @@ def tokenizer_of(texts: Sequence[str]) -> Any:
     )
 
 
+def renamed(one: Trajectory, draw: random.Random) -> Trajectory:
+    """The same trajectory in a world whose colours and shapes have changed their names."""
+    colours, shapes = draw.sample(COLOURS, len(COLOURS)), draw.sample(SHAPES, len(SHAPES))
+    names = dict(zip((*COLOURS, *SHAPES), (*colours, *shapes), strict=True))
+    names |= {PLURALS[shape]: PLURALS[names[shape]] for shape in SHAPES}
+
+    def changed(text: str) -> str:
+        return re.sub(r"[a-z]+", lambda word: names.get(word[0], word[0]), text)
+
+    return Trajectory(changed(one.prompt), tuple((changed(text), own) for text, own in one.parts))
+
+
 def encoded(one: Trajectory, tokenizer: Any) -> tuple[list[int], list[int]]:
     """Tokens of prompt and rollout, and the labels: -100 where the script did not write."""
     tokens = tokenizer(f"{USER}{one.prompt}{END}{ASSISTANT}")["input_ids"]
@@ -172,7 +197,7 @@ def encoded(one: Trajectory, tokenizer: Any) -> tuple[list[int], list[int]]:
     return [*tokens, tokenizer.eos_token_id], [*labels, tokenizer.eos_token_id]
 
 
-def warmed_up(rows: Sequence[tuple[list[int], list[int]]], tokenizer: Any, given: Any) -> Any:
+def warmed_up(known: Sequence[Trajectory], tokenizer: Any, given: Any) -> Any:
     """A network trained on the trajectories."""
     import torch
 
@@ -197,10 +222,12 @@ def warmed_up(rows: Sequence[tuple[list[int], list[int]]], tokenizer: Any, given
     optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=given.steps)
     draw, began = random.Random(given.seed), time.monotonic()
-    by_length = sorted(rows, key=lambda row: len(row[0]))
+    by_length = sorted(known, key=lambda one: len(encoded(one, tokenizer)[0]))
     for step in range(given.steps):
         start = draw.randrange(max(1, len(by_length) - given.batch + 1))
-        batch = by_length[start : start + given.batch]
+        batch = [
+            encoded(renamed(one, draw), tokenizer) for one in by_length[start : start + given.batch]
+        ]
         width = max(len(tokens) for tokens, _ in batch)
         ids = torch.full((len(batch), width), tokenizer.pad_token_id)
         labels = torch.full((len(batch), width), -100)
@@ -225,17 +252,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    tasks = [plugins.build("tasks", parse(spec), given.data) for spec in TASKS]
+    samples = [sample for task in tasks for sample in samples_of(task)]
+    draw = random.Random(given.seed)
+    draw.shuffle(samples)
     perception = Perception(TwinBuilder(), workers=2)
     whole = TwinEnvironment(
         perception=perception, limits=Limits(twin_tokens=10**6), count_tokens=len
     )
-    known = list(trajectories(given.data, whole, given.seed))
+    read = trajectories(samples[:READ], whole, given.seed)
     tokenizer = tokenizer_of(
-        [f"{one.prompt}{''.join(text for text, _ in one.parts)}" for one in known]
+        [
+            "".join((one.prompt, *(text for text, _ in one.parts)))
+            for several in ([renamed(one, draw) for one in read] for _ in range(8))
+            for one in several
+        ]
     )
 
     def count(text: str) -> int:
@@ -244,15 +279,19 @@ def main() -> None:
     limited = TwinEnvironment(
         perception=perception, limits=Limits(twin_tokens=TWIN_TOKENS), count_tokens=count
     )
-    rows = [encoded(one, tokenizer) for one in trajectories(given.data, limited, given.seed)]
+    known = trajectories(samples, limited, given.seed)
     perception.close()
-    lengths = sorted(len(tokens) for tokens, _ in rows)
-    print(f"{len(rows)} trajectories, {lengths[len(lengths) // 2]} tokens, at most {lengths[-1]}")
-    rows = [row for row in rows if len(row[0]) <= LENGTH + 100]
-    network = warmed_up(rows, tokenizer, given)
+    lengths = sorted(len(encoded(one, tokenizer)[0]) for one in known)
+    print(f"{len(known)} trajectories, {lengths[len(lengths) // 2]} tokens, at most {lengths[-1]}")
+    network = warmed_up(known, tokenizer, given)
     network.save_pretrained(given.out)
     tokenizer.save_pretrained(given.out)
-    info = {"trajectories": len(rows), "steps": given.steps, "errors": ERRORS, "seed": given.seed}
+    info = {
+        "trajectories": len(known),
+        "steps": given.steps,
+        "errors": {**ERRORS, "short cut": SHORT_CUTS},
+        "seed": given.seed,
+    }
     (given.out / "warm_up.json").write_text(json.dumps(info, indent=1) + "\n")
 
 

@@ -139,6 +139,16 @@ class Media:
         chosen = range(len(self)) if indices is None else indices
         return [self.frame(index) for index in chosen]
 
+    def part(self, start: int, stop: int) -> "Media":
+        """Return the video of the frames from `start` to before `stop`, with their times."""
+        return Media(
+            self._load[start:stop],
+            size=self._size,
+            times=self._times[start:stop],
+            digest=_Known(f"{self.id}[{start}:{stop}]"),
+            is_video=self.is_video,
+        )
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (self._load, self._size, self._times, self._digest, self.is_video))
 

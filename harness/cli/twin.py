@@ -18,7 +18,7 @@ from harness.leaderboards.twin_view import MOST_FRAMES, draw_frame, frame_view, 
 from harness.media import Media, frame_files, open_image
 from harness.models.dt_r1.catalog import default_plans
 from harness.models.dt_r1.executor import TwinBuilder
-from harness.models.dt_r1.output_cache import OutputCache
+from harness.models.dt_r1.output_cache import OUTPUTS, OutputCache
 from harness.models.dt_r1.plan import Plan, parse_plan
 from harness.models.dt_r1.twin import Twin
 from harness.overlay import spread
@@ -29,7 +29,6 @@ from harness.types import Sample
 from harness.video.media import video_file
 
 LIST = "twins.jsonl"
-OUTPUTS = "outputs"
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm")
 CHARACTERS = 4  # a token, about, where no tokenizer is at hand
 

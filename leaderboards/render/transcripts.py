@@ -25,7 +25,7 @@ def _block(block: Block) -> Markup:
     text = element("pre", {"tabindex": "0"}, cut(block.text))
     if content:
         text = element("details", {"class": "response"}, element("summary", {}, "JSON"), text)
-    kind = name.replace(".", "_").replace("_", "-")
+    kind = f"of-{name.replace('.', '-').replace('_', '-')}"  # no class of the page, such as `task`
     return element(
         "section",
         {"class": f"block {kind}{' injected' if block.injected else ''}", "aria-label": label},

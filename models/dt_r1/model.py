@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Self, TypeVar
 
@@ -43,6 +44,7 @@ from harness.models.dt_r1.environment import (
 )
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.grammar import STOPS, reasoning_of
+from harness.models.dt_r1.output_cache import built_ahead
 from harness.models.factory import build_chat, build_frame_policy
 from harness.models.grammar import Item, ParseResult
 from harness.models.multi_turn import converse
@@ -120,6 +122,9 @@ class TwinOptions:
     nodes: Spec = LOCAL
     """Perception node behind each name of a plan: `paper`, `local` (no downloads), or one of them
     with changes, such as `local(SAM2=pocket_sam)`."""
+    twins: str | None = None
+    """Folder that `harness twin build` filled: what its nodes saw is read there, not looked for
+    again, and what it lacks is added. It changes no response."""
     sandbox: str = "auto"
     """Tier of the sandbox that code runs in; `auto`: the strongest that is here."""
     workers: int = 2
@@ -161,7 +166,11 @@ class TwinOptions:
                     expected=f"at least {minimum}",
                     found=str(getattr(self, option)),
                 )
-        builder = TwinBuilder(self.nodes, frames=build_frame_policy(self.frames))
+        builder = TwinBuilder(
+            self.nodes,
+            frames=build_frame_policy(self.frames),
+            cache=None if self.twins is None else built_ahead(Path(self.twins)),
+        )
         chat = build_chat(
             self.backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
         )

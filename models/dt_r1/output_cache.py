@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import DataError
+from harness.errors import DataError, UsageError
 from harness.files import read_bytes
 from harness.models.nodes.output_file import held_bytes, read_output, write_output
 from harness.node import Output
 
 MEBIBYTE = 2**20
+OUTPUTS = "outputs"
+"""Folder of the outputs, in one that `harness twin build` fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,21 @@ class OutputCache:
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def built_ahead(twins: Path) -> OutputCache:
+    """Return the outputs of a folder that `harness twin build` filled; what it lacks is added.
+
+    Raises:
+        UsageError: it is no such folder.
+    """
+    if not (twins / OUTPUTS).is_dir():
+        raise UsageError(
+            f"twins={twins}",
+            expected=f"a folder with {OUTPUTS}/, as `harness twin build --out` makes",
+            found="none",
+        )
+    return OutputCache(folder=twins / OUTPUTS)
 
 
 def output_key(

@@ -1,9 +1,11 @@
 """From masks in single frames to instances in every frame."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from harness.errors import ModelError
 from harness.masks import BoolArray, Rle, Track, rles_of
@@ -12,6 +14,8 @@ from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.node import Instance, Instances, Output, detections_of
 from harness.types import Box
 
+AGAIN = 0.3
+"""Least IoU of an object's mask with the one that was carried on from where it was seen last."""
 SAME = 0.5
 """Share of a mask's pixels that known objects cover from which on it is none of its own."""
 
@@ -45,6 +49,60 @@ def carried(look: Look, propagator: Propagator, media: Media, indices: Sequence[
                 found.append(Instance(_from(track, before + 1), one.label, one.score))
         before = index
     return Instances(tuple(found))
+
+
+def renewed(look: Look, propagator: Propagator, media: Media, indices: Sequence[int]) -> Instances:
+    """The objects of the described frames, found anew in each of them and followed in between.
+
+    For propagators that drift. An object is the known one whose mask, carried on from the described
+    frame before, overlaps it most; else it is new. One that is not found again has no mask until it
+    is.
+    """
+    rows: list[_Row] = []
+    before = -1
+    for index, end in zip(indices, (*indices[1:], len(media)), strict=True):
+        known = list(rows)
+        seen = [one for one in look(index) if one.mask.any()]
+        overlaps = np.zeros((len(known), len(seen)))
+        for row, place in np.ndindex(overlaps.shape):
+            overlaps[row, place] = mask_overlap(known[row].mask, seen[place].mask)
+        pairs = zip(*linear_sum_assignment(-overlaps), strict=True)
+        again = {place: known[row] for row, place in pairs if overlaps[row, place] >= AGAIN}
+        shown = [again.get(place) or _Row(one) for place, one in enumerate(seen)]
+        new = [row for row in shown if row not in known]
+        hidden = [row for row in known if row not in shown]
+        masks = [*(one.mask for one in seen), *(row.mask for row in hidden)]
+        last = min(end, len(media) - 1)
+        ahead = propagated(propagator, media.part(index, last + 1), 0, masks)
+        for one, track in zip([*shown, *hidden], ahead, strict=True):
+            one.mask = track[last - index]
+            if one in shown:
+                one.rles |= dict(enumerate(track.rles[: end - index], start=index))
+        part = media.part(before + 1, index + 1)
+        back = propagated(propagator, part, index - before - 1, [one.seen.mask for one in new])
+        for one, track in zip(new, back, strict=True):
+            one.rles |= dict(enumerate(track.rles[:-1], start=before + 1))
+        rows += new
+        before = index
+    nothing = Rle.empty(media.size[1], media.size[0])
+    tracks = [[row.rles.get(index, nothing) for index in range(len(media))] for row in rows]
+    return Instances(
+        tuple(
+            Instance(Track.from_rles(rles), row.seen.label, row.seen.score)
+            for row, rles in zip(rows, tracks, strict=True)
+        )
+    )
+
+
+@dataclass(eq=False, slots=True)
+class _Row:
+    """One object, so far."""
+
+    seen: Seen
+    """As it was seen first."""
+    rles: dict[int, Rle] = field(default_factory=dict)
+    mask: BoolArray = field(init=False)
+    """Where it is in the next described frame."""
 
 
 def prompted(
@@ -102,7 +160,7 @@ def propagated(
     Raises:
         ModelError: the propagator gives another number of tracks.
     """
-    if len(media) == 1:
+    if not masks or len(media) == 1:
         return [Track.of_one_mask(mask, 1) for mask in masks]
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):

@@ -8,7 +8,7 @@ from harness.media import Media
 from harness.model import Propagator, Segmenter, settings
 from harness.models.factory import GRABCUT, build_propagator, build_segmenter
 from harness.models.nodes.flat_regions import flat_regions, is_drawing
-from harness.models.nodes.instances import Seen, carried, prompted
+from harness.models.nodes.instances import Seen, prompted, renewed
 from harness.models.nodes.linking import linked
 from harness.models.saliency.maps import salience_map
 from harness.models.saliency.objects import salient_objects
@@ -25,7 +25,8 @@ class OpenCVObjects(Node):
 
     A drawing's objects are its regions of one colour (flat_regions.py), segmented in every frame
     of a video and linked (linking.py). A photograph's are salient (models/saliency), cut out by
-    the segmenter and carried through a video by the propagator, as what boxes hold is.
+    the segmenter in each described frame and followed in between by the propagator. What boxes hold
+    is carried through the whole video.
     """
 
     kind: ClassVar[NodeKind] = NodeKind(
@@ -66,7 +67,7 @@ class OpenCVObjects(Node):
             masks = [flat_regions(media.frame(index))[: self.most] for index in range(len(media))]
             found = linked(media, masks)[: self.most]
             return Instances(tuple(map(Instance, found)))
-        return carried(lambda index: self._salient(media, index), self.propagator, media, indices)
+        return renewed(lambda index: self._salient(media, index), self.propagator, media, indices)
 
     def _is_drawing(self, media: Media, indices: Sequence[int]) -> bool:
         if self.picture != "auto":

@@ -22,7 +22,7 @@ from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.model import Propagator, settings
 from harness.models.factory import build_propagator
-from harness.models.nodes.instances import Seen, carried
+from harness.models.nodes.instances import Seen, renewed
 from harness.node import Instances, Kind, Node, NodeKind, Output
 from harness.spec import Spec
 
@@ -36,7 +36,7 @@ LEAST_SHARE = 0.002  # of the image: a smaller piece is noise
 
 @dataclass(frozen=True, kw_only=True)
 class U2NetP(Node):
-    """Salient objects of each described frame, carried through a video."""
+    """Salient objects of each described frame, followed in between."""
 
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.INSTANCES, summary="salient objects")
     file: str
@@ -62,8 +62,8 @@ class U2NetP(Node):
         self._network()
 
     def run(self, media: Media, indices: Sequence[int], inputs: Sequence[Output]) -> Instances:
-        """Find the salient objects of the described frames, and carry them to all frames."""
-        return carried(
+        """Find the salient objects of the described frames, and follow them in between."""
+        return renewed(
             lambda index: self._objects(media.frame(index)), self.propagator, media, indices
         )
 

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from harness import plugins
 from harness.cli.main import main
-from harness.errors import Unavailable
+from harness.errors import Unavailable, UsageError
 from harness.leaderboards.render.twins import render
 from harness.leaderboards.twin_view import draw_depth, draw_frame, frame_view
+from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.opencv_objects import OpenCVObjects
+from harness.run.batching import samples_of
+from harness.spec import parse
 from harness.world.families import draw_scene
 from harness.world.raster import render as drawn
 
@@ -132,6 +136,32 @@ def test_a_twin_for_which_a_server_was_lacking_is_built_again(
         assert (told["built"], told["with_errors"]) == (built, 0)
     rows = [json.loads(line) for line in (out / "twins.jsonl").read_text().splitlines()]
     assert len(rows) == lacking["built"] and not any(row["errors"] for row in rows)
+
+
+def test_a_model_reads_twins_that_were_built_ahead(
+    tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(PLAN)
+    out = tmp_path / "twins"
+    command = ["twin", "build", "--tasks", "reason_seg", "--data", str(DATA), "--json"]
+    assert main([*command, "--plan", str(plan), "--out", str(out)]) == 0
+    capsys.readouterr()
+    rows = {
+        row["sample"]: row
+        for row in map(json.loads, (out / "twins.jsonl").read_text().splitlines())
+    }
+    monkeypatch.setattr(OpenCVObjects, "run", lambda *_: pytest.fail("looked at again"))
+    for name in ("dt_r1", "jit"):  # and so does training, whose environment is the model's own
+        model = plugins.build("models", parse(f"{name}(backend=stored,twins={out})"))
+        builder = model.environment.perception.builder
+        for sample in samples_of(plugins.build("tasks", parse("reason_seg"), DATA)):
+            twin = builder.build(sample.query.media[0], parse_plan(PLAN, builder.catalog))
+            assert twin.fingerprint == rows[sample.query.id]["fingerprint"] and not twin.faults
+        assert builder.cache.counts["computed"] == 0
+        model.perception.close()
+    with pytest.raises(UsageError, match=re.escape(str(plan))):
+        plugins.build("models", parse(f"dt_r1(backend=stored,twins={plan})"))
 
 
 def test_text_of_a_twin_is_text_on_its_page() -> None:

@@ -118,6 +118,15 @@ def test_frames_of_another_size_are_an_error(tmp_path):
         frame_files(paths).frames()
 
 
+def test_a_part_is_the_video_of_some_frames_at_their_times(tmp_path):
+    paths = [save(tmp_path / f"{number}.png", COLOUR + number) for number in range(5)]
+    video = frame_files(paths, frames_per_second=2.0)
+    part = video.part(1, 4)
+    assert (len(part), part.size, part.times()) == (3, video.size, (0.5, 1.0, 1.5))
+    assert part.is_video and (part.frame(2) == video.frame(3)).all()
+    assert len({video.id, part.id, video.part(1, 3).id}) == 3
+
+
 def test_ids_follow_content_not_place(tmp_path):
     one, two = (save(tmp_path / name, COLOUR) for name in ("a.png", "b.png"))
     assert open_image(one).id == open_image(two).id == image_bytes(one.read_bytes(), "x").id
@@ -134,6 +143,7 @@ def test_a_handle_does_not_tell_where_its_file_lies(tmp_path):
         "frames",
         "id",
         "is_video",
+        "part",
         "size",
         "times",
         "weight",

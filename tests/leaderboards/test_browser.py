@@ -157,9 +157,12 @@ def test_rollouts_of_several_turns_are_drawn_without_a_complaint(tmp_path):
     measure = """
       const graph = document.querySelector('.graph').getBoundingClientRect();
       const whole = document.documentElement;
+      const blocks = [...document.querySelectorAll('.transcript > *')];
+      const tops = blocks.map((one) => one.getBoundingClientRect());
+      const gaps = tops.slice(1).map((one, number) => Math.round(one.top - tops[number].bottom));
       document.title = [graph.width > 100, graph.height > 40,
-        whole.scrollWidth <= whole.clientWidth].join();
+        whole.scrollWidth <= whole.clientWidth, new Set(gaps).size].join();
     """
     text = page.read_text("utf-8").replace("style-src", "script-src 'unsafe-inline'; style-src")
     page.write_text(text.replace("</body>", f"<script>{measure}</script></body>"), "utf-8")
-    assert "<title>true,true,true</title>" in dump(page, tmp_path / "profile")[0]
+    assert "<title>true,true,true,1</title>" in dump(page, tmp_path / "profile")[0]

@@ -36,7 +36,7 @@ from harness.models.dt_r1.output_cache import NodeFault, OutputCache
 from harness.models.dt_r1.plan import Plan, PlanError, parse_plan
 from harness.models.dt_r1.shortening import shortened
 from harness.models.nodes.depth_stats import moments
-from harness.models.nodes.instances import mask_overlap
+from harness.models.nodes.instances import Seen, mask_overlap, renewed
 from harness.models.nodes.output_file import read_output, write_output
 from harness.node import (
     DepthMaps,
@@ -142,6 +142,29 @@ class TestPlan:
         whole = {name: [f"n{place}" for place in range(20)] for name in list(row)[100:]}
         parse_plan(json.dumps({**{f"n{place}": [] for place in range(100)}, **whole}), many)
         assert time.process_time() - start < 10
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.integers(2, 12).flatmap(lambda count: st.tuples(st.just(count), st.randoms())))
+    def test_a_graph_is_valid_until_an_edge_leads_back_a_node_is_unknown_or_lacking(
+        self, drawn: tuple[int, random.Random]
+    ) -> None:
+        count, draw = drawn
+        kind = NodeKind(produces=Kind.INSTANCES, accepts=frozenset({Kind.INSTANCES}), summary="")
+        any_node = Catalog({f"n{place}": kind for place in range(count + 1)})
+        dag = {
+            f"n{place}": [
+                f"n{one}" for one in range(place) if one + 1 == place or draw.random() < 0.3
+            ]
+            for place in range(count)
+        }
+        written = dict(draw.sample(list(dag.items()), count))
+        assert parse_plan(json.dumps(written), any_node).nodes.keys() == dag.keys()
+        first, last = sorted(draw.sample(range(count), 2))
+        back = {**written, f"n{first}": [*dag[f"n{first}"], f"n{last}"]}
+        unknown, lacking = ({**written, "n0": [name]} for name in ("elsewhere", f"n{count}"))
+        for wrong in (back, unknown, lacking, {**written, "elsewhere": []}):
+            with pytest.raises(PlanError):
+                parse_plan(json.dumps(wrong), any_node)
 
     def test_a_model_may_write_ten_thousand_names_that_are_none(self, known: Catalog) -> None:
         with pytest.raises(PlanError) as caught:
@@ -828,3 +851,33 @@ class TestText:
 
 def test_plan_is_plain() -> None:
     assert json.loads(Plan({"SAM2": ()}).text()) == {"SAM2": []}
+
+
+class Stays:
+    """A propagator that leaves every mask where it was."""
+
+    name = "stays"
+
+    def propagate(self, video: Media, start: int, masks: Sequence[Any]) -> list[Track]:
+        return [Track.of_one_mask(mask, len(video)) for mask in masks]
+
+
+def test_objects_are_found_anew_in_each_described_frame() -> None:
+    frames = [np.zeros((8, 24, 3), np.uint8)] * 9
+    video = media.pixels(frames, times=list(range(9)), is_video=True, id="nine")
+    places = {0: (0,), 2: (2, 20), 4: (20,), 6: (3, 20)}  # where squares of 6 columns are seen
+
+    def look(index: int) -> list[Seen]:
+        drawn = np.zeros((len(places[index]), 8, 24), dtype=np.bool_)
+        for mask, left in zip(drawn, places[index], strict=True):
+            mask[:, left : left + 6] = True
+        return [Seen(mask, f"seen in {index}") for mask in drawn]
+
+    propagator: Any = Stays()
+    found = renewed(look, propagator, video, tuple(places)).found
+    lefts = [
+        [int(np.argmax(mask[0])) if mask.any() else None for mask in instance.track]
+        for instance in found
+    ]
+    assert lefts == [[0, 0, 2, 2, None, None, 3, 3, 3], [None] + [20] * 8]
+    assert [one.label for one in found] == ["seen in 0", "seen in 2"]

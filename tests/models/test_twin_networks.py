@@ -19,6 +19,7 @@ from harness.models.dt_r1.catalog import catalog
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.dt_r1.plan import parse_plan
 from harness.models.nodes.semantic_analysis import SemanticAnalysis
+from harness.models.nodes.u2netp import U2NetP
 from harness.node import Instance, Instances, Node, check_output
 from harness.spec import Spec, parse
 
@@ -236,6 +237,23 @@ def test_semantic_analysis_by_a_real_backend(tiny_qwen: Path) -> None:
     assert set(said.instances) == {"a"}
 
 
+def test_a_node_behind_a_server_of_openais_protocol() -> None:
+    server = runpy.run_path(str(Path(__file__).parents[1] / "serving" / "chat_server.py"))
+    seen, plan = video(), '{"SAM2": [], "SemanticAnalysis": ["SAM2"]}'
+
+    def built_at(url: str) -> Any:
+        chat = f"openai(base_url={url!r},model=served,coordinates=pixels,retries=0)"
+        builder = TwinBuilder(parse(f"local(SemanticAnalysis=semantic_analysis(backend={chat}))"))
+        return builder.build(seen, parse_plan(plan, builder.catalog))
+
+    with server["serving"](server["Scripted"]()) as served:
+        twin = built_at(served.url)
+        assert not twin.faults and len(served.asked) == 3 + len(twin.masks)
+    assert twin.data["video"]["description"] and twin.data["frames"][0]["description"]
+    fault = built_at(served.url).faults["SemanticAnalysis"]
+    assert fault.infrastructure and served.url in fault.reason
+
+
 def test_text_by_pp_ocr_or_an_error_that_names_the_extra() -> None:
     pytest.importorskip("cv2")
     import cv2
@@ -250,6 +268,25 @@ def test_text_by_pp_ocr_or_an_error_that_names_the_extra() -> None:
     seen = media.pixels([page], times=(0.0,), is_video=False, id="page")
     words = node.run(seen, (0,), [])
     assert "42" in " ".join(word.text for word in words.found)
+
+
+def test_u2netp_makes_an_object_of_each_piece_of_its_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    salience = np.zeros((320, 320), np.float32)
+    salience[16:64, 16:64], salience[128:256, 128:256], salience[300, 300] = 0.6, 0.9, 1.0
+    monkeypatch.setattr(U2NetP, "_salience", lambda *_: salience)
+    (tmp_path / "u2netp.onnx").write_bytes(b"read when it is first needed")
+    node = built(f"u2netp(weights={tmp_path / 'u2netp.onnx'})")
+    seen = media.pixels(
+        [video(1).frame(0)] * 3, times=[0.0, 1.0, 2.0], is_video=True, id="nothing moves"
+    )
+    found = node.run(seen, (0, 2), [])
+    check_output("u2netp", found, node.kind.produces, seen)
+    scores = [one.score or 0.0 for one in found.found]
+    assert scores == sorted(scores, reverse=True) and len(scores) == 2, "without the speck"
+    areas = [[int(mask.sum()) for mask in one.track] for one in found.found]
+    assert all(abs(area - 24 * 16) < 40 for area in areas[0]) and min(areas[1]) > 30
 
 
 def test_u2netp_refuses_what_is_no_network(tmp_path: Path) -> None:

@@ -149,7 +149,12 @@ def test_boxes_are_joined():
     assert location_iou(of, {"answer": given}, Task.GROUNDING) == 1.0
     track = (Box(0, 0, 4, 4), None, Box(0, 0, 4, 4))
     video = sample(AnswerForm.BOX_TRACK, Answer(box_track=track), frames=3)
-    assert location_iou(video, {"answer": given}, Task.GROUNDING) == pytest.approx(2 / 3)
+    assert location_iou(video, {"answer": given}, Task.GROUNDING) == 1.0
+    short = sample(AnswerForm.BOX_TRACK, Answer(box_track=(None, Box(0, 0, 4, 8), None)), frames=3)
+    assert location_iou(short, {"answer": given}, Task.GROUNDING) == 0.5
+    nowhere = sample(AnswerForm.BOX_TRACK, Answer(box_track=(None,) * 3), frames=3)
+    assert location_iou(nowhere, {"answer": given}, Task.GROUNDING) == 0.0
+    assert location_iou(nowhere, {"answer": {"boxes": []}}, Task.GROUNDING) == 1.0
     assert box_iou(None, None) == 1.0 and box_iou(Box(0, 0, 2, 2), Box(1, 0, 3, 2)) == 1 / 3
 
 

@@ -20,6 +20,7 @@ from harness.trainer import Curve  # noqa: E402
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 TASKS = "reason_seg,mevis,shapes_referring,shapes_qa,rvtbench_grounding,rvtbench_summary"
 MODEL = "dt_r1(checkpoint={},prompt=short,twin_tokens=64,max_new_tokens=200,batch_size=4)"
+RVTBENCH = ("rvtbench_grounding", "rvtbench_summary")
 FEW = {
     "finetune": "full",
     "num_generations": 2,
@@ -64,6 +65,15 @@ def policy(world, tmp_path_factory):
 
 
 @pytest.fixture
+def figures(monkeypatch):
+    """The program that draws Table 7 and Figure 4 from what was recorded."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import dt_r1_figures
+
+    return dt_r1_figures
+
+
+@pytest.fixture
 def begin(policy, world, tmp_path, told):
     def begun(name, **given):
         tasks = ("shapes_referring(split=train,asks=single)", "shapes_qa(split=train,part=still)")
@@ -78,7 +88,9 @@ def begin(policy, world, tmp_path, told):
     return begun
 
 
-def test_a_training_that_died_and_goes_on_equals_one_that_did_not(begin, told, died, tmp_path):
+def test_a_training_that_died_and_goes_on_equals_one_that_did_not(
+    begin, told, died, tmp_path, figures
+):
     whole = begin("whole")
     told.steps.clear()
     told.dies_at = 3
@@ -90,6 +102,7 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(begin, told, d
         assert (whole.folder / name).read_bytes() == (again.folder / name).read_bytes(), name
     rows = whole.curve.read()
     assert {"rewards/token", "rewards/dag", "rewards/exec", "rewards/success"} <= set(rows[0])
+    assert figures.success_rate(rows) == rows[-1]["rewards/success"], "the last tenth of four steps"
     for row in Curve(whole.folder / "rollouts.jsonl").read():
         facts = row["facts"]
         assert sum(length for length, _ in facts["spans"]) <= len(row["text"])
@@ -101,7 +114,7 @@ def test_a_training_that_died_and_goes_on_equals_one_that_did_not(begin, told, d
 
 @pytest.mark.parametrize("method", ["dt_r1", "jit"])
 def test_every_task_is_evaluated_and_what_cannot_be_read_is_a_failure(
-    method, policy, world, tmp_path, capsys
+    method, policy, world, tmp_path, capsys, figures
 ):
     model = MODEL.format(policy)
     if method == "jit":
@@ -118,6 +131,11 @@ def test_every_task_is_evaluated_and_what_cannot_be_read_is_a_failure(
     assert len(results) == 5
     for one in results:
         assert one["n_total"] == 2
+    headlines, used = figures.figure4(tmp_path)
+    for panel in (headlines, used):
+        assert set(panel.lines) == {"reason_seg", "mevis", "shapes_qa", *RVTBENCH}
+        assert all([*points] == [5] for (points,) in panel.lines.values()), "blocks allowed"
+    assert all(0 <= points[5] <= 5 for (points,) in used.lines.values())
 
 
 def test_a_model_that_asks_in_requests_of_their_own_is_not_trained(policy, world, tmp_path):

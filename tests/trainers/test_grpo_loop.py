@@ -514,6 +514,35 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samp
     assert sum(lengths) == tokens
 
 
+def test_other_targets_in_place_of_injected_tokens_change_no_gradient(model, samples):
+    """What the network reads stays as it is; only what it is held to have written is another."""
+    learner, round_, _ = turned(model, samples, environment=Sandbox(), entropy_coef=0.1)
+    # One where something was injected, which the network went on from.
+    batch = next(one for one in round_.batches if (one.mask[:, :-1] < one.mask[:, 1:]).any())
+    ids = batch.inputs["input_ids"]
+    width = batch.mask.shape[1]
+    own = torch.zeros_like(ids, dtype=torch.bool)
+    own[:, -width:] = batch.mask.bool()
+    others = own.clone()
+    others[:, -width:] = ~others[:, -width:]
+
+    def gradient(targets):
+        held = learner.network.base_model.register_forward_pre_hook(
+            lambda _, args, given: (args, {**given, "input_ids": ids}), with_kwargs=True
+        )
+        learner.network.zero_grad()
+        inputs = {**batch.inputs, "input_ids": targets}
+        learner._loss(replace(batch, inputs=inputs), 1.0)[0].backward()
+        held.remove()
+        return [one.grad.clone() for one in learner.network.parameters() if one.grad is not None]
+
+    before = gradient(ids)
+    same = gradient(torch.where(others, (ids + 7) % 100, ids))
+    assert before and all(torch.equal(*pair) for pair in zip(before, same, strict=True))
+    changed = gradient(torch.where(own, (ids + 7) % 100, ids))
+    assert not all(torch.equal(*pair) for pair in zip(before, changed, strict=True))
+
+
 # -- text alone -----------------------------------------------------------------------------------
 
 

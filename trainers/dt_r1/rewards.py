@@ -100,8 +100,8 @@ def drawn(boxes: Sequence[Box], size: tuple[int, int]) -> BoolArray:
 def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
     """Return the IoU of an answer of places with the target; 0 where it is of another kind.
 
-    Instances are joined. Masks and tracks of boxes: the mean over frames. Boxes in an image: of the
-    areas that they cover together.
+    Instances are joined. Masks: the mean over frames. Tracks of boxes: over frames with a true box,
+    if there are any. Boxes in an image: of the areas that they cover together.
     """
     target, given, query = sample.target, facts.get("answer") or {}, sample.query
     assert target is not None, "samples without targets are left out"
@@ -121,8 +121,10 @@ def location_iou(sample: Sample, facts: Mapping[str, Any], task: Task) -> float:
             boxes = drawn([one[0] for one in tracks], query.size)
             return mean_iou([boxes], [drawn(ground_truth.boxes or (), query.size)])
         joint = joint_boxes(tracks, len(query.media[0]))
-        pairs = zip(joint, ground_truth.box_track or (), strict=False)
-        return float(np.mean([box_iou(*pair) for pair in pairs] or [0.0]))
+        pairs = list(zip(joint, ground_truth.box_track or (), strict=False))
+        # An answer's boxes stay where they are named last: it cannot say when an action ends.
+        shown = [pair for pair in pairs if pair[1] is not None] or pairs
+        return float(np.mean([box_iou(*pair) for pair in shown] or [0.0]))
     return 0.0
 
 
