@@ -15,6 +15,7 @@ from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.naming import names
+from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
@@ -63,6 +64,8 @@ class Table:
     ceiling: float | None
     """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
+    published: tuple[PublishedRow, ...] = ()
+    """Rows of papers, which have no rank and are compared with nothing."""
     notes: tuple[str, ...] = ()
     """Remarks for the reader, such as the reason why rows could not be paired."""
 
@@ -79,8 +82,7 @@ class Table:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics, the headline first."""
-        others = (name for name in self.entries[0].row.metrics if name != self.headline)
-        return (self.headline, *others)
+        return metric_names(self.entries[0].row)
 
     @property
     def facts(self) -> list[str]:
@@ -115,6 +117,7 @@ def build(
     title: str = "Leaderboard",
     data_root: Path | None = None,
     picks: int = 2,
+    published: bool = True,
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
@@ -123,6 +126,7 @@ def build(
         title: The board's heading.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         picks: How many of the best, median and worst samples of a run the gallery shows.
+        published: Whether tables of a benchmark hold the rows that papers print of it.
 
     Raises:
         StoreError: there is no finished run, or a record is not as it should be.
@@ -134,10 +138,15 @@ def build(
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
-        table(members, data_root=data_root, picks=picks)
+        table(members, data_root=data_root, picks=picks, published=published)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
     return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
+
+
+def metric_names(made: Row) -> tuple[str, ...]:
+    """Names of a row's metrics, the headline first."""
+    return (made.headline, *(name for name in made.metrics if name != made.headline))
 
 
 def _with_name(made: Row, name: str) -> Row:
@@ -166,7 +175,11 @@ def key(row: Row) -> Key:
 
 
 def table(
-    members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None, picks: int = 2
+    members: Sequence[tuple[Run, Row]],
+    *,
+    data_root: Path | None = None,
+    picks: int = 2,
+    published: bool = True,
 ) -> Table:
     """Rank the runs of one table and choose their samples."""
     rows = [made for _, made in members]
@@ -183,7 +196,8 @@ def table(
     if metrics:
         for index, run in enumerate(runs):
             check_numbers(run, units[index], metrics)
-            rows[index] = with_interval(rows[index], run, units[index], metrics)
+            with_own = with_interval(rows[index], run, units[index], metrics)
+            rows[index] = replace(with_own, rescored=True)
     unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
@@ -192,6 +206,8 @@ def table(
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
+    notes.extend(formatting.paper_note(made) for made in rows if made.published)
+    of_papers = published and is_benchmark(runs[0], first)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,
@@ -213,6 +229,7 @@ def table(
             )
             for place in places
         ),
+        published=published_rows(first, metric_names(first)) if of_papers else (),
         notes=tuple(dict.fromkeys(notes)),
     )
 

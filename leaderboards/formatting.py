@@ -66,11 +66,27 @@ def failures(row: Row) -> str:
 
 
 def marked_name(row: Row) -> str:
-    """Return the model's name, with † where evaluated samples were trained on, ‡ where the run
-    differs from the paper of its method, and § where it is transductive.
+    """Return the model's name and its toys and classical parts, with † where evaluated samples were
+    trained on, ‡ where the run differs from the paper of its method, and § where it is
+    transductive.
     """
     marks = " †" * row.trained_on_some + " ‡" * bool(row.deviations) + " §" * row.transductive
-    return row.name + marks
+    return row.name + f" [{', '.join(row.badges)}]" * bool(row.badges) + marks
+
+
+def weights(row: Row) -> str:
+    """The hash of each part's weights."""
+    parts = [f"{part} {found[:12]}" for part, found in row.weights.items()]
+    return ", ".join(parts) or NOTHING
+
+
+def paper_note(row: Row) -> str:
+    """Compare a row with its paper's number, and list the known differences."""
+    found = row.published
+    if found is None:
+        return ""
+    known = "; ".join(found.differences) or "none"
+    return f"{row.name} ({row.run}), {found.text}. Known differences: {known}."
 
 
 def adaptation_note(row: Row) -> str:

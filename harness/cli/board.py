@@ -21,6 +21,7 @@ def build(arguments: Namespace) -> int:
         title=arguments.title,
         data_root=arguments.data,
         picks=0 if arguments.no_gallery else 2,
+        published=not arguments.no_published,
     )
     try:
         paths = write(board, arguments.out)

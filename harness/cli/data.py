@@ -9,7 +9,7 @@ from typing import Any
 from harness import plugins
 from harness.cli.fetch import fetched_sources
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import find_card, specs
+from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
@@ -105,7 +105,7 @@ def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
 
 
 def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
-    card = find_card(task.name)
+    card = plugins.find_card(task.name)
     with plugins.plugin_errors(f"the check of {task.name}"):
         problems = [{"path": one.path, "message": one.message} for one in task.check()]
     if not problems and arguments.decode != "none":
@@ -260,7 +260,7 @@ def _info(key: str, task: Task) -> dict[str, object]:
         "headline": task.protocol.headline,
         "categories": categories,
     }
-    card = find_card(task.name)
+    card = plugins.find_card(task.name)
     plain |= {
         name: getattr(card, name)
         for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")

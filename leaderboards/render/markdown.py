@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.row import Row
 
 SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
@@ -49,11 +50,62 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     yield from grid(_head(table), [_cells(table, entry) for entry in table.entries], left=2)
     yield ""
+    yield from _published(table)
+    yield from _records(table)
     for note in table.notes:
         yield f"> {escape(note)}"
         yield ""
     for category in dict.fromkeys(name for entry in table.entries for name in entry.row.breakdowns):
         yield from _breakdown(table, category)
+
+
+def _published(table: Table) -> Iterator[str]:
+    """The rows of papers, in a table of their own: they are not measured here and not ranked."""
+    if not table.published:
+        return
+    yield "Published, not measured here: no rank, no interval, and nothing is compared with them."
+    yield ""
+    head = ["Paper", "Row", *map(escape, table.metrics), "Protocol", "Remarks"]
+    rows = []
+    for row in table.published:
+        first = row.results[0]
+        printed = {one.metric: f"*{escape(one.printed)}*" for one in row.results}
+        source = f"{PAPERS[first.paper]}, Table {first.table}"
+        protocol = f"{first.protocol}, {first.protocol_is}" if first.protocol else "unknown"
+        remarks = [first.subset, first.note, *(one.defect for one in row.results)]
+        rows.append(
+            [
+                escape(source),
+                escape(row.name),
+                *(printed.get(name, formatting.NOTHING) for name in table.metrics),
+                escape(protocol),
+                escape("; ".join(dict.fromkeys(filter(None, remarks)))),
+            ]
+        )
+    yield from grid(head, rows, left=2)
+    yield ""
+
+
+def _records(table: Table) -> Iterator[str]:
+    """Where each number comes from: run, commit, hashes, and whether it was computed again."""
+    yield "<details><summary>Records</summary>"
+    yield ""
+    head = ["Model", "Run", "Re-scored", "Commit", "Data", "Weights"]
+    rows = [
+        [
+            escape(row.name),
+            escape(row.run),
+            "✓" if row.rescored else formatting.NOTHING,
+            escape((row.commit or formatting.NOTHING)[:12] + " (changed)" * bool(row.dirty)),
+            row.data[:12],
+            escape(formatting.weights(row)),
+        ]
+        for row in (entry.row for entry in table.entries)
+    ]
+    yield from grid(head, rows, left=6)
+    yield ""
+    yield "</details>"
+    yield ""
 
 
 def _head(table: Table) -> list[str]:

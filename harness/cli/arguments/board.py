@@ -28,6 +28,9 @@ def add_board(commands: Commands) -> None:
         help="for the gallery (default: where the run read them)",
     )
     build.add_argument("--title", default="Leaderboard", help="the board's heading")
+    build.add_argument(
+        "--no-published", action="store_true", help="leave the numbers of papers out"
+    )
     build.add_argument("--no-gallery", action="store_true", help="leave images out")
     add_json(build)
     keep = command(actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed")

@@ -1,0 +1,192 @@
+"""Numbers that papers print: `published/<paper>.csv`, and the rows of a board that they make.
+
+A line of a file is one printed number. Its columns:
+
+- `table`, `row`, `backbone`: where it stands; `[…]` in a row's name marks a variant of an ablation;
+- `benchmark`; `task` and `split`: ours, empty where it is an average over several;
+- `part`: `category=value` of the task's breakdown, empty for all samples; `subset`: fewer samples;
+- `metric`: ours where it is one of the task's, else the paper's word;
+- `protocol`, `protocol_is`: `stated` in the paper, `assumed` from its baselines' code, `unknown`;
+- `printed`, `unit`: the number as printed, a percent or a fraction of a score, or another quantity;
+- `defect`: what is wrong with it; `note`: what it was measured under.
+
+Published rows have no rank and no interval, and neither ranks nor the gate read them.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.leaderboards.row import Row
+from harness.record import Run
+
+FOLDER = Path(__file__).parent / "published"
+PAPERS: Mapping[str, str] = {
+    "dt_r1": "DT-R1",
+    "video_str": "Video-STR",
+    "dr2seg": "DR2Seg",
+    "videoseg_r1": "VideoSeg-R1",
+    "vr_ttrl": "VR-TTRL",
+}
+SCALES = {"percent": 0.01, "fraction": 1.0}
+"""Factors of the units of scores; a number in another unit is no score."""
+GENERATED = "shapes.json"
+"""File at the root of a generated world, which published numbers are not of."""
+Known: TypeAlias = Literal["stated", "assumed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedResult:
+    """One printed number; the fields are the columns of the file."""
+
+    paper: str
+    table: str
+    row: str
+    backbone: str
+    benchmark: str
+    task: str
+    split: str
+    part: str
+    subset: str
+    metric: str
+    protocol: str
+    protocol_is: Known
+    printed: str
+    unit: str
+    defect: str
+    note: str
+
+    @property
+    def is_score(self) -> bool:
+        """False for tokens, times, counts and relative changes."""
+        return self.unit in SCALES
+
+    @property
+    def value(self) -> float:
+        """The number: a fraction of 1 for a score, else in its unit."""
+        return float(self.printed) * SCALES.get(self.unit, 1.0)
+
+    @property
+    def rounding(self) -> float:
+        """Half of the last printed digit, on the scale of `value`."""
+        decimals = len(self.printed.partition(".")[2])
+        return 0.5 * 10.0**-decimals * SCALES.get(self.unit, 1.0)
+
+    @property
+    def is_variant(self) -> bool:
+        """True for a variant of an ablation."""
+        return "[" in self.row
+
+    @property
+    def name(self) -> str:
+        """The row's name, with its backbone where the name does not say it."""
+        shown = self.backbone and self.backbone.lower() not in self.row.lower()
+        return f"{self.row} ({self.backbone})" if shown else self.row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow:
+    """The numbers of one row of a paper's table which belong to one table of a board."""
+
+    name: str
+    metrics: Mapping[str, float]
+    """Scores as fractions by the board's metrics."""
+    results: tuple[PublishedResult, ...]
+    """The same, as printed, the headline's first."""
+    is_comparable: bool
+    """True if the protocol is stated or assumed to be the table's, and all samples are counted."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data: a row of kind `published`, without rank and interval."""
+        first = self.results[0]
+        return {
+            "kind": "published",
+            "rank": None,
+            "name": self.name,
+            "metrics": dict(self.metrics),
+            "comparable": self.is_comparable,
+            "source": {
+                "paper": first.paper,
+                "title": PAPERS[first.paper],
+                "table": first.table,
+                "row": first.row,
+                "backbone": first.backbone,
+                "protocol": first.protocol,
+                "protocol_is": first.protocol_is,
+                "subset": first.subset,
+                "defect": "; ".join(
+                    dict.fromkeys(one.defect for one in self.results if one.defect)
+                ),
+                "note": first.note,
+                "printed": {one.metric: one.printed for one in self.results},
+                "unit": first.unit,
+            },
+        }
+
+
+@cache
+def published_results(paper: str) -> tuple[PublishedResult, ...]:
+    """Return the numbers of a paper in the order of its tables.
+
+    Raises:
+        UsageError: there is no such paper.
+    """
+    if paper not in PAPERS:
+        raise UsageError(f"paper {paper!r}", expected=f"one of {', '.join(PAPERS)}", found=paper)
+    with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(PublishedResult(paper=paper, **line) for line in csv.DictReader(file))
+
+
+def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
+    """Return the published rows of a table of a board, the best first.
+
+    Variants of ablations stand on the boards of their papers alone. A row that a paper prints in
+    several of its tables is taken from the first.
+
+    Args:
+        made: Any row of the table.
+        metrics: The table's metrics, the headline first.
+    """
+    found: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
+    for one in (one for paper in PAPERS for one in published_results(paper)):
+        if (one.task, one.split, one.part) != (made.task, made.split, "") or one.is_variant:
+            continue
+        if one.metric in metrics and one.is_score and bool(one.subset) == bool(made.subset):
+            found.setdefault((one.paper, one.row, one.backbone), {}).setdefault(one.metric, one)
+    rows = [
+        _row([numbers[name] for name in metrics if name in numbers], made)
+        for numbers in found.values()
+        if metrics[0] in numbers
+    ]
+    sign = -1.0 if made.better[metrics[0]] == "higher" else 1.0
+    return tuple(sorted(rows, key=lambda row: sign * row.metrics[metrics[0]]))
+
+
+def _row(results: Sequence[PublishedResult], made: Row) -> PublishedRow:
+    return PublishedRow(
+        name=results[0].name,
+        metrics={one.metric: one.value for one in results},
+        results=tuple(results),
+        is_comparable=results[0].protocol == made.protocol and not results[0].subset,
+    )
+
+
+def is_benchmark(run: Run, made: Row) -> bool:
+    """Return False if a run's data is not known to be the benchmark that papers print numbers of.
+
+    It is if there are as many samples as are published. Where that is not known, or a subset was
+    evaluated, it is unless it lies in a generated world or cannot be found any more.
+    """
+    root = Path(run.manifest["data"]["root"] or "/nowhere")
+    if (root / GENERATED).is_file():
+        return False
+    card, arguments = plugins.find_card(made.task), run.manifest["task"].get("arguments", {})
+    known = 0 if card is None else card.published_counts(made.split, arguments)[0]
+    if known and made.subset is None:
+        return made.n_total == known - int(arguments.get("without_image") or 0)
+    return root.is_dir()
