@@ -36,6 +36,7 @@ Kind: TypeAlias = Literal[
     "propagators",
     "nodes",
     "judges",
+    "boards",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 CONTRACTS: dict[Kind, tuple[str, str]] = {
@@ -92,7 +93,7 @@ def load(kind: Kind, name: str) -> Any:
 
 
 def _fault(kind: Kind) -> type[HarnessError]:
-    return DataError if kind in ("tasks", "metrics", "judges") else ModelError
+    return DataError if kind in ("tasks", "metrics", "judges", "boards") else ModelError
 
 
 @contextmanager

@@ -15,8 +15,9 @@ from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.naming import names
-from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
+from harness.leaderboards.published_rows import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
+from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run
@@ -198,6 +199,9 @@ def table(
             check_numbers(run, units[index], metrics)
             with_own = with_interval(rows[index], run, units[index], metrics)
             rows[index] = replace(with_own, rescored=True)
+    of_papers = published and is_benchmark(runs[0], first)
+    if of_papers:
+        rows = [replace(made, published=of_paper(made)) for made in rows]
     unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
@@ -207,7 +211,6 @@ def table(
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
     notes.extend(formatting.paper_note(made) for made in rows if made.published)
-    of_papers = published and is_benchmark(runs[0], first)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.row import Row, TrainingInfo
 from harness.scores import Better
 from harness.statistics.paired import Comparison
@@ -86,7 +87,8 @@ def paper_note(row: Row) -> str:
     if found is None:
         return ""
     known = "; ".join(found.differences) or "none"
-    return f"{row.name} ({row.run}), {found.text}. Known differences: {known}."
+    where = f"{PAPERS[found.paper]}, Table {found.table}, {found.row}"
+    return f"{row.name} ({row.run}): {where}: {found.text}. Known differences: {known}."
 
 
 def adaptation_note(row: Row) -> str:

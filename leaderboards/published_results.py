@@ -1,4 +1,4 @@
-"""Numbers that papers print: `published/<paper>.csv`, and the rows of a board that they make.
+"""Numbers that papers print: `published/<paper>.csv`.
 
 A line of a file is one printed number. Its columns:
 
@@ -9,21 +9,16 @@ A line of a file is one printed number. Its columns:
 - `protocol`, `protocol_is`: `stated` in the paper, `assumed` from its baselines' code, `unknown`;
 - `printed`, `unit`: the number as printed, a percent or a fraction of a score, or another quantity;
 - `defect`: what is wrong with it; `note`: what it was measured under.
-
-Published rows have no rank and no interval, and neither ranks nor the gate read them.
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from harness import plugins
 from harness.errors import UsageError
-from harness.leaderboards.row import Row
-from harness.record import Run
 
 FOLDER = Path(__file__).parent / "published"
 PAPERS: Mapping[str, str] = {
@@ -35,9 +30,8 @@ PAPERS: Mapping[str, str] = {
 }
 SCALES = {"percent": 0.01, "fraction": 1.0}
 """Factors of the units of scores; a number in another unit is no score."""
-GENERATED = "shapes.json"
-"""File at the root of a generated world, which published numbers are not of."""
 Known: TypeAlias = Literal["stated", "assumed", "unknown"]
+Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,43 +84,21 @@ class PublishedResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRow:
-    """The numbers of one row of a paper's table which belong to one table of a board."""
+class Reproduction:
+    """A measured number beside the paper's."""
 
-    name: str
-    metrics: Mapping[str, float]
-    """Scores as fractions by the board's metrics."""
-    results: tuple[PublishedResult, ...]
-    """The same, as printed, the headline's first."""
-    is_comparable: bool
-    """True if the protocol is stated or assumed to be the table's, and all samples are counted."""
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain data: a row of kind `published`, without rank and interval."""
-        first = self.results[0]
-        return {
-            "kind": "published",
-            "rank": None,
-            "name": self.name,
-            "metrics": dict(self.metrics),
-            "comparable": self.is_comparable,
-            "source": {
-                "paper": first.paper,
-                "title": PAPERS[first.paper],
-                "table": first.table,
-                "row": first.row,
-                "backbone": first.backbone,
-                "protocol": first.protocol,
-                "protocol_is": first.protocol_is,
-                "subset": first.subset,
-                "defect": "; ".join(
-                    dict.fromkeys(one.defect for one in self.results if one.defect)
-                ),
-                "note": first.note,
-                "printed": {one.metric: one.printed for one in self.results},
-                "unit": first.unit,
-            },
-        }
+    paper: str
+    table: str
+    row: str
+    metric: str
+    value: float
+    """The paper's, as a fraction."""
+    printed: str
+    verdict: Verdict
+    differences: tuple[str, ...]
+    """Known differences between the run and the paper."""
+    text: str
+    """`paper 66.4 → ours 65.1 (CI 63.0 to 67.2): reproduced`."""
 
 
 @cache
@@ -139,54 +111,5 @@ def published_results(paper: str) -> tuple[PublishedResult, ...]:
     if paper not in PAPERS:
         raise UsageError(f"paper {paper!r}", expected=f"one of {', '.join(PAPERS)}", found=paper)
     with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(PublishedResult(paper=paper, **line) for line in csv.DictReader(file))
-
-
-def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
-    """Return the published rows of a table of a board, the best first.
-
-    Variants of ablations stand on the boards of their papers alone. A row that a paper prints in
-    several of its tables is taken from the first.
-
-    Args:
-        made: Any row of the table.
-        metrics: The table's metrics, the headline first.
-    """
-    found: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
-    for one in (one for paper in PAPERS for one in published_results(paper)):
-        if (one.task, one.split, one.part) != (made.task, made.split, "") or one.is_variant:
-            continue
-        if one.metric in metrics and one.is_score and bool(one.subset) == bool(made.subset):
-            found.setdefault((one.paper, one.row, one.backbone), {}).setdefault(one.metric, one)
-    rows = [
-        _row([numbers[name] for name in metrics if name in numbers], made)
-        for numbers in found.values()
-        if metrics[0] in numbers
-    ]
-    sign = -1.0 if made.better[metrics[0]] == "higher" else 1.0
-    return tuple(sorted(rows, key=lambda row: sign * row.metrics[metrics[0]]))
-
-
-def _row(results: Sequence[PublishedResult], made: Row) -> PublishedRow:
-    return PublishedRow(
-        name=results[0].name,
-        metrics={one.metric: one.value for one in results},
-        results=tuple(results),
-        is_comparable=results[0].protocol == made.protocol and not results[0].subset,
-    )
-
-
-def is_benchmark(run: Run, made: Row) -> bool:
-    """Return False if a run's data is not known to be the benchmark that papers print numbers of.
-
-    It is if there are as many samples as are published. Where that is not known, or a subset was
-    evaluated, it is unless it lies in a generated world or cannot be found any more.
-    """
-    root = Path(run.manifest["data"]["root"] or "/nowhere")
-    if (root / GENERATED).is_file():
-        return False
-    card, arguments = plugins.find_card(made.task), run.manifest["task"].get("arguments", {})
-    known = 0 if card is None else card.published_counts(made.split, arguments)[0]
-    if known and made.subset is None:
-        return made.n_total == known - int(arguments.get("without_image") or 0)
-    return root.is_dir()
+        lines: Iterable[dict[str, Any]] = csv.DictReader(file)
+        return tuple(PublishedResult(paper=paper, **line) for line in lines)

@@ -9,85 +9,126 @@ rounding of its last digit:
   the paper's, so that the numbers may be of different quantities.
 """
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator
 
 from harness.leaderboards import formatting
-from harness.leaderboards.published_results import PAPERS, PublishedResult
+from harness.leaderboards.definitions import SLOT, Method, methods
+from harness.leaderboards.published_results import PublishedResult, Reproduction, Verdict
 from harness.leaderboards.row import Row
+from harness.spec import parse
 
 WIDEST = 0.1
 """Width of an interval, on a scale of 0 to 1, above which a number inside it shows nothing."""
-Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
+OPTIONS = frozenset({"model", "train_tasks", "eval_model", "eval_tasks", "eval_metrics", "every"})
+"""Keys of a configuration which are options of `harness train`, and no settings of the trainer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reproduction:
-    """A measured number beside the paper's."""
+def of_paper(made: Row) -> Reproduction | None:
+    """Compare a measured row with its paper's number; None where no board has such a row.
 
-    paper: str
-    table: str
-    row: str
-    metric: str
-    value: float
-    """The paper's, as a fraction."""
-    printed: str
-    verdict: Verdict
-    differences: tuple[str, ...]
-    """Known differences between the run and the paper."""
-    text: str
-    """`paper 66.4 → ours 65.1 (CI 63.0 to 67.2): reproduced`."""
+    Of several numbers for the same method the one of the row's protocol comes first, then that of
+    a main table.
+    """
+    found = [
+        (method, result)
+        for method in methods()
+        if not method.row.tasks or made.task in method.row.tasks
+        if method.is_of(made.model_spec)
+        for column in method.definition.columns
+        if column.task and (column.name, column.split) == (made.task, made.split)
+        for part, metric, word in column.heads
+        if (part, metric) == ("", made.headline)
+        for result in method.definition.printed(method.row, column, part, word)
+        if result.is_score
+    ]
+    if not found:
+        return None
+    method, result = min(found, key=lambda pair: pair[1].protocol != made.protocol)
+    return compare_with_paper(made, result, trained=training_differences(made, method))
 
 
-def compare_with_paper(made: Row, result: PublishedResult) -> Reproduction:
-    """Compare a measured row's headline with the paper's number for the same method."""
-    differences = [str(one) for one in made.deviations]
-    is_same = result.protocol == made.protocol and not result.subset and not result.part
+def training_differences(made: Row, method: Method) -> Iterator[str]:
+    """Yield how the training of a row's checkpoint differs from the method's configuration."""
+    for name in SLOT.findall(method.row.model):
+        step = method.definition.trainings[name]
+        if made.training is None:
+            yield f"training: not recorded (paper: {step.method}, {step.config})"
+            continue
+        used, wanted = parse(made.training.method), step.read()
+        settings = {key: value for key, value in wanted.items() if key not in OPTIONS}
+        if used.name != step.method:
+            yield f"training {used.name} (paper: {step.method})"
+        for key in sorted(used.arguments.keys() | settings.keys()):
+            if used.arguments.get(key) != settings.get(key):
+                yield f"training {key} {used.arguments.get(key)} (paper: {settings.get(key)})"
+
+
+def compare_with_paper(
+    made: Row, result: PublishedResult, *, metric: str = "", trained: Iterable[str] = ()
+) -> Reproduction:
+    """Compare a measured row with the paper's number for the same method.
+
+    Args:
+        made: The row.
+        result: The paper's number.
+        metric: The row's metric; the headline, without.
+        trained: Known differences of the training.
+    """
+    metric = metric or made.headline
+    differences = [*map(str, made.deviations), *trained]
+    is_same = result.protocol == made.protocol and not result.subset and not made.subset
     if not result.protocol:
         differences.append("protocol: the paper does not say which")
     elif result.protocol != made.protocol:
         differences.append(f"protocol {made.protocol} (paper: {result.protocol})")
     elif result.protocol_is == "assumed":
         differences.append(f"protocol {made.protocol} is assumed, not stated by the paper")
-    if result.subset or made.subset:
+    elif result.protocol_is == "unknown":
         is_same = False
-        used, paper = made.subset or "all", result.subset or "all"
-        differences.append(f"samples {used} (paper: {paper})")
+        differences.append(f"protocol {made.protocol} is not known to be the paper's")
+    if result.subset or made.subset:
+        differences.append(f"samples {made.subset or 'all'} (paper: {result.subset or 'all'})")
     if made.trained_on_some:
         differences.append(f"contamination: {made.trained_on}")
     if result.defect:
         differences.append(f"the paper's number: {result.defect}")
+    found = made.metrics.get(metric), made.intervals.get(metric)
+    verdict = _verdict(*found, result) if is_same else "cannot tell"
     return Reproduction(
         paper=result.paper,
         table=result.table,
         row=result.row,
-        metric=result.metric,
+        metric=metric,
         value=result.value,
         printed=result.printed,
-        verdict=(verdict := _verdict(made, result) if is_same else "cannot tell"),
+        verdict=verdict,
         differences=tuple(differences),
-        text=_text(made, result, verdict),
+        text=_text(*found, result, verdict),
     )
 
 
-def _verdict(made: Row, result: PublishedResult) -> Verdict:
-    if made.interval is None:
+def _verdict(
+    value: float | None, interval: tuple[float, float] | None, result: PublishedResult
+) -> Verdict:
+    if value is None or interval is None:
         return "cannot tell"
-    low, high = made.interval
+    low, high = interval
     if not low - result.rounding <= result.value <= high + result.rounding:
         return "not reproduced"
     return "reproduced" if high - low <= WIDEST else "cannot tell"
 
 
-def _text(made: Row, result: PublishedResult, verdict: Verdict) -> str:
+def _text(
+    value: float | None,
+    interval: tuple[float, float] | None,
+    result: PublishedResult,
+    verdict: Verdict,
+) -> str:
     factor = 100 if result.unit == "percent" else 1
     decimals = len(result.printed.partition(".")[2])
 
-    def show(value: float | None) -> str:
-        return formatting.NOTHING if value is None else f"{value * factor:.{decimals}f}"
+    def show(number: float | None) -> str:
+        return formatting.NOTHING if number is None else f"{number * factor:.{decimals}f}"
 
-    span = made.interval and f"CI {show(made.interval[0])} to {show(made.interval[1])}"
-    where = f"{PAPERS[result.paper]}, Table {result.table}"
-    return (
-        f"{where}: paper {result.printed} → ours {show(made.value)} ({span or 'no CI'}): {verdict}"
-    )
+    span = f"CI {show(interval[0])} to {show(interval[1])}" if interval else "no CI"
+    return f"paper {result.printed} → ours {show(value)} ({span}): {verdict}"

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
+from harness.leaderboards.published_results import Reproduction
 from harness.papers import Deviation
 from harness.record import TIMING, Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
@@ -16,9 +17,6 @@ from harness.run.contamination import Contamination, read_contamination
 from harness.scores import Better
 from harness.store.atomic import read_json
 from harness.types import FailureKind
-
-if TYPE_CHECKING:
-    from harness.leaderboards.reproduction import Reproduction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +102,7 @@ class Row:
     """Names of parts that are toys or classical and decide the answer (`parts`)."""
     rescored: bool = False
     """True if the headline, over all and by category, was computed from the units again."""
-    published: "Reproduction | None" = None
+    published: Reproduction | None = None
     """Comparison with what the paper of the same method prints, where there is such a number."""
 
     @property
