@@ -13,7 +13,9 @@ from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
+from harness.leaderboards.definitions import Definition
 from harness.leaderboards.gallery import Gallery, galleries
+from harness.leaderboards.grid import Grid, grid
 from harness.leaderboards.naming import names
 from harness.leaderboards.published_rows import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
@@ -110,6 +112,8 @@ class Board:
     level: float
     """Level of every interval of a difference."""
     tables: tuple[Table, ...]
+    grid: Grid | None = None
+    """The table of a paper that the board is of."""
 
 
 def build(
@@ -119,6 +123,7 @@ def build(
     data_root: Path | None = None,
     picks: int = 2,
     published: bool = True,
+    definition: Definition | None = None,
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
@@ -128,6 +133,7 @@ def build(
         data_root: Where the benchmarks lie now, if not where the runs read them.
         picks: How many of the best, median and worst samples of a run the gallery shows.
         published: Whether tables of a benchmark hold the rows that papers print of it.
+        definition: The board to build: runs that are in none of its cells are left out.
 
     Raises:
         StoreError: there is no finished run, or a record is not as it should be.
@@ -135,6 +141,10 @@ def build(
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     runs = open_runs(folders)
     rows = [row(run) for run in runs]
+    if definition is not None:
+        title, shown = definition.heading, grid(definition, rows).runs
+        kept = [place for place, made in enumerate(rows) if made.run in shown]
+        runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
     named = names(rows, [key(made) for made in rows])
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
@@ -142,7 +152,13 @@ def build(
         table(members, data_root=data_root, picks=picks, published=published)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
-    return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
+    known = [entry.row for made in tables for entry in made.entries]
+    return Board(
+        title=title,
+        level=LEVEL,
+        tables=tuple(_name_twins(tables)),
+        grid=None if definition is None else grid(definition, known),
+    )
 
 
 def metric_names(made: Row) -> tuple[str, ...]:

@@ -106,6 +106,12 @@ class BoardRow:
     """Names of the tasks that this SPEC is of; none: all."""
 
 
+@cache
+def _trainer_folder(method: str) -> Path | None:
+    entry = plugins.installed_plugins("trainers").get(method)
+    return plugins.folder(entry) if entry is not None else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStep:
     """A training that a row needs."""
@@ -119,8 +125,7 @@ class TrainingStep:
     @property
     def path(self) -> Path | None:
         """The configuration's file; None if the method or the file is not installed."""
-        entry = plugins.installed_plugins("trainers").get(self.method)
-        folder = plugins.folder(entry) if entry is not None else None
+        folder = _trainer_folder(self.method)
         path = folder / "configs" / f"{self.config}.toml" if folder is not None else None
         return path if path is not None and path.is_file() else None
 
@@ -130,11 +135,12 @@ class TrainingStep:
         Raises:
             DataError: it is not there.
         """
-        if self.path is None:
+        path = self.path
+        if path is None:
             raise DataError(
                 f"configuration {self.config} of {self.method}", expected="a file", found="none"
             )
-        return tomllib.loads(self.path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,13 +300,17 @@ class Method:
 @cache
 def methods() -> tuple[Method, ...]:
     """Return the method of every row of the installed boards, variants of ablations last."""
-    found = [
-        Method(definition=one, row=row, spec=parse(SLOT.sub(r"\1", row.model)))
-        for one in definitions()
-        for row in one.rows
+    found = [method for one in definitions() for method in methods_of(one)]
+    return tuple(sorted(found, key=lambda method: "[" in method.row.row))
+
+
+def methods_of(definition: Definition) -> list[Method]:
+    """Return the method of every row of a board that is made here."""
+    return [
+        Method(definition=definition, row=row, spec=parse(SLOT.sub(r"\1", row.model)))
+        for row in definition.rows
         if row.model
     ]
-    return tuple(sorted(found, key=lambda method: "[" in method.row.row))
 
 
 def _is_same(used: Spec, wanted: Spec) -> bool:

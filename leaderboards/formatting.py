@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.leaderboards.published_results import PAPERS
+from harness.leaderboards.published_results import PAPERS, Reproduction
 from harness.leaderboards.row import Row, TrainingInfo
 from harness.scores import Better
 from harness.statistics.paired import Comparison
@@ -86,9 +86,13 @@ def paper_note(row: Row) -> str:
     found = row.published
     if found is None:
         return ""
-    known = "; ".join(found.differences) or "none"
     where = f"{PAPERS[found.paper]}, Table {found.table}, {found.row}"
-    return f"{row.name} ({row.run}): {where}: {found.text}. Known differences: {known}."
+    return f"{row.name} ({row.run}): {where}: {comparison_text(found)}"
+
+
+def comparison_text(found: Reproduction) -> str:
+    """A comparison with a paper's number, and the known differences."""
+    return f"{found.text}. Known differences: {'; '.join(found.differences) or 'none'}."
 
 
 def adaptation_note(row: Row) -> str:

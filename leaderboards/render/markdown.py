@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.grid import Cell, Grid
 from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.row import Row
 
@@ -17,6 +18,8 @@ MENTION = re.compile(r"(?<!\w)@(?=\w)")  # a name at its start would be told of 
 def render(board: Board) -> str:
     """The board's tables, breakdowns and notes; no gallery."""
     lines = [f"# {escape(board.title)}", ""]
+    if board.grid is not None:
+        lines.extend(_grid(board.grid))
     for table in board.tables:
         lines.extend(_table(table))
     lines.extend([formatting.ranking_rule(board.level), ""])
@@ -57,6 +60,31 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     for category in dict.fromkeys(name for entry in table.entries for name in entry.row.breakdowns):
         yield from _breakdown(table, category)
+
+
+def _grid(made: Grid) -> Iterator[str]:
+    """A paper's table: the printed number in italics, ours behind it."""
+    yield "*Printed* numbers are the paper's, the others measured by runs."
+    yield ""
+    cells = made.rows[0][1]
+    yield from grid(
+        ["", *(escape(cell.column) for cell in cells)],
+        [[escape(name), *map(_cell, cells)] for name, cells in made.rows],
+        left=1,
+    )
+    yield ""
+    for name, cells in made.rows:
+        for cell in cells:
+            if cell.reproduction is not None:
+                text = formatting.comparison_text(cell.reproduction)
+                yield f"- {escape(f'{name}, {cell.column}: {text}')}"
+    yield ""
+
+
+def _cell(cell: Cell) -> str:
+    ours = "" if cell.value is None else formatting.number(cell.value)
+    paper = "" if cell.printed is None else f"*{escape(cell.printed)}*"
+    return " ".join(filter(None, (paper, ours))) or formatting.NOTHING
 
 
 def _published(table: Table) -> Iterator[str]:

@@ -14,6 +14,7 @@ KINDS = (
     "propagators",
     "nodes",
     "judges",
+    "boards",
 )
 
 
