@@ -140,7 +140,11 @@ def build(
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     runs = open_runs(folders)
-    rows = [row(run) for run in runs]
+    rows = [
+        replace(made, of_benchmark=published and is_benchmark(run, made))
+        for run in runs
+        for made in [row(run)]
+    ]
     if definition is not None:
         title, shown = definition.heading, grid(definition, rows).runs
         kept = [place for place, made in enumerate(rows) if made.run in shown]
@@ -149,7 +153,7 @@ def build(
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
-        table(members, data_root=data_root, picks=picks, published=published)
+        table(members, data_root=data_root, picks=picks)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
     known = [entry.row for made in tables for entry in made.entries]
@@ -192,11 +196,7 @@ def key(row: Row) -> Key:
 
 
 def table(
-    members: Sequence[tuple[Run, Row]],
-    *,
-    data_root: Path | None = None,
-    picks: int = 2,
-    published: bool = True,
+    members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None, picks: int = 2
 ) -> Table:
     """Rank the runs of one table and choose their samples."""
     rows = [made for _, made in members]
@@ -215,9 +215,8 @@ def table(
             check_numbers(run, units[index], metrics)
             with_own = with_interval(rows[index], run, units[index], metrics)
             rows[index] = replace(with_own, rescored=True)
-    of_papers = published and is_benchmark(runs[0], first)
-    if of_papers:
-        rows = [replace(made, published=of_paper(made)) for made in rows]
+    rows = [replace(made, published=of_paper(made)) if made.of_benchmark else made for made in rows]
+    of_papers = first.of_benchmark and first.subset is None
     unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)

@@ -5,8 +5,8 @@
     title = "rewards"
     metrics = ["reasoning_tokens"]         # beside the tasks' own (`harness eval --metrics`)
     columns = [
-        {task = "reason_seg(split=val)", metrics = ["gIoU"], published = ["IoU"],
-         parts = ["length=short"], subset = "first200"},
+        {task = "reason_seg(split=val)", metrics = ["gIoU"], parts = ["", "length=short"]},
+        {task = "refcoco(split=testA)", metrics = ["gIoU"], published = ["IoU"], subset = "first9"},
         {benchmark = "segmentation average", metrics = ["gIoU"]},   # published only
     ]
     rows = [{row = "DR2Seg", model = "dr2seg(checkpoint={dr2seg_7b},…)"}, {row = "LISA"}]
@@ -156,6 +156,8 @@ class Definition:
     metrics: tuple[str, ...] = ()
     report: str = ""
     """`adaptation`: the table is that of `harness board adaptation`."""
+    file: Path | None = None
+    """Its file, where it was read from one."""
 
     @property
     def heading(self) -> str:
@@ -206,7 +208,7 @@ def read(path: Path) -> Definition:
                 name: _made(TrainingStep, one) for name, one in plain.get("trainings", {}).items()
             },
         }
-        made = _made(Definition, {**plain, **lists})
+        made = _made(Definition, {**plain, **lists, "file": path})
         needed = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
         if missing := {name for text in needed for name in SLOT.findall(text)} - {*made.trainings}:
             raise ValueError(f"no training {min(missing)}")

@@ -101,7 +101,7 @@ def _cells(
 def _comparison(
     method: Method, made: Row, result: PublishedResult, part: str, metric: str
 ) -> Reproduction | None:
-    if part or not result.is_score or metric not in made.metrics:
+    if part or not (made.of_benchmark and result.is_score and metric in made.metrics):
         return None
     trained = training_differences(made, method)
     return compare_with_paper(made, result, metric=metric, trained=trained)

@@ -11,6 +11,8 @@ from harness.record import Run
 
 GENERATED = "shapes.json"
 """File at the root of a generated world, which published numbers are not of."""
+LEAST = 100
+"""Samples of a benchmark of unknown size; the examples in this repository have fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +92,9 @@ def _row(results: Sequence[PublishedResult], made: Row) -> PublishedRow:
 def is_benchmark(run: Run, made: Row) -> bool:
     """Return False if a run's data is not known to be the benchmark that papers print numbers of.
 
-    It is if there are as many samples as are published. Where that is not known, or a subset was
-    evaluated, it is unless it lies in a generated world or cannot be found any more.
+    It is if there are as many samples as are published. Where their number is not, or a subset was
+    evaluated, it is if there are at least LEAST, in a folder that is still there and is no
+    generated world.
     """
     root = Path(run.manifest["data"]["root"] or "/nowhere")
     if (root / GENERATED).is_file():
@@ -100,4 +103,4 @@ def is_benchmark(run: Run, made: Row) -> bool:
     known = 0 if card is None else card.published_counts(made.split, arguments)[0]
     if known and made.subset is None:
         return made.n_total == known - int(arguments.get("without_image") or 0)
-    return root.is_dir()
+    return root.is_dir() and made.n_total >= LEAST

@@ -100,6 +100,8 @@ class Row:
     """Hash of the weights of each part that has some, by the part's place in the model."""
     badges: tuple[str, ...] = ()
     """Names of parts that are toys or classical and decide the answer (`parts`)."""
+    of_benchmark: bool = False
+    """True if its data is known to be the benchmark that papers print numbers of."""
     rescored: bool = False
     """True if the headline, over all and by category, was computed from the units again."""
     published: Reproduction | None = None

@@ -13,6 +13,7 @@ from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
+from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select, survey
 from harness.run.problems import problem_line, undecodable
@@ -266,6 +267,8 @@ def _info(key: str, task: Task) -> dict[str, object]:
         for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
         if getattr(card, name, None)
     }
+    if counts := list(_printed_counts(task.name)):
+        plain["counts in papers"] = counts
     if first is not None:
         ground_truth = answer_to_json(first.target.answer) if first.target else None
         plain["example"] = {
@@ -275,6 +278,15 @@ def _info(key: str, task: Task) -> dict[str, object]:
             "ground_truth": _shorten(ground_truth),
         }
     return plain
+
+
+def _printed_counts(task: str) -> Iterator[str]:
+    """Yield the numbers of samples that papers print of a benchmark, such as how many they used."""
+    for paper, title in PAPERS.items():
+        for one in published_results(paper):
+            if one.unit == "count" and one.task == task:
+                what = " ".join(filter(None, (one.split, one.part)))
+                yield f"{title}, Table {one.table}: {one.printed} of {what}"
 
 
 def _with_unknown(name: str, value: Any) -> object:

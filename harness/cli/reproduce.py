@@ -26,6 +26,7 @@ from harness.leaderboards.definitions import (
     Column,
     Definition,
     TrainingStep,
+    definitions,
     find,
 )
 from harness.leaderboards.estimate import (
@@ -54,6 +55,8 @@ HOW = frozenset(
     | {"beta", "form", "loss_type", "epsilon", "temperature", "entropy_coef"}
 )
 """Keys of a configuration that suit large networks: `--pocket` has those of `pocket_cpu`."""
+SMALL_PROMPT = 200
+"""Tokens of a prompt to pocket, whose images are 36."""
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
 ASSUMED = "A100-80GB"
@@ -177,7 +180,9 @@ def plan(definition: Definition, request: Request) -> Plan:
             evaluations.setdefault(step.command, step)
     board = ["board", "build"]
     if not request.pocket:
-        board += ["--board", f"{definition.paper}/{definition.table}"]
+        is_installed = definition in definitions()
+        name = f"{definition.paper}/{definition.table}" if is_installed else definition.file
+        board += ["--board", str(name)]
     board += ["--runs", str(request.out / RUNS), "--out", str(_board(definition, request))]
     last = [Step(kind="board", name=definition.heading, command=tuple(board))]
     if definition.report:
@@ -240,8 +245,9 @@ def _training(
     processes = 1 if request.pocket else step.processes
     counts = {task: _samples(task) for task in tasks}
     typed = dict(parse(f"x({','.join(request.settings)})").arguments) if request.settings else {}
+    small = {"max_prompt_length": SMALL_PROMPT} if request.pocket else {}
     estimate = training(
-        {**_defaults(step.method), **config, **typed},
+        {**_defaults(step.method), **config, **typed, **small},
         size=parameters(SMALL if request.pocket else str(_checkpoint(start))),
         samples=sum(count or UNKNOWN for count in counts.values()),
         device=request.device,

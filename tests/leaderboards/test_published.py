@@ -10,15 +10,20 @@ import pytest
 from harness import plugins
 from harness.leaderboards import board, gate
 from harness.leaderboards.board import build
-from harness.leaderboards.definitions import definitions, methods
+from harness.leaderboards.definitions import definitions, methods, read
 from harness.leaderboards.published_results import PAPERS, SCALES, published_results
 from harness.leaderboards.published_rows import is_benchmark, published_rows
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
-from harness.leaderboards.reproduction import compare_with_paper, of_paper
-from harness.leaderboards.row import row
+from harness.leaderboards.reproduction import (
+    compare_with_paper,
+    of_paper,
+    training_differences,
+)
+from harness.leaderboards.row import TrainingInfo, row
 from harness.papers import Deviation
 from harness.record import Run
+from harness.spec import Spec
 
 COUNTS = {
     # Scores, and other quantities (tokens, seconds, counts, relative changes), of each table.
@@ -363,7 +368,8 @@ def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
     for before, after in zip(plain["tables"], shown["tables"], strict=True):
         measured = [one for one in after["rows"] if one["kind"] == "measured"]
         published = [one for one in after["rows"] if one["kind"] == "published"]
-        assert measured == before["rows"] and published
+        assert all(one.pop("of_benchmark") for one in measured) and published
+        assert measured == [one for one in before["rows"] if one.pop("of_benchmark") is False]
         for one in published:
             assert one["rank"] is None and "intervals" not in one and "to_best" not in one
             assert one["source"]["printed"]["gIoU"] and one["source"]["paper"] in PAPERS
@@ -450,6 +456,81 @@ def test_no_two_methods_of_a_board_are_taken_for_each_other():
         assert len(same) == 1, same
 
 
+DEFINITION = """
+paper = "dr2seg"
+table = "3"
+title = "rewards"
+[[columns]]
+task = "disc_seg(split=val,protocol=seg/lisa)"
+metrics = ["giou", "time"]
+published = ["gIoU", "time"]
+parts = ["", "colour=red"]
+[[columns]]
+benchmark = "an average"
+metrics = ["giou"]
+[[rows]]
+row = "DR2Seg [R_desc=Y,R_len=N]"
+model = "steady(checkpoint={steady})"
+[[rows]]
+row = "elsewhere"
+[[rows]]
+row = "two"
+model = "clumsy(checkpoint=runs/clumsy)"
+tasks = ["disc_video"]
+[trainings.steady]
+method = "dr2seg"
+config = "table3_r_desc"
+"""
+
+
+def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch):
+    path = tmp_path / "board.toml"
+    path.write_text(DEFINITION)
+    definition = read(path)
+    spot = number_of("dr2seg", "1", "VisionReasoner", "", "ReasonSeg", "val", "", "gIoU")
+    printed = replace(spot, protocol="seg/lisa", table="3", task="disc_seg", metric="gIoU")
+    printed = replace(printed, row="DR2Seg [R_desc=Y,R_len=N]", printed="99.0")
+    monkeypatch.setattr("harness.leaderboards.definitions._results", lambda *_: (printed,))
+    monkeypatch.setattr(board, "is_benchmark", lambda run, made: True)
+    made = build(world.runs, picks=0, definition=definition)
+    assert [table.task for table in made.tables] == ["disc_seg"]
+    ((entry,),) = [table.entries for table in made.tables]
+    assert entry.row.model == "steady"  # runs of no cell are left out
+    rows = dict(made.grid.rows)
+    first, time, red, *_ = rows["DR2Seg [R_desc=Y,R_len=N]"]
+    assert (first.printed, first.value, first.run) == ("99.0", entry.row.value, entry.row.run)
+    assert first.reproduction.verdict == "not reproduced"
+    assert "training: not recorded (paper: dr2seg, table3_r_desc)" in first.reproduction.differences
+    assert time.value == 61.5 / 40 and time.reproduction is None
+    assert red.value == entry.row.breakdowns["colour"]["red"]["metrics"]["giou"]
+    assert red.reproduction is None
+    for name in ("elsewhere", "two"):
+        assert {cell.value for cell in rows[name]} == {None}
+    assert "not reproduced" in markdown.render(made)
+    assert board_json.to_json(made)["grid"]["rows"][0][1][0]["printed"] == "99.0"
+
+
+def test_a_training_with_other_settings_is_a_known_difference(make_run):
+    made = genuine(make_run("a"))
+    (method,) = [
+        one
+        for one in methods()
+        if (one.definition.paper, one.definition.table) == ("dr2seg", "4")
+        and "N0=35" in one.row.row
+    ]
+    step = method.definition.trainings["dr2seg_7b_n0_35"]
+    settings = {key: value for key, value in step.read().items() if key != "train_tasks"}
+    as_paper = TrainingInfo(method=str(Spec("dr2seg", settings)), tasks=(), seed=0, config_hash="c")
+    found = list(training_differences(replace(made, training=as_paper), method))
+    assert found == []
+    other = str(Spec("dr2seg", {**settings, "n0": 45, "loss_type": "grpo"}))
+    found = training_differences(replace(made, training=replace(as_paper, method=other)), method)
+    assert list(found) == [
+        "training loss_type grpo (paper: None)",
+        "training n0 45 (paper: 35)",
+    ]
+
+
 def test_a_generated_world_and_a_part_of_a_benchmark_have_no_published_rows(make_run, tmp_path):
     run = Run.open(make_run("a"))
     made = replace(row(run), task="reason_seg", split="val", subset=None)
@@ -458,6 +539,7 @@ def test_a_generated_world_and_a_part_of_a_benchmark_have_no_published_rows(make
     root = tmp_path / "world"
     root.mkdir()
     run = Run.open(make_run("b", changes={"data": {"root": str(root)}}))
-    assert is_benchmark(run, replace(made, subset="first40", n_total=40))
+    assert is_benchmark(run, replace(made, subset="first100", n_total=100))
+    assert not is_benchmark(run, replace(made, subset="first40", n_total=40))
     (root / "shapes.json").write_text("{}")
     assert not is_benchmark(run, replace(made, n_total=200))
