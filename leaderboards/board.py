@@ -15,7 +15,7 @@ from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.gallery import Gallery, galleries
-from harness.leaderboards.grid import Grid, grid
+from harness.leaderboards.grid import Grid, grid, is_in
 from harness.leaderboards.naming import names
 from harness.leaderboards.published_rows import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
@@ -146,8 +146,8 @@ def build(
         for made in [row(run)]
     ]
     if definition is not None:
-        title, shown = definition.heading, grid(definition, rows).runs
-        kept = [place for place, made in enumerate(rows) if made.run in shown]
+        title = definition.heading
+        kept = [place for place, made in enumerate(rows) if is_in(definition, made)]
         runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
     named = names(rows, [key(made) for made in rows])
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):

@@ -23,8 +23,8 @@ class Cell:
     defect: str
     value: float | None
     """Ours; None where no run is of this row and column."""
-    run: str | None
-    """Name of the run that it is of."""
+    model: str | None
+    """Name of the row that it is of."""
     reproduction: Reproduction | None
     """The comparison, where both are scores of all samples of a task."""
 
@@ -35,11 +35,6 @@ class Grid:
 
     heading: str
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-
-    @property
-    def runs(self) -> frozenset[str]:
-        """Names of the runs that stand in it."""
-        return frozenset(cell.run for _, cells in self.rows for cell in cells if cell.run)
 
 
 def grid(definition: Definition, measured: Sequence[Row]) -> Grid:
@@ -91,11 +86,22 @@ def _cells(
                 printed=printed[0].printed if printed else None,
                 defect=printed[0].defect if printed else "",
                 value=value,
-                run=found[1].run if found and value is not None else None,
+                model=found[1].name if found and value is not None else None,
                 reproduction=_comparison(*found, printed[0], part, metric)
                 if found and printed
                 else None,
             )
+
+
+def is_in(definition: Definition, made: Row) -> bool:
+    """Return True if a measured row stands in a board's table."""
+    fitting = [column for column in definition.columns if _is_in(column, made)]
+    return any(
+        method.is_of(made.model_spec)
+        for method in methods_of(definition)
+        for column in fitting
+        if not method.row.tasks or column.name in method.row.tasks
+    )
 
 
 def _comparison(

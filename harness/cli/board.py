@@ -34,6 +34,8 @@ def build(arguments: Namespace) -> int:
         paths = write(board, arguments.out)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
+    if definition is not None and not board.tables:
+        print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
     for path in unfinished:
         print(

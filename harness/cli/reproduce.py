@@ -179,7 +179,9 @@ def plan(definition: Definition, request: Request) -> Plan:
         for step in _evaluations(definition, row, spec, request):
             evaluations.setdefault(step.command, step)
     board = ["board", "build"]
-    if not request.pocket:
+    if request.pocket:
+        board += ["--title", f"{definition.heading}, with pocket"]
+    else:
         is_installed = definition in definitions()
         name = f"{definition.paper}/{definition.table}" if is_installed else definition.file
         board += ["--board", str(name)]
@@ -271,7 +273,8 @@ def _evaluations(
     columns: dict[str | None, list[Column]] = {}
     for column in definition.columns:
         if column.task and (not row.tasks or column.name in row.tasks):
-            columns.setdefault(column.subset, []).append(column)
+            # A generated world is smaller than a paper's subset.
+            columns.setdefault(None if request.pocket else column.subset, []).append(column)
     model = _filled(spec, request)
     check_arguments(model)
     size = parameters(str(_checkpoint(spec)))
@@ -439,7 +442,7 @@ def _small_tasks(tasks: Sequence[str], step: TrainingStep) -> tuple[list[str], l
 
 
 def _show(made: Plan) -> None:
-    print(f"{made.definition.heading}\n")
+    print(made.definition.heading)
     for row, why in made.left_out.items():
         print(f"  left out: {row}: {why}")
     hours = [step.estimate.hours for step in made.steps if step.estimate and not step.done]

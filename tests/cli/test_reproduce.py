@@ -190,7 +190,7 @@ def test_a_table_of_a_folder_is_made_and_what_is_finished_is_not_made_again(tmp_
     cells = dict(made["grid"]["rows"])
     assert [cell["value"] for cell in cells["frame"]][:1] == [numbers["whole_frame"]]
     assert cells["frame"][1]["value"] > 0
-    assert [cell["run"] for cell in cells["elsewhere"]] == [None, None]
+    assert [cell["model"] for cell in cells["elsewhere"]] == [None, None]
     text = (tmp_path / "out" / "mine-1" / "board.md").read_text()
     assert "elsewhere" in text and f"{numbers['whole_frame']:.3f}" in text
 
@@ -242,7 +242,7 @@ def test_a_papers_table_is_made_with_pocket_on_a_generated_world(tmp_path, capfd
     assert len(table["rows"]) == 3
     assert {row["kind"] for row in table["rows"]} == {"measured"}  # of a world, no paper's numbers
     assert all("pocket" in " ".join(row["badges"]) for row in table["rows"])
-    assert all(row["metrics"]["reasoning_tokens"] is not None for row in table["rows"])
+    assert all(row["metrics"]["reasoning tokens"] is not None for row in table["rows"])
 
 
 def test_no_board_names_a_part_of_another_method_twice():

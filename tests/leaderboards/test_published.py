@@ -138,10 +138,10 @@ SPOTS = [
         "35.3",
     ),
     ("dr2seg", "1", "DR2Seg*", "", "ReasonSeg", "test", "", "cIoU", "63.6"),
-    ("dr2seg", "1", "PixelThink", "", "ReasonSeg", "val", "", "reasoning_tokens", "46.9"),
+    ("dr2seg", "1", "PixelThink", "", "ReasonSeg", "val", "", "reasoning tokens", "46.9"),
     ("dr2seg", "2", "PixelThink-7B", "", "RefCOCOg", "test", "", "IoU", "73.9"),
     ("dr2seg", "3", "DR2Seg [R_desc=Y,R_len=N]", "", "ReasonSeg", "val", "", "gIoU", "67.6"),
-    ("dr2seg", "4", "DR2Seg [N0=25]", "", "ReasonSeg", "val", "", "reasoning_tokens", "70.7"),
+    ("dr2seg", "4", "DR2Seg [N0=25]", "", "ReasonSeg", "val", "", "reasoning tokens", "70.7"),
     ("dr2seg", "5", "DR2Seg [gamma=0.1]", "", "ReasonSeg", "val", "", "gIoU", "68.9"),
     ("dr2seg", "6", "DR2Seg-3B", "", "ReasonSeg", "val", "", "cIoU", "56.8"),
     ("dr2seg", "7", "DR2Seg + SAM3", "", "ReasonSeg", "val", "", "gIoU", "69.4"),
@@ -190,7 +190,7 @@ SPOTS = [
     ),
     (
         *("videoseg_r1", "H3", "VideoSeg-R1 [w/o soft length penalty]", "", "RefCOCO", ""),
-        *("", "reasoning_tokens", "63.1"),
+        *("", "reasoning tokens", "63.1"),
     ),
     (
         "videoseg_r1",
@@ -205,7 +205,7 @@ SPOTS = [
     ),
     (
         *("videoseg_r1", "H5", "VideoSeg-R1 [budget=(96, 192, 256)]", "", "ReasonSeg", "val"),
-        *("", "reasoning_tokens", "70.3"),
+        *("", "reasoning tokens", "70.3"),
     ),
     (
         *("videoseg_r1", "H6", "VideoSeg-R1 [difficulty levels=4]", "", "ReVOS", "valid"),
@@ -498,7 +498,7 @@ def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch)
     assert entry.row.model == "steady"  # runs of no cell are left out
     rows = dict(made.grid.rows)
     first, time, red, *_ = rows["DR2Seg [R_desc=Y,R_len=N]"]
-    assert (first.printed, first.value, first.run) == ("99.0", entry.row.value, entry.row.run)
+    assert (first.printed, first.value, first.model) == ("99.0", entry.row.value, "steady")
     assert first.reproduction.verdict == "not reproduced"
     assert "training: not recorded (paper: dr2seg, table3_r_desc)" in first.reproduction.differences
     assert time.value == 61.5 / 40 and time.reproduction is None
