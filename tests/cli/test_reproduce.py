@@ -51,6 +51,14 @@ def test_there_is_a_board_of_every_table_with_scores():
     assert {(one.paper, one.table) for one in definitions()} == wanted | ours
 
 
+def test_boards_are_listed_by_paper_and_table(capsys):
+    assert main(["list", "boards", "vr_ttrl", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert {one["table"] for one in shown} == set(TABLES["vr_ttrl"].split())
+    assert main(["list", "boards"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(definitions())
+
+
 @pytest.mark.parametrize("pocket", [False, True], ids=["paper", "pocket"])
 def test_a_dry_run_of_every_table_has_commands_that_can_be_given(pocket):
     parser = build_parser()
