@@ -25,16 +25,18 @@ A package of its own brings boards by an entry point in `harness.boards`: a func
 the folder of its files.
 """
 
+import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness import plugins
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.published_results import PAPERS, PublishedResult, published_results
 from harness.papers import same_value
 from harness.spec import Spec, parse
@@ -290,8 +292,8 @@ class Method:
     def is_of(self, model_spec: str) -> bool:
         """Return True if a measured model is this method.
 
-        It has the same name and arguments, but for those with which a method is run (RUN_BY). Of
-        checkpoints and trainings the last parts of their paths count.
+        It has the same name and arguments, given or by default, but for those with which a method
+        is run (RUN_BY). Of checkpoints and trainings the last parts of their paths count.
         """
         try:
             return _is_same(parse(model_spec), self.spec)
@@ -316,8 +318,24 @@ def methods_of(definition: Definition) -> list[Method]:
 
 
 def _is_same(used: Spec, wanted: Spec) -> bool:
+    if used.name != wanted.name:
+        return False
     names = (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY
-    return used.name == wanted.name and all(
+    pairs = [
+        [one.arguments.get(name, _default(one.name, name)) for one in (used, wanted)]
+        for name in names
+    ]
+    return all(
         _is_same(a, b) if isinstance(a, Spec) and isinstance(b, Spec) else same_value(a, b)
-        for a, b in ((used.arguments.get(name), wanted.arguments.get(name)) for name in names)
+        for a, b in pairs
     )
+
+
+@cache
+def _default(model: str, name: str) -> Any:
+    """Return the default of a model's argument; None where there is none."""
+    with suppress(HarnessError):
+        known = inspect.signature(plugins.load("models", model)).parameters.get(name)
+        if known is not None and known.default is not inspect.Parameter.empty:
+            return known.default
+    return None

@@ -64,8 +64,9 @@ def _table(table: Table) -> Iterator[str]:
 
 def _grid(made: Grid) -> Iterator[str]:
     """A paper's table: the printed number in italics, ours behind it."""
-    yield "*Printed* numbers are the paper's, the others measured by runs."
-    yield ""
+    if any(cell.printed for _, cells in made.rows for cell in cells):
+        yield "Numbers in *italics* are the paper's as printed, the others measured by runs."
+        yield ""
     cells = made.rows[0][1]
     yield from grid(
         ["", *(escape(cell.column) for cell in cells)],

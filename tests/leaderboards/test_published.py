@@ -432,6 +432,8 @@ SAM = "segmenter=sam2(checkpoint=facebook/sam2-hiera-large)"
         (f"visionreasoner(checkpoint=Ricky06662/VisionReasoner-7B,{SAM})", "VisionReasoner"),
         ("visionreasoner(checkpoint=/x/VisionReasoner-7B,segmenter=grabcut)", "VisionReasoner"),
         ("dr2seg(checkpoint=out/trainings/dr2seg_7b,propagator=still)", "DR2Seg"),
+        ("dr2seg(checkpoint=out/trainings/dr2seg_7b,form=sam2)", "DR2Seg"),  # the default
+        ("dr2seg(checkpoint=out/trainings/dr2seg_7b,form=sam3)", None),
         ("dr2seg(checkpoint=out/trainings/dr2seg_7b,canvas=168)", None),
         ("dr2seg(checkpoint=mine)", None),
         ("saliency", None),
