@@ -178,12 +178,13 @@ def _is(used: object, value: object) -> bool:
     if isinstance(used, Mapping):
         part = parse(value) if isinstance(value, str) else Spec("")
         return used.get("name") == part.name and all(
-            _is_same(used.get(name), wanted) for name, wanted in part.arguments.items()
+            same_value(used.get(name), wanted) for name, wanted in part.arguments.items()
         )
-    return _is_same(used, None if value == "none" else value)
+    return same_value(used, None if value == "none" else value)
 
 
-def _is_same(used: object, value: object) -> bool:
+def same_value(used: object, value: object) -> bool:
+    """Return True if a value in use is a declared one; of checkpoints the last parts count."""
     if isinstance(used, str) and isinstance(value, str):
         cached = f"models--{value.replace('/', '--')}"  # as the Hugging Face cache names it
         place = PurePath(used)

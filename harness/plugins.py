@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+from harness.card import Card
 from harness.errors import (
     DataError,
     HarnessError,
@@ -36,6 +37,7 @@ Kind: TypeAlias = Literal[
     "nodes",
     "judges",
     "text_sources",
+    "boards",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
 CONTRACTS: dict[Kind, tuple[str, str]] = {
@@ -92,7 +94,7 @@ def load(kind: Kind, name: str) -> Any:
 
 
 def _fault(kind: Kind) -> type[HarnessError]:
-    return DataError if kind in ("tasks", "metrics", "judges") else ModelError
+    return DataError if kind in ("tasks", "metrics", "judges", "boards") else ModelError
 
 
 @contextmanager
@@ -309,6 +311,15 @@ def summary_of(entry: EntryPoint) -> str:
         if isinstance(node, ast.FunctionDef) and node.name == entry.attr:
             return (ast.get_docstring(node) or "").split("\n")[0]
     return ""
+
+
+def find_card(task: str) -> Card | None:
+    """Return the card of an installed task; None without a task of this name, or without a card."""
+    entry = installed_plugins("tasks").get(task)
+    place = folder(entry) if entry is not None else None
+    if place is None or not (place / "card.toml").is_file():
+        return None
+    return Card.read(place / "card.toml")
 
 
 def folder(entry: EntryPoint) -> Path | None:

@@ -13,9 +13,13 @@ from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
+from harness.leaderboards.definitions import Definition
 from harness.leaderboards.gallery import Gallery, galleries
+from harness.leaderboards.grid import Grid, grid, is_in
 from harness.leaderboards.naming import names
+from harness.leaderboards.published_rows import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
+from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.record import Run
@@ -63,6 +67,8 @@ class Table:
     ceiling: float | None
     """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
+    published: tuple[PublishedRow, ...] = ()
+    """Rows of papers, which have no rank and are compared with nothing."""
     notes: tuple[str, ...] = ()
     """Remarks for the reader, such as the reason why rows could not be paired."""
 
@@ -79,8 +85,7 @@ class Table:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics, the headline first."""
-        others = (name for name in self.entries[0].row.metrics if name != self.headline)
-        return (self.headline, *others)
+        return metric_names(self.entries[0].row)
 
     @property
     def facts(self) -> list[str]:
@@ -107,6 +112,8 @@ class Board:
     level: float
     """Level of every interval of a difference."""
     tables: tuple[Table, ...]
+    grid: Grid | None = None
+    """The table of a paper that the board is of."""
 
 
 def build(
@@ -115,6 +122,8 @@ def build(
     title: str = "Leaderboard",
     data_root: Path | None = None,
     picks: int = 2,
+    published: bool = True,
+    definition: Definition | None = None,
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
@@ -125,13 +134,23 @@ def build(
         title: The board's heading.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         picks: How many of the best, median and worst samples of a run the gallery shows.
+        published: Whether tables of a benchmark hold the rows that papers print of it.
+        definition: The board to build: runs that are in none of its cells are left out.
 
     Raises:
         StoreError: there is no finished run, or a record is not as it should be.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     runs = open_runs(folders, skips_unfinished=True)
-    rows = [row(run) for run in runs]
+    rows = [
+        replace(made, of_benchmark=published and is_benchmark(run, made))
+        for run in runs
+        for made in [row(run)]
+    ]
+    if definition is not None:
+        title = definition.heading
+        kept = [place for place, made in enumerate(rows) if is_in(definition, made)]
+        runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
     named = names(rows, [key(made) for made in rows])
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
@@ -139,7 +158,18 @@ def build(
         table(members, data_root=data_root, picks=picks)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
-    return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
+    known = [entry.row for made in tables for entry in made.entries]
+    return Board(
+        title=title,
+        level=LEVEL,
+        tables=tuple(_name_twins(tables)),
+        grid=None if definition is None else grid(definition, known),
+    )
+
+
+def metric_names(made: Row) -> tuple[str, ...]:
+    """Names of a row's metrics, the headline first."""
+    return (made.headline, *(name for name in made.metrics if name != made.headline))
 
 
 def _with_name(made: Row, name: str) -> Row:
@@ -185,7 +215,10 @@ def table(
     if metrics:
         for index, run in enumerate(runs):
             check_numbers(run, units[index], metrics)
-            rows[index] = with_interval(rows[index], run, units[index], metrics)
+            with_own = with_interval(rows[index], run, units[index], metrics)
+            rows[index] = replace(with_own, rescored=True)
+    rows = [replace(made, published=of_paper(made)) if made.of_benchmark else made for made in rows]
+    of_papers = first.of_benchmark and first.subset is None
     unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
     paired = comparer(metrics, units, name=first.headline, notes=notes, without=unanswered)
     places = rank(rows, paired)
@@ -194,6 +227,7 @@ def table(
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
+    notes.extend(formatting.paper_note(made) for made in rows if made.published)
     shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,
@@ -215,6 +249,7 @@ def table(
             )
             for place in places
         ),
+        published=published_rows(first, metric_names(first)) if of_papers else (),
         notes=tuple(dict.fromkeys(notes)),
     )
 

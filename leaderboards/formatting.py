@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from harness.leaderboards.published_results import PAPERS, Reproduction
 from harness.leaderboards.row import Row, TrainingInfo
 from harness.scores import Better
 from harness.statistics.paired import Comparison
@@ -66,11 +67,32 @@ def failures(row: Row) -> str:
 
 
 def marked_name(row: Row) -> str:
-    """Return the model's name, with † where evaluated samples were trained on, ‡ where the run
-    differs from the paper of its method, and § where it is transductive.
+    """Return the model's name and its toys and classical parts, with † where evaluated samples were
+    trained on, ‡ where the run differs from the paper of its method, and § where it is
+    transductive.
     """
     marks = " †" * row.trained_on_some + " ‡" * bool(row.deviations) + " §" * row.transductive
-    return row.name + marks
+    return row.name + f" [{', '.join(row.badges)}]" * bool(row.badges) + marks
+
+
+def weights(row: Row) -> str:
+    """The hash of each part's weights."""
+    parts = [f"{part} {found[:12]}" for part, found in row.weights.items()]
+    return ", ".join(parts) or NOTHING
+
+
+def paper_note(row: Row) -> str:
+    """Compare a row with its paper's number, and list the known differences."""
+    found = row.published
+    if found is None:
+        return ""
+    where = f"{PAPERS[found.paper]}, Table {found.table}, {found.row}"
+    return f"{row.name} ({row.run}): {where}: {comparison_text(found)}"
+
+
+def comparison_text(found: Reproduction) -> str:
+    """A comparison with a paper's number, and the known differences."""
+    return f"{found.text}. Known differences: {'; '.join(found.differences) or 'none'}."
 
 
 def adaptation_note(row: Row) -> str:

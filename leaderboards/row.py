@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.errors import StoreError
+from harness.leaderboards.parts import badges, weights
+from harness.leaderboards.published_results import Reproduction
 from harness.papers import Deviation
 from harness.record import TIMING, Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
@@ -94,6 +96,16 @@ class Row:
     """Peak memory of one of its processes in bytes; None where that was not recorded."""
     process_gpu_peak_bytes: int | None = None
     """Peak memory of tensors on one GPU in bytes; None without a GPU."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """Hash of the weights of each part that has some, by the part's place in the model."""
+    badges: tuple[str, ...] = ()
+    """Names of parts that are toys or classical and decide the answer (`parts`)."""
+    of_benchmark: bool = False
+    """True if its data is known to be the benchmark that papers print numbers of."""
+    rescored: bool = False
+    """True if the headline, over all and by category, was computed from the units again."""
+    published: Reproduction | None = None
+    """Comparison with what the paper of the same method prints, where there is such a number."""
 
     @property
     def value(self) -> float | None:
@@ -132,6 +144,7 @@ def row(run: Run) -> Row:
     results, manifest = run.results, run.manifest
     provenance = manifest.get("provenance", {})
     try:
+        description = manifest["model"]["description"]
         made = Row(
             **{**{key: results[key] for key in COPIED}, **_without_values(results)},
             name=results["model"],
@@ -150,6 +163,8 @@ def row(run: Run) -> Row:
             trained_on=read_contamination(run.folder),
             training=_training(run),
             deviations=tuple(Deviation(**one) for one in manifest.get("deviations", ())),
+            weights=weights(description),
+            badges=badges(description, results["task"]),
             **_adaptation(manifest),
             process_peak_bytes=_peak(run.folder / TIMING, "process_peak_bytes"),
             process_gpu_peak_bytes=_peak(run.folder / TIMING, "process_gpu_peak_bytes"),

@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
@@ -14,18 +15,27 @@ from harness.store.atomic import cannot_write, write_bytes, write_json
 def build(arguments: Namespace) -> int:
     """Write board.md, board.json and board.html from run folders."""
     from harness.leaderboards.board import build as build_board
+    from harness.leaderboards.definitions import find, read
     from harness.leaderboards.render import write
 
+    definition = None
+    if arguments.board:
+        path = Path(arguments.board)
+        definition = read(path) if path.is_file() else find(*arguments.board.rsplit("/", 1))
     board = build_board(
         arguments.runs,
         title=arguments.title,
         data_root=arguments.data,
         picks=0 if arguments.no_gallery else 2,
+        published=not arguments.no_published,
+        definition=definition,
     )
     try:
         paths = write(board, arguments.out)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
+    if definition is not None and not board.tables:
+        print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
     for path in unfinished:
         print(

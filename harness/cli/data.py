@@ -9,10 +9,11 @@ from typing import Any
 from harness import plugins
 from harness.cli.fetch import fetched_sources
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import find_card, specs
+from harness.cli.spec_arguments import specs
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UsageError
 from harness.interchange import answer_to_json
+from harness.leaderboards.published_results import PAPERS, published_results
 from harness.media import Media
 from harness.run.batching import samples_of, select, survey
 from harness.run.problems import problem_line, undecodable
@@ -105,7 +106,7 @@ def _open_tasks(arguments: Namespace) -> Iterator[tuple[str, Task]]:
 
 
 def _check_task(arguments: Namespace, key: str, task: Task) -> dict[str, Any]:
-    card = find_card(task.name)
+    card = plugins.find_card(task.name)
     with plugins.plugin_errors(f"the check of {task.name}"):
         problems = [{"path": one.path, "message": one.message} for one in task.check()]
     if not problems and arguments.decode != "none":
@@ -260,12 +261,14 @@ def _info(key: str, task: Task) -> dict[str, object]:
         "headline": task.protocol.headline,
         "categories": categories,
     }
-    card = find_card(task.name)
+    card = plugins.find_card(task.name)
     plain |= {
         name: getattr(card, name)
         for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
         if getattr(card, name, None)
     }
+    if counts := list(_printed_counts(task.name)):
+        plain["counts in papers"] = counts
     if first is not None:
         ground_truth = answer_to_json(first.target.answer) if first.target else None
         plain["example"] = {
@@ -275,6 +278,15 @@ def _info(key: str, task: Task) -> dict[str, object]:
             "ground_truth": _shorten(ground_truth),
         }
     return plain
+
+
+def _printed_counts(task: str) -> Iterator[str]:
+    """Yield the numbers of samples that papers print of a benchmark, such as how many they used."""
+    for paper, title in PAPERS.items():
+        for one in published_results(paper):
+            if one.unit == "count" and one.task == task:
+                what = " ".join(filter(None, (one.split, one.part)))
+                yield f"{title}, Table {one.table}: {one.printed} of {what}"
 
 
 def _with_unknown(name: str, value: Any) -> object:

@@ -164,24 +164,29 @@ def _sandbox() -> Iterator[Finding]:
         yield Finding(name=tier, state=state, about=about)
 
 
+def gpus() -> list[str]:
+    """Return name and memory of each GPU that the driver names; none where it gives no answer."""
+    program = shutil.which("nvidia-smi")
+    line = [program or "", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWERS)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.strip().splitlines() if done.returncode == 0 else []
+
+
 def _accelerator() -> Finding:
     """The GPU that the driver names, and whether the installed torch was built for one."""
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         return Finding(name="accelerator", state="Apple GPU (mps)", about="network models")
-    program = shutil.which("nvidia-smi")
-    if program is None:
+    if shutil.which("nvidia-smi") is None:
         return Finding(
             name="accelerator",
             state="none",
             about="network models compute on the CPU",
             fix="for a server with a GPU: backend=openai(…), see docs/models.md",
         )
-    line = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=ANSWERS)
-        found = "; ".join(done.stdout.split("\n")).strip("; ") if done.returncode == 0 else ""
-    except (OSError, subprocess.TimeoutExpired):
-        found = ""
+    found = "; ".join(gpus())
     if not found:
         return Finding(
             name="accelerator",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from harness import plugins
 from harness.card import Card
 from harness.cli.output import show_json
-from harness.cli.spec_arguments import ROOT, find_card, require_value
+from harness.cli.spec_arguments import ROOT, require_value
 from harness.errors import DataError, StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
 
@@ -74,7 +74,7 @@ def card_of(name: str) -> Card:
     """
     if name not in plugins.installed_plugins("tasks"):
         plugins.load("tasks", name)  # raises, and says which names are near
-    card = find_card(name)
+    card = plugins.find_card(name)
     if card is None:
         raise UsageError(f"task {name!r}", expected="a card.toml beside it", found="none")
     return card

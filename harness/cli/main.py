@@ -135,6 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
     scores.add_verify(commands)
     data.add_data(commands)
     board.add_board(commands)
+    board.add_reproduce(commands)
     train.add_train(commands)
     twin.add_twin(commands)
     inspect.add_explain(commands)

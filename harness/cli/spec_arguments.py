@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness import plugins
-from harness.card import Card
 from harness.errors import DataError, HarnessError, UsageError
 from harness.spec import Spec, parse_list
 from harness.task import CostMetric, ExtraMetric, Task, with_metrics
@@ -90,22 +89,13 @@ def _how_to_begin(tasks: Sequence[str] | None) -> str:
 
 def how_to_fetch(name: str) -> str:
     """Return the way to obtain a task's data, from its card; empty if the card does not give it."""
-    card = find_card(name)
+    card = plugins.find_card(name)
     return f"How it is had: {card.data}" if card is not None and card.data else ""
-
-
-def find_card(name: str) -> Card | None:
-    """Return the card of an installed task; None without a task of this name, or without a card."""
-    entry = plugins.installed_plugins("tasks").get(name)
-    place = plugins.folder(entry) if entry is not None else None
-    if place is None or not (place / "card.toml").is_file():
-        return None
-    return Card.read(place / "card.toml")
 
 
 def data_folders() -> dict[str, str]:
     """The folder below the root of every installed task that has a card, by its name."""
-    cards = {name: find_card(name) for name in sorted(plugins.installed_plugins("tasks"))}
+    cards = {name: plugins.find_card(name) for name in sorted(plugins.installed_plugins("tasks"))}
     return {name: card.folder for name, card in cards.items() if card is not None}
 
 

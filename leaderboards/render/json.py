@@ -32,6 +32,7 @@ def to_json(board: Board) -> dict[str, object]:
         "title": board.title,
         "level": board.level,
         "tables": [_table(table) for table in board.tables],
+        **({} if board.grid is None else {"grid": asdict(board.grid)}),
     }
 
 
@@ -47,12 +48,16 @@ def _table(table: Table) -> dict[str, object]:
         "better": table.better,
         "ceiling": table.ceiling,
         "notes": list(table.notes),
-        "rows": [_entry(entry) for entry in table.entries],
+        "rows": [
+            *(_entry(entry) for entry in table.entries),
+            *(row.to_json() for row in table.published),
+        ],
     }
 
 
 def _entry(entry: Entry) -> dict[str, object]:
     return {
+        "kind": "measured",
         "rank": entry.rank,
         "ranked_by": entry.basis,
         "to_best": None if entry.to_best is None else entry.to_best.to_json(),

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.grid import Cell, Grid
+from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.row import Row
 
 SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
@@ -16,6 +18,8 @@ MENTION = re.compile(r"(?<!\w)@(?=\w)")  # a name at its start would be told of 
 def render(board: Board) -> str:
     """The board's tables, breakdowns and notes; no gallery."""
     lines = [f"# {escape(board.title)}", ""]
+    if board.grid is not None:
+        lines.extend(_grid(board.grid))
     for table in board.tables:
         lines.extend(_table(table))
     lines.extend([formatting.ranking_rule(board.level), ""])
@@ -49,11 +53,88 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     yield from grid(_head(table), [_cells(table, entry) for entry in table.entries], left=2)
     yield ""
+    yield from _published(table)
+    yield from _records(table)
     for note in table.notes:
         yield f"> {escape(note)}"
         yield ""
     for category in dict.fromkeys(name for entry in table.entries for name in entry.row.breakdowns):
         yield from _breakdown(table, category)
+
+
+def _grid(made: Grid) -> Iterator[str]:
+    """A paper's table: the printed number in italics, ours behind it."""
+    if any(cell.printed for _, cells in made.rows for cell in cells):
+        yield "Numbers in *italics* are the paper's as printed, the others measured by runs."
+        yield ""
+    cells = made.rows[0][1]
+    yield from grid(
+        ["", *(escape(cell.column) for cell in cells)],
+        [[escape(name), *map(_cell, cells)] for name, cells in made.rows],
+        left=1,
+    )
+    yield ""
+    for name, cells in made.rows:
+        for cell in cells:
+            if cell.reproduction is not None:
+                text = formatting.comparison_text(cell.reproduction)
+                yield f"- {escape(f'{name}, {cell.column}: {text}')}"
+    yield ""
+
+
+def _cell(cell: Cell) -> str:
+    ours = "" if cell.value is None else formatting.number(cell.value)
+    paper = "" if cell.printed is None else f"*{escape(cell.printed)}*"
+    return " ".join(filter(None, (paper, ours))) or formatting.NOTHING
+
+
+def _published(table: Table) -> Iterator[str]:
+    """The rows of papers, in a table of their own: they are not measured here and not ranked."""
+    if not table.published:
+        return
+    yield "Published, not measured here: no rank, no interval, and nothing is compared with them."
+    yield ""
+    head = ["Paper", "Row", *map(escape, table.metrics), "Protocol", "Remarks"]
+    rows = []
+    for row in table.published:
+        first = row.results[0]
+        printed = {one.metric: f"*{escape(one.printed)}*" for one in row.results}
+        source = f"{PAPERS[first.paper]}, Table {first.table}"
+        protocol = f"{first.protocol}, {first.protocol_is}" if first.protocol else "unknown"
+        remarks = [first.subset, first.note, *(one.defect for one in row.results)]
+        rows.append(
+            [
+                escape(source),
+                escape(row.name),
+                *(printed.get(name, formatting.NOTHING) for name in table.metrics),
+                escape(protocol),
+                escape("; ".join(dict.fromkeys(filter(None, remarks)))),
+            ]
+        )
+    yield from grid(head, rows, left=2)
+    yield ""
+
+
+def _records(table: Table) -> Iterator[str]:
+    """Where each number comes from: run, commit, hashes, and whether it was computed again."""
+    yield "<details><summary>Records</summary>"
+    yield ""
+    head = ["Model", "Run", "Re-scored", "Commit", "Data", "Weights"]
+    rows = [
+        [
+            escape(row.name),
+            escape(row.run),
+            "✓" if row.rescored else formatting.NOTHING,
+            escape((row.commit or formatting.NOTHING)[:12] + " (changed)" * bool(row.dirty)),
+            row.data[:12],
+            escape(formatting.weights(row)),
+        ]
+        for row in (entry.row for entry in table.entries)
+    ]
+    yield from grid(head, rows, left=6)
+    yield ""
+    yield "</details>"
+    yield ""
 
 
 def _head(table: Table) -> list[str]:

@@ -162,6 +162,15 @@ def test_info_tells_sizes_licence_categories_and_an_example(capsys):
         )
 
 
+def test_info_tells_what_papers_count_of_a_benchmark(capsys):
+    root = TASKS / "reason_seg" / "example"
+    assert main(["data", "info", "reason_seg", "--data", str(root), "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert one["counts in papers"] == [
+        f"VR-TTRL, Table 1: 200 of {split}" for split in ("val", "test")
+    ]
+
+
 # Named subsets
 
 

@@ -1,4 +1,4 @@
-"""Arguments of `harness board`: build, keep, check, adaptation."""
+"""Arguments of `harness board`: build, keep, check, adaptation; and of `harness reproduce`."""
 
 from pathlib import Path
 
@@ -27,7 +27,15 @@ def add_board(commands: Commands) -> None:
         metavar="ROOT",
         help="for the gallery (default: where the run read them)",
     )
+    build.add_argument(
+        "--board",
+        metavar="PAPER/TABLE|FILE",
+        help="the table of a paper (`harness list boards`) or a board's TOML file: only its runs",
+    )
     build.add_argument("--title", default="Leaderboard", help="the board's heading")
+    build.add_argument(
+        "--no-published", action="store_true", help="leave the numbers of papers out"
+    )
     build.add_argument("--no-gallery", action="store_true", help="leave images out")
     add_json(build)
     keep = command(actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed")
@@ -101,3 +109,48 @@ def add_board(commands: Commands) -> None:
         help="read and score pseudo-labels, and the answers of trace=true, too",
     )
     add_json(adaptation)
+
+
+def add_reproduce(commands: Commands) -> None:
+    """`harness reproduce`."""
+    parser = command(
+        commands,
+        "reproduce",
+        "reproduce:reproduce",
+        "make a paper's table: train, evaluate, board; finished parts are not made again",
+        epilog="example: harness reproduce dr2seg 3 --dry-run\n"
+        "         harness reproduce dr2seg 3 --pocket --data ROOT --out DIR",
+    )
+    parser.add_argument(
+        "paper", metavar="PAPER", help="see `harness list boards`; or a folder of boards"
+    )
+    parser.add_argument("table", metavar="TABLE", help="the table's number")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print the commands, hours and memory; run nothing"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("reproduce"),
+        metavar="DIR",
+        help="for trainings, runs and boards, which tables share (default %(default)s)",
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="to estimate for, such as H100 (default: this machine's)"
+    )
+    parser.add_argument(
+        "--pocket",
+        action="store_true",
+        help="with pocket in the place of each network, on a generated world: tries the path on "
+        "a CPU, and is compared with no published number",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="KEY=VALUE",
+        help="a setting of every training; may be repeated",
+    )
+    add_json(parser)

@@ -15,6 +15,7 @@ KINDS = (
     "nodes",
     "judges",
     "text_sources",
+    "boards",
 )
 
 

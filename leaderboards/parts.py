@@ -1,0 +1,56 @@
+"""What a record says about a model's parts: hashes of their weights, and toys among them.
+
+Sources: the model's description in the run's manifest, whose mappings describe one part each.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness import plugins
+from harness.types import AnswerForm
+
+HASHES = ("weights", "adapter_weights", "content")
+TOYS = frozenset({"pocket", "pocket-base", "pocket-sam", "pocket_sam", "pocket_sam_video"})
+"""Networks of this project that know coloured shapes alone."""
+CLASSICAL = frozenset({"grabcut", "flow", "box"})
+"""Operators without weights, in the place of a segmenter or a propagator."""
+DECIDED = {
+    "segmenter": frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK}),
+    "propagator": frozenset({AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK}),
+}
+"""Forms of answer that a part decides; every other part decides all of them."""
+
+
+def weights(description: Mapping[str, Any]) -> dict[str, str]:
+    """Return the hash of each part's weights by the part's place, `model` for the outermost."""
+    return {
+        f"{place or 'model'}{'' if key == 'weights' else f'.{key}'}": str(part[key])
+        for place, part in _parts(description)
+        for key in HASHES
+        if isinstance(part.get(key), str)
+    }
+
+
+def badges(description: Mapping[str, Any], task: str) -> tuple[str, ...]:
+    """Return the names of a model's toys and classical parts which decide the answers to a task.
+
+    A part is named by its checkpoint if that is a toy's, else by its own name. Where a task has no
+    card, every part counts.
+    """
+    card = plugins.find_card(task)
+    forms = None if card is None else frozenset(card.forms)
+    found = []
+    for place, part in _parts(description):
+        decided = DECIDED.get(place.rpartition(".")[2])
+        if decided is not None and forms is not None and not decided & forms:
+            continue
+        names = (part.get("checkpoint"), part.get("name"), part.get("model"))
+        found.extend([name for name in names if name in TOYS or name in CLASSICAL][:1])
+    return tuple(dict.fromkeys(found))
+
+
+def _parts(part: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield place, part
+    for name, value in part.items():
+        if isinstance(value, Mapping):
+            yield from _parts(value, f"{place}.{name}".lstrip("."))
