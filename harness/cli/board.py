@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.arguments.board import DROP, GATE_FORMATS
-from harness.cli.output import show_json
+from harness.cli.output import show_json, write_text
 from harness.errors import UsageError
 from harness.record import Run, runs_below, unfinished_below
 from harness.store.atomic import cannot_write, write_bytes, write_json
@@ -87,7 +87,11 @@ def check(arguments: Namespace) -> int:
         data_root=arguments.data,
     )
     for name, path in formats:
-        _write(_rendered(report, name), path)
+        text = _rendered(report, name)
+        if path is None:
+            print(text, end="")
+        else:
+            write_text(path, text)
     if not arguments.update_baseline:
         return 0 if report.is_passed else 1
     for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
@@ -141,17 +145,6 @@ def _rendered(report: "GateReport", name: str) -> str:
     if name == "text":
         return report.text()
     return gate_formats.markdown(report) if name == "markdown" else gate_formats.junit(report)
-
-
-def _write(text: str, path: Path | None) -> None:
-    if path is None:
-        print(text, end="")
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, text.encode())
-    except OSError as error:
-        raise cannot_write(path, error) from error
 
 
 def adaptation(arguments: Namespace) -> int:

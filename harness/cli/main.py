@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from harness.cli.arguments import board, data, inspect, scores, train, twin
+from harness.cli.arguments import board, data, inspect, runs, scores, train, twin
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
 
@@ -135,6 +135,7 @@ def build_parser() -> argparse.ArgumentParser:
     scores.add_verify(commands)
     data.add_data(commands)
     board.add_board(commands)
+    runs.add_runs(commands)
     train.add_train(commands)
     twin.add_twin(commands)
     inspect.add_explain(commands)
