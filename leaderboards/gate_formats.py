@@ -27,7 +27,7 @@ def markdown(report: GateReport) -> str:
     """Return the report as Markdown, for pull requests and job summaries."""
     title = "✅ Gate passed" if report.is_passed else "❌ Gate failed"
     rows = [
-        [mark(one), escape(one.task), escape(one.headline), numbers(one), evidence(one).strip("()")]
+        [mark(one), escape(one.task), escape(one.headline), numbers(one), evidence(one)]
         for one in report.verdicts
     ]
     lines = [
@@ -39,7 +39,7 @@ def markdown(report: GateReport) -> str:
         "",
     ]
     for verdict in report.verdicts:
-        reasons = (*verdict.failures, *verdict.notes)
+        reasons = [line for line in details(verdict) if not line.startswith(("worst: ", "look: "))]
         lines.extend(f"- **{escape(verdict.task)}**: {escape(line)}" for line in reasons)
     lines.extend(f"- {escape(name)}: only in the candidate" for name in report.ignored)
     lines += ["", *_worst(report), escape(power(report)), ""]

@@ -15,6 +15,8 @@ from harness.statistics.paired import Comparison
 
 WORST = 5
 """Number of worsened samples that the text names for each task."""
+NARROW = 80
+"""Columns of a line in which a task's evidence stands beside its numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,10 @@ def text(report: GateReport) -> str:
     for verdict in report.verdicts:
         cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
         padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
-        lines.append(f"  {mark(verdict)} {padded}  {evidence(verdict)}".rstrip())
+        line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
+        if more and len(line) + len(more) + 4 <= NARROW:
+            line, more = f"{line}  ({more})", ""
+        lines.extend([line, *([f"      {more}"] if more else [])])
         lines.extend(f"      {line}" for line in details(verdict))
     lines.extend(f"  – {name}: only in the candidate, not compared" for name in report.ignored)
     lines.append(power(report))
@@ -204,14 +209,16 @@ def evidence(verdict: TaskVerdict) -> str:
         parts.append(f"{changes.worse} of {changes.total} worse, {changes.better} better")
     elif changes is not None:
         parts.append(f"none of {changes.total} changed")
-    return f"({'; '.join(parts)})" if parts else ""
+    return "; ".join(parts)
 
 
 def details(verdict: TaskVerdict) -> Iterator[str]:
     """Yield the reasons of a failure, notes, and of a drop the worst samples."""
     yield from verdict.failures
     yield from (f"note: {note}" for note in verdict.notes)
-    changes = verdict.changes
+    changes, made = verdict.changes, verdict.comparison
+    if verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
+        yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
     if verdict.is_passed or changes is None or not changes.worst:
         return
     shown = [f"{one.sample} {one.before:.2f} → {one.after:.2f}" for one in changes.worst[:WORST]]

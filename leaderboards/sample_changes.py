@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.leaderboards.runs import value_of
 from harness.scores import Metric, UnitScore
 
-SHOWN = 20
+SHOWN = 10
 SAME = 1e-9  # scores closer than this are equal but for rounding
 
 

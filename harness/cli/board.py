@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import show_json, write_text
+from harness.cli.tables import wrap_lines
 from harness.errors import UsageError
 from harness.record import Run, runs_below, unfinished_below
 from harness.store.atomic import cannot_write, write_bytes, write_json
@@ -143,7 +144,9 @@ def _rendered(report: "GateReport", name: str) -> str:
     if name == "github":
         return gate_formats.github(report, os.environ)
     if name == "text":
-        return report.text()
+        lines = report.text().splitlines()
+        wrapped = ([one] if "look: " in one else wrap_lines(one, indent=6) for one in lines)
+        return "".join(f"{part}\n" for parts in wrapped for part in parts)  # commands stay whole
     return gate_formats.markdown(report) if name == "markdown" else gate_formats.junit(report)
 
 

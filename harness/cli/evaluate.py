@@ -21,11 +21,12 @@ from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_fo
 from harness.cli.spec_arguments import tasks as asked_tasks
 from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
+from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
 from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.options import Options, Progress
+from harness.run.options import Options
 from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
@@ -106,6 +107,9 @@ def _evaluate_models(
             (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
             for key, spec, task in requested
         ]
+        samples = [select(task, options.subset).samples(task) for _, _, task in requested]
+        pairs = len(models) * len(requested)
+        progress.expect(pairs, sum(1 for one in samples for _ in one) * len(models))
         overlaps = {
             folder: contamination_of(
                 spec,
@@ -119,7 +123,7 @@ def _evaluate_models(
             for _, task_spec, task in requested
             for folder in [place(spec, task_spec)]
         }
-        decider = against(arguments, requested[0][2], pairs=len(models) * len(requested))
+        decider = against(arguments, requested[0][2], pairs=pairs)
         if decider is not None:
             stops = arguments.until_decided
             options = replace(options, until=lambda done: decider(done) and stops)
@@ -130,7 +134,9 @@ def _evaluate_models(
             for key, task_spec, task in requested:
                 folder = place(spec, task_spec)
                 started += 1
-                title = f"{started}/{len(models) * len(requested)} {key}, {arguments.name or spec}"
+                title = (
+                    f"{started} of {len(models) * len(requested)}: {key}, {arguments.name or spec}"
+                )
                 try:
                     run = run_evaluation(
                         bind(task, judge, folder),
@@ -197,7 +203,7 @@ def _options(arguments: Namespace) -> Options:
     )
 
 
-def _progress(*, quiet: bool) -> AbstractContextManager[Progress]:
+def _progress(*, quiet: bool) -> AbstractContextManager[LineProgress | ProgressBars]:
     return nullcontext(LineProgress()) if quiet else ProgressBars()
 
 

@@ -80,3 +80,62 @@ def _add_database(parser: ArgumentParser, count: str = "") -> None:
         help="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME (default: $HARNESS_DB, else "
         "runs.sqlite in harness's cache)",
     )
+
+
+def add_publish(commands: Commands) -> None:
+    """`harness publish`."""
+    parser = command(
+        commands,
+        "publish",
+        "publish:publish",
+        "bundle runs so that anybody can score them again without the model, or check bundles",
+        epilog="examples: harness publish runs/pocket --out submissions/pocket\n"
+        "          harness publish --check submissions --data ROOT",
+    )
+    parser.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="folders with runs")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the bundles go")
+    parser.add_argument(
+        "--check",
+        action="append",
+        type=Path,
+        metavar="DIR",
+        help="check the hash chain of the bundles below DIR, and score them again",
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
+    )
+    parser.add_argument(
+        "--head",
+        action="append",
+        metavar="HASH",
+        help="with --check: refuse other heads",
+    )
+    parser.add_argument(
+        "--workflow",
+        type=Path,
+        metavar="FILE",
+        help="write a GitHub workflow that checks the submissions of a pull request",
+    )
+    add_json(parser)
+
+
+def add_samples(commands: Commands) -> None:
+    """`harness samples`."""
+    parser = command(
+        commands,
+        "samples",
+        "samples:samples",
+        "the samples of a run with their scores, the worst first",
+        epilog="example: harness samples runs/pocket/reason_seg --limit 5",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument(
+        "--sort",
+        choices=("score", "-score", "id"),
+        default="score",
+        help="worst first, best first, or by id (default %(default)s)",
+    )
+    parser.add_argument("--metric", metavar="NAME", help="default: the headline")
+    parser.add_argument("--limit", type=int, metavar="N", help="at most N samples")
+    parser.add_argument("--failed", action="store_true", help="only samples without an answer")
+    add_json(parser)
