@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```python( setup)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CORE = [
     module.name
     for module in pkgutil.walk_packages(harness.__path__, "harness.")
-    if not re.match(r"harness\.(models|trainers|__main__)", module.name)
+    if not re.match(r"harness\.(models|trainers|__main__|leaderboards\.history)", module.name)
 ]
 
 
