@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 
 def build(arguments: Namespace) -> int:
-    """Write board.md, board.json and board.html from run folders."""
+    """Write board.md, board.json, board.html and samples.parquet from run folders."""
     from harness.leaderboards.board import build as build_board
+    from harness.leaderboards.export.tables import SAMPLES, write_samples
     from harness.leaderboards.render import write
+    from harness.leaderboards.runs import open_runs
 
     board = build_board(
         arguments.runs,
@@ -32,7 +34,8 @@ def build(arguments: Namespace) -> int:
         picks=0 if arguments.no_gallery else 2,
     )
     try:
-        paths = write(board, arguments.out)
+        paths = [*write(board, arguments.out), arguments.out / SAMPLES]
+        write_samples(open_runs(arguments.runs), arguments.out / SAMPLES)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]

@@ -1,6 +1,5 @@
 """`harness runs`: index, query, gc, export."""
 
-import csv
 import json
 import os
 import shutil
@@ -11,31 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.output import show_json, write_text
+from harness.cli.output import show_json, to_csv, write_text
 from harness.cli.tables import number, show_columns
 from harness.errors import MissingDependency, UsageError
 from harness.record import EARLIER, MANIFEST, runs_below
 
 if TYPE_CHECKING:
     from harness.leaderboards.history.database import Database
-
-COLUMNS = (
-    "finished_at",
-    "model",
-    "task",
-    "split",
-    "protocol",
-    "subset",
-    "metric",
-    "value",
-    "low",
-    "high",
-    "n_total",
-    "n_failed",
-    "commit",
-    "model_spec",
-    "folder",
-)
 
 
 def _database(arguments: Namespace, *, write: bool = False) -> "Database":
@@ -81,9 +62,7 @@ def query(arguments: Namespace) -> int:
     if arguments.json:
         show_json(plain)
     elif arguments.csv:
-        writer = csv.DictWriter(sys.stdout, COLUMNS, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(plain)
+        print(to_csv(plain), end="")
     else:
         rows = [("finished", "task", "metric", "value", "commit", "model")]
         rows += [
@@ -126,7 +105,7 @@ def export(arguments: Namespace) -> int:
     files: dict[Path, str] = {}
     match arguments.to:
         case "csv":
-            files[out] = tables.to_csv([row(run) for run in runs])
+            files[out] = to_csv([{**tables.plain(one), **one.metrics} for one in map(row, runs)])
         case "json":
             files[out] = json.dumps(tables.to_json([row(run) for run in runs])) + "\n"
         case "parquet":

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
-from harness.card import Card
 from harness.errors import HarnessError, UsageError
 from harness.leaderboards.row import Row, row
 from harness.record import RESULTS, Run
@@ -30,8 +28,7 @@ def eval_results(
 
     Args:
         runs: Runs of one model.
-        datasets: The hub's dataset by task, `ORG/NAME` or `ORG/NAME:TASK_ID`, where the task's card
-            names none or several.
+        datasets: The hub's benchmark by task, `ORG/NAME` or `ORG/NAME:TASK_ID`.
         source: Address of the runs, for readers.
     """
     _one_model(runs)
@@ -167,22 +164,10 @@ def _model_id(made: Row) -> str:
 
 
 def _dataset(made: Row, datasets: Mapping[str, str]) -> str:
-    """Return the hub's dataset of a row: as given, else the only one that the task's card names."""
-    if made.task in datasets:
-        return datasets[made.task]
-    entry = plugins.installed_plugins("tasks").get(made.task)
-    place = plugins.folder(entry) if entry is not None else None
-    hub = Card.read(place / "card.toml").hub if place is not None else None
-    found: list[str] = []
-    if hub is not None:
-        several = hub.get("repositories") or {"": hub.get("repository")}
-        assert isinstance(several, Mapping), "as `harness data fetch` reads it"
-        ending = [str(name) for key, name in several.items() if key.endswith(f"_{made.split}")]
-        found = ending or [str(name) for name in several.values()]
-    if len(set(found)) != 1:
+    if made.task not in datasets:
         raise UsageError(
-            f"dataset of {made.task}",
+            f"dataset of {made.task} on the hub",
             expected=f"--dataset {made.task}=ORG/NAME",
-            found=", ".join(found) or "none on its card",
+            found="none",
         )
-    return found[0]
+    return datasets[made.task]

@@ -1,7 +1,5 @@
 """Runs as a table of rows, and as a table of samples for pandas, DuckDB and the like."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -49,17 +47,6 @@ def plain(made: Row) -> dict[str, Any]:
         "high": high,
         **{name: getattr(made, name) for name in rest},
     }
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return rows as CSV, and every metric in a column of its own."""
-    lines = [{**plain(one), **one.metrics} for one in rows]
-    text = io.StringIO()
-    names = dict.fromkeys(name for line in lines for name in line)
-    writer = csv.DictWriter(text, list(names), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
 
 
 def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:

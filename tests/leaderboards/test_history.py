@@ -5,6 +5,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -70,17 +71,15 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server():
     if programs() is None:
         pytest.skip("PostgreSQL's programs are not installed (apt-get install postgresql)")
     pytest.importorskip("psycopg", reason="the extra `db` is not installed")
-    folder = tmp_path_factory.mktemp("postgres")
-    for parent in folder.parents:  # pytest's own folders are closed to other users
-        if str(parent).startswith(str(tmp_path_factory.getbasetemp().parent)):
-            parent.chmod(0o755)
-    made = Server(folder)
-    yield made
-    made.stop()
+    # Not below pytest's own folders, which are closed to the user that the server runs as.
+    with tempfile.TemporaryDirectory(prefix="harness-postgres-") as folder:
+        made = Server(Path(folder))
+        yield made
+        made.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -261,7 +260,7 @@ def test_the_commands_index_query_and_clear(world, make_run, tmp_path, capsys, m
     capsys.readouterr()
     assert main(["runs", "query", "--task", "disc_video", "--csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4 and lines[0].startswith("finished_at,model,")
+    assert len(lines) == 4 and "finished_at,model," in lines[0]
     assert main(["runs", "query", "--since", "2999-01-01"]) == 0
     assert main(["runs", "query", "--since", "yesterday"]) == 2
     aside = make_run("a").rename(tmp_path / "a.old1")

@@ -19,7 +19,7 @@ def test_no_number_within_the_bounds_makes_wealth_negative_or_endless():
         wealth = Wealth()
         for _ in range(3000):
             wealth.add(x)
-        assert 0 <= wealth.value and not np.isnan(wealth.value)
+        assert wealth.value >= 0 and not np.isnan(wealth.value)
 
 
 def decisions(drop, *, groups=300, trials=400, margin=0.1):

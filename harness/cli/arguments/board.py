@@ -12,7 +12,9 @@ def add_board(commands: Commands) -> None:
     """`harness board`."""
     parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    build = command(actions, "build", "board:build", "board.md, board.json and board.html")
+    build = command(
+        actions, "build", "board:build", "board.md, board.json, board.html, samples.parquet"
+    )
     build.add_argument(
         "--runs",
         type=Path,
@@ -21,9 +23,7 @@ def add_board(commands: Commands) -> None:
         metavar="DIR",
         help="a folder with runs below it; may be repeated",
     )
-    build.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="where the three files go"
-    )
+    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files go")
     build.add_argument(
         "--data",
         type=Path,

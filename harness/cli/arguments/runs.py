@@ -6,14 +6,8 @@ from pathlib import Path
 from harness.cli.arguments.shared import Commands, add_json, command
 
 FORMATS = (
-    "csv",
-    "json",
-    "parquet",
-    "every-eval-ever",
-    "huggingface",
-    "model-card",
-    "wandb",
-    "mlflow",
+    *("csv", "json", "parquet", "every-eval-ever"),
+    *("huggingface", "model-card", "wandb", "mlflow"),
 )
 
 
