@@ -29,7 +29,7 @@ from harness.statistics.bootstrap import intervals, percentiles, resample_metric
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, compare
 from harness.statistics.quantiles import half_width
-from harness.statistics.sequential import SequentialComparison
+from harness.statistics.sequential import decide
 from harness.statistics.variance import seeded_score
 
 Units: TypeAlias = list[UnitScore]
@@ -350,27 +350,25 @@ def some_loss_fails(made: Sequence[Comparison]) -> bool:
     )
 
 
-def noise(random: Random, groups: int, drop: float) -> list[list[float]]:
-    """Differences of IoUs of 1 to 5 questions an image, that share the image's."""
-    shared = random.normal(0, 0.15, groups)
-    return [
-        list(np.clip(one + random.normal(-drop, 0.1, random.integers(1, 6)), -1, 1))
-        for one in shared
-    ]
+def noise(random: Random, groups: int, drop: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of differences of IoUs of 1 to 5 questions an image, that share the image's."""
+    sizes = random.integers(1, 6, groups)
+    means = random.normal(-drop, 0.15, groups) + random.normal(0, 0.1, groups) / np.sqrt(sizes)
+    return sizes * np.clip(means, -1, 1), sizes
 
 
-def answers(random: Random, groups: int, drop: float) -> list[list[float]]:
+def answers(random: Random, groups: int, drop: float) -> tuple[np.ndarray, np.ndarray]:
     """Differences of two decodings, right or wrong, of which one is made wrong more often."""
     chances = random.beta(2, 2, groups)
     first = random.random(groups) < chances
     second = (random.random(groups) < chances) & (random.random(groups) >= 2 * drop)
-    return [[float(b) - float(a)] for a, b in zip(first, second, strict=True)]
+    return second.astype(float) - first, np.ones(groups, int)
 
 
 def sequential(trials: int, resamples: int) -> Iterator[str]:
     """Comparisons that are looked at after every group and stopped when they are decided."""
     del resamples
-    columns = ("groups", "margin", "true drop", "says worse", "says not worse", "used", "t test")
+    columns = ("groups", "margin", "true drop", "worse", "not worse", "groups used", "t test")
     yield f"| difference | {' | '.join(columns)} |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|"
     for name, draw in {"IoUs, 1 to 5 an image": noise, "right or wrong": answers}.items():
@@ -379,24 +377,19 @@ def sequential(trials: int, resamples: int) -> Iterator[str]:
                 counts = {"worse": 0, "not worse": 0, None: 0}
                 used = naive = 0
                 for trial in range(trials):
-                    random = np.random.default_rng([trial, groups])
-                    test = SequentialComparison(largest=5 if draw is noise else 1, margin=margin)
-                    drawn = draw(random, groups, drop)
-                    for one in drawn:
-                        test.add(one)
-                        if test.decision:
-                            break
-                    counts[test.decision] += 1
-                    used += test.groups
-                    naive += shown_at_some_look([sum(one) for one in drawn])
+                    totals, sizes = draw(np.random.default_rng([trial, groups]), groups, drop)
+                    largest = 5 if draw is noise else 1
+                    made, seen = decide(totals, sizes, largest=largest, margin=margin, level=0.95)
+                    counts[made] += 1
+                    used += seen
+                    naive += shown_at_some_look(totals)
                 cells = [share(counts[one], trials) for one in ("worse", "not worse")]
                 cells += [share(used, trials * groups), share(naive, trials)]
                 yield f"| {name} | {groups} | {margin} | {drop:g} | {' | '.join(cells)} |"
 
 
-def shown_at_some_look(totals: Sequence[float]) -> bool:
+def shown_at_some_look(x: np.ndarray) -> bool:
     """Whether a one-sided t test at 95 % says "worse" at some look, after 10 groups or more."""
-    x = np.asarray(totals)
     n = np.arange(1, len(x) + 1)
     mean = np.cumsum(x) / n
     variance = np.maximum(np.cumsum(x**2) / n - mean**2, 1e-12)

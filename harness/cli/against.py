@@ -11,7 +11,7 @@ from harness.record import Run
 from harness.run.score import selected
 from harness.scores import UnitScore
 from harness.statistics.quantiles import check_level
-from harness.statistics.sequential import SequentialComparison
+from harness.statistics.sequential import Decision, decide
 from harness.store.atomic import write_json
 from harness.task import Task
 
@@ -56,7 +56,10 @@ class Against:
                 found=f"{name}, which is none: its samples have different weights",
                 fix="Evaluate all samples, and compare by `harness board check`.",
             )
-        self.test = SequentialComparison(max(self._sizes.values()), margin, level)
+        self._margin, self._level = margin, level
+        self.decision: Decision | None = None
+        self._totals: list[float] = []
+        self._counts: list[int] = []
         self.samples = 0
         self._waiting: list[UnitScore] = []
         self._seen = 0
@@ -66,13 +69,22 @@ class Against:
         for unit in done[self._seen :]:
             self._seen += 1
             self._waiting.append(unit)
-            if len(self._waiting) == self._sizes[unit.group] and self.test.decision is None:
-                members, self._waiting = self._waiting, []
-                self.test.add(
-                    self._sign * (self._score(one) - self._scores[one.unit]) for one in members
-                )
-                self.samples += sum(len(one.samples) for one in members)
-        return self.test.decision is not None
+            if len(self._waiting) < self._sizes[unit.group] or self.decision is not None:
+                continue
+            members, self._waiting = self._waiting, []
+            self._totals.append(
+                sum(self._sign * (self._score(one) - self._scores[one.unit]) for one in members)
+            )
+            self._counts.append(len(members))
+            self.samples += sum(len(one.samples) for one in members)
+            self.decision, _ = decide(
+                self._totals,
+                self._counts,
+                largest=max(self._sizes.values()),
+                margin=self._margin,
+                level=self._level,
+            )
+        return self.decision is not None
 
     def _score(self, unit: UnitScore) -> float:
         """Return one unit's headline; raise UsageError unless it is from 0 to 1."""
@@ -94,22 +106,21 @@ class Against:
         """Plain data of the comparison as it stands."""
         return {
             "against": str(self.baseline),
-            "decision": self.test.decision,
-            "groups": self.test.groups,
+            "decision": self.decision,
+            "groups": len(self._totals),
             "groups_total": len(self._sizes),
             "samples": self.samples,
-            "margin": self.test.margin,
-            "level": self.test.level,
+            "margin": self._margin,
+            "level": self._level,
         }
 
     def sentence(self) -> str:
         """Describe the decision and what it is not."""
-        test = self.test
-        seen = f"{test.groups} of {len(self._sizes)} groups ({self.samples} samples)"
-        if test.decision is None:
+        seen = f"{len(self._totals)} of {len(self._sizes)} groups ({self.samples} samples)"
+        if self.decision is None:
             return f"not decided after {seen}"
-        words = "worse" if test.decision == "worse" else f"not worse by {test.margin:g} or more"
-        return f"decided after {seen}: {words}, at level {test.level:g}"
+        by = "" if self.decision == "worse" else f" by {self._margin:g} or more"
+        return f"decided after {seen}: {self.decision}{by}, at level {self._level:g}"
 
 
 def against(arguments: Namespace, task: Task, *, pairs: int) -> Against | None:

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from harness.cli.output import show_json
 from harness.cli.tables import number, show_columns
@@ -25,7 +26,7 @@ def samples(arguments: Namespace) -> int:
     metrics = metrics_for(run, units, name=name, data_root=Path(root) if root else None)
     if any(metric.corpus is not None for metric in metrics):
         raise UsageError(f"metric {name}", expected="one with a score of each sample", found="none")
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "sample": unit.samples[0],
             "score": value_of(metrics, [unit], name),
@@ -35,17 +36,11 @@ def samples(arguments: Namespace) -> int:
         for unit in units
         if unit.failed or not arguments.failed
     ]
-    better = metrics[-1].better == ("higher" if arguments.sort == "score" else "lower")
+    sign = 1 if (metrics[-1].better == "higher") == (arguments.sort == "score") else -1
     if arguments.sort == "id":
         found.sort(key=lambda one: str(one["sample"]))
-    else:
-        # Samples that do not count for this metric come last.
-        scores = [one["score"] for one in found]
-        order = sorted(
-            range(len(found)),
-            key=lambda i: (scores[i] is None, (scores[i] or 0.0) * (1 if better else -1)),
-        )
-        found = [found[i] for i in order]
+    else:  # samples that do not count for this metric come last
+        found.sort(key=lambda one: (one["score"] is None, sign * (one["score"] or 0.0)))
     found = found[: arguments.limit]
     if arguments.json:
         show_json(found)
@@ -53,8 +48,8 @@ def samples(arguments: Namespace) -> int:
     rows = [(name, "failed", "sample", "categories")]
     for one in found:
         tags = ", ".join(f"{key} {value}" for key, value in one["categories"].items())
-        rows.append((number(one["score"]), str(one["failed"] or ""), str(one["sample"]), tags))
+        rows.append((number(one["score"]), str(one["failed"] or ""), one["sample"], tags))
     show_columns(rows)
     if found:
-        print(f"\nnext: harness explain {quote(str(run.folder))} {quote(str(found[0]['sample']))}")
+        print(f"\nnext: harness explain {quote(str(run.folder))} {quote(found[0]['sample'])}")
     return 0

@@ -11,66 +11,59 @@ The groups must come in an order that does not depend on their scores or their c
 one. They are the unit of independence, so that the questions about one video count together.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Decision: TypeAlias = Literal["worse", "not worse"]
 
 BETS = 0.5 ** np.arange(1, 9)
 """Shares that the bettors stake: large ones win early on large differences, small ones later on
 small ones."""
+MOST = 500.0  # logarithm of a wealth; more would overflow
 
 
-@dataclass(slots=True)
-class Wealth:
-    """Evidence against the hypothesis that bounded numbers have a mean of at most 0."""
+def wealth(x: ArrayLike) -> NDArray[np.float64]:
+    """Return the average wealth after each of some numbers in [-1, 1], by the order they came in.
 
-    logs: np.ndarray = field(default_factory=lambda: np.zeros(len(BETS)))
-    """Logarithm of each bettor's wealth."""
-
-    def add(self, x: float) -> None:
-        """Bet on the next number, in [-1, 1]."""
-        self.logs = self.logs + np.log1p(BETS * x)
-
-    @property
-    def value(self) -> float:
-        """Average wealth; the inverse of an anytime-valid p value."""
-        return float(np.mean(np.exp(np.minimum(self.logs, 500.0))))
+    Its inverse is an anytime-valid p value of the hypothesis that their mean is at most 0.
+    """
+    logs = np.cumsum(np.log1p(np.multiply.outer(np.asarray(x, float), BETS)), axis=0)
+    return np.asarray(np.exp(np.minimum(logs, MOST)).mean(axis=1))
 
 
-@dataclass(slots=True)
-class SequentialComparison:
-    """Decides whether a candidate is worse than its baseline, or not worse by a margin.
+def decide(
+    totals: Sequence[float], sizes: Sequence[int], *, largest: int, margin: float, level: float
+) -> tuple[Decision | None, int]:
+    """Decide whether a candidate is worse than its baseline, or not worse by a margin.
 
     The compared quantity is the difference of the means over units, whose scores lie in [0, 1].
-    Of models that are equal or better it says "worse" with probability at most `1 - level`, and of
-    models that are worse by `margin` or more "not worse" with probability at most `1 - level`.
+    Of models that are equal or better it says "worse" with a probability of at most `1 - level`,
+    and of models that are worse by `margin` or more "not worse" likewise.
+
+    Args:
+        totals: Of each group in the order they came in: sum of its units' differences, candidate
+            minus baseline, signed so that more is better.
+        sizes: Number of units of each group.
+        largest: Number of units of the largest group of all.
+        margin: The drop that matters.
+        level: Of either decision.
+
+    Returns:
+        The first decision and the number of groups that it took; None and all of them, if none
+        was made.
     """
-
-    largest: int
-    """Number of units in the largest group."""
-    margin: float
-    level: float = 0.95
-    groups: int = 0
-    decision: Literal["worse", "not worse"] | None = None
-    _worse: Wealth = field(default_factory=Wealth)
-    _not_worse: Wealth = field(default_factory=Wealth)
-
-    def add(self, differences: Iterable[float]) -> None:
-        """Look at one more group.
-
-        Args:
-            differences: Of each unit of the group, candidate minus baseline, in [-1, 1], signed so
-                that more is better.
-        """
-        given = list(differences)
-        total, most = sum(given), self.largest
-        self._worse.add(-total / most)
-        self._not_worse.add((total + self.margin * len(given)) / (most * (1 + self.margin)))
-        self.groups += 1
-        enough = 1 / (1 - self.level)
-        if self.decision is None and self._worse.value >= enough:
-            self.decision = "worse"
-        elif self.decision is None and self._not_worse.value >= enough:
-            self.decision = "not worse"
+    x, n = np.asarray(totals, float), np.asarray(sizes, float)
+    against: dict[Decision, NDArray[np.float64]] = {
+        "worse": -x / largest,
+        "not worse": (x + margin * n) / (largest * (1 + margin)),
+    }
+    found = [
+        (int(np.argmax(shown)) + 1, decision)
+        for decision, numbers in against.items()
+        if (shown := wealth(numbers) >= 1 / (1 - level)).any()
+    ]
+    groups, decision = min(found, default=(len(totals), None))
+    return decision, groups
