@@ -119,12 +119,17 @@ def test_a_run_that_was_scored_again_replaces_its_row(url, make_run, rescore):
     assert found["value"] == database.Run.open(folder).results["metrics"]["giou"]
 
 
-def test_a_damaged_run_is_named_and_the_others_are_written(url, make_run):
-    good, edited, other = make_run("a"), make_run("b", seed=1), make_run("c", seed=2)
+def test_what_cannot_be_read_is_named_and_the_others_are_written(url, make_run):
+    runs = [make_run(f"run{place}", seed=place) for place in range(5)]
+    edited, half, older = runs[0], runs[2], runs[4]
     (edited / "results.json").write_text((edited / "results.json").read_text() + " ")
-    written, refused = Database(url, write=True).index([edited, good, other])
-    assert written == 2 and list(refused) == [edited]
-    assert "results.json" in str(refused[edited])
+    (half / "results.json").unlink()
+    text = (older / "manifest.json").read_text()
+    (older / "manifest.json").write_text(text.replace('"version": 2', '"version": 1', 1))
+    written, refused = Database(url, write=True).index(runs)
+    assert written == 2 and list(refused) == [edited, half, older]
+    assert all("results.json" in str(refused[one]) for one in (edited, half))
+    assert "version" in str(refused[older])
 
 
 def test_rows_of_lost_folders_are_cleared_only_when_asked(url, make_run):
