@@ -76,7 +76,7 @@ def junit(report: GateReport) -> str:
         "skipped": "0",
         "time": "0",
     }
-    whole = ElementTree.Element("testsuites", counts)
+    whole = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(whole, "testsuite", counts)
     for verdict in report.verdicts:
         name = f"{verdict.task} ({verdict.headline})"
