@@ -48,7 +48,8 @@ test-learning: $(VENV)/.dev
 test-parts: $(PARTS)/.parts
 	$(PARTS)/bin/python -m pytest tests/models/test_lmms_eval.py tests/models/test_sam2_package.py \
 		tests/models/test_xmem.py tests/run/test_slurm.py tests/core/test_formats.py \
-		-k "test_lmms_eval.py or test_sam2_package.py or official_code or submitit or real_sheet" \
+		tests/leaderboards/test_export.py -k "test_lmms_eval.py or test_sam2_package.py or official_code \
+		or submitit or real_sheet or wandb or mlflow" \
 		$(if $(XMEM_REPO),--xmem-repo "$(XMEM_REPO)") \
 		$(if $(CUTIE_REPO),--cutie-repo "$(CUTIE_REPO)")
 
@@ -97,7 +98,7 @@ $(VENV)/.torch: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml examples/pocket/pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,dev]"
+	$(PIP) -c constraints.txt -e ".[torch,text,train,ray,db,completion,dev]"
 	$(PIP) --no-deps -e examples/pocket
 	@touch $@ $(VENV)/.torch
 
@@ -113,7 +114,7 @@ $(PARTS)/.parts: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PARTS)
 	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt SAM2_BUILD_CUDA=0 \
 		$(PARTS)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-e ".[sam2,lmms,dev]" openpyxl submitit
+		-e ".[sam2,lmms,wandb,mlflow,dev]" openpyxl submitit
 	@touch $@
 
 clean:

@@ -16,7 +16,7 @@ losses fail, which is half of `1 - level` for either family, so that both togeth
 `1 - level`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -26,6 +26,7 @@ from harness.leaderboards.gate_report import GateReport, TaskVerdict
 from harness.leaderboards.losses import SLACK, compare_answers, is_significant, limit
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
+from harness.leaderboards.sample_changes import SampleChanges, sample_changes
 from harness.record import Run
 from harness.scores import UnitScore
 from harness.statistics.holm import holm
@@ -34,7 +35,7 @@ from harness.statistics.quantiles import check_level
 
 __all__ = ["GateReport", "TaskVerdict", "check"]
 
-MAX_LOSS = 0.02
+MAX_DROP = 0.02
 
 Key: TypeAlias = tuple[str, str, str]
 """Task, split and subset of a run that the candidate must have too."""
@@ -44,7 +45,9 @@ def check(
     baseline: Path | Iterable[Path],
     candidate: Path | Iterable[Path],
     *,
-    max_loss: float = MAX_LOSS,
+    max_drop: float = MAX_DROP,
+    max_drops: Mapping[str, float] | None = None,
+    tasks: Collection[str] | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -55,8 +58,10 @@ def check(
     Args:
         baseline: Run folders, or folders of them; each task once.
         candidate: The same of the candidate. Tasks beyond the baseline's are not looked at.
-        max_loss: A loss that is not significant, in the headline's own unit or as a share of
+        max_drop: A loss that is not significant, in the headline's own unit or as a share of
             answers, fails if it is larger than this and than what the comparison can detect.
+        max_drops: The same for single tasks, by their names.
+        tasks: Names of the baseline's tasks to compare; None: all.
         level: Of the paired intervals; a loss is significant if its p value, corrected for the
             number of tasks, is at most `1 - level`.
         resamples: Bootstrap draws and, at most, swaps.
@@ -65,17 +70,30 @@ def check(
 
     Raises:
         StoreError: a folder holds no finished run, or a record is not as it should be.
-        UsageError: two runs of one side are of the same task.
+        UsageError: two runs of one side are of the same task, or the baseline has no task of a
+            name that was given.
     """
     check_level(level)
-    if not max_loss >= 0:
-        raise UsageError("max_loss", expected="a number from 0 on", found=str(max_loss))
+    max_drops = max_drops or {}
+    for each in (max_drop, *max_drops.values()):
+        if not each >= 0:
+            raise UsageError("max_drop", expected="a number from 0 on", found=str(each))
     before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
-    rules = _Rules(max_loss, level, resamples, seed, data_root)
+    known = sorted({key[0] for key in before})
+    if unknown := sorted({*max_drops, *(tasks or ())} - set(known)):
+        raise UsageError(
+            f"task {', '.join(unknown)}",
+            expected=f"tasks of the baseline, {', '.join(known)}",
+            found="others",
+        )
+    if tasks is not None:
+        before, after = (
+            {key: run for key, run in side.items() if key[0] in tasks} for side in (before, after)
+        )
+    rules = _Rules(max_drop, max_drops, level, resamples, seed, data_root)
     verdicts = [rules.judge(run, _counterpart(key, after)) for key, run in before.items()]
     return GateReport(
         verdicts=tuple(rules.with_losses(verdicts)),
-        max_loss=max_loss,
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
     )
@@ -83,7 +101,8 @@ def check(
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    max_loss: float
+    max_drop: float
+    max_drops: Mapping[str, float]
     level: float
     resamples: int
     seed: int
@@ -92,7 +111,11 @@ class _Rules:
     def judge(self, baseline: Run, candidate: Run | str) -> TaskVerdict:
         before = row(baseline)
         verdict = TaskVerdict(
-            task=_name(_key(before)), headline=before.headline, baseline=before, candidate=None
+            task=_name(_key(before)),
+            headline=before.headline,
+            baseline=before,
+            candidate=None,
+            max_drop=self.max_drops.get(before.task, self.max_drop),
         )
         if isinstance(candidate, str):
             return replace(verdict, failures=(candidate,))
@@ -103,12 +126,14 @@ class _Rules:
         try:
             a, b = tuple(baseline.units()), tuple(candidate.units())
             check_same_units(a, b)
-            comparison, notes = self._compare(baseline, a, candidate, b, before.headline)
+            comparison, changes, notes = self._compare(baseline, a, candidate, b, before.headline)
         except DataError as error:
             return replace(verdict, failures=(f"cannot be compared: {error}",))
         return replace(
             verdict,
             comparison=comparison,
+            changes=changes,
+            candidate_folder=candidate.folder,
             answers=compare_answers(
                 a, b, resamples=self.resamples, level=self.level, seed=self.seed
             ),
@@ -126,8 +151,9 @@ class _Rules:
         candidate: Run,
         b: Sequence[UnitScore],
         name: str,
-    ) -> tuple[Comparison | None, tuple[str, ...]]:
-        """The paired comparison, or why it cannot be made although the units are the same.
+    ) -> tuple[Comparison | None, SampleChanges | None, tuple[str, ...]]:
+        """The paired comparison and the samples that changed, or why it cannot be made although
+        the units are the same.
 
         Raises:
             StoreError: the scores of one run do not give its recorded number.
@@ -135,7 +161,7 @@ class _Rules:
         try:
             metrics = metrics_for(baseline, a, name=name, data_root=self.data_root)
         except HarnessError as error:
-            return None, (f"{name} cannot be computed from the scores again: {error}",)
+            return None, None, (f"{name} cannot be computed from the scores again: {error}",)
         check_numbers(baseline, a, metrics)
         check_numbers(candidate, b, metrics)
         made = compare(
@@ -147,7 +173,7 @@ class _Rules:
             level=self.level,
             seed=self.seed,
         )
-        return made, ()
+        return made, sample_changes(metrics, a, b), ()
 
     def with_losses(self, verdicts: Sequence[TaskVerdict]) -> Iterator[TaskVerdict]:
         """Yield the verdicts, with corrected p values and the failures that losses cause."""
@@ -158,9 +184,10 @@ class _Rules:
             score = answered = None
             if after is not None and verdict.change is not None:
                 loss = verdict.baseline.quality - after.quality
-                score = self._fault(loss, verdict.comparison, scores, place)
+                score = self._fault(verdict, loss, verdict.comparison, scores, place)
             if verdict.answers is not None:
-                answered = self._fault(verdict.answers.loss or 0.0, verdict.answers, answers, place)
+                loss = verdict.answers.loss or 0.0
+                answered = self._fault(verdict, loss, verdict.answers, answers, place)
             line = changed_answers(verdict)
             yield replace(
                 verdict,
@@ -173,12 +200,13 @@ class _Rules:
                 ),
                 notes=(
                     *verdict.notes,
-                    *([f"{line}: no loss that fails"] if line and not answered else []),
+                    *([f"{line}: no drop that fails"] if line and not answered else []),
                 ),
             )
 
     def _fault(
         self,
+        verdict: TaskVerdict,
         loss: float,
         comparison: Comparison | None,
         adjusted: Sequence[float | None],
@@ -187,6 +215,7 @@ class _Rules:
         """Return the reason why a loss fails the gate, if it does.
 
         Args:
+            verdict: On the task, with its limit.
             loss: How much worse the candidate is.
             comparison: That shows it; None where it cannot be made.
             adjusted: The corrected p values of all tasks.
@@ -194,12 +223,12 @@ class _Rules:
         """
         tasks = sum(p is not None for p in adjusted)
         if comparison is not None and is_significant(comparison, adjusted[place]):
-            return f"a significant loss of {loss:.4f}"
-        if loss <= limit(comparison, self.max_loss, tasks=max(tasks, 1)) + SLACK:
+            return f"a significant drop of {loss:.4f}"
+        if loss <= limit(comparison, verdict.max_drop, tasks=max(tasks, 1)) + SLACK:
             return None
         measured = comparison is not None and comparison.interval is not None
-        return f"a loss of {loss:.4f}, more than the {self.max_loss:g} let through" + (
-            " and than what can be detected" if measured else ""
+        return f"a drop of {loss:.4f}, more than --max-drop {verdict.max_drop:g}" + (
+            " and than what this data can detect" if measured else ""
         )
 
 

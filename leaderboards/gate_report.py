@@ -1,26 +1,22 @@
-"""The gate's verdicts, as values and as plain text for the log of a CI job."""
+"""The gate's verdicts as values, as plain text, and for programs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from math import prod
+from pathlib import Path
+from shlex import quote
 
+from harness.errors import printable
 from harness.leaderboards import formatting
 from harness.leaderboards.losses import false_alarms
 from harness.leaderboards.row import Row
+from harness.leaderboards.sample_changes import SampleChanges
 from harness.statistics.paired import Comparison
 
-HEAD = (
-    "task",
-    "metric",
-    "baseline",
-    "candidate",
-    "change",
-    "interval",
-    "p",
-    "Holm",
-    "could see",
-    "",
-)
+WORST = 5
+"""Number of worsened samples that the text names for each task."""
+NARROW = 80
+"""Columns of a line in which a task's evidence stands beside its numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +28,13 @@ class TaskVerdict:
     headline: str
     baseline: Row
     candidate: Row | None
+    max_drop: float
+    """Limit of a drop that is not significant."""
+    candidate_folder: Path | None = None
     comparison: Comparison | None = None
     """The candidate (b) against the baseline (a); None if they cannot be compared in pairs."""
+    changes: SampleChanges | None = None
+    """Samples whose scores differ; None where the headline has no value of one sample."""
     change: float | None = None
     """Candidate minus baseline; None if they cannot be compared, or one has no number."""
     adjusted_p: float | None = None
@@ -51,13 +52,21 @@ class TaskVerdict:
         """True if nothing speaks against the candidate here."""
         return not self.failures
 
+    @property
+    def is_better(self) -> bool:
+        """True if the candidate is shown to be better, with the corrected p value."""
+        made = self.comparison
+        shown = self.adjusted_p is None or (
+            made is not None and self.adjusted_p <= 1 - made.level + 1e-9
+        )
+        return self.is_passed and made is not None and made.is_better and shown
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
     """The gate's answer, task by task."""
 
     verdicts: tuple[TaskVerdict, ...]
-    max_loss: float
     level: float
     ignored: tuple[str, ...] = ()
     """Tasks that only the candidate was run on."""
@@ -74,18 +83,23 @@ class GateReport:
         Losses of score and of answers are taken for independent; where they come together, this
         is more than the true rate.
         """
-        scores = _measured_only([verdict.comparison for verdict in self.verdicts])
-        answers = _measured_only([verdict.answers for verdict in self.verdicts])
-        if not scores and not answers:
+        made = [(one.comparison, one.max_drop) for one in self.verdicts]
+        answers = [(one.answers, one.max_drop) for one in self.verdicts]
+        kinds = [
+            [(one, limit) for one, limit in kind if one is not None and one.interval is not None]
+            for kind in (made, answers)
+        ]
+        if not any(kinds):
             return None
-        passing = (1 - false_alarms(each, self.max_loss) for each in (scores, answers))
-        return 1 - prod(passing)
+        return 1 - prod(
+            1 - false_alarms([one for one, _ in kind], [limit for _, limit in kind])
+            for kind in kinds
+        )
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
         return {
             "passed": self.is_passed,
-            "max_loss": self.max_loss,
             "level": self.level,
             "false_alarms": self.false_alarms,
             "ignored": list(self.ignored),
@@ -96,9 +110,15 @@ class GateReport:
                     "passed": verdict.is_passed,
                     "failures": list(verdict.failures),
                     "notes": list(verdict.notes),
+                    "max_drop": verdict.max_drop,
+                    "models": [
+                        None if one is None else model(one)
+                        for one in (verdict.baseline, verdict.candidate)
+                    ],
                     "baseline": verdict.baseline.value,
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
+                    "samples": asdict(verdict.changes) if verdict.changes else None,
                     "adjusted_p": verdict.adjusted_p,
                     "comparison": verdict.comparison.to_json() if verdict.comparison else None,
                     "adjusted_answers_p": verdict.adjusted_answers_p,
@@ -109,81 +129,132 @@ class GateReport:
         }
 
     def text(self) -> str:
-        """Plain text of the report: a table, its explanation, and PASSED or FAILED as the end."""
+        """Plain text of the report: the verdict, a line for each task, the power."""
         return text(self)
 
 
-def _measured_only(comparisons: Sequence[Comparison | None]) -> list[Comparison]:
-    return [one for one in comparisons if one is not None and one.interval is not None]
-
-
 def text(report: GateReport) -> str:
-    """The whole report, ending in PASSED or FAILED."""
-    lines = grid([HEAD, *(_cells(verdict) for verdict in report.verdicts)])
-    lines.append("")
-    for verdict in report.verdicts:
-        lines.extend(f"FAILED {verdict.task}: {reason}" for reason in verdict.failures)
-        lines.extend(f"note   {verdict.task}: {note}" for note in verdict.notes)
-        lines.extend(f"note   {verdict.task}: {line}" for line in power(verdict, report))
-    lines.extend(f"note   {name}: only in the candidate, not looked at" for name in report.ignored)
-    if (rate := report.false_alarms) is not None:
-        lines.append(
-            "note   false alarms: models that did not change fail "
-            f"{rate * 100:.1f} % of gates like this one"
-        )
-    lines.append("PASSED" if report.is_passed else "FAILED")
-    return "\n".join(lines) + "\n"
-
-
-def grid(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Cells in columns, text to the left, numbers (from the third column on) to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.ljust(width) if column < 2 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+    """The whole report, its verdict first."""
+    lines = [f"{'PASSED' if report.is_passed else 'FAILED'}  {sentence(report)}: {models(report)}"]
+    widths = [
+        max((len(cell(verdict)) for verdict in report.verdicts), default=0)
+        for cell in (lambda one: one.task, lambda one: one.headline, numbers)
     ]
+    for verdict in report.verdicts:
+        cells = zip((verdict.task, verdict.headline, numbers(verdict)), widths, strict=True)
+        padded = "  ".join(f"{cell:<{width}}" for cell, width in cells)
+        line, more = f"  {mark(verdict)} {padded}".rstrip(), evidence(verdict)
+        if more and len(line) + len(more) + 4 <= NARROW:
+            line, more = f"{line}  ({more})", ""
+        lines.extend([line, *([f"      {more}"] if more else [])])
+        lines.extend(f"      {line}" for line in details(verdict))
+    lines.extend(f"  – {name}: only in the candidate, not compared" for name in report.ignored)
+    lines.append(power(report))
+    return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def power(verdict: TaskVerdict, report: GateReport) -> list[str]:
-    """Describe the loss that this comparison could have detected."""
-    comparison = verdict.comparison
-    if verdict.change is None:
-        return []
-    if comparison is None or comparison.interval is None:
-        return ["without an interval, any loss beyond the limit fails"]
-    groups = f"{comparison.n_groups:,} groups ({comparison.n_units:,} units)"
-    if comparison.detectable is None:
-        if comparison.difference:
-            return [f"the difference is the same in all of {groups}"]
-        return [f"the runs score alike on all of {groups}"]
-    size = formatting.number(comparison.detectable)
-    line = f"with {groups} a true loss of {size} is detected in 80 % of cases"
-    if comparison.detectable > report.max_loss:
-        line += f"; a smaller one may pass, also above {report.max_loss:g}"
-    return [line]
+def sentence(report: GateReport) -> str:
+    """Return the verdict in words."""
+    failed = [one for one in report.verdicts if not one.is_passed]
+    counts = {
+        "got worse": sum(one.change is not None for one in failed),
+        "cannot be compared": sum(one.change is None for one in failed),
+        "got better": sum(one.is_better for one in report.verdicts),
+    }
+    shown = [(words, count) for words, count in counts.items() if count]
+    if not failed:
+        shown.insert(0, ("got worse", 0))
+    (words, count), *others = shown
+    tasks = f"{len(report.verdicts)} task{'s' * (len(report.verdicts) != 1)}"
+    first = f"{count or 'none'} of {tasks} {words}"
+    return ", ".join([first, *(f"{count} {words}" for words, count in others)])
 
 
-def _cells(verdict: TaskVerdict) -> tuple[str, ...]:
-    after, comparison = verdict.candidate, verdict.comparison
-    detectable = comparison.detectable if comparison else None
+def models(report: GateReport) -> str:
+    """Name the candidate's models and commits, and the baseline's."""
+    candidate = [one.candidate for one in report.verdicts if one.candidate is not None]
+    sides = (candidate, [one.baseline for one in report.verdicts])
+    new, old = (", ".join(dict.fromkeys(model(row) for row in side)) or "nothing" for side in sides)
+    return f"{new} against {old}"
+
+
+def model(row: Row) -> str:
+    """Return a run's model and the commit of its code; `+` where files were changed since it."""
+    return f"{row.name} @{row.commit[:7] if row.commit else 'unknown'}{'+' * bool(row.dirty)}"
+
+
+def mark(verdict: TaskVerdict) -> str:
+    """Return a cross for a task that fails, an arrow for one that got better, else a tick."""
+    return "✗" if not verdict.is_passed else "↑" if verdict.is_better else "✓"
+
+
+def numbers(verdict: TaskVerdict) -> str:
+    """Return the baseline's number, the candidate's and the change."""
+    after = verdict.candidate.value if verdict.candidate else None
     return (
-        verdict.task,
-        formatting.heading(verdict.headline, verdict.baseline.better[verdict.headline]),
-        formatting.number(verdict.baseline.value),
-        formatting.number(after.value if after else None),
-        formatting.signed_number(verdict.change),
-        formatting.signed_span(comparison.interval if comparison else None),
-        _p_cell(comparison.p_value if comparison else None),
-        _p_cell(verdict.adjusted_p),
-        formatting.number(detectable),
-        "ok" if verdict.is_passed else "FAILED",
+        f"{formatting.number(verdict.baseline.value)} → {formatting.number(after)}  "
+        f"{formatting.signed_number(verdict.change)}"
     )
 
 
-def _p_cell(p_value: float | None) -> str:
-    if p_value is None:
-        return formatting.NOTHING
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+def evidence(verdict: TaskVerdict) -> str:
+    """Return the interval, the corrected p value and the number of samples that changed."""
+    made, changes = verdict.comparison, verdict.changes
+    parts = []
+    if made is not None and made.interval is not None:
+        parts.append(f"{made.level * 100:g} % CI {formatting.signed_span(made.interval)}")
+    if (p := verdict.adjusted_p) is not None:
+        parts.append("p < 0.001" if p < 0.001 else f"p = {p:.3f}")
+    if changes is not None and (changes.worse or changes.better):
+        parts.append(f"{changes.worse} of {changes.total} worse, {changes.better} better")
+    elif changes is not None:
+        parts.append(f"none of {changes.total} changed")
+    return "; ".join(parts)
+
+
+def details(verdict: TaskVerdict) -> Iterator[str]:
+    """Yield the reasons of a failure, notes, and of a drop the worst samples."""
+    yield from verdict.failures
+    yield from (f"note: {note}" for note in verdict.notes)
+    changes, made = verdict.changes, verdict.comparison
+    if verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
+        yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
+    if verdict.is_passed or changes is None or not changes.worst:
+        return
+    shown = [f"{one.sample} {one.before:.2f} → {one.after:.2f}" for one in changes.worst[:WORST]]
+    yield f"worst: {', '.join(shown)}{', …' if changes.worse > WORST else ''}"
+    yield f"look:  {look(verdict)}"
+
+
+def look(verdict: TaskVerdict, place: int = 0) -> str:
+    """Return the command that shows the candidate's answer to a worsened sample."""
+    assert verdict.changes is not None, "some sample got worse"
+    sample = verdict.changes.worst[place].sample
+    return f"harness explain {quote(str(verdict.candidate_folder))} {quote(sample)}"
+
+
+def power(report: GateReport) -> str:
+    """Describe in one line the drops that this gate detects, its limits and its false alarms."""
+    sizes = {
+        one.task: None if one.comparison is None else one.comparison.detectable
+        for one in report.verdicts
+    }
+    found = [(task, formatting.number(size)) for task, size in sizes.items() if size is not None]
+    if len(found) > 1:
+        detected = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in found)
+    else:
+        detected = "".join(f"Detects drops of {size}" for _, size in found)
+    limits = _limits(report.verdicts)
+    rate = report.false_alarms
+    return (
+        (f"{detected} or more with 80 % power. " if detected else "")
+        + f"Limit: --max-drop {limits}, --level {report.level:g}."
+        + (f" Unchanged models fail {rate * 100:.1f} % of gates like this." if rate else "")
+    )
+
+
+def _limits(verdicts: Sequence[TaskVerdict]) -> str:
+    limits = {one.task: one.max_drop for one in verdicts}
+    if len(set(limits.values())) == 1:
+        return f"{verdicts[0].max_drop:g}"
+    return ", ".join(f"{limit:g} ({task})" for task, limit in limits.items())

@@ -62,24 +62,24 @@ def is_significant(comparison: Comparison, adjusted_p: float | None) -> bool:
     return adjusted_p <= 1 - comparison.level + SLACK
 
 
-def limit(comparison: Comparison | None, max_loss: float, *, tasks: int = 1) -> float:
+def limit(comparison: Comparison | None, max_drop: float, *, tasks: int = 1) -> float:
     """Return the largest loss that passes without significance.
 
-    That is `max_loss`, or the detectable loss where that is larger; without an interval the
-    detectable loss is not known, and `max_loss` holds.
+    That is `max_drop`, or the detectable loss where that is larger; without an interval the
+    detectable loss is not known, and `max_drop` holds.
 
     Args:
         comparison: Of one task.
-        max_loss: The gate's limit.
+        max_drop: The gate's limit.
         tasks: Number of comparisons of this kind that the gate makes. The detectable loss is at `1
             - level` divided by it, so that more tasks do not make more false alarms.
     """
     if comparison is None or comparison.interval is None:
-        return max_loss
-    return max(max_loss, _error(comparison) * _sizes(comparison, tasks))
+        return max_drop
+    return max(max_drop, _error(comparison) * _sizes(comparison, tasks))
 
 
-def false_alarms(comparisons: Sequence[Comparison], max_loss: float) -> float:
+def false_alarms(comparisons: Sequence[Comparison], max_drops: Sequence[float]) -> float:
     """Return the probability that a gate fails on losses of one kind if no model changed; 0 to 1.
 
     Every swap of the two runs' results is a gate on models that are equally good. The share of
@@ -87,13 +87,16 @@ def false_alarms(comparisons: Sequence[Comparison], max_loss: float) -> float:
 
     Args:
         comparisons: Those of all tasks that have an interval.
-        max_loss: The gate's limit.
+        max_drops: The gate's limit for each.
     """
-    each = (_share(one, max_loss, tasks=len(comparisons)) for one in comparisons)
+    each = (
+        _share(one, max_drop, tasks=len(comparisons))
+        for one, max_drop in zip(comparisons, max_drops, strict=True)
+    )
     return 1 - prod(1 - share for share in each)
 
 
-def _share(comparison: Comparison, max_loss: float, *, tasks: int) -> float:
+def _share(comparison: Comparison, max_drop: float, *, tasks: int) -> float:
     # Holm's correction finds some loss significant exactly where the smallest p times the number
     # of tasks is at most 1 - level.
     level = _each_level(comparison, tasks)
@@ -106,7 +109,7 @@ def _share(comparison: Comparison, max_loss: float, *, tasks: int) -> float:
     # The sum of squares of the groups' differences is the same after every swap.
     squares = error**2 + (comparison.swaps.seen**2 - drawn**2) / comparison.n_groups
     detectable = sizes * np.sqrt(np.maximum(squares, 0.0))
-    large = losses > np.maximum(max_loss, detectable) + SLACK
+    large = losses > np.maximum(max_drop, detectable) + SLACK
     shown = losses > comparison.swaps.critical(level) + SLACK
     return int(np.count_nonzero(large | shown)) / len(drawn)
 

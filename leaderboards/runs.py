@@ -66,7 +66,7 @@ def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric
     recorded = _recorded_means(run, name)
     for part in dict.fromkeys([*parts, *recorded]):
         members = parts.get(part, [])
-        now = sum(len(unit.samples) for unit in members), _value(metrics, members, name)
+        now = sum(len(unit.samples) for unit in members), value_of(metrics, members, name)
         then = recorded.get(part, (0, None))
         if now[0] != then[0] or not _close(now[1], then[1]):
             where = "" if part is None else f" for {part[0]} {part[1]}"
@@ -180,10 +180,11 @@ def _reproduces(
         scores = ((key, one) for key, one in unit.scores.items() if key in names)
         if any(isinstance(one, Corpus) != (key in corpora) for key, one in scores):
             return False
-    return _close(_value(metrics, units, name), recorded)
+    return _close(value_of(metrics, units, name), recorded)
 
 
-def _value(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
+def value_of(metrics: Sequence[Metric], units: Sequence[UnitScore], name: str) -> float | None:
+    """Merge the scores of some units to the number of metric `name`; None if nothing counts."""
     totals = Totals(tuple(metrics))
     names = {metric.name for metric in metrics}
     for unit in units:

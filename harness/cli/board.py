@@ -1,22 +1,32 @@
 """`harness board`: build, keep, check, adaptation."""
 
+import json
+import math
+import os
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.cli.output import show_json
+from harness.cli.arguments.board import DROP, GATE_FORMATS
+from harness.cli.output import show_json, write_text
+from harness.cli.tables import wrap_lines
 from harness.errors import UsageError
-from harness.record import Run, finish, runs_below, unfinished_below
-from harness.run.checkpoint_provenance import copy_origins
-from harness.run.contamination import read_contamination, write_contamination
+from harness.record import Run, runs_below, unfinished_below
 from harness.store.atomic import cannot_write, write_bytes, write_json
+
+if TYPE_CHECKING:
+    from harness.leaderboards.gate_report import GateReport
 
 
 def build(arguments: Namespace) -> int:
-    """Write board.md, board.json and board.html from run folders."""
+    """Write board.md, board.json, board.html and samples.parquet from run folders."""
     from harness.leaderboards.board import build as build_board
     from harness.leaderboards.definitions import find, read
+    from harness.leaderboards.export.tables import SAMPLES, write_samples
     from harness.leaderboards.render import write
+    from harness.leaderboards.runs import open_runs
 
     definition = None
     if arguments.board:
@@ -31,7 +41,8 @@ def build(arguments: Namespace) -> int:
         definition=definition,
     )
     try:
-        paths = write(board, arguments.out)
+        paths = [*write(board, arguments.out), arguments.out / SAMPLES]
+        write_samples(open_runs(arguments.runs), arguments.out / SAMPLES)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
     if definition is not None and not board.tables:
@@ -53,40 +64,102 @@ def build(arguments: Namespace) -> int:
 
 def keep(arguments: Namespace) -> int:
     """Copy scores and records of runs, without predictions and without paths of this machine."""
+    from harness.leaderboards.baseline import keep as keep_run
+
     if arguments.out.exists():
-        raise UsageError(f"--out {arguments.out}", expected="a new folder", found="one that exists")
+        raise UsageError(
+            f"--out {arguments.out}",
+            expected="a new folder",
+            found="one that exists",
+            fix="`harness board check … --update-baseline` replaces a baseline.",
+        )
     for folder in runs_below(arguments.runs):
-        run = Run.open(folder)
-        run.check_files()
         place = arguments.out / folder.relative_to(arguments.runs)
-        place.mkdir(parents=True)
-        manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
-        finish(place, run.units(), run.results, manifest=manifest, journal=False)
-        if (found := read_contamination(folder)) is not None:
-            write_contamination(place, found)
-        copy_origins(folder, place)
+        keep_run(Run.open(folder), place)
         print(place)
     return 0
 
 
 def check(arguments: Namespace) -> int:
     """Compare a candidate with a baseline; exit code 1 if it is worse or cannot be compared."""
+    from harness.leaderboards.baseline import update
     from harness.leaderboards.gate import check as check_gate
 
     if not 0 < arguments.level < 1:
         raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
+    formats = _formats(arguments)
+    limits = _limits(arguments.max_drop)
+    tasks = [name for text in arguments.tasks or () for name in text.split(",")] or None
     report = check_gate(
         arguments.baseline,
         arguments.candidate,
-        max_loss=arguments.max_loss,
+        max_drop=limits.pop("", DROP),
+        max_drops=limits,
+        tasks=tasks,
         level=arguments.level,
         data_root=arguments.data,
     )
+    for name, path in formats:
+        text = _rendered(report, name)
+        if path is None:
+            print(text, end="")
+        else:
+            write_text(path, text)
+    if not arguments.update_baseline:
+        return 0 if report.is_passed else 1
+    for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
+        print(f"replaced: {place}", file=sys.stderr)
+    return 0
+
+
+def _limits(texts: Sequence[str] | None) -> dict[str, float]:
+    """Limits by task, from `X` and `TASK=X`; the one of all others has an empty name."""
+    limits = {}
+    for text in texts or ():
+        task, _, number = text.rpartition("=")
+        try:
+            limits[task] = float(number)
+        except ValueError:
+            limits[task] = math.nan
+        if not limits[task] >= 0:
+            raise UsageError(
+                f"--max-drop {text}", expected="X or TASK=X, X a number from 0 on", found=number
+            )
+    return limits
+
+
+def _formats(arguments: Namespace) -> list[tuple[str, Path | None]]:
+    """The formats of the report, each with its file; None: standard output."""
     if arguments.json:
-        show_json(report.to_json())
-    else:
-        print(report.text())
-    return 0 if report.is_passed else 1
+        arguments.format = [*(arguments.format or ()), "json"]
+    usual = "github" if os.environ.get("GITHUB_ACTIONS") == "true" else "text"
+    found: list[tuple[str, Path | None]] = []
+    for text in arguments.format or [usual]:
+        name, _, path = text.partition("=")
+        if name not in GATE_FORMATS:
+            raise UsageError(
+                f"--format {text}",
+                expected=f"NAME or NAME=FILE, NAME one of {', '.join(GATE_FORMATS)}",
+                found=name,
+            )
+        found.append((name, Path(path) if path else None))
+    if sum(path is None for _, path in found) > 1:
+        raise UsageError("--format", expected="a file for all but one", found="several without")
+    return found
+
+
+def _rendered(report: "GateReport", name: str) -> str:
+    from harness.leaderboards import gate_formats
+
+    if name == "json":
+        return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
+    if name == "github":
+        return gate_formats.github(report, os.environ)
+    if name == "text":
+        lines = report.text().splitlines()
+        wrapped = ([one] if "look: " in one else wrap_lines(one, indent=6) for one in lines)
+        return "".join(f"{part}\n" for parts in wrapped for part in parts)  # commands stay whole
+    return gate_formats.markdown(report) if name == "markdown" else gate_formats.junit(report)
 
 
 def adaptation(arguments: Namespace) -> int:

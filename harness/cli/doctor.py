@@ -43,6 +43,8 @@ OPTIONAL = {
     "rapidocr": ("ocr", "text in images, a node of digital twins"),
     "onnxruntime": ("ocr", "text in images, a node of digital twins"),
     "ray": ("ray", "several machines"),
+    "sqlalchemy": ("db", "the index of runs (`harness runs`)"),
+    "shtab": ("completion", "completion of commands in a shell"),
 }
 """Packages by name, each with the extra that installs it and its purpose."""
 PROGRAMS = {

@@ -6,10 +6,11 @@ import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from harness.cli.against import against, write_decision
 from harness.cli.checkpoint_config import requested_models
 from harness.cli.checkpoints import check_network
 from harness.cli.contamination import contamination_of, print_contamination
@@ -20,11 +21,12 @@ from harness.cli.spec_arguments import MODEL, ROOT, RUNS, TASKS, require, run_fo
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import UnsupportedAnswerForm, UsageError
 from harness.record import SCORES, Run, public
+from harness.run.batching import select
 from harness.run.contamination import Contamination, write_trainings
 from harness.run.distributed import ProcessRank, detect_launch, heartbeat, own_gpu
 from harness.run.evaluate import evaluate as run_evaluation
 from harness.run.interrupts import terminable
-from harness.run.options import Options, Progress
+from harness.run.options import Options
 from harness.run.preflight import preflight
 from harness.run.workers import build_model
 from harness.spec import Spec
@@ -32,6 +34,8 @@ from harness.task import Task
 
 SHOWN = 6
 """Maximum number of run folders that are listed at the end."""
+NO_SCORES = {"refused", "decision"}
+"""Keys of outcomes without scores: of a pair that was not run, and of a run that was stopped."""
 
 
 @terminable()
@@ -52,6 +56,10 @@ def evaluate(arguments: Namespace) -> int:
     for spec in models:
         check_network(spec)
     options = _options(arguments)
+    if launch is not None and arguments.against is not None:
+        raise UsageError(
+            "--against", expected="one process", found=f"{launch.size}, begun by a launcher"
+        )
     if launch is not None and not options.in_process:
         raise UsageError(
             "--workers, --isolate, --timeout and --ray",
@@ -66,11 +74,13 @@ def evaluate(arguments: Namespace) -> int:
             run_folder(out, arguments.name or str(model), str(spec), options.subset)
             for model in models
             for key, spec, _ in requested
-            if "refused" not in shown[str(model)][key]
+            if not shown[str(model)][key].keys() & NO_SCORES
         ]
         _show(arguments, shown, folders)
-    refused = any("refused" in one for results in shown.values() for one in results.values())
-    return UnsupportedAnswerForm.exit_code if refused else 0
+    outcomes = [one for results in shown.values() for one in results.values()]
+    if any("refused" in one for one in outcomes):
+        return UnsupportedAnswerForm.exit_code
+    return int(any(one.get("decision") == "worse" for one in outcomes))
 
 
 def _evaluate_models(
@@ -97,6 +107,9 @@ def _evaluate_models(
             (key, spec, preflight(task, progress, allow_missing=options.allow_missing))
             for key, spec, task in requested
         ]
+        samples = [select(task, options.subset).samples(task) for _, _, task in requested]
+        pairs = len(models) * len(requested)
+        progress.expect(pairs, sum(1 for one in samples for _ in one) * len(models))
         overlaps = {
             folder: contamination_of(
                 spec,
@@ -110,6 +123,10 @@ def _evaluate_models(
             for _, task_spec, task in requested
             for folder in [place(spec, task_spec)]
         }
+        decider = against(arguments, requested[0][2], pairs=pairs)
+        if decider is not None:
+            stops = arguments.until_decided
+            options = replace(options, until=lambda done: decider(done) and stops)
         for spec in models:
             # In this process the model is built once for all tasks; workers build their own.
             model = build_model(spec, options.seed) if options.in_process else spec
@@ -117,7 +134,9 @@ def _evaluate_models(
             for key, task_spec, task in requested:
                 folder = place(spec, task_spec)
                 started += 1
-                title = f"{started}/{len(models) * len(requested)} {key}, {arguments.name or spec}"
+                title = (
+                    f"{started} of {len(models) * len(requested)}: {key}, {arguments.name or spec}"
+                )
                 try:
                     run = run_evaluation(
                         bind(task, judge, folder),
@@ -136,7 +155,16 @@ def _evaluate_models(
                         progress.note(str(error))
                         shown[str(spec)][key] = {"refused": str(error)}
                     continue
-                if leads:
+                if decider is not None:
+                    progress.note(f"against {decider.baseline}: {decider.sentence()}")
+                if decider is not None and not run.is_finished:
+                    write_decision(folder, decider)
+                    progress.note(
+                        f"{folder} is not finished and has no score of the full set; the same "
+                        "command without --until-decided predicts the rest"
+                    )
+                    shown[str(spec)][key] = decider.to_json()
+                elif leads:
                     shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
     return shown
 
@@ -175,7 +203,7 @@ def _options(arguments: Namespace) -> Options:
     )
 
 
-def _progress(*, quiet: bool) -> AbstractContextManager[Progress]:
+def _progress(*, quiet: bool) -> AbstractContextManager[LineProgress | ProgressBars]:
     return nullcontext(LineProgress()) if quiet else ProgressBars()
 
 
@@ -203,7 +231,7 @@ def _show(arguments: Namespace, shown: dict[str, dict[str, Any]], folders: Seque
     from harness.cli.tables import show_results
 
     for model, results in shown.items():
-        if run := {key: one for key, one in results.items() if "refused" not in one}:
+        if run := {key: one for key, one in results.items() if not one.keys() & NO_SCORES}:
             show_results(model, run)
         for key, one in results.items():
             if "submission" in one:

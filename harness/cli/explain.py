@@ -51,7 +51,8 @@ def explain(arguments: Namespace) -> int:
             "SAMPLE",
             expected="the id of a sample of the run",
             found="nothing",
-            fix="" if first is None else f"scores.jsonl has its ids; the first is {first}.",
+            fix=f"`harness samples {run.folder}` lists them"
+            + ("." if first is None else f"; the first is {first}."),
         )
     task = bind(task_of(run, arguments.data), verdicts_of(run), None)
     unit = _unit(task, run, arguments.sample)

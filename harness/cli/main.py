@@ -7,10 +7,13 @@ import argparse
 import os
 import select
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from itertools import islice
+from textwrap import fill
 
-from harness.cli.arguments import board, data, inspect, scores, train, twin
+from harness.cli.arguments import board, data, inspect, runs, scores, train, twin
+from harness.cli.arguments.shared import Commands
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
 
@@ -27,6 +30,20 @@ EXIT_CODES = f"""exit codes:
   {INTERRUPTED}  interrupted (Ctrl-C, SIGTERM); what was finished is kept, repeat the command
 """
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
+
+GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
+    "evaluate": (scores.add_eval, scores.add_sweep, scores.add_score, scores.add_verify),
+    "look": (inspect.add_list, inspect.add_explain, runs.add_samples, inspect.add_curves),
+    "compare and publish": (
+        board.add_board,
+        board.add_reproduce,
+        runs.add_runs,
+        runs.add_publish,
+    ),
+    "train": (train.add_train, twin.add_twin),
+    "data and this machine": (data.add_data, inspect.add_doctor, inspect.add_completion),
+}
+"""The commands, one from each function, in the groups of `harness --help`."""
 
 OUT_OF_MEMORY_MESSAGES = (
     "cannot allocate memory",
@@ -122,26 +139,30 @@ def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = argparse.ArgumentParser(
         prog="harness",
+        usage="%(prog)s [-h] [--version] COMMAND …",
         description="Score models on visual-reasoning tasks, train them, publish leaderboards.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    inspect.add_list(commands)
-    scores.add_eval(commands)
-    scores.add_sweep(commands)
-    scores.add_score(commands)
-    scores.add_verify(commands)
-    data.add_data(commands)
-    board.add_board(commands)
-    board.add_reproduce(commands)
-    train.add_train(commands)
-    twin.add_twin(commands)
-    inspect.add_explain(commands)
-    inspect.add_curves(commands)
-    inspect.add_doctor(commands)
+    commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS)
+    for add in (group for groups in GROUPS.values() for group in groups):
+        add(commands)
+    parser.description = f"{parser.description}\n\n{_listed(commands)}"
     return parser
+
+
+def _listed(commands: Commands) -> str:
+    """Return the commands with what they do, in groups."""
+    about = {action.dest: action.help or "" for action in commands._choices_actions}
+    names = iter(about)
+    lines = []
+    for title, group in GROUPS.items():
+        lines.append(f"{title}:")
+        for name in islice(names, len(group)):
+            text = fill(about[name], 78, initial_indent=f"  {name:<12}", subsequent_indent=" " * 14)
+            lines.append(text)
+    return "\n".join(lines)
 
 
 def _with_config(

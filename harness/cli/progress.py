@@ -9,6 +9,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     ProgressColumn,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -54,6 +55,13 @@ class ProgressBars:
             expand=True,
         )
         self._failed = 0
+        self._all: TaskID | None = None
+
+    def expect(self, runs: int, samples: int) -> None:
+        """Draw a bar of all runs together, with the time that is left for them."""
+        if runs > 1:
+            title = f"all {runs} runs"
+            self._all = self._bars.add_task(title, total=samples, headline="", failed="")
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -71,10 +79,15 @@ class ProgressBars:
         """A task begins."""
         self._failed = 0
         self._id = self._bars.add_task(name, total=total, completed=done, headline="", failed="")
+        if self._all is not None and done:  # what was done before tells nothing about the speed
+            whole = self._bars.tasks[self._bars.task_ids.index(self._all)].total or 0
+            self._bars.update(self._all, total=whole - done)
 
     def advance(self, samples: int, failed: int, headline: float | None) -> None:
         """A batch is finished."""
         self._failed += failed
+        if self._all is not None:
+            self._bars.advance(self._all, samples)
         self._bars.update(
             self._id,
             advance=samples,
@@ -105,6 +118,9 @@ class TitledProgress:
 
 class LineProgress:
     """No bars; notes go to standard error."""
+
+    def expect(self, runs: int, samples: int) -> None:
+        """Say nothing."""
 
     def start(self, name: str, total: int, done: int) -> None:
         """Say nothing."""

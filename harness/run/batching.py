@@ -249,6 +249,16 @@ def _length(query: Query) -> tuple[int, int, int]:
     return sum(map(len, query.media)), pixels, len(query.text)
 
 
+def shuffled(samples: Iterable[Sample], seed: int) -> list[Sample]:
+    """Return samples with their groups in a drawn order, and in their own order within a group."""
+    groups: dict[str, list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.group, []).append(sample)
+    names = list(groups)
+    order = np.random.Generator(np.random.Philox(key=seed)).permutation(len(names))
+    return [sample for index in order for sample in groups[names[index]]]
+
+
 def units(samples: Iterable[Sample]) -> Iterator[Sequence[Sample]]:
     """Group a stream of samples into units."""
     for _, members in groupby(samples, key=lambda sample: sample.unit):

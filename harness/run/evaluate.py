@@ -1,6 +1,6 @@
 """`evaluate`: a task and a model in, a finished run folder out, however often it is killed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,16 @@ from harness.interchange import prediction_from_json
 from harness.model import Model
 from harness.papers import Deviation, sentence
 from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
-from harness.run.batching import Batch, Selection, Survey, batches, select, shortage, survey
+from harness.run.batching import (
+    Batch,
+    Selection,
+    Survey,
+    batches,
+    select,
+    shortage,
+    shuffled,
+    survey,
+)
 from harness.run.contents import write_contents
 from harness.run.distributed import Leader, ProcessRank, rendezvous, share
 from harness.run.manifest import manifest_of
@@ -35,7 +44,7 @@ from harness.store.checksums import CHECKSUMS
 from harness.store.journal import Journal, JournalPosition
 from harness.store.lease import lease
 from harness.task import Task
-from harness.types import AnswerForm, Prediction
+from harness.types import AnswerForm, Prediction, Sample
 
 CRASHES_IN_A_ROW = 20
 SHOWN_EVERY = 1.0  # seconds between running scores, which cost a pass over all units
@@ -151,6 +160,7 @@ class _Evaluation:
     survey: Survey
     launch: ProcessRank | None = None
     _by_sample: bool = False
+    _stopped: bool = False
     _scoring_error: HarnessError | None = None
     _stages: dict[str, Stage] = field(default_factory=dict)
 
@@ -169,7 +179,8 @@ class _Evaluation:
             scorer, predicted = self._predict(journal, workers, manifest)
         finally:
             workers.close()
-        self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
+        if not self._stopped:
+            self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
         add_attempt(
             self.folder,
             seconds=perf_counter() - started,
@@ -285,6 +296,7 @@ class _Evaluation:
             sort=info.sort,
             device=info.device,
             data_root=options.data_root,
+            shuffle=options.until is not None,
         )
 
     def _predict(
@@ -293,6 +305,7 @@ class _Evaluation:
         hidden = self.task.submission is not None
         scorer = Scorer(self.task, partial(self.selection.samples, self.task))
         before = dict(journal.places)
+        watched = Scorer(self.task, self._in_plan_order)
         left = self._remaining_batches(before, manifest)
         redone = {query.id for batch in left for query in batch.queries}
         if redone:
@@ -308,6 +321,8 @@ class _Evaluation:
 
         self.progress.start(self.task.name, self.survey.n_total, len(ready))
         self._score(scorer, lookup)
+        if self._is_decided(watched, lookup):
+            return scorer, 0
         in_a_row, shown = 0, 0.0
         headline: float | None = None
         for outcome in workers.run(self._remaining_batches(before, manifest)):
@@ -324,6 +339,8 @@ class _Evaluation:
                 headline = scorer.headline()
                 shown = perf_counter()
             self.progress.advance(len(new), outcome.failed, headline)
+            if self._is_decided(watched, lookup):
+                return scorer, len(ready) - len(before)
         self._check_complete(ready)
         if self._scoring_error is not None:
             raise self._scoring_error
@@ -339,9 +356,20 @@ class _Evaluation:
             self._scoring_error = error
             self.progress.note(f"scoring failed, predictions go on: {error}")
 
+    def _is_decided(self, watched: Scorer, lookup: Callable[[str], Prediction | None]) -> bool:
+        """Return True if the run ends here, unfinished, because `options.until` says so."""
+        if self.options.until is not None:
+            watched.advance(lookup)
+            self._stopped = self.options.until(watched.done)
+        return self._stopped
+
+    def _in_plan_order(self) -> Iterable[Sample]:
+        samples = self.selection.samples(self.task)
+        return samples if self.options.until is None else shuffled(samples, self.options.seed)
+
     def _plan(self, manifest: dict[str, Any]) -> Iterator[Batch]:
         return batches(
-            self.selection.samples(self.task),
+            self._in_plan_order(),
             size=manifest["batch_size"],
             sort=manifest["sorted"],
             run=manifest["config_hash"],

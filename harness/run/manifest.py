@@ -24,6 +24,7 @@ def manifest_of(
     sort: bool,
     device: str,
     data_root: str,
+    shuffle: bool = False,
 ) -> dict[str, object]:
     """Return the content of manifest.json.
 
@@ -38,6 +39,7 @@ def manifest_of(
         sort: True if the plan puts queries of similar length together.
         device: The device that the model computes on.
         data_root: Folder of the benchmarks; recorded, and left out of the hash, as are deviations.
+        shuffle: True if the plan takes groups in an order drawn by the seed.
     """
     data = {
         "fingerprint": survey.fingerprint,
@@ -64,6 +66,8 @@ def manifest_of(
         "sorted": sort,
         "provenance": provenance.collect(device),
     }
+    if shuffle:
+        plain["shuffled"] = True
     if short := shortage(subset, survey.n_total):
         plain["subset_short"] = short
     hashed = config_hash(repeatable(plain))

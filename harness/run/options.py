@@ -1,7 +1,10 @@
 """Settings of a run, and the interface that receives its progress."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from harness.scores import UnitScore
 
 
 class Progress(Protocol):
@@ -68,6 +71,9 @@ class Options:
     """Let a finished run's numbers be replaced, if the same predictions score otherwise now."""
     checked: bool = False
     """The benchmark's files have been checked already, by `preflight`."""
+    until: Callable[[Sequence[UnitScore]], bool] | None = None
+    """Predict groups in an order drawn by `seed`, and stop, with the run unfinished, once this
+    returns True of the units that are scored, which come in that order."""
     data_root: str = ""
     """The data root, recorded so that a board can find the images again."""
 

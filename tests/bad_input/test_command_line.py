@@ -349,21 +349,21 @@ def test_explaining_an_unknown_sample_is_refused(harness, counting):
     harness("explain", harness.run, "nothing").says("'nothing'", "8 samples", "counting")
 
 
-@case(77, "a level or a loss of the gate that is none", "refused", code=2)
+@case(77, "a level or a limit of the gate that is none", "refused", code=2)
 @pytest.mark.parametrize(
     "given",
     [
         ("--level", "nan"),
         ("--level", "2"),
         ("--level", "0"),
-        ("--max-loss", "nan"),
-        ("--max-loss", "-1"),
-        ("--max-loss", "x"),
+        ("--max-drop", "nan"),
+        ("--max-drop", "-1"),
+        ("--max-drop", "x"),
     ],
 )
 def test_the_gates_numbers_have_bounds(harness, counting, given):
     harness.eval(tasks="counting", code=0)
     runs = harness.folder / "runs"
     harness("board", "check", "--baseline", runs, "--candidate", runs, *given).says(
-        "loss" if "loss" in given[0] else "level"
+        "drop" if "drop" in given[0] else "level"
     )

@@ -14,8 +14,8 @@ def test_the_same_run_passes(make_run):
     verdict = report.verdicts[0]
     assert verdict.change == 0
     assert verdict.comparison.interval == (0, 0)
-    assert "20 groups (40 units)" in report.text()
-    assert report.text().endswith("PASSED\n")
+    assert report.text().startswith("PASSED  none of 1 task got worse: one @0123456 against one @0")
+    assert "none of 40 changed" in report.text()
 
 
 def test_a_small_but_shown_loss_fails(make_run, rescore):
@@ -23,7 +23,9 @@ def test_a_small_but_shown_loss_fails(make_run, rescore):
     assert not report.is_passed
     (reason,) = report.verdicts[0].failures
     assert "significant" in reason and "0.0100" in reason
-    assert "FAILED disc_seg val: " in report.text() and reason in report.text()
+    first, line, *others = report.text().splitlines()
+    assert first.startswith("FAILED  1 of 1 task got worse: ") and "✗ disc_seg val" in line
+    assert reason in [other.strip() for other in others]
 
 
 def test_a_gain_passes(make_run, rescore):
@@ -63,7 +65,7 @@ def test_of_few_groups_a_loss_in_all_fails_though_no_p_value_can_be_small(
     assert not report.verdicts[0].comparison.is_worse
     (reason,) = report.verdicts[0].failures
     assert "0.02" in reason and "significant" not in reason
-    assert check(*five, max_loss=0.3).is_passed
+    assert check(*five, max_drop=0.3).is_passed
 
 
 def test_few_groups_that_differ_decide_nothing(make_run, rescore):
@@ -80,7 +82,7 @@ def test_p_interval_and_verdict_agree(make_run, rescore):
     baseline = make_run("a")
     for place, size in enumerate((0.02, 0.04, 0.06, 0.08, 0.1)):
         worse = rescore(make_run(f"b{place}"), lambda i, v, s=size: v - s + (i // 2 % 3 - 1) / 5)
-        verdict = check(baseline, worse, max_loss=1).verdicts[0]
+        verdict = check(baseline, worse, max_drop=1).verdicts[0]
         shown = verdict.comparison.interval[1] < 0
         assert shown == (verdict.comparison.p_value <= 0.05) == (not verdict.is_passed)
 
@@ -90,10 +92,10 @@ def test_of_several_tasks_the_corrected_p_decides(make_run, rescore):
         return value - 0.02 + (index // 2 % 5 - 2) * 0.028
 
     before, after = make_run("a"), rescore(make_run("b"), slightly_worse)
-    alone = check(before, after, max_loss=1)
+    alone = check(before, after, max_drop=1)
     assert 0.025 < alone.verdicts[0].comparison.p_value <= 0.05 and not alone.is_passed
     others = [make_run("v", task="disc_video"), make_run("w", task="disc_video", seed=3)]
-    both = check([before, others[0]], [after, others[1]], max_loss=1)
+    both = check([before, others[0]], [after, others[1]], max_drop=1)
     assert both.verdicts[0].adjusted_p > 0.05 and both.is_passed
 
 
@@ -172,7 +174,7 @@ def test_many_lost_answers_fail_whatever_the_score_and_limit(make_run, rescore, 
     worse = make_run("b", failing=range(0, 40, 5), kind=kind)
     rescore(worse, lambda _, value: value + 0.5)
     for limit in (0.02, 1.0):
-        verdict = check(make_run(f"a{limit}"), worse, max_loss=limit).verdicts[0]
+        verdict = check(make_run(f"a{limit}"), worse, max_drop=limit).verdicts[0]
         (reason,) = verdict.failures
         assert verdict.comparison.is_better and verdict.adjusted_answers_p == 2 / 2**8
         assert "40 → 32" in reason and f"{kind} 0 → 8" in reason and "0.2000" in reason
@@ -198,7 +200,7 @@ def test_answers_of_several_tasks_are_corrected_for_those_that_differ(make_run, 
     same = check([before, videos[0]], [after, videos[0]])
     assert same.verdicts[0].adjusted_answers_p == 2 / 2**6 and not same.is_passed
     assert same.verdicts[1].answers is None
-    both = check([before, videos[0]], [after, videos[1]], max_loss=1)
+    both = check([before, videos[0]], [after, videos[1]], max_drop=1)
     assert both.verdicts[0].adjusted_answers_p == 4 / 2**6
     assert both.verdicts[1].adjusted_answers_p == 1
     assert [task["adjusted_answers_p"] for task in both.to_json()["tasks"]] == [4 / 2**6, 1]
@@ -208,7 +210,7 @@ def test_answers_of_several_tasks_are_corrected_for_those_that_differ(make_run, 
 def test_answers_decide_without_a_headline_that_can_be_compared(make_run, tmp_path):
     lost = make_run("b", task="disc_video", failing=range(8))
     whole = make_run("a", task="disc_video")
-    verdict = check(whole, lost, data_root=tmp_path / "gone", max_loss=1).verdicts[0]
+    verdict = check(whole, lost, data_root=tmp_path / "gone", max_drop=1).verdicts[0]
     assert verdict.comparison is None
     assert any("8 → 0" in reason for reason in verdict.failures)
 
@@ -271,7 +273,7 @@ def test_a_derived_headline_is_compared_through_the_task(make_run, tmp_path):
     a, b = make_run("a", task="disc_video"), make_run("b", task="disc_video", shift=9)
     report = check(a, b)
     assert report.verdicts[0].comparison.is_worse
-    blind = check(a, b, data_root=tmp_path / "gone", max_loss=1.0)
+    blind = check(a, b, data_root=tmp_path / "gone", max_drop=1.0)
     assert blind.is_passed
     assert "J&F" in blind.text()
     assert not check(a, b, data_root=tmp_path / "gone").is_passed
@@ -288,32 +290,57 @@ def test_a_folder_without_runs_and_bad_limits_are_refused(make_run, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreError, match=r"/empty: .*none.*results\.json"):
         check(make_run("a"), tmp_path / "empty")
-    with pytest.raises(UsageError, match="max_loss"):
-        check(tmp_path, tmp_path, max_loss=float("nan"))
+    with pytest.raises(UsageError, match="max_drop"):
+        check(tmp_path, tmp_path, max_drop=float("nan"))
     with pytest.raises(UsageError, match="level"):
         check(tmp_path, tmp_path, level=95)
 
 
-def test_the_text_is_a_table_with_aligned_columns(make_run):
+def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     baseline = [make_run("a"), make_run("v", task="disc_video")]
     candidate = [make_run("b", seed=3), make_run("w", task="disc_video", seed=3)]
-    lines = check(baseline, candidate).text().splitlines()
-    head = lines[0]
-    assert head.split() == [
-        "task",
-        "metric",
-        "baseline",
-        "candidate",
-        "change",
-        "interval",
-        "p",
-        "Holm",
-        "could",
-        "see",
-    ]
-    end = head.index("candidate") + len("candidate")
-    assert all(line[end] == " " and line[end - 1].isdigit() for line in lines[1:3])
-    assert any("false alarms" in line for line in lines)
+    report = check(baseline, candidate, max_drops={"disc_video": 0.5})
+    first, *lines, last = report.text().splitlines()
+    one, other = (line for line in lines if line.startswith(("  ✓", "  ✗", "  ↑")))
+    assert first.startswith(("PASSED", "FAILED"))
+    assert one.index("→") == other.index("→") and one.index("  giou") == other.index("  J&F")
+    assert max(map(len, lines)) <= 80
+    assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last
+    assert all(one.comparison.detectable for one in report.verdicts) and "80 %" in last
+
+
+def test_the_samples_that_lost_most_are_named_with_both_scores_and_a_command(make_run, rescore):
+    drops = {4: 0.5, 7: 0.8, 9: -0.1}
+    before = rescore(make_run("a"), lambda i, v: 0.9)
+    after = rescore(make_run("b"), lambda i, v: 0.9 - drops.get(i, 0.02))
+    report = check(before, after)
+    changes = report.verdicts[0].changes
+    assert (changes.worse, changes.better, changes.total) == (39, 1, 40)
+    assert [one.sample for one in changes.worst[:2]] == ["3/disc", "2/roll"]
+    assert (changes.worst[0].before, changes.worst[0].after) == pytest.approx((0.9, 0.1))
+    text = report.text()
+    assert "worst: 3/disc 0.90 → 0.10, 2/roll 0.90 → 0.40, " in text
+    assert f"harness explain {after} 3/disc" in text
+    assert report.to_json()["tasks"][0]["samples"]["worst"][0]["sample"] == "3/disc"
+
+
+def test_for_an_error_the_worst_sample_is_the_largest(make_run, rescore):
+    headline = {"results": {"headline": "area_error"}}
+    a, b = make_run("a", changes=headline), make_run("b", changes=headline)
+    rescore(b, lambda i, value: value + i / 10, metric="area_error")
+    assert check(a, b).verdicts[0].changes.worst[0].sample == "19/disc"
+
+
+def test_a_limit_of_one_task_is_not_that_of_others(make_run, rescore):
+    before = [make_run("a"), make_run("v", task="disc_video")]
+    after = [rescore(make_run("b"), lambda i, v: v - 0.4 + i / 1000), before[1]]
+    for limits, passed in (({}, False), ({"disc_video": 1}, False), ({"disc_seg": 1}, False)):
+        assert check(before, after, max_drops=limits).is_passed == passed  # it is significant
+    assert check(before, after, tasks=["disc_video"]).is_passed
+    with pytest.raises(UsageError, match="disc_sge"):
+        check(before, after, max_drops={"disc_sge": 1})
+    with pytest.raises(UsageError, match="nowhere"):
+        check(before, after, tasks=["nowhere"])
 
 
 def test_the_report_is_plain_data_too(make_run, rescore):

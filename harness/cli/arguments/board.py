@@ -4,12 +4,17 @@ from pathlib import Path
 
 from harness.cli.arguments.shared import Commands, add_json, command
 
+DROP = 0.02
+GATE_FORMATS = ("text", "markdown", "junit", "github", "json")
+
 
 def add_board(commands: Commands) -> None:
     """`harness board`."""
     parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    build = command(actions, "build", "board:build", "board.md, board.json and board.html")
+    build = command(
+        actions, "build", "board:build", "board.md, board.json, board.html, samples.parquet"
+    )
     build.add_argument(
         "--runs",
         type=Path,
@@ -18,9 +23,7 @@ def add_board(commands: Commands) -> None:
         metavar="DIR",
         help="a folder with runs below it; may be repeated",
     )
-    build.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="where the three files go"
-    )
+    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files go")
     build.add_argument(
         "--data",
         type=Path,
@@ -38,7 +41,12 @@ def add_board(commands: Commands) -> None:
     )
     build.add_argument("--no-gallery", action="store_true", help="leave images out")
     add_json(build)
-    keep = command(actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed")
+    keep = command(
+        actions,
+        "keep",
+        "board:keep",
+        "save a small baseline (scores and metadata only) to commit to your repository",
+    )
     keep.add_argument(
         "--runs", type=Path, required=True, metavar="DIR", help="a folder with runs below it"
     )
@@ -47,28 +55,48 @@ def add_board(commands: Commands) -> None:
         actions,
         "check",
         "board:check",
-        "compare a candidate with a baseline, sample by sample; exit code 1 if worse",
+        "gate: compare a candidate with a baseline, sample by sample; exit code 1 if worse",
+        epilog="example: harness board check --baseline baseline --candidate runs/pocket "
+        "--max-drop reason_seg=0.05\nSee docs/ci.md.",
     )
     check.add_argument(
-        "--baseline", type=Path, required=True, metavar="DIR", help="runs to hold against"
+        "--baseline", type=Path, required=True, metavar="DIR", help="runs to compare with"
     )
     check.add_argument(
         "--candidate", type=Path, required=True, metavar="DIR", help="runs of the change"
     )
     check.add_argument(
-        "--max-loss",
-        type=float,
-        default=0.02,
-        metavar="X",
-        help="a loss of score, or of the share of samples answered, that is not significant fails "
-        "if it is larger than this and than what the data can detect (default %(default)s)",
+        "--tasks",
+        action="append",
+        metavar="NAMES",
+        help="compare only these, several with commas or repeated (default: all of the baseline)",
+    )
+    check.add_argument(
+        "--max-drop",
+        action="append",
+        metavar="[TASK=]X",
+        help="fail if the score, or the share of answered samples, drops by more than X, even if "
+        f"the drop is not significant (default {DROP}), unless this data cannot detect such a "
+        "drop; may be repeated",
     )
     check.add_argument(
         "--level",
         type=float,
         default=0.95,
-        help="of the intervals (default 0.95); a loss is significant if p, corrected for the "
-        "number of tasks, is at most 1 - level",
+        help="level of the intervals (default %(default)s); a drop is significant if its p value, "
+        "corrected for the number of tasks, is at most 1 - level",
+    )
+    check.add_argument(
+        "--format",
+        action="append",
+        metavar="NAME[=FILE]",
+        help=f"{', '.join(GATE_FORMATS)}; may be repeated (default: text; in GitHub Actions "
+        "github: text, annotations and the job's summary)",
+    )
+    check.add_argument(
+        "--update-baseline",
+        action="store_true",
+        help="replace the baseline's runs by copies of the candidate's; exit code 0",
     )
     check.add_argument(
         "--data", type=Path, metavar="ROOT", help="default: where the runs read them"

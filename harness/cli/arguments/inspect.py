@@ -75,6 +75,21 @@ def add_explain(commands: Commands) -> None:
     add_json(parser)
 
 
+def add_completion(commands: Commands) -> None:
+    """`harness completion`."""
+    parser = command(
+        commands,
+        "completion",
+        "completion:completion",
+        "print a script that completes commands and options in a shell",
+        epilog="bash: harness completion bash > "
+        "~/.local/share/bash-completion/completions/harness\n"
+        "zsh:  harness completion zsh > ~/.zfunc/_harness   (fpath+=~/.zfunc before compinit)\n"
+        "fish: harness completion fish > ~/.config/fish/completions/harness.fish",
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
 def add_curves(commands: Commands) -> None:
     """`harness curves`."""
     parser = command(

@@ -71,85 +71,115 @@ def add_sweep(commands: Commands) -> None:
 
 
 def _evaluation(parser: ArgumentParser) -> None:
-    parser.add_argument(
+    parser.usage = "%(prog)s --model SPECS --tasks SPECS --data ROOT --out DIR [options]"
+    what = parser.add_argument_group("what to evaluate")
+    what.add_argument(
         "--model",
         action="append",
         metavar="SPECS",
-        help="NAME or NAME(key=value,…), several with commas or repeated",
+        help="required: NAME or NAME(key=value,…), several with commas or repeated",
     )
-    parser.add_argument(
+    add_tasks_and_data(what)
+    what.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
+    add_metrics(what)
+    add_judge(what)
+    what.add_argument("--seed", type=int, default=0, help="of sampling (default 0)")
+    what.add_argument(
+        "--strict-split",
+        action="store_true",
+        help="refuse if the model's checkpoint says that it was trained on some of it",
+    )
+    what.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="count samples with missing or damaged images as failed and go on",
+    )
+    add_config(what)
+    where = parser.add_argument_group("results")
+    where.add_argument("--out", type=Path, metavar="DIR", help="required: where run folders go")
+    where.add_argument(
         "--name",
         help="of one model, for its folder, record and boards (default: "
         "the model's own, and its SPEC for the folder)",
     )
-    add_tasks_and_data(parser)
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where run folders go")
-    parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
-    parser.add_argument("--seed", type=int, default=0, help="of sampling (default 0)")
-    parser.add_argument("--batch-size", type=int, metavar="N", help="default: what the model likes")
-    parser.add_argument(
+    where.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(where)
+    speed = parser.add_argument_group("speed and machines")
+    speed.add_argument(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="samples in a batch (default: the model's own)",
+    )
+    speed.add_argument(
         "--workers",
         type=int,
         default=1,
         metavar="N",
         help="processes that each hold the model (default 1: this one)",
     )
-    parser.add_argument(
+    speed.add_argument(
         "--isolate",
         action="store_true",
         help="give the model decoded images in a process without file handles",
     )
-    parser.add_argument(
+    speed.add_argument(
         "--timeout",
         type=float,
         metavar="SECONDS",
-        help="replace a worker that is silent over a batch so long",
+        help="restart a worker that reports nothing for SECONDS",
     )
-    parser.add_argument(
+    speed.add_argument(
         "--ray",
         metavar="ADDRESS",
         help="let the workers be actors of a Ray cluster; `local` begins one",
     )
-    parser.add_argument(
+    speed.add_argument(
         "--worker-gpus",
         type=float,
         metavar="N",
         help="GPUs of each actor, such as 0.5; with 0 they compute on the CPU "
         "(default: 1, or an equal share, where the cluster has GPUs)",
     )
-    parser.add_argument(
+    speed.add_argument(
         "--worker-wait",
         type=float,
         default=120.0,
         metavar="SECONDS",
         help="how long an actor may wait for a machine with room for it (default 120)",
     )
-    parser.add_argument(
-        "--strict-split",
-        action="store_true",
-        help="refuse if the model's checkpoint says that it was trained on some of it",
-    )
-    parser.add_argument("--retry-failed", action="store_true", help="predict again what failed")
-    parser.add_argument(
-        "--allow-missing",
-        action="store_true",
-        help="count samples with missing or damaged images as failed and go on",
-    )
-    parser.add_argument(
+    again = parser.add_argument_group("a run that exists (the same command resumes it)")
+    again.add_argument("--retry-failed", action="store_true", help="predict again what failed")
+    again.add_argument(
         "--restart",
         action="store_true",
         help="set an earlier run in the same folder aside and begin anew",
     )
-    parser.add_argument(
+    again.add_argument(
         "--rescore",
         action="store_true",
-        help="replace a finished run's numbers if they come out otherwise now",
+        help="overwrite stored results if re-scoring gives different numbers",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress")
-    add_metrics(parser)
-    add_judge(parser)
-    add_config(parser)
-    add_json(parser)
+    stop = parser.add_argument_group("stop early (docs/ci.md)")
+    stop.add_argument(
+        "--against",
+        type=Path,
+        metavar="RUN",
+        help="compare with this finished run, group by group in an order that --seed draws",
+    )
+    stop.add_argument(
+        "--until-decided",
+        action="store_true",
+        help="stop once the model is shown to be worse, or not worse by the margin; exit code 1 "
+        "if worse. The run stays unfinished: it has no score of the full set",
+    )
+    stop.add_argument(
+        "--margin",
+        type=float,
+        default=0.05,
+        metavar="X",
+        help="the drop that matters (default %(default)s)",
+    )
 
 
 def add_score(commands: Commands) -> None:
@@ -206,7 +236,7 @@ def add_verify(commands: Commands) -> None:
         commands,
         "verify",
         "verify:verify",
-        "perfect answers must reach each card's ceiling, also as response text",
+        "check that ground-truth answers get the maximum score, as answers and as response text",
     )
     add_tasks_and_data(parser)
     parser.add_argument(

@@ -23,12 +23,16 @@ def command(
     return parser
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
+Options: TypeAlias = "argparse._ActionsContainer"
+"""A parser, or a group of its options."""
+
+
+def add_json(parser: Options) -> None:
     """Add `--json`, for commands that can print their result for a program."""
     parser.add_argument("--json", action="store_true", help="print one JSON value and nothing else")
 
 
-def add_tasks_and_data(parser: argparse.ArgumentParser) -> None:
+def add_tasks_and_data(parser: Options) -> None:
     """Add `--tasks` and `--data`: the benchmarks, and the folder of their data."""
     parser.add_argument(
         "--tasks",
@@ -41,14 +45,14 @@ def add_tasks_and_data(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_metrics(parser: argparse.ArgumentParser) -> None:
+def add_metrics(parser: Options) -> None:
     """Add `--metrics`: metrics beside those of a task."""
     parser.add_argument(
         "--metrics", action="append", metavar="SPECS", help="further metrics, from plugins"
     )
 
 
-def add_judge(parser: argparse.ArgumentParser) -> None:
+def add_judge(parser: Options) -> None:
     """Add `--judge`: the model that grades answers in free text."""
     parser.add_argument(
         "--judge",
@@ -58,7 +62,7 @@ def add_judge(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_config(parser: Options) -> None:
     """Add `--config`: a TOML file with values of options."""
     parser.add_argument(
         "--config",

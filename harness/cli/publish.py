@@ -1,0 +1,64 @@
+"""`harness publish`: bundles of runs that can be scored again, and their check."""
+
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from harness.cli.output import show_json, write_text
+from harness.cli.spec_arguments import ROOT, require
+from harness.errors import UsageError, printable
+from harness.record import Run, runs_below
+
+TEMPLATE = Path(__file__).parent.parent / "leaderboards" / "rescore.yml"
+
+
+def publish(arguments: Namespace) -> int:
+    """Write publications, or check and re-score them; exit code 1 if one is not what it says."""
+    if arguments.workflow is not None:
+        write_text(arguments.workflow, TEMPLATE.read_text())
+        print(arguments.workflow)
+        if not (arguments.runs or arguments.check):
+            return 0
+    if bool(arguments.runs) == bool(arguments.check):
+        raise UsageError("harness publish", expected="RUN or --check DIR", found="both or neither")
+    return _check(arguments) if arguments.check else _publish(arguments)
+
+
+def _publish(arguments: Namespace) -> int:
+    from harness.leaderboards.publish import publish as publish_run
+
+    require(arguments, out="a folder for the publications")
+    made = {}
+    for folder in arguments.runs:
+        for path in runs_below(folder):
+            run = Run.open(path)
+            below = path.relative_to(folder)
+            place = arguments.out / (below if below.parts else path.name)
+            made[str(place)] = publish_run(run, place)
+            root = run.manifest["data"]["root"]
+            for copy in place.glob("samples.*") if root else ():
+                if root in copy.read_text(errors="replace"):
+                    print(f"note: {copy} names {root}, a path of this machine", file=sys.stderr)
+    if arguments.json:
+        show_json(made)
+    else:
+        print("\n".join(f"{head}  {place}" for place, head in made.items()))
+    return 0
+
+
+def _check(arguments: Namespace) -> int:
+    from harness.leaderboards.publish import check
+
+    require(arguments, data=ROOT)
+    found = check(arguments.check, arguments.data, heads=arguments.head or ())
+    lines = []
+    for one in found:
+        lines.append(f"{'✗' if one.faults else '✓'} {one.folder}  {one.name}  {one.head[:16]}")
+        lines.extend(f"    {line}" for fault in one.faults for line in fault.splitlines())
+    lines = [printable(line) for line in lines]
+    print("\n".join(lines))
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write("".join(f"    {line}\n" for line in lines))
+    return int(any(one.faults for one in found))

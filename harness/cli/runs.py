@@ -1,0 +1,134 @@
+"""`harness runs`: index, query, gc, export."""
+
+import json
+import os
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.output import show_json, to_csv, write_text
+from harness.cli.tables import number, show_columns
+from harness.errors import MissingDependency, UsageError
+from harness.record import EARLIER, MANIFEST, runs_below
+
+if TYPE_CHECKING:
+    from harness.leaderboards.history.database import Database
+
+
+def _database(arguments: Namespace, *, write: bool = False) -> "Database":
+    try:
+        from harness.leaderboards.history.database import Database, default_url
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"package {error.name}",
+            expected="the packages of the index",
+            found="none",
+            fix='pip install "visual-reasoning-harness[db]"',
+        ) from error
+    return Database(arguments.db or os.environ.get("HARNESS_DB") or default_url(), write=write)
+
+
+def index(arguments: Namespace) -> int:
+    """Write runs into the index; exit code 1 if some cannot be read."""
+    folders = [run for folder in arguments.runs for run in runs_below(folder)]
+    written, refused = _database(arguments, write=True).index(folders)
+    for folder, error in refused.items():
+        print(f"left out: {folder}: {error}", file=sys.stderr)
+    print(f"{written} runs indexed, {len(refused)} left out")
+    return int(bool(refused))
+
+
+def query(arguments: Namespace) -> int:
+    """Print runs of the index, the newest first."""
+    try:
+        since = arguments.since and datetime.fromisoformat(arguments.since)
+    except ValueError as error:
+        raise UsageError(
+            "--since", expected="a date such as 2026-01-31", found=arguments.since
+        ) from error
+    found = _database(arguments).query(
+        task=arguments.task,
+        model=arguments.model,
+        commit=arguments.commit,
+        since=since and (since if since.tzinfo else since.replace(tzinfo=UTC)),
+        metric=arguments.metric,
+        limit=arguments.limit,
+    )
+    plain = [{**one, "finished_at": f"{one['finished_at']:%Y-%m-%dT%H:%M:%S}"} for one in found]
+    if arguments.json:
+        show_json(plain)
+    elif arguments.csv:
+        print(to_csv(plain), end="")
+    else:
+        rows = [("finished", "task", "metric", "value", "commit", "model")]
+        rows += [
+            (
+                one["finished_at"][:10],
+                one["task"],
+                one["metric"],
+                number(one["value"]),
+                (one["commit"] or "–")[:7],
+                one["model"],
+            )
+            for one in plain
+        ]
+        show_columns(rows)
+    return 0
+
+
+def gc(arguments: Namespace) -> int:
+    """List, and with `--delete` remove, runs set aside and rows of folders that are gone."""
+    word = "deleted" if arguments.delete else "would be deleted"
+    for folder in [one for place in arguments.runs for one in _set_aside(place)]:
+        if arguments.delete:
+            shutil.rmtree(folder)
+        print(f"{word}: {folder}")
+    for place in _database(arguments).lost(delete=arguments.delete):
+        print(f"{word} from the index: {place}")
+    if not arguments.delete:
+        print("`--delete` does it")
+    return 0
+
+
+def export(arguments: Namespace) -> int:
+    """Write runs in the format of another program."""
+    from harness.leaderboards.export import hub, mirrors, tables
+    from harness.leaderboards.row import row
+    from harness.leaderboards.runs import open_runs
+
+    runs, out = open_runs(arguments.runs), Path(arguments.out)
+    datasets = dict(text.partition("=")[::2] for text in arguments.dataset or ())
+    files: dict[Path, str] = {}
+    match arguments.to:
+        case "csv":
+            files[out] = to_csv([{**tables.plain(one), **one.metrics} for one in map(row, runs)])
+        case "json":
+            files[out] = json.dumps(tables.to_json([row(run) for run in runs])) + "\n"
+        case "parquet":
+            tables.write_samples(runs, out)
+        case "model-card":
+            files[out] = hub.model_card(runs, datasets)
+        case "huggingface":
+            found = hub.eval_results(runs, datasets, arguments.source)
+            files = {out / ".eval_results" / name: text for name, text in found.items()}
+        case "every-eval-ever":
+            files = {out / path: text for path, text in hub.every_eval_ever(runs, arguments.source)}
+        case "wandb":
+            mirrors.to_wandb(runs, out)
+        case "mlflow":
+            mirrors.to_mlflow(runs, arguments.out)
+    for path, text in files.items():
+        write_text(path, text)
+    print(*(files or [arguments.out]), sep="\n")
+    return 0
+
+
+def _set_aside(folder: Path) -> Iterator[Path]:
+    """Yield the folders of runs that `--restart` has set aside."""
+    for path in sorted(folder.rglob("*.old*")):
+        if EARLIER.match(path.name) and (path / MANIFEST).is_file():
+            yield path

@@ -1,0 +1,70 @@
+"""Baselines of a gate: runs without predictions and without paths of this machine."""
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.record import Run, finish, runs_below
+from harness.run.checkpoint_provenance import copy_origins
+from harness.run.contamination import read_contamination, write_contamination
+from harness.store.journal import files
+
+
+def keep(run: Run, place: Path) -> None:
+    """Copy scores and record of a run to a new folder, without predictions and data root."""
+    run.check_files()
+    place.mkdir(parents=True)
+    manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
+    finish(place, run.units(), run.results, manifest=manifest, journal=False)
+    if (found := read_contamination(run.folder)) is not None:
+        write_contamination(place, found)
+    copy_origins(run.folder, place)
+
+
+def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = None) -> list[Path]:
+    """Replace a baseline's runs by a candidate's, task by task, and add those that it lacks.
+
+    Args:
+        baseline: A folder of kept runs; the only place that is written to.
+        candidate: A run folder, or a folder of them.
+        tasks: Names of the tasks to replace; None: all that the candidate has.
+
+    Returns:
+        The folders that were written.
+
+    Raises:
+        UsageError: a run of the baseline holds predictions, which would be lost.
+    """
+    old = {_key(run): run.folder for run in map(Run.open, runs_below(baseline))}
+    new = {}
+    for folder in runs_below(candidate):
+        run = Run.open(folder)
+        if tasks is None or run.manifest["task"]["name"] in tasks:
+            new[_key(run)] = run
+    for key in new.keys() & old.keys():
+        if [*files(old[key])]:
+            raise UsageError(
+                f"baseline {old[key]}",
+                expected="a copy that `harness board keep` made",
+                found="a run with predictions, which would be lost",
+            )
+    written = []
+    for key, run in new.items():
+        below = run.folder.relative_to(candidate)
+        place = old.get(key, baseline / (below if below.parts else run.folder.name))
+        fresh, aside = (place.with_name(f"{place.name}.{word}") for word in ("new", "before"))
+        for left in (fresh, aside):
+            shutil.rmtree(left, ignore_errors=True)  # of an update that was killed
+        keep(run, fresh)
+        if key in old:
+            place.rename(aside)
+        fresh.rename(place)
+        shutil.rmtree(aside, ignore_errors=True)
+        written.append(place)
+    return written
+
+
+def _key(run: Run) -> tuple[str, ...]:
+    task = run.manifest["task"]
+    return task["name"], task["split"], run.manifest["subset"] or ""

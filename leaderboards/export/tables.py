@@ -1,0 +1,100 @@
+"""Runs as a table of rows, and as a table of samples for pandas, DuckDB and the like."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.errors import HarnessError
+from harness.leaderboards.row import Row, row
+from harness.leaderboards.runs import metrics_for, value_of
+from harness.record import SCORES, Run
+from harness.scores import Mean, Metric, Ratio
+
+SAMPLES = "samples.parquet"
+
+SCHEMA = pa.schema(
+    [
+        *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("run", "model", "task")),
+        *((name, pa.dictionary(pa.int32(), pa.string())) for name in ("split", "protocol")),
+        ("unit", pa.string()),
+        ("sample", pa.string()),
+        ("group", pa.string()),
+        ("categories", pa.map_(pa.string(), pa.string())),
+        ("failed", pa.int32()),
+        ("metric", pa.dictionary(pa.int32(), pa.string())),
+        ("score", pa.float64()),
+        ("weight", pa.float64()),
+    ]
+)
+"""One line for each run, unit and metric. A metric's number is the mean of `score` with `weight`:
+the denominator of a ratio; a headline that is derived from others has weight 1."""
+
+
+def plain(made: Row) -> dict[str, Any]:
+    """Return a row as plain data: what was run, the headline, its interval, the counts."""
+    low, high = made.interval or (None, None)
+    names = ("run", "model", "model_spec", "task", "task_version", "split", "protocol", "subset")
+    rest = ("n_total", "n_failed", "seconds", "seed", "commit", "device", "data", "config_hash")
+    return {
+        **{name: getattr(made, name) for name in names},
+        "headline": made.headline,
+        "value": made.value,
+        "low": low,
+        "high": high,
+        **{name: getattr(made, name) for name in rest},
+    }
+
+
+def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return rows as plain data, with all metrics, intervals and failures."""
+    return [
+        {
+            **plain(one),
+            "metrics": dict(one.metrics),
+            "intervals": {name: pair and list(pair) for name, pair in one.intervals.items()},
+            "failures": dict(one.failures),
+        }
+        for one in rows
+    ]
+
+
+def write_samples(runs: Sequence[Run], path: Path) -> None:
+    """Write the scores of all units of some runs as Parquet, a run at a time."""
+    with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
+        for run in runs:
+            if (run.folder / SCORES).exists():  # else the ground truth is hidden
+                writer.write_table(pa.Table.from_pylist(list(_lines(run)), schema=SCHEMA))
+
+
+def _lines(run: Run) -> Iterator[dict[str, object]]:
+    made = row(run)
+    names = ("run", "model", "task", "split", "protocol")
+    same = {name: getattr(made, name) for name in names}
+    units = list(run.units())
+    derived: Sequence[Metric] = ()
+    if any(made.headline not in unit.scores for unit in units):
+        with suppress(HarnessError):  # neither the task's module nor its data is here
+            derived = metrics_for(run, units, name=made.headline)
+    for unit in units:
+        line = {
+            **same,
+            "unit": unit.unit,
+            "sample": unit.samples[0],
+            "group": unit.group,
+            "categories": list(unit.categories.items()),
+            "failed": unit.failed,
+        }
+        for name, score in unit.scores.items():
+            if isinstance(score, Mean):
+                yield {**line, "metric": name, "score": score.value, "weight": score.weight}
+            elif isinstance(score, Ratio):
+                part, whole = score.numerator, score.denominator
+                share = part / whole if whole else None
+                yield {**line, "metric": name, "score": share, "weight": whole}
+        if derived and made.headline not in unit.scores:
+            value = value_of(derived, [unit], made.headline)
+            yield {**line, "metric": made.headline, "score": value, "weight": 1.0}

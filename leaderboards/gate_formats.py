@@ -1,0 +1,127 @@
+"""The gate's report for other programs: Markdown, JUnit, GitHub Actions."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from harness.errors import printable
+from harness.leaderboards.gate_report import (
+    GateReport,
+    TaskVerdict,
+    details,
+    evidence,
+    look,
+    mark,
+    models,
+    numbers,
+    power,
+    sentence,
+)
+from harness.leaderboards.render.markdown import escape, grid
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Environment variable of GitHub Actions: the file that a step's summary is appended to."""
+
+
+def markdown(report: GateReport) -> str:
+    """Return the report as Markdown, for pull requests and job summaries."""
+    title = "✅ Gate passed" if report.is_passed else "❌ Gate failed"
+    rows = [
+        [mark(one), escape(one.task), escape(one.headline), numbers(one), evidence(one)]
+        for one in report.verdicts
+    ]
+    lines = [
+        f"### {title}: {escape(sentence(report))}",
+        "",
+        escape(models(report)),
+        "",
+        *grid(("", "task", "metric", "baseline → candidate", "evidence"), rows, left=5),
+        "",
+    ]
+    for verdict in report.verdicts:
+        reasons = [line for line in details(verdict) if not line.startswith(("worst: ", "look: "))]
+        lines.extend(f"- **{escape(verdict.task)}**: {escape(line)}" for line in reasons)
+    lines.extend(f"- {escape(name)}: only in the candidate" for name in report.ignored)
+    lines += ["", *_worst(report), escape(power(report)), ""]
+    return "\n".join(lines)
+
+
+def _worst(report: GateReport) -> Iterator[str]:
+    rows = [
+        [
+            escape(verdict.task),
+            escape(one.sample),
+            f"{one.before:.3f}",
+            f"{one.after:.3f}",
+            f"<code>{escape(look(verdict, place))}</code>",
+        ]
+        for verdict in report.verdicts
+        if not verdict.is_passed and verdict.changes is not None
+        for place, one in enumerate(verdict.changes.worst)
+    ]
+    if rows:
+        yield from ("<details><summary>Worst samples</summary>", "")
+        yield from grid(("task", "sample", "baseline", "candidate", "look"), rows, left=2)
+        yield from ("", "</details>", "")
+
+
+def junit(report: GateReport) -> str:
+    """Return the report as JUnit XML: a test case for each task."""
+    failed = sum(not one.is_passed for one in report.verdicts)
+    counts = {
+        "name": "harness gate",
+        "tests": str(len(report.verdicts)),
+        "failures": str(failed),
+        "errors": "0",
+        "skipped": "0",
+        "time": "0",
+    }
+    whole = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(whole, "testsuite", counts)
+    for verdict in report.verdicts:
+        name = f"{verdict.task} ({verdict.headline})"
+        case = {"name": _xml(name), "classname": "harness.gate", "time": "0"}
+        test = ElementTree.SubElement(suite, "testcase", case)
+        if not verdict.is_passed:
+            message = {"message": _xml("; ".join(verdict.failures)), "type": "regression"}
+            failure = ElementTree.SubElement(test, "failure", message)
+            failure.text = _xml("\n".join(details(verdict)))
+        output = ElementTree.SubElement(test, "system-out")
+        output.text = _xml(f"{models(report)}\n{numbers(verdict)}  {evidence(verdict)}")
+    ElementTree.indent(whole)
+    return ElementTree.tostring(whole, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(text: str) -> str:
+    """Spell out the characters that XML cannot hold."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def annotations(report: GateReport) -> str:
+    """Return a GitHub workflow command for each task that fails: `::error title=…::…`."""
+    lines = [
+        f"::error title={_property(f'{one.task} {one.headline}')}::{_data(_message(one))}\n"
+        for one in report.verdicts
+        if not one.is_passed
+    ]
+    return "".join(lines)
+
+
+def _message(verdict: TaskVerdict) -> str:
+    return "\n".join((f"{numbers(verdict)}  {evidence(verdict)}", *details(verdict)))
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def github(report: GateReport, environment: Mapping[str, str]) -> str:
+    """Append the Markdown to the job's summary; return text and annotations for its log."""
+    if path := environment.get(SUMMARY):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(markdown(report))
+    return report.text() + annotations(report)

@@ -1,0 +1,63 @@
+"""What a terminal shows: help in groups, completion in three shells, the bar of all runs."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from harness.cli.main import GROUPS, build_parser
+from harness.cli.progress import ProgressBars
+
+
+def test_every_command_is_in_the_help_once_and_no_line_is_wider_than_80(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = build_parser().format_help().partition("exit codes")[0]
+    commands = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
+    (choices,) = (one.choices for one in build_parser()._actions if isinstance(one.choices, dict))
+    assert [one for one in commands if one in choices] == list(choices)
+    assert len(choices) == sum(map(len, GROUPS.values()))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_options_of_eval_stand_in_groups():
+    (choices,) = (one.choices for one in build_parser()._actions if isinstance(one.choices, dict))
+    groups = [one for one in choices["eval"]._action_groups if one._group_actions]
+    assert len(groups) >= 5 and all(len(one._group_actions) <= 10 for one in groups)
+
+
+SHELLS = {
+    "bash": 'source "$0"; COMP_WORDS=(harness sa); COMP_CWORD=1; '
+    '_shtab_harness harness sa harness; echo "${COMPREPLY[@]}"',
+    "zsh": 'autoload -U compinit; compinit -u; source "$0"; echo ${(f)$(which _shtab_harness)} | '
+    "grep -o samples | head -1",
+    "fish": 'source $argv[1]; complete -C "harness sa" | cut -f 1',
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes_commands(shell, command, tmp_path):
+    pytest.importorskip("shtab", reason="the extra `completion` is not installed")
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    made = command("completion", shell)
+    assert made.returncode == 0, made.stderr
+    script = tmp_path / f"script.{shell}"
+    script.write_text(made.stdout)
+    line = [shell, "-c", SHELLS[shell], str(script)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert "samples" in done.stdout.split(), done.stderr
+
+
+def test_the_bar_of_all_runs_counts_the_samples_of_all():
+    with ProgressBars() as bars:
+        bars.expect(2, 30)
+        bars.start("1 of 2: dots, a", 10, 4)  # resumed: four are there
+        bars.advance(6, 1, 0.5)
+        bars.start("2 of 2: dots, b", 20, 0)
+        bars.advance(5, 0, None)
+        everything = bars._bars.tasks[0]
+        assert (everything.completed, everything.total) == (11, 26)
+        assert "2 runs" in everything.description
+    with ProgressBars() as bars:
+        bars.expect(1, 30)
+        assert bars._bars.tasks == []

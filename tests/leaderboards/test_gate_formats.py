@@ -1,0 +1,142 @@
+"""The gate's command: its formats, its limits by task, the update of a baseline, the action."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from harness.cli.main import main
+from harness.leaderboards.gate import check
+from harness.leaderboards.gate_formats import annotations, junit, markdown
+from harness.record import Run
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = "a%b\n::error::x | <img src=x onerror=alert(1)> \x1b[2J"
+
+
+@pytest.fixture
+def pair(make_run, rescore):
+    """A baseline and a candidate that lost on every sample, of a model with a hostile name."""
+    before = make_run("before", model=HOSTILE)
+    return before, rescore(make_run("after", model=HOSTILE), lambda i, v: v - 0.2 + i / 1000)
+
+
+def gate(pair, *arguments):
+    return main(
+        ["board", "check", "--baseline", f"{pair[0]}", "--candidate", f"{pair[1]}", *arguments]
+    )
+
+
+def test_junit_counts_what_failed_and_is_well_formed(pair, make_run):
+    video = make_run("v", task="disc_video")
+    suites = ElementTree.fromstring(junit(check([pair[0], video], [pair[1], video])).encode())
+    (suite,) = suites
+    assert (suites.tag, suite.tag) == ("testsuites", "testsuite")
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["2", "1", "0"]
+    failed, passed = suite.findall("testcase")
+    assert "disc_seg val" in failed.get("name") and passed.find("failure") is None
+    assert "0.18" in failed.find("failure").get("message")
+    assert "\\x1b" in failed.find("system-out").text
+
+
+def test_an_annotation_is_one_line_whatever_the_names(pair):
+    (line,) = annotations(check(*pair)).splitlines()
+    assert re.fullmatch(r"::error title=disc_seg val giou::[^\n]+", line)
+    assert "%0A" in line and line.count("::") == 2
+
+
+def test_markdown_shows_hostile_names_as_text(pair):
+    text = markdown(check(*pair))
+    assert "<img" not in text and "Gate failed" in text.splitlines()[0]
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} <= {6}
+    assert "harness explain" in text
+
+
+def test_one_run_writes_several_formats(pair, tmp_path, capsys):
+    files = {name: tmp_path / "reports" / f"gate.{name}" for name in ("markdown", "junit", "json")}
+    options = [f"--format={name}={path}" for name, path in files.items()]
+    assert gate(pair, "--format", "text", *options) == 1
+    assert capsys.readouterr().out.startswith("FAILED")
+    assert json.loads(files["json"].read_text())["passed"] is False
+    assert files["markdown"].read_text() == markdown(check(*pair))
+    assert gate(pair, "--format", "text", "--format", "junit") == 2
+    assert gate(pair, "--format", "xml") == 2
+
+
+def test_in_github_actions_summary_and_annotations_are_written(pair, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert gate(pair) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("FAILED") and "\n::error title=" in out
+    assert (tmp_path / "summary.md").read_text() == markdown(check(*pair))
+    assert gate(pair, "--json") == 1
+    assert json.loads(capsys.readouterr().out)["passed"] is False
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "nan", "disc_seg=", "disc_seg=x"])
+def test_a_limit_that_is_no_number_is_refused(pair, text, capsys):
+    assert gate(pair, f"--max-drop={text}") == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_baseline_is_updated_by_copies_without_predictions(pair, tmp_path, capsys, make_run):
+    video = make_run("v", task="disc_video")
+    runs = tmp_path / "runs"
+    for place, run in (("seg", pair[1]), ("video", video)):
+        run.rename((runs / place).parent.mkdir(exist_ok=True) or runs / place)
+    kept = tmp_path / "kept"
+    assert main(["board", "keep", "--runs", str(pair[0]), "--out", str(kept)]) == 0
+    assert gate((kept, runs)) == 1
+    assert gate((kept, runs), "--tasks", "disc_seg", "--update-baseline") == 0
+    assert Run.open(kept).results == Run.open(runs / "seg").results
+    assert not [*kept.rglob("samples.*")] and not [*tmp_path.glob("kept.*")]
+    assert gate((kept, runs)) == 0
+    assert "disc_video valid_u: only in the candidate" in capsys.readouterr().out
+    assert gate((kept, runs), "--update-baseline") == 0
+    assert (kept / "video" / "results.json").exists()
+
+
+def test_a_baseline_with_predictions_is_not_replaced(pair, capsys):
+    before = sorted((path, path.read_bytes()) for path in pair[0].iterdir() if path.is_file())
+    assert gate(pair, "--update-baseline") == 2
+    assert str(pair[0]) in capsys.readouterr().err
+    assert (
+        sorted((path, path.read_bytes()) for path in pair[0].iterdir() if path.is_file()) == before
+    )
+
+
+def test_the_actions_gate_step_runs_in_a_plain_shell(pair, tmp_path):
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    (step,) = [one for one in action["runs"]["steps"] if one.get("id") == "gate"]
+    inputs = {name: str(one.get("default", "")) for name, one in action["inputs"].items()}
+    inputs |= {"baseline": str(pair[0]), "candidate": str(pair[1]), "report": "reports"}
+    given = {
+        name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: inputs[found[1]], value)
+        for name, value in step["env"].items()
+    }
+    output, summary = tmp_path / "output", tmp_path / "summary.md"
+    environment = {
+        **os.environ,
+        **given,
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    line = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "::error title=disc_seg val" in done.stdout
+    assert "Gate failed" in summary.read_text()
+    written = dict(one.split("=", 1) for one in output.read_text().splitlines())
+    assert written["passed"] == "false"
+    assert ElementTree.parse(tmp_path / written["junit"]).getroot().tag == "testsuites"
+    assert (tmp_path / written["markdown"]).read_text() == summary.read_text()

@@ -1,0 +1,278 @@
+"""The index of runs: SQLite, a real PostgreSQL server, concurrent writers, faults."""
+
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sqlalchemy", reason="the extra `db` is not installed")
+pytest.importorskip("alembic", reason="the extra `db` is not installed")
+
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from harness.cli.main import main
+from harness.errors import StoreError, UsageError
+from harness.leaderboards.history import database
+from harness.leaderboards.history.database import Database
+from harness.leaderboards.history.tables import METADATA
+from harness.record import runs_below
+
+PROGRAMS = ("initdb", "pg_ctl", "postgres")
+
+
+def programs():
+    """Folder of PostgreSQL's programs; None where they are not installed."""
+    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((one for one in places if all((one / name).exists() for name in PROGRAMS)), None)
+
+
+class Server:
+    """A PostgreSQL server of this test session, on a free port of loopback."""
+
+    def __init__(self, folder):
+        self.folder = folder / "data"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        folder.chmod(0o777)
+        self.run("initdb", "-D", self.folder, "-U", "harness", "-A", "trust", "--no-sync")
+        self.start()
+
+    def run(self, program, *arguments):
+        line = [str(programs() / program), *map(str, arguments)]
+        if Path("/proc/self").stat().st_uid == 0:  # the server refuses to run as root
+            line = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *line]
+        subprocess.run(line, check=True, cwd="/", stdout=subprocess.DEVNULL, timeout=120)
+
+    def start(self):
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off -k ''"
+        self.run(
+            "pg_ctl", "-D", self.folder, "-o", options, "-l", self.folder / "log", "-w", "start"
+        )
+
+    def stop(self):
+        self.run("pg_ctl", "-D", self.folder, "-m", "immediate", "-w", "stop")
+
+    def new(self, name):
+        plain = f"postgresql+psycopg://harness@127.0.0.1:{self.port}"
+        engine = sa.create_engine(f"{plain}/postgres", isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f'CREATE DATABASE "{name}"'))
+        engine.dispose()
+        return f"{plain}/{name}"
+
+
+@pytest.fixture(scope="session")
+def server():
+    if programs() is None:
+        pytest.skip("PostgreSQL's programs are not installed (apt-get install postgresql)")
+    pytest.importorskip("psycopg", reason="the extra `db` is not installed")
+    # Not below pytest's own folders, which are closed to the user that the server runs as.
+    with tempfile.TemporaryDirectory(prefix="harness-postgres-") as folder:
+        made = Server(Path(folder))
+        yield made
+        made.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'index.sqlite'}"
+    name = "".join(c if c.isalnum() else "_" for c in request.node.name)[:50]
+    return request.getfixturevalue("server").new(name)
+
+
+def test_an_index_is_made_asked_and_made_again(url, world, tmp_path):
+    folders = runs_below(world.runs)
+    made = Database(url, write=True)
+    for _ in range(2):  # again changes nothing
+        assert made.index(folders) == (6, {})
+    found = Database(url).query()
+    assert len(found) == 6 and {one["task"] for one in found} == {"disc_seg", "disc_video"}
+    (steady,) = Database(url).query(task="disc_seg", model="steady")
+    results = database.Run.open(Path(steady["folder"])).results
+    assert steady["value"] == results["metrics"]["giou"]
+    assert [steady["low"], steady["high"]] == results["intervals"]["giou"]
+    assert steady["commit"] == "0123456789abcdef" and steady["finished_at"]
+    (other,) = Database(url).query(task="disc_seg", model="steady", metric="ciou")
+    assert other["value"] == results["metrics"]["ciou"]
+    assert len(Database(url).query(commit="0123", limit=2)) == 2
+    for nothing in ({"commit": "%"}, {"model": "%"}, {"task": "disc"}):
+        assert Database(url).query(**nothing) == []
+
+
+def test_a_run_that_was_scored_again_replaces_its_row(url, make_run, rescore):
+    folder = make_run("a")
+    made = Database(url, write=True)
+    made.index([folder])
+    rescore(folder, lambda _, value: value / 2)
+    made.index([folder])
+    (found,) = made.query()
+    assert found["value"] == database.Run.open(folder).results["metrics"]["giou"]
+
+
+def test_what_cannot_be_read_is_named_and_the_others_are_written(url, make_run):
+    runs = [make_run(f"run{place}", seed=place) for place in range(5)]
+    edited, half, older = runs[0], runs[2], runs[4]
+    (edited / "results.json").write_text((edited / "results.json").read_text() + " ")
+    (half / "results.json").unlink()
+    text = (older / "manifest.json").read_text()
+    (older / "manifest.json").write_text(text.replace('"version": 2', '"version": 1', 1))
+    written, refused = Database(url, write=True).index(runs)
+    assert written == 2 and list(refused) == [edited, half, older]
+    assert all("results.json" in str(refused[one]) for one in (edited, half))
+    assert "version" in str(refused[older])
+
+
+def test_rows_of_lost_folders_are_cleared_only_when_asked(url, make_run):
+    folders = [make_run("a"), make_run("b", seed=1)]
+    made = Database(url, write=True)
+    made.index(folders)
+    shutil.rmtree(folders[0])
+    assert made.lost(delete=False) == [str(folders[0])] and len(made.query()) == 2
+    assert made.lost(delete=True) == [str(folders[0])]
+    assert [one["folder"] for one in made.query()] == [str(folders[1])]
+    with made._connection() as connection:  # numbers go with their run
+        assert len(connection.execute(sa.text("SELECT DISTINCT run FROM numbers")).all()) == 1
+
+
+def test_writers_at_once_lose_nothing_in_a_database_that_none_has_made(url, world, make_run):
+    folders = [*runs_below(world.runs), *(make_run(f"more{i}", seed=i) for i in range(4))]
+    line = [sys.executable, "-m", "harness", "runs", "index", "--db", url]
+    orders = (folders, folders[::-1], folders[5:] + folders[:5])
+    with ThreadPoolExecutor(3) as pool:
+        done = list(
+            pool.map(
+                lambda order: subprocess.run(
+                    [*line, *map(str, order)], capture_output=True, text=True, timeout=300
+                ),
+                orders,
+            )
+        )
+    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+    assert len(Database(url).query()) == len(folders)
+
+
+def test_the_migrations_lead_to_the_tables(url):
+    made = Database(url, write=True)
+    with made._connection() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+
+
+def test_a_database_of_another_migration_is_refused(url, make_run):
+    made = Database(url, write=True)
+    made.index([make_run("a")])
+    with made._connection() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+    for write in (False, True):
+        with pytest.raises(StoreError, match=r"0001.*9999"):
+            Database(url, write=write)
+    with made._connection() as connection:  # nothing was changed
+        assert connection.execute(sa.text("SELECT count(*) FROM runs")).scalar() == 1
+
+
+LATER = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    op.add_column("runs", sa.Column("later", sa.Text))
+"""
+
+
+def test_an_index_of_an_earlier_version_is_migrated_and_keeps_its_runs(
+    url, make_run, monkeypatch, tmp_path
+):
+    made = Database(url, write=True)
+    made.index([make_run("a")])
+    shutil.copytree(database.MIGRATIONS, tmp_path / "migrations")
+    (tmp_path / "migrations" / "versions" / "0002_later.py").write_text(LATER)
+    monkeypatch.setattr(database, "MIGRATIONS", tmp_path / "migrations")
+    with pytest.raises(StoreError, match=r"0002.*0001"):
+        Database(url)
+    later = Database(url, write=True)
+    with later._connection() as connection:
+        assert connection.execute(sa.text("SELECT later FROM runs")).all() == [(None,)]
+
+
+def test_other_peoples_tables_and_an_empty_database_are_refused(url, tmp_path):
+    with pytest.raises(StoreError):
+        Database(url)
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE theirs (x INTEGER)"))
+    with pytest.raises(StoreError, match="other tables"):
+        Database(url, write=True)
+
+
+def test_a_server_that_goes_away_mid_write_loses_no_run_that_was_written(
+    server, make_run, monkeypatch
+):
+    url = server.new("goes_away")
+    monkeypatch.setattr(database, "AT_ONCE", 2)
+    folders = [make_run(f"run{i}", seed=i) for i in range(6)]
+
+    def until_the_server_stops():
+        for place, folder in enumerate(folders):
+            if place == 3:
+                server.stop()
+            yield folder
+
+    made = Database(url, write=True)
+    try:
+        with pytest.raises(StoreError, match="goes_away") as stopped:
+            made.index(until_the_server_stops())
+        assert "password" not in str(stopped.value)
+    finally:
+        server.start()
+    assert len(Database(url).query()) == 2
+    Database(url, write=True).index(folders)
+    assert len(Database(url).query()) == 6
+
+
+def test_a_password_is_not_told(capsys):
+    address = "postgresql+psycopg://me:topsecret@127.0.0.1:1/nowhere"
+    pytest.importorskip("psycopg", reason="the extra `db` is not installed")
+    assert main(["runs", "query", "--db", address]) == 5
+    assert "topsecret" not in capsys.readouterr().err
+    for wrong in ("mysql://x/y", "nonsense", "oracle://x"):
+        with pytest.raises(UsageError):
+            Database(wrong)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    (tmp_path / "index.sqlite").write_text("this is no database, and long enough to say so" * 9)
+    with pytest.raises(StoreError, match="not a database"):
+        Database(f"sqlite:///{tmp_path / 'index.sqlite'}", write=True)
+
+
+def test_the_commands_index_query_and_clear(world, make_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    assert main(["runs", "query"]) == 5  # there is none yet
+    assert main(["runs", "index", str(world.runs)]) == 0
+    capsys.readouterr()
+    assert main(["runs", "query", "--task", "disc_video", "--csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and "finished_at,model," in lines[0]
+    assert main(["runs", "query", "--since", "2999-01-01"]) == 0
+    assert main(["runs", "query", "--since", "yesterday"]) == 2
+    aside = make_run("a").rename(tmp_path / "a.old1")
+    capsys.readouterr()
+    assert main(["runs", "gc", str(tmp_path)]) == 0
+    assert str(aside) in capsys.readouterr().out and aside.exists()
+    assert main(["runs", "gc", str(tmp_path), "--delete"]) == 0
+    assert not aside.exists()
+    with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as plain:
+        assert plain.execute("SELECT count(*) FROM runs").fetchone() == (6,)

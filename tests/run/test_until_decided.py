@@ -1,0 +1,109 @@
+"""`harness eval --against RUN --until-decided`: stops early, leaves no score, goes on later."""
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from harness.record import Run
+from harness.run.batching import shuffled
+
+IMAGES = 240  # 60 groups of 4
+
+
+@pytest.fixture
+def many(toys, tmp_path):
+    import toys as package
+
+    return package.write_dots(tmp_path / "data", IMAGES)
+
+
+@pytest.fixture
+def evaluate(toy_command, many):
+    def run(model, *options, out="runs", tasks="dots", code=0):
+        made = toy_command(
+            "eval", "--model", model, "--tasks", tasks, "--data", many, "--out", out, *options
+        )
+        assert made.returncode == code, made.stdout + made.stderr
+        return made
+
+    return run
+
+
+def folder(base, out):
+    (found,) = (path.parent for path in (base / out).rglob("manifest.json"))
+    return found
+
+
+def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, toy_command):
+    base = toy_command.folder
+    evaluate("dot_finder", out="before")
+    against = ("--against", folder(base, "before"))
+    worse = "dot_finder(fault=raise,every=2)"
+    done = evaluate(worse, *against, "--until-decided", out="after", code=1)
+    assert "worse" in done.stderr and "not finished" in done.stderr
+    run = Run.open(folder(base, "after"))
+    decision = json.loads((run.folder / "decision.json").read_text())
+    assert decision["decision"] == "worse" and decision["groups_total"] == 60
+    assert decision["samples"] == 4 * decision["groups"] < IMAGES / 2
+    assert not run.is_finished and decision["samples"] <= len(run.journal.places) < IMAGES
+    answered = set(run.journal.places)
+    again = evaluate(worse, *against, "--until-decided", out="after", code=1)
+    assert f"after {decision['groups']} of 60" in again.stderr
+    assert set(Run.open(run.folder).journal.places) == answered
+    evaluate(worse, *against, out="after")
+    finished = Run.open(run.folder)
+    assert finished.results["n_total"] == IMAGES and not finished.journal.places.keys() < answered
+    assert finished.results["metrics"] == plain_results(evaluate, base, worse)["metrics"]
+
+
+def plain_results(evaluate, base, model):
+    evaluate(model, out="plain")
+    return Run.open(folder(base, "plain")).results
+
+
+def test_the_same_model_is_found_not_worse(evaluate, toy_command):
+    evaluate("dot_finder", out="before")
+    against = ("--against", folder(toy_command.folder, "before"), "--until-decided")
+    done = evaluate("dot_finder", *against, "--margin", "0.3", out="after", tasks="dots")
+    assert "not worse by 0.3" in done.stderr
+    undecided = evaluate("dot_finder", *against, "--margin", "0.001", out="whole")
+    assert "not decided after 60 of 60" in undecided.stderr
+    assert Run.open(folder(toy_command.folder, "whole")).is_finished
+
+
+def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(evaluate, toy_command):
+    evaluate("dot_finder", out="before")
+    run = str(folder(toy_command.folder, "before"))
+    for options, words, code in (
+        (("--until-decided",), "--against", 2),
+        (("--against", run, "--margin", "0"), "--margin", 2),
+        (("--against", run, "--subset", "first8"), "first8", 2),
+        (("--against", run, "--model", "dot_talker"), "2 pairs", 2),
+        (("--against", "nowhere"), "nowhere", 5),
+    ):
+        assert words in evaluate("dot_finder", *options, out="after", code=code).stderr
+        assert not (toy_command.folder / "after").exists()
+
+
+def test_a_run_of_other_data_is_refused(evaluate, toy_command, many):
+    evaluate("dot_finder", out="before")
+    (many / "dots" / "0239.png").unlink()
+    run = folder(toy_command.folder, "before")
+    assert "fingerprint" in evaluate("dot_finder", "--against", run, out="after", code=3).stderr
+
+
+def test_groups_are_drawn_whole_and_their_samples_keep_their_order(many):
+    import toys as package
+
+    task = package.dots(many)
+    plain, drawn = list(task.samples()), shuffled(task.samples(), 3)
+    assert sorted(one.id for one in drawn) == sorted(one.id for one in plain)
+    assert [one.id for one in drawn] != [one.id for one in plain]
+    places = [one.group for one in drawn]
+    assert sum(a != b for a, b in pairwise(places)) == 59
+    for group in set(places):
+        assert [one.id for one in drawn if one.group == group] == [
+            one.id for one in plain if one.group == group
+        ]
+    assert [one.id for one in shuffled(task.samples(), 3)] == [one.id for one in drawn]
