@@ -368,10 +368,10 @@ class Actors(Pool):
         members = {one.owed[0]: one for one in actors}
         if not members:
             return []
-        told = [one for one in actors if one.finished]
-        ray.wait(list(members), num_returns=1, timeout=0 if told else seconds)
+        finished: list[Member] = [one for one in actors if one.finished]
+        ray.wait(list(members), num_returns=1, timeout=0 if finished else seconds)
         heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
-        return told + [members[one] for one in heard if members[one] not in told]
+        return finished + [members[one] for one in heard if members[one] not in finished]
 
     def close(self) -> None:
         """End the actors, all together, and the cluster if it was begun for them."""
