@@ -48,6 +48,10 @@ def test_a_response_is_scored_against_the_label_in_the_place_of_the_truth():
     assert group(said(P), said({**OUTSIDE, "point_2d": [70, 50]})).scores[0, 1] == 3.0
     assert both.scores[0, 0] == 2.0, "against itself too"
     assert both.rewards(0)[0] == 6.0
+    inside, beside = ({**P, "point_2d": [x, 50]} for x in (95, 105))
+    unlike = group(said(inside), said(beside))
+    assert unlike.consensus.tolist() == [2.0, 3.0], "each as the truth of the other"
+    assert unlike.rewards(1) == [7.0, 6.0]
 
 
 @pytest.mark.parametrize(
@@ -105,5 +109,5 @@ def test_frequency_pays_what_is_said_often_and_entropy_pays_all_alike():
     assert some.frequency_rewards(0.0) == [0.5, 0.5, 0.25, 0.0]
     with_entropy = some.frequency_rewards(0.75)
     lost = {round(a - b, 9) for a, b in zip(some.frequency_rewards(0.0), with_entropy, strict=True)}
-    assert len(lost) == 1 and lost.pop() > 0
+    assert lost == {0.75 * 0.75}, "1/2, 1/4 and 1/4 have 3/4 of the entropy of four"
     assert group(*[said(P)] * 3).frequency_rewards(0.75) == [1.0] * 3

@@ -247,3 +247,10 @@ def test_what_is_penalised_is_drawn_less_often():
 def test_settings_that_mean_nothing_are_refused(temperature, top_p):
     with pytest.raises(UsageError, match="temperature"):
         check_settings(temperature=temperature, top_p=top_p)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_suppressed_tokens_are_never_chosen(temperature):
+    keys = [f"{number}" for number in range(50)]
+    chosen = draw(keys, LOGITS, temperature=temperature, suppress_tokens=(3, 1))
+    assert not {1, 3} & set(chosen) and (4 in chosen)

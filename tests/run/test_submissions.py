@@ -95,6 +95,14 @@ def test_memory_does_not_grow_with_the_number_of_predictions(tmp_path, noise):
     assert many - few < (large - small) / 2, "scores take some, predictions nothing"
 
 
+def test_lines_of_no_sample_are_refused_unless_they_are_allowed(tmp_path):
+    path = lines(tmp_path / "p.jsonl", 3, [EMPTY[0].to_json()] * FRAMES)
+    given = Submission(path=path, name="p")
+    with pytest.raises(DataError, match="'2'"):
+        score_file(tracks(2), given, folder=None)
+    assert score_file(tracks(2), replace(given, allow_extra=True), folder=None)["n_scored"] == 2
+
+
 def test_a_refusal_leaves_no_run_folder(tmp_path, noise):
     path = lines(tmp_path / "p.jsonl", 3, noise)
     path.write_text(path.read_text() + json.dumps({"id": "3", "masks": noise[:2]}) + "\n")

@@ -1,5 +1,6 @@
 """Workers that fail to begin, to go on or to end: none is left behind."""
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
@@ -285,3 +286,35 @@ def test_what_a_worker_journalled_before_it_died_is_told_once_and_stays(tmp_path
     assert len(requested) == 2 if by_sample else len(requested) == 3, (
         "its neighbours are asked again"
     )
+
+
+def test_what_an_earlier_attempt_journalled_is_asked_again(tmp_path):
+    asked = batch(0, "a")
+    answer = Prediction(query_id=asked.queries[0].id, answer=Answer(text="of an earlier attempt"))
+    with Writer(tmp_path, 0, 7) as journal:
+        journal.append([begin(asked), *records(asked, [answer])])
+    members = [Scripted(says=[HELLO, READY, None]), Scripted(says=[HELLO, READY, "outcome"])]
+    (done,) = Scene(tmp_path, *members, count=1).run([asked])
+    assert done.whole and not done.failed
+
+
+class Silent(Scripted):
+    """Is heard of as dead once it is killed."""
+
+    def kill(self):
+        super().kill()
+        self.says.append(None)
+
+
+def test_a_worker_that_is_silent_over_its_batch_is_replaced(tmp_path):
+    silent, replacement = Silent(says=[HELLO, READY]), Scripted(says=[HELLO, READY, "outcome"])
+    (done,) = Scene(tmp_path, silent, replacement, count=1, timeout=0.01).run([batch(0, "a")])
+    assert silent.killed and done.batch == 0
+
+
+def test_a_worker_that_is_silent_while_it_loads_is_waited_for(tmp_path):
+    loading = Silent(says=[HELLO])
+    pool = Scene(tmp_path, loading, count=1, timeout=0.01)
+    threading.Timer(0.1, lambda: loading.says.extend([READY, "outcome"])).start()
+    (done,) = pool.run([batch(0, "a")])
+    assert not loading.killed and done.batch == 0
