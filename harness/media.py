@@ -87,7 +87,8 @@ class Media:
 
     def __repr__(self) -> str:
         kind = "video" if self.is_video else "image"
-        return f"<{kind} of {self.size[0]} × {self.size[1]} pixels, {len(self)} frame(s)>"
+        frames = f", {len(self)} frames" if self.is_video else ""
+        return f"<{kind} of {self.size[0]} × {self.size[1]} pixels{frames}>"
 
     @property
     def id(self) -> str:

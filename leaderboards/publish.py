@@ -113,7 +113,7 @@ class Checked:
     folder: Path
     head: str = ""
     name: str = ""
-    """Model, task, headline and its number, as scored now."""
+    """Model, task, protocol, headline and its number, as scored now."""
     faults: tuple[str, ...] = ()
     """Differences and refusals; empty if it is what it says."""
 
@@ -150,5 +150,6 @@ def _check(folder: Path, data_root: Path, heads: Sequence[str]) -> Checked:
     except (HarnessError, OSError) as error:
         return Checked(folder, head, faults=(f"refused: {error}",))
     value = results["metrics"][results["headline"]]  # type: ignore[index]
-    name = f"{results['model']} on {results['task']}: {results['headline']} {value}"
+    what = f"{results['task']} {results['split']} {results['subset'] or ''}".strip()
+    name = f"{results['model']} on {what} by {results['protocol']}: {results['headline']} {value}"
     return Checked(folder, head, name, tuple(differing))

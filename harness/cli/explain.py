@@ -2,7 +2,7 @@
 
 import io
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def _question(task: Task, run: Run, sample: Sample) -> dict[str, object]:
         "model": run.manifest["model"]["spec"],
         "protocol": task.protocol.name,
         "question": query.text,
-        "media": ", ".join(map(repr, query.media)),
+        "media": ", ".join(repr(one).strip("<>") for one in query.media),
         "categories": dict(sample.categories),
     }
     if query.options:
@@ -181,7 +181,22 @@ def _print(shown: Mapping[str, Any]) -> None:
         elif name == "adaptation":
             _print_list(name, value)
         else:
-            print(printable(f"{name:10} {value}"))
+            text = ", ".join(_pairs(value)) if isinstance(value, Mapping) else value
+            print(printable(f"{name:10} {text}"))
+
+
+def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each name and its value; of a score the number, a ratio as its parts."""
+    for name, value in values.items():
+        match value:
+            case [number, 1.0]:
+                yield f"{name} {number:.4f}"
+            case [number, weight]:
+                yield f"{name} {number:.4f} (weight {weight:g})"
+            case {"ratio": [part, whole]}:
+                yield f"{name} {part:g} / {whole:g}"
+            case _:
+                yield f"{name} {value}"
 
 
 def _print_list(name: str, lines: Sequence[str]) -> None:

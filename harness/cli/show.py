@@ -165,6 +165,8 @@ def _count(one: dict[str, object]) -> str:
 
 def _show_one(one: dict[str, object]) -> None:
     for key, value in one.items():
+        if value in (None, "", (), [], {}):
+            continue
         if isinstance(value, dict):
             print(f"{key}:")
             lines = [f"  {name}: {text}" for name, text in value.items()]
