@@ -267,8 +267,8 @@ def _info(key: str, task: Task) -> dict[str, object]:
         for name in ("title", "splits", "videos", "paper", "licence", "data", "folder", "hub")
         if getattr(card, name, None)
     }
-    if counts := list(_printed_counts(task.name)):
-        plain["counts in papers"] = counts
+    if printed := list(_printed_counts(task.name)):
+        plain["counts in papers"] = printed
     if first is not None:
         ground_truth = answer_to_json(first.target.answer) if first.target else None
         plain["example"] = {
