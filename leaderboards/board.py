@@ -17,7 +17,7 @@ from harness.leaderboards.definitions import Definition
 from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.grid import Grid, grid, is_in
 from harness.leaderboards.naming import names
-from harness.leaderboards.published_rows import PublishedRow, is_benchmark, published_rows
+from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row

@@ -1,28 +1,7 @@
 """Boards as data: the rows, columns and trainings of a table, in one TOML file each.
 
-    paper = "dr2seg"                       # with `table` the board's name
-    table = "3"
-    title = "rewards"
-    metrics = ["reasoning_tokens"]         # beside the tasks' own (`harness eval --metrics`)
-    columns = [
-        {task = "reason_seg(split=val)", metrics = ["gIoU"], parts = ["", "length=short"]},
-        {task = "refcoco(split=testA)", metrics = ["gIoU"], published = ["IoU"], subset = "first9"},
-        {benchmark = "segmentation average", metrics = ["gIoU"]},   # published only
-    ]
-    rows = [{row = "DR2Seg", model = "dr2seg(checkpoint={dr2seg_7b},…)"}, {row = "LISA"}]
-
-    [trainings.dr2seg_7b]                  # what `{dr2seg_7b}` stands for
-    method = "dr2seg"
-    config = "qwen2_5_vl_7b_zero_shot"     # of the method's folder
-    start = "dr2seg(checkpoint={other},…)" # without: the configuration's model
-    set = ["ratings=difficulty.jsonl"]
-    processes = 8
-
-`published` are the paper's words for the metrics, where they differ; `parts` are `category=value`
-of the task's breakdown. A row without `model` is not made here; one with `tasks` is evaluated on
-these alone. `row`, and `backbone` where the paper has several, name the paper's row.
-A package of its own brings boards by an entry point in `harness.boards`: a function that returns
-the folder of its files.
+docs/published.md has an example; the keys are the fields of the classes below. A package brings
+boards by an entry point in `harness.boards`: a function that returns the folder of its files.
 """
 
 import inspect
@@ -42,31 +21,26 @@ from harness.papers import same_value
 from harness.spec import Spec, parse
 
 T = TypeVar("T")
-FOLDER = Path(__file__).parent / "boards"
 SLOT = re.compile(r"\{(\w+)\}")
 """Name of a training in a SPEC, in the place of its checkpoint."""
 RUN_BY = frozenset({"backend", "batch_size", "segmenter", "propagator", "sampler", "nodes", "seed"})
 """Arguments that say with which parts a method is run: others make another method's row."""
 
 
-@cache
-def _usual(task: str) -> tuple[str, str]:
-    """Return a task's default split and protocol; empty texts where it has no card."""
-    card = plugins.find_card(task)
-    return (card.default_split, card.protocol) if card else ("", "")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """Numbers of one task; several metrics and parts make several columns of the table."""
+    """Numbers of one task; each metric of each part is a column of the table."""
 
     task: str = ""
     """SPEC; empty: an average over tasks, which is only published."""
     benchmark: str = ""
+    """The paper's name of an average."""
     subset: str | None = None
     metrics: tuple[str, ...]
     published: tuple[str, ...] = ()
+    """The paper's words for the metrics, where they differ."""
     parts: tuple[str, ...] = ("",)
+    """`category=value` of the task's breakdown; empty: all samples."""
 
     @property
     def heads(self) -> Iterator[tuple[str, str, str]]:
@@ -82,36 +56,41 @@ class Column:
 
     @property
     def split(self) -> str:
-        """The split of the SPEC, or the task's default; empty without a task or a card."""
-        if not self.task:
-            return ""
-        usual = _usual(self.name)[0]
-        return str(parse(self.task).arguments.get("split", usual))
+        """The split of the SPEC, or the task's default."""
+        return self._argument("split", 0)
 
     @property
     def protocol(self) -> str:
         """The protocol of the SPEC, or the task's default; empty where neither says so."""
-        known = parse(self.task).arguments if self.task else {}
-        usual = "" if "form" in known else _usual(self.name)[1]
-        return str(known.get("protocol", usual))
+        return "" if "form=" in self.task else self._argument("protocol", 1)
+
+    def _argument(self, name: str, place: int) -> str:
+        given = parse(self.task).arguments if self.task else {}
+        return str(given.get(name) or _usual(self.name)[place])
+
+
+@cache
+def _usual(task: str) -> tuple[str, str]:
+    """Return a task's default split and protocol; empty texts where it has no card."""
+    card = plugins.find_card(task)
+    return (card.default_split, card.protocol) if card else ("", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardRow:
-    """A method."""
+    """A method; its name and backbone are those of the paper's row."""
 
     row: str
     backbone: str = ""
+    """Where several rows of the paper have one name."""
     model: str = ""
     """SPEC, with `{name}` in the place of a training's folder; empty: not made here."""
     tasks: tuple[str, ...] = ()
     """Names of the tasks that this SPEC is of; none: all."""
 
-
-@cache
-def _trainer_folder(method: str) -> Path | None:
-    entry = plugins.installed_plugins("trainers").get(method)
-    return plugins.folder(entry) if entry is not None else None
+    def is_of(self, column: Column) -> bool:
+        """Return True if the row is evaluated for a column."""
+        return not self.tasks or column.name in self.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +99,11 @@ class TrainingStep:
 
     method: str
     config: str
+    """Name of a configuration of the method."""
     start: str = ""
+    """SPEC of the model that it begins with; empty: the configuration's."""
     set: tuple[str, ...] = ()
     processes: int = 1
-
-    @property
-    def path(self) -> Path | None:
-        """The configuration's file; None if the method or the file is not installed."""
-        folder = _trainer_folder(self.method)
-        path = folder / "configs" / f"{self.config}.toml" if folder is not None else None
-        return path if path is not None and path.is_file() else None
 
     def read(self) -> dict[str, Any]:
         """Return what the configuration says, options of `harness train` too.
@@ -137,12 +111,19 @@ class TrainingStep:
         Raises:
             DataError: it is not there.
         """
-        path = self.path
-        if path is None:
+        try:
+            path = _configurations(self.method) / f"{self.config}.toml"
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
             raise DataError(
-                f"configuration {self.config} of {self.method}", expected="a file", found="none"
-            )
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+                f"configuration {self.config} of {self.method}", expected="a file", found=str(error)
+            ) from error
+
+
+@cache
+def _configurations(method: str) -> Path:
+    entry = plugins.installed_plugins("trainers").get(method)
+    return ((plugins.folder(entry) if entry is not None else None) or Path(method)) / "configs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,42 +137,95 @@ class Definition:
     rows: tuple[BoardRow, ...]
     trainings: Mapping[str, TrainingStep] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
+    """Metrics beside the tasks' own (`harness eval --metrics`)."""
     report: str = ""
     """`adaptation`: the table is that of `harness board adaptation`."""
     file: Path | None = None
-    """Its file, where it was read from one."""
 
     @property
     def heading(self) -> str:
         """Title with the paper and the table, where it is a paper's."""
-        if self.paper not in PAPERS:
-            return self.title
-        return f"{PAPERS[self.paper]}, Table {self.table}: {self.title}"
+        where = f"{PAPERS[self.paper]}, Table {self.table}: " if self.paper in PAPERS else ""
+        return where + self.title
 
-    @property
-    def results(self) -> tuple[PublishedResult, ...]:
-        """The numbers of the paper's table, and those of it that stand in the prose alone."""
-        return _results(self.paper, self.table)
-
-    def printed(self, row: BoardRow, column: Column, part: str, word: str) -> list[PublishedResult]:
-        """Return the paper's numbers in one cell: one, or none; of a board that is no paper's,
-        none.
-        """
-        task, split = (column.name, column.split) if column.task else ("", None)
-        return [
+    def printed(
+        self, row: BoardRow, column: Column, part: str, word: str
+    ) -> tuple[PublishedResult, ...]:
+        """Return the paper's numbers in one cell: one or none."""
+        place = (row.row, part, word, column.name if column.task else "")
+        return tuple(
             one
-            for one in self.results
-            if one.row == row.row
-            and (one.backbone == row.backbone or not row.backbone)
-            and (one.task, one.part, one.metric) == (task, part, word)
-            and (split in (None, one.split) if task else one.benchmark == column.benchmark)
-        ]
+            for one in _results(self.paper, self.table)
+            if (one.row, one.part, one.metric, one.task) == place
+            and row.backbone in ("", one.backbone)
+            and (one.split == column.split if column.task else one.benchmark == column.benchmark)
+        )
 
 
 @cache
 def _results(paper: str, table: str) -> tuple[PublishedResult, ...]:
-    found = published_results(paper) if paper in PAPERS else ()
+    """The numbers of a table, and those of it that stand in the prose alone."""
+    found = published_results(paper)
     return tuple(one for one in found if one.table.removeprefix("text ") == table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A board's row as the method that it measures."""
+
+    definition: Definition
+    row: BoardRow
+    spec: Spec
+    """Its model, with the name of a training in the place of its checkpoint."""
+
+    def is_of(self, model_spec: str) -> bool:
+        """Return True if a measured model is this method.
+
+        It has the same name and arguments, given or by default, but for those with which a method
+        is run (RUN_BY). Of checkpoints and trainings the last parts of their paths count.
+        """
+        try:
+            return _is_same(parse(model_spec), self.spec)
+        except UsageError:
+            return False
+
+
+def _is_same(used: Spec, wanted: Spec) -> bool:
+    if used.name != wanted.name:
+        return False
+    for name in (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY:
+        a, b = (one.arguments.get(name, _default(one.name, name)) for one in (used, wanted))
+        both = isinstance(a, Spec) and isinstance(b, Spec)
+        if not (_is_same(a, b) if both else same_value(a, b)):
+            return False
+    return True
+
+
+@cache
+def _default(model: str, name: str) -> Any:
+    """Return the default of a model's argument; None where there is none."""
+    with suppress(HarnessError):
+        known = inspect.signature(plugins.load("models", model)).parameters.get(name)
+        if known is not None and known.default is not inspect.Parameter.empty:
+            return known.default
+    return None
+
+
+def methods_of(definition: Definition) -> list[Method]:
+    """Return the method of every row of a board that is made here."""
+    return [
+        Method(definition=definition, row=row, spec=parse(SLOT.sub(r"\1", row.model)))
+        for row in definition.rows
+        if row.model
+    ]
+
+
+@cache
+def methods() -> tuple[Method, ...]:
+    """Return the methods of the installed boards of papers, variants of ablations last."""
+    of_papers = [one for one in definitions() if one.paper in PAPERS]
+    found = [method for one in of_papers for method in methods_of(one)]
+    return tuple(sorted(found, key=lambda method: "[" in method.row.row))
 
 
 def read(path: Path) -> Definition:
@@ -202,22 +236,20 @@ def read(path: Path) -> Definition:
     """
     try:
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
-        made = _made(Definition, plain)
-        lists = {
+        trainings = plain.get("trainings", {}).items()
+        parts = {
             "columns": tuple(_made(Column, one) for one in plain["columns"]),
             "rows": tuple(_made(BoardRow, one) for one in plain["rows"]),
-            "trainings": {
-                name: _made(TrainingStep, one) for name, one in plain.get("trainings", {}).items()
-            },
+            "trainings": {name: _made(TrainingStep, one) for name, one in trainings},
         }
-        made = _made(Definition, {**plain, **lists, "file": path})
-        needed = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
-        if missing := {name for text in needed for name in SLOT.findall(text)} - {*made.trainings}:
+        made = _made(Definition, {**plain, **parts, "file": path})
+        named = [*(row.model for row in made.rows), *(t.start for t in made.trainings.values())]
+        if missing := {one for text in named for one in SLOT.findall(text)} - {*made.trainings}:
             raise ValueError(f"no training {min(missing)}")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"board {path}",
-            expected="the form in harness/leaderboards/definitions.py",
+            expected="the form in docs/published.md",
             found=f"{type(error).__name__}: {error}",
         ) from error
     return made
@@ -225,16 +257,15 @@ def read(path: Path) -> Definition:
 
 def _made(kind: type[T], plain: Mapping[str, Any]) -> T:
     """Return an object of a table's keys, lists as tuples; unknown keys raise TypeError."""
-    known = {one.name: one.type for one in fields(kind)}  # type: ignore[arg-type]
-    for name, value in plain.items():
-        if known.get(name) is str and not isinstance(value, str):
-            raise TypeError(f"{name} is {value!r}, not a text")
+    for one in fields(kind):  # type: ignore[arg-type]
+        if one.type is str and not isinstance(plain.get(one.name, ""), str):
+            raise TypeError(f"{one.name} is {plain[one.name]!r}, not a text")
     return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()})
 
 
-def papers() -> Path:
+def shipped() -> Path:
     """Return the folder of the boards that come with harness."""
-    return FOLDER
+    return Path(__file__).parent / "boards"
 
 
 @cache
@@ -262,80 +293,11 @@ def find(paper: str, table: str) -> Definition:
     """
     folder = Path(paper) if Path(paper).is_dir() else None
     known = definitions(folder)
-    of_paper = [one for one in known if folder or one.paper == paper]
-    for one in of_paper:
-        if one.table == table:
-            return one
-    if not of_paper:
-        names = ", ".join(dict.fromkeys(one.paper for one in known))
-        raise UsageError(
-            f"paper {paper!r}", expected=f"{names}, or a folder of boards", found=paper
-        )
-    tables = ", ".join(sorted((one.table for one in of_paper), key=_natural))
-    raise UsageError(f"table {table!r} of {paper}", expected=f"one of {tables}", found=table)
-
-
-def _natural(text: str) -> tuple[str, int]:
-    letters = text.rstrip("0123456789")
-    return letters, int(text[len(letters) :] or 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method:
-    """A board's row as the method that it measures."""
-
-    definition: Definition
-    row: BoardRow
-    spec: Spec
-    """Its model, with the name of a training in the place of its checkpoint."""
-
-    def is_of(self, model_spec: str) -> bool:
-        """Return True if a measured model is this method.
-
-        It has the same name and arguments, given or by default, but for those with which a method
-        is run (RUN_BY). Of checkpoints and trainings the last parts of their paths count.
-        """
-        try:
-            return _is_same(parse(model_spec), self.spec)
-        except UsageError:
-            return False
-
-
-@cache
-def methods() -> tuple[Method, ...]:
-    """Return the method of every row of the installed boards, variants of ablations last."""
-    found = [method for one in definitions() for method in methods_of(one)]
-    return tuple(sorted(found, key=lambda method: "[" in method.row.row))
-
-
-def methods_of(definition: Definition) -> list[Method]:
-    """Return the method of every row of a board that is made here."""
-    return [
-        Method(definition=definition, row=row, spec=parse(SLOT.sub(r"\1", row.model)))
-        for row in definition.rows
-        if row.model
-    ]
-
-
-def _is_same(used: Spec, wanted: Spec) -> bool:
-    if used.name != wanted.name:
-        return False
-    names = (used.arguments.keys() | wanted.arguments.keys()) - RUN_BY
-    pairs = [
-        [one.arguments.get(name, _default(one.name, name)) for one in (used, wanted)]
-        for name in names
-    ]
-    return all(
-        _is_same(a, b) if isinstance(a, Spec) and isinstance(b, Spec) else same_value(a, b)
-        for a, b in pairs
-    )
-
-
-@cache
-def _default(model: str, name: str) -> Any:
-    """Return the default of a model's argument; None where there is none."""
-    with suppress(HarnessError):
-        known = inspect.signature(plugins.load("models", model)).parameters.get(name)
-        if known is not None and known.default is not inspect.Parameter.empty:
-            return known.default
-    return None
+    tables = {one.table: one for one in known if folder or one.paper == paper}
+    if not tables:
+        names = [*dict.fromkeys(one.paper for one in known), "or a folder of boards"]
+        raise UsageError(f"paper {paper!r}", expected=", ".join(names), found=paper)
+    if table not in tables:
+        names = sorted(tables, key=lambda text: (len(text), text))
+        raise UsageError(f"table {table!r} of {paper}", expected=", ".join(names), found=table)
+    return tables[table]

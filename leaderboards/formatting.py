@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.leaderboards.published_results import PAPERS, Reproduction
-from harness.leaderboards.row import Row, TrainingInfo
+from harness.leaderboards.published_results import PAPERS
+from harness.leaderboards.row import Reproduction, Row, TrainingInfo
 from harness.scores import Better
 from harness.statistics.paired import Comparison
 

@@ -4,12 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.leaderboards.definitions import BoardRow, Column, Definition, Method, methods_of
-from harness.leaderboards.published_results import PublishedResult, Reproduction
 from harness.leaderboards.reproduction import compare_with_paper, training_differences
-from harness.leaderboards.row import Row
+from harness.leaderboards.row import Reproduction, Row
 
 SECONDS = "time"
-"""Column of the seconds a sample takes."""
+"""Column of the seconds that a sample takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,7 @@ class Cell:
     model: str | None
     """Name of the row that it is of."""
     reproduction: Reproduction | None
-    """The comparison, where both are scores of all samples of a task."""
+    """The comparison, where both are scores of all samples of a benchmark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,88 +36,54 @@ class Grid:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def grid(definition: Definition, measured: Sequence[Row]) -> Grid:
-    """Return a board's table.
-
-    Args:
-        definition: Its rows and columns.
-        measured: Rows of runs. Of several for one cell the first is taken.
-    """
-    of_row: dict[tuple[str, str], list[BoardRow]] = {}
-    for row in definition.rows:
-        of_row.setdefault((row.row, row.backbone), []).append(row)
-    methods = methods_of(definition)
-    return Grid(
-        heading=definition.heading,
-        rows=tuple(
-            (
-                f"{name} ({backbone})" if backbone else name,
-                tuple(_cells(definition, members, methods, measured)),
-            )
-            for (name, backbone), members in of_row.items()
-        ),
-    )
-
-
-def _cells(
-    definition: Definition,
-    members: Sequence[BoardRow],
-    methods: Sequence[Method],
-    measured: Sequence[Row],
-) -> Iterator[Cell]:
-    for column in definition.columns:
-        fitting = [row for row in members if not row.tasks or column.name in row.tasks]
-        wanted = [method for method in methods if method.row in fitting]
-        found = next(
-            (
-                (method, one)
-                for method in wanted
-                for one in measured
-                if _is_in(column, one) and method.is_of(one.model_spec)
-            ),
-            None,
-        )
-        for part, metric, word in column.heads:
-            printed = definition.printed(members[0], column, part, word)
-            value = _value(found[1], part, metric) if found else None
-            yield Cell(
-                column=" ".join(filter(None, (column.name, column.split, part, metric))),
-                printed=printed[0].printed if printed else None,
-                defect=printed[0].defect if printed else "",
-                value=value,
-                model=found[1].name if found and value is not None else None,
-                reproduction=_comparison(*found, printed[0], part, metric)
-                if found and printed
-                else None,
-            )
-
-
 def is_in(definition: Definition, made: Row) -> bool:
     """Return True if a measured row stands in a board's table."""
-    fitting = [column for column in definition.columns if _is_in(column, made)]
-    return any(
-        method.is_of(made.model_spec)
-        for method in methods_of(definition)
-        for column in fitting
-        if not method.row.tasks or column.name in method.row.tasks
-    )
+    methods = methods_of(definition)
+    return any(_find(methods, column, [made]) for column in definition.columns)
 
 
-def _comparison(
-    method: Method, made: Row, result: PublishedResult, part: str, metric: str
-) -> Reproduction | None:
-    if part or not (made.of_benchmark and result.is_score and metric in made.metrics):
-        return None
-    trained = training_differences(made, method)
-    return compare_with_paper(made, result, metric=metric, trained=trained)
+def grid(definition: Definition, measured: Sequence[Row]) -> Grid:
+    """Return a board's table; of several measured rows for one cell the first is taken."""
+    rows = {(row.row, row.backbone): row for row in definition.rows}
+    named = [f"{name} ({backbone})" if backbone else name for name, backbone in rows]
+    cells = [tuple(_cells(definition, row, measured)) for row in rows.values()]
+    return Grid(heading=definition.heading, rows=tuple(zip(named, cells, strict=True)))
 
 
-def _is_in(column: Column, made: Row) -> bool:
-    return (
-        bool(column.task)
-        and (column.name, column.split, column.subset) == (made.task, made.split, made.subset)
-        and column.protocol in ("", made.protocol)
-    )
+def _cells(definition: Definition, row: BoardRow, measured: Sequence[Row]) -> Iterator[Cell]:
+    place = (row.row, row.backbone)
+    methods = [one for one in methods_of(definition) if (one.row.row, one.row.backbone) == place]
+    for column in definition.columns:
+        method, made = _find(methods, column, measured) or (None, None)
+        for part, metric, word in column.heads:
+            result = next(iter(definition.printed(row, column, part, word)), None)
+            value = None if made is None else _value(made, part, metric)
+            reproduction = None
+            if method and made and result and made.of_benchmark and not part and result.is_score:
+                trained = training_differences(made, method)
+                reproduction = compare_with_paper(made, result, metric=metric, trained=trained)
+            yield Cell(
+                column=" ".join(filter(None, (column.name, column.split, part, metric))),
+                printed=result.printed if result else None,
+                defect=result.defect if result else "",
+                value=value,
+                model=made.name if made and value is not None else None,
+                reproduction=reproduction,
+            )
+
+
+def _find(
+    methods: Sequence[Method], column: Column, measured: Sequence[Row]
+) -> tuple[Method, Row] | None:
+    """Return the first measured row in a column which is of one of the methods."""
+    wanted = [method for method in methods if column.task and method.row.is_of(column)]
+    place = (column.name, column.split, column.subset)
+    for made in measured if wanted else ():
+        if place == (made.task, made.split, made.subset):
+            for method in wanted:
+                if column.protocol in ("", made.protocol) and method.is_of(made.model_spec):
+                    return method, made
+    return None
 
 
 def _value(made: Row, part: str, metric: str) -> float | None:

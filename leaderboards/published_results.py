@@ -1,24 +1,19 @@
-"""Numbers that papers print: `published/<paper>.csv`.
+"""Numbers that papers print (`published/<paper>.csv`), and the rows that they make on boards.
 
-A line of a file is one printed number. Its columns:
-
-- `table`, `row`, `backbone`: where it stands; `[…]` in a row's name marks a variant of an ablation;
-- `benchmark`; `task` and `split`: ours, empty where it is an average over several;
-- `part`: `category=value` of the task's breakdown, empty for all samples; `subset`: fewer samples;
-- `metric`: ours where it is one of the task's, else the paper's word;
-- `protocol`, `protocol_is`: `stated` in the paper, `assumed` from its baselines' code, `unknown`;
-- `printed`, `unit`: the number as printed, a percent or a fraction of a score, or another quantity;
-- `defect`: what is wrong with it; `note`: what it was measured under.
+docs/published.md describes the columns. Published rows have no rank and no interval, and neither
+ranks nor the gate read them.
 """
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from harness.errors import UsageError
+from harness import plugins
+from harness.leaderboards.row import Row
+from harness.record import Run
 
 FOLDER = Path(__file__).parent / "published"
 PAPERS: Mapping[str, str] = {
@@ -30,8 +25,10 @@ PAPERS: Mapping[str, str] = {
 }
 SCALES = {"percent": 0.01, "fraction": 1.0}
 """Factors of the units of scores; a number in another unit is no score."""
-Known: TypeAlias = Literal["stated", "assumed", "unknown"]
-Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
+GENERATED = "shapes.json"
+"""File at the root of a generated world, which published numbers are not of."""
+LEAST = 100
+"""Samples of a benchmark of unknown size; the examples in this repository have fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,7 @@ class PublishedResult:
     subset: str
     metric: str
     protocol: str
-    protocol_is: Known
+    protocol_is: str
     printed: str
     unit: str
     defect: str
@@ -68,48 +65,95 @@ class PublishedResult:
     @property
     def rounding(self) -> float:
         """Half of the last printed digit, on the scale of `value`."""
-        decimals = len(self.printed.partition(".")[2])
-        return 0.5 * 10.0**-decimals * SCALES.get(self.unit, 1.0)
+        return 0.5 * 10.0 ** -len(self.printed.partition(".")[2]) * SCALES.get(self.unit, 1.0)
 
-    @property
-    def is_variant(self) -> bool:
-        """True for a variant of an ablation."""
-        return "[" in self.row
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow:
+    """The numbers of one row of a paper's table which belong to one table of a board."""
+
+    results: tuple[PublishedResult, ...]
+    """By metric, the headline's first."""
+    is_comparable: bool
+    """True if the protocol is stated or assumed to be the table's."""
 
     @property
     def name(self) -> str:
         """The row's name, with its backbone where the name does not say it."""
-        shown = self.backbone and self.backbone.lower() not in self.row.lower()
-        return f"{self.row} ({self.backbone})" if shown else self.row
+        row, backbone = self.results[0].row, self.results[0].backbone
+        shown = backbone and backbone.lower() not in row.lower()
+        return f"{row} ({backbone})" if shown else row
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reproduction:
-    """A measured number beside the paper's."""
-
-    paper: str
-    table: str
-    row: str
-    metric: str
-    value: float
-    """The paper's, as a fraction."""
-    printed: str
-    verdict: Verdict
-    differences: tuple[str, ...]
-    """Known differences between the run and the paper."""
-    text: str
-    """`paper 66.4 → ours 65.1 (CI 63.0 to 67.2): reproduced`."""
+    def to_json(self) -> dict[str, object]:
+        """Return plain data: a row of kind `published`, without rank and interval."""
+        first = self.results[0]
+        copied = ("paper", "table", "row", "backbone", "protocol", "protocol_is", "note", "unit")
+        return {
+            "kind": "published",
+            "rank": None,
+            "name": self.name,
+            "metrics": {one.metric: one.value for one in self.results},
+            "comparable": self.is_comparable,
+            "source": {
+                **{key: getattr(first, key) for key in copied},
+                "title": PAPERS[first.paper],
+                "defect": "; ".join(
+                    dict.fromkeys(one.defect for one in self.results if one.defect)
+                ),
+                "printed": {one.metric: one.printed for one in self.results},
+            },
+        }
 
 
 @cache
 def published_results(paper: str) -> tuple[PublishedResult, ...]:
-    """Return the numbers of a paper in the order of its tables.
-
-    Raises:
-        UsageError: there is no such paper.
-    """
+    """Return the numbers of a paper in the order of its tables; none of an unknown paper."""
     if paper not in PAPERS:
-        raise UsageError(f"paper {paper!r}", expected=f"one of {', '.join(PAPERS)}", found=paper)
+        return ()
     with (FOLDER / f"{paper}.csv").open(encoding="utf-8", newline="") as file:
         lines: Iterable[dict[str, Any]] = csv.DictReader(file)
         return tuple(PublishedResult(paper=paper, **line) for line in lines)
+
+
+def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
+    """Return the published rows of a table of a board, the best first.
+
+    Variants of ablations stand on the boards of their papers alone. A row that a paper prints in
+    several of its tables is taken from the first.
+
+    Args:
+        made: Any row of the table.
+        metrics: The table's metrics, the headline first.
+    """
+    found: dict[tuple[str, str, str], dict[str, PublishedResult]] = {}
+    for one in (one for paper in PAPERS for one in published_results(paper)):
+        is_here = (one.task, one.split, one.part) == (made.task, made.split, "") and one.is_score
+        if is_here and one.metric in metrics and not one.subset and "[" not in one.row:
+            found.setdefault((one.paper, one.row, one.backbone), {}).setdefault(one.metric, one)
+    sign = -1.0 if made.better[metrics[0]] == "higher" else 1.0
+    rows = [
+        tuple(numbers[name] for name in metrics if name in numbers)
+        for numbers in found.values()
+        if metrics[0] in numbers
+    ]
+    return tuple(
+        PublishedRow(results=row, is_comparable=row[0].protocol == made.protocol)
+        for row in sorted(rows, key=lambda row: sign * row[0].value)
+    )
+
+
+def is_benchmark(run: Run, made: Row) -> bool:
+    """Return False if a run's data is not known to be the benchmark that papers print numbers of.
+
+    It is if there are as many samples as are published. Where their number is not, or a subset was
+    evaluated, it is if there are at least LEAST, in a folder that is still there and is no
+    generated world.
+    """
+    root = Path(run.manifest["data"]["root"] or "/nowhere")
+    if (root / GENERATED).is_file():
+        return False
+    card, arguments = plugins.find_card(made.task), run.manifest["task"].get("arguments", {})
+    known = 0 if card is None else card.published_counts(made.split, arguments)[0]
+    if known and made.subset is None:
+        return bool(made.n_total == known - int(arguments.get("without_image") or 0))
+    return root.is_dir() and made.n_total >= LEAST

@@ -1,20 +1,17 @@
 """Whether a measured row reproduces the number that its paper prints.
 
 The paper's number has no interval of its own that is known, so it is taken as it is, but for the
-rounding of its last digit:
-
-- `reproduced`: it lies in the interval of our number, which is at most WIDEST wide;
-- `not reproduced`: it lies outside;
-- `cannot tell`: there is no interval, or a wider one, or protocol or samples are not known to be
-  the paper's, so that the numbers may be of different quantities.
+rounding of its last digit: `reproduced` if it lies in the interval of ours, which is at most WIDEST
+wide; `not reproduced` if it lies outside; else, and where protocol or samples are not known to be
+the paper's, `cannot tell`.
 """
 
 from collections.abc import Iterable, Iterator
 
 from harness.leaderboards import formatting
 from harness.leaderboards.definitions import SLOT, Method, methods
-from harness.leaderboards.published_results import PublishedResult, Reproduction, Verdict
-from harness.leaderboards.row import Row
+from harness.leaderboards.published_results import SCALES, PublishedResult
+from harness.leaderboards.row import Reproduction, Row, Verdict
 from harness.spec import parse
 
 WIDEST = 0.1
@@ -32,10 +29,10 @@ def of_paper(made: Row) -> Reproduction | None:
     found = [
         (method, result)
         for method in methods()
-        if not method.row.tasks or made.task in method.row.tasks
         if method.is_of(made.model_spec)
         for column in method.definition.columns
         if column.task and (column.name, column.split) == (made.task, made.split)
+        if method.row.is_of(column)
         for part, metric, word in column.heads
         if (part, metric) == ("", made.headline)
         for result in method.definition.printed(method.row, column, part, word)
@@ -54,13 +51,13 @@ def training_differences(made: Row, method: Method) -> Iterator[str]:
         if made.training is None:
             yield f"training: not recorded (paper: {step.method}, {step.config})"
             continue
-        used, wanted = parse(made.training.method), step.read()
-        settings = {key: value for key, value in wanted.items() if key not in OPTIONS}
+        used = parse(made.training.method)
+        wanted = {key: value for key, value in step.read().items() if key not in OPTIONS}
         if used.name != step.method:
             yield f"training {used.name} (paper: {step.method})"
-        for key in sorted(used.arguments.keys() | settings.keys()):
-            if used.arguments.get(key) != settings.get(key):
-                yield f"training {key} {used.arguments.get(key)} (paper: {settings.get(key)})"
+        for key in sorted(used.arguments.keys() | wanted.keys()):
+            if used.arguments.get(key) != wanted.get(key):
+                yield f"training {key} {used.arguments.get(key)} (paper: {wanted.get(key)})"
 
 
 def compare_with_paper(
@@ -75,25 +72,32 @@ def compare_with_paper(
         trained: Known differences of the training.
     """
     metric = metric or made.headline
+    is_same = result.protocol == made.protocol and result.protocol_is != "unknown"
     differences = [*map(str, made.deviations), *trained]
-    is_same = result.protocol == made.protocol and not result.subset and not made.subset
-    if not result.protocol:
-        differences.append("protocol: the paper does not say which")
-    elif result.protocol != made.protocol:
-        differences.append(f"protocol {made.protocol} (paper: {result.protocol})")
-    elif result.protocol_is == "assumed":
-        differences.append(f"protocol {made.protocol} is assumed, not stated by the paper")
-    elif result.protocol_is == "unknown":
-        is_same = False
-        differences.append(f"protocol {made.protocol} is not known to be the paper's")
+    if result.protocol != made.protocol or result.protocol_is != "stated":
+        paper = f"{result.protocol or 'not said'}, {result.protocol_is}"
+        differences.append(f"protocol {made.protocol} (paper: {paper})")
     if result.subset or made.subset:
         differences.append(f"samples {made.subset or 'all'} (paper: {result.subset or 'all'})")
+        is_same = False
     if made.trained_on_some:
         differences.append(f"contamination: {made.trained_on}")
     if result.defect:
         differences.append(f"the paper's number: {result.defect}")
-    found = made.metrics.get(metric), made.intervals.get(metric)
-    verdict = _verdict(*found, result) if is_same else "cannot tell"
+    value, interval = made.metrics.get(metric), made.intervals.get(metric)
+    verdict: Verdict = "cannot tell"
+    if is_same and interval is not None:
+        low, high = interval[0] - result.rounding, interval[1] + result.rounding
+        if not low <= result.value <= high:
+            verdict = "not reproduced"
+        elif interval[1] - interval[0] <= WIDEST:
+            verdict = "reproduced"
+    factor, decimals = 1 / SCALES[result.unit], len(result.printed.partition(".")[2])
+
+    def show(number: float | None) -> str:
+        return formatting.NOTHING if number is None else f"{number * factor:.{decimals}f}"
+
+    span = f"CI {show(interval[0])} to {show(interval[1])}" if interval else "no CI"
     return Reproduction(
         paper=result.paper,
         table=result.table,
@@ -103,32 +107,5 @@ def compare_with_paper(
         printed=result.printed,
         verdict=verdict,
         differences=tuple(differences),
-        text=_text(*found, result, verdict),
+        text=f"paper {result.printed} → ours {show(value)} ({span}): {verdict}",
     )
-
-
-def _verdict(
-    value: float | None, interval: tuple[float, float] | None, result: PublishedResult
-) -> Verdict:
-    if value is None or interval is None:
-        return "cannot tell"
-    low, high = interval
-    if not low - result.rounding <= result.value <= high + result.rounding:
-        return "not reproduced"
-    return "reproduced" if high - low <= WIDEST else "cannot tell"
-
-
-def _text(
-    value: float | None,
-    interval: tuple[float, float] | None,
-    result: PublishedResult,
-    verdict: Verdict,
-) -> str:
-    factor = 100 if result.unit == "percent" else 1
-    decimals = len(result.printed.partition(".")[2])
-
-    def show(number: float | None) -> str:
-        return formatting.NOTHING if number is None else f"{number * factor:.{decimals}f}"
-
-    span = f"CI {show(interval[0])} to {show(interval[1])}" if interval else "no CI"
-    return f"paper {result.printed} → ours {show(value)} ({span}): {verdict}"

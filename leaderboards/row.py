@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from harness.errors import StoreError
 from harness.leaderboards.parts import badges, weights
-from harness.leaderboards.published_results import Reproduction
 from harness.papers import Deviation
 from harness.record import TIMING, Breakdown, Run
 from harness.run.checkpoint_provenance import CheckpointProvenance, origin_of, read_origins
@@ -17,6 +16,8 @@ from harness.run.contamination import Contamination, read_contamination
 from harness.scores import Better
 from harness.store.atomic import read_json
 from harness.types import FailureKind
+
+Verdict: TypeAlias = Literal["reproduced", "not reproduced", "cannot tell"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,24 @@ class TrainingInfo:
     is published with the board has no such page."""
     place: Path | None = None
     """Folder of the training, if it is still where it was during the run. Never published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduction:
+    """A measured number beside the paper's for the same method (`reproduction`)."""
+
+    paper: str
+    table: str
+    row: str
+    metric: str
+    value: float
+    """The paper's, as a fraction."""
+    printed: str
+    verdict: Verdict
+    differences: tuple[str, ...]
+    """Known differences between the run and the paper."""
+    text: str
+    """`paper 66.4 → ours 65.1 (CI 63.0 to 67.2): reproduced`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

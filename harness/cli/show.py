@@ -19,8 +19,6 @@ def list_plugins(arguments: Namespace) -> int:
     kind = arguments.kind
     if kind is None:
         return _list_kinds(arguments)
-    if kind == "boards":
-        return _list_boards(arguments)
     known = plugins.installed_plugins(kind)
     if arguments.name is not None:
         if arguments.name not in known:
@@ -40,20 +38,6 @@ def list_plugins(arguments: Namespace) -> int:
         _show_one(described[0])
     else:
         _show_all(kind, described)
-    return 0
-
-
-def _list_boards(arguments: Namespace) -> int:
-    """List the boards of all packages: what `harness reproduce PAPER TABLE` makes."""
-    from harness.leaderboards.definitions import definitions
-
-    known = [one for one in definitions() if arguments.name in (None, one.paper)]
-    shown = [(one.paper, one.table, one.title, len(one.rows)) for one in known]
-    if arguments.json:
-        names = ("paper", "table", "title", "rows")
-        show_json([dict(zip(names, one, strict=True)) for one in shown])
-    else:
-        show_columns([("paper", "table", "title"), *(one[:3] for one in shown)])
     return 0
 
 

@@ -11,8 +11,13 @@ from harness import plugins
 from harness.leaderboards import board, gate
 from harness.leaderboards.board import build
 from harness.leaderboards.definitions import definitions, methods, read
-from harness.leaderboards.published_results import PAPERS, SCALES, published_results
-from harness.leaderboards.published_rows import is_benchmark, published_rows
+from harness.leaderboards.published_results import (
+    PAPERS,
+    SCALES,
+    is_benchmark,
+    published_results,
+    published_rows,
+)
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.reproduction import (
@@ -343,13 +348,14 @@ def genuine(folder):
 
 def test_published_rows_are_those_of_task_split_and_metric_best_first(make_run):
     found = published_rows(genuine(make_run("a")), ("gIoU", "cIoU"))
-    values = [one.metrics["gIoU"] for one in found]
+    values = [one.results[0].value for one in found]
     assert values == sorted(values, reverse=True)
     names = [one.name for one in found]
     assert "DR2Seg* (Qwen2.5VL-7B)" in names and "LISA (LLaVA1.5-7B)" in names
     assert not any("[" in name for name in names)
     (best,) = [one for one in found if one.name == "DR2Seg* (Qwen2.5VL-7B)"]
-    assert best.metrics == {"gIoU": 0.685, "cIoU": 0.658} and best.is_comparable
+    assert best.to_json()["metrics"] == pytest.approx({"gIoU": 0.685, "cIoU": 0.658})
+    assert best.is_comparable
     (lisa,) = [one for one in found if one.name == "LISA (LLaVA1.5-7B)"]
     assert not lisa.is_comparable  # its protocol is LISA's
 

@@ -33,7 +33,7 @@ def add_board(commands: Commands) -> None:
     build.add_argument(
         "--board",
         metavar="PAPER/TABLE|FILE",
-        help="the table of a paper (`harness list boards`) or a board's TOML file: only its runs",
+        help="the table of a paper, or a board's TOML file: only its runs",
     )
     build.add_argument("--title", default="Leaderboard", help="the board's heading")
     build.add_argument(
@@ -146,11 +146,10 @@ def add_reproduce(commands: Commands) -> None:
         "reproduce",
         "reproduce:reproduce",
         "make a paper's table: train, evaluate, board; finished parts are not made again",
-        epilog="example: harness reproduce dr2seg 3 --dry-run\n"
-        "         harness reproduce dr2seg 3 --pocket --data ROOT --out DIR",
+        epilog="example: harness reproduce dr2seg 3 --dry-run",
     )
     parser.add_argument(
-        "paper", metavar="PAPER", help="see `harness list boards`; or a folder of boards"
+        "paper", metavar="PAPER", help="such as dr2seg or shapes, or a folder of boards"
     )
     parser.add_argument("table", metavar="TABLE", help="the table's number")
     parser.add_argument(
@@ -168,17 +167,5 @@ def add_reproduce(commands: Commands) -> None:
     )
     parser.add_argument(
         "--device", metavar="NAME", help="to estimate for, such as H100 (default: this machine's)"
-    )
-    parser.add_argument(
-        "--pocket",
-        action="store_true",
-        help="with pocket in the place of each network, on a generated world: tries the path on "
-        "a CPU, and is compared with no published number",
-    )
-    parser.add_argument(
-        "--set",
-        action="append",
-        metavar="KEY=VALUE",
-        help="a setting of every training; may be repeated",
     )
     add_json(parser)
