@@ -371,7 +371,7 @@ class Actors(Pool):
         told = [one for one in actors if one.finished]
         ray.wait(list(members), num_returns=1, timeout=0 if told else seconds)
         heard, _ = ray.wait(list(members), num_returns=len(members), timeout=0)
-        return told + [members[one] for one in heard if members[one] not in told]
+        return [*told, *(members[one] for one in heard if members[one] not in told)]
 
     def close(self) -> None:
         """End the actors, all together, and the cluster if it was begun for them."""
