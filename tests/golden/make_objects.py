@@ -301,13 +301,15 @@ def revos_visa(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
 
 def revos_sa2va(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
     """Sa2VA's worker, on run-lengths."""
-    metrics = module(folder / "third_parts/revos/utils/metircs.py")
+    names = ("metircs.py", "metrics.py")  # the name was mended after the pinned commit
+    paths = (folder / "third_parts/revos/utils" / name for name in names)
+    metrics = module(next(path for path in paths if path.is_file()))
     results: dict[str, Any] = {}
     predictions: dict[str, Any] = {}
     for name, key in revos_pairs(world):
         masks = [Rle.from_array(mask).to_json() for mask in world["predicted"][f"{name}_{key}"]]
         predictions.setdefault(name, {})[key] = {"prediction_masks": masks}
-    names = {
+    known = {
         **vars(metrics),
         "cocomask": __import__("pycocotools.mask").mask,
         "mask_pred_dict": predictions,
@@ -315,7 +317,7 @@ def revos_sa2va(folder: Path, world: dict[str, Any]) -> dict[str, Any]:
         "exp_dict": world["videos"],
         "mask_dict": world["masks"],
     }
-    worker = compiled(folder / "tools/eval/eval_revos.py", ["eval_queue"], names)["eval_queue"]
+    worker = compiled(folder / "tools/eval/eval_revos.py", ["eval_queue"], known)["eval_queue"]
     worker(Queue(revos_pairs(world)), 0, results)
     return results
 

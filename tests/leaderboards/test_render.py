@@ -153,7 +153,7 @@ def test_numbers_intervals_coverage_and_failures_are_on_the_page(board):
         "40 samples",
         "1 min 02 s",
         "0123456789",
-        "Rows share a rank until a difference is shown",
+        formatting.ranking_rule(board.level),
     ):
         assert text in shown
 
