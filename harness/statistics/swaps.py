@@ -58,7 +58,8 @@ class Swaps:
         S - seen², reaches `c * √((S - seen²) / (S - c²))` to either side. For other metrics S is
         that of their standard error; which side of 0 an end lies on does not depend on it.
         Where so few groups differ that no difference can be shown, the interval is no wider than
-        that of a t test, and holds 0.
+        that of a t test, and holds 0. Where all groups differ by the same, which says nothing of
+        how much they vary, it reaches c to either side.
 
         Args:
             level: How often intervals like this hold the ground truth.
@@ -69,7 +70,9 @@ class Swaps:
         variance = groups * error**2
         left = variance + self.seen**2 - size**2
         limit = max(size, half_width(level, degrees=groups - 1) * error)
-        reach = size if left <= SAME**2 else min(size * math.sqrt(variance / left), limit)
+        if min(left, variance) <= SAME**2:
+            return self.seen - size, self.seen + size
+        reach = min(size * math.sqrt(variance / left), limit)
         return self.seen - reach, self.seen + reach
 
 

@@ -71,7 +71,15 @@ def test_pairing_sees_what_two_separate_intervals_cannot():
     base = generator.random(100)  # images differ far more than the runs do
     got = compare((GIOU,), means(base), means(base - 0.01), name="giou")
     assert got.is_worse
-    assert got.interval == pytest.approx((-0.01, -0.01))
+    low, high = got.interval
+    assert -0.02 < low < -0.01 < high < 0
+
+
+def test_a_difference_that_is_the_same_everywhere_is_not_known_exactly():
+    """Six of six lost say p = 2/64, not that every further sample is lost."""
+    got = compare((GIOU,), means([1.0] * 6), means([0.0] * 6), name="giou")
+    assert got.p_value == 2 / 64 and got.is_worse
+    assert got.interval == (-1.0, pytest.approx(-1 / 3))
 
 
 def test_the_difference_of_a_ratio_and_of_a_derived_metric_is_that_of_the_boards():
