@@ -122,3 +122,13 @@ def count_steps(chat):
     steps = []
     chat.network.register_forward_pre_hook(lambda *_: steps.append(1))
     return steps
+
+
+def test_where_the_last_tokens_read_otherwise_the_whole_response_decides():
+    """As where the first of them has half of a character, or a blank that is left out in front."""
+
+    def decode(tokens):
+        return "".join(tokens).replace("[stop", "[STOP") if "[" in tokens else "".join(tokens)
+
+    assert at_stop([*"(stop"], ("stop",), decode)
+    assert not at_stop([*"[stop"], ("stop",), decode)
