@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
-from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.naming import names
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
@@ -43,7 +42,8 @@ class Entry:
     basis: Basis | None
     to_best: Comparison | None
     """Comparison with the best row; None for the best, and where they cannot be paired."""
-    gallery: Gallery
+    folder: Path
+    """The run's folder. Never published."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,8 @@ class Table:
     ceiling: float | None
     """Score of perfect answers on the headline."""
     entries: tuple[Entry, ...]
+    scoring: tuple[Metric, ...] = ()
+    """The headline last, after the metrics that it is derived from; empty if it is not known."""
     notes: tuple[str, ...] = ()
     """Remarks for the reader, such as the reason why rows could not be paired."""
 
@@ -114,7 +116,6 @@ def build(
     *,
     title: str = "Leaderboard",
     data_root: Path | None = None,
-    picks: int = 2,
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
@@ -122,7 +123,6 @@ def build(
         folders: Where finished runs lie.
         title: The board's heading.
         data_root: Where the benchmarks lie now, if not where the runs read them.
-        picks: How many of the best, median and worst samples of a run the gallery shows.
 
     Raises:
         StoreError: there is no finished run, or a record is not as it should be.
@@ -134,7 +134,7 @@ def build(
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
-        table(members, data_root=data_root, picks=picks)
+        table(members, data_root=data_root)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
     return Board(title=title, level=LEVEL, tables=tuple(_name_twins(tables)))
@@ -165,10 +165,8 @@ def key(row: Row) -> Key:
     return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
 
 
-def table(
-    members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None, picks: int = 2
-) -> Table:
-    """Rank the runs of one table and choose their samples."""
+def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) -> Table:
+    """Rank the runs of one table."""
     rows = [made for _, made in members]
     runs = [run for run, _ in members]
     first = rows[0]
@@ -192,7 +190,6 @@ def table(
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
-    shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,
         task_version=first.task_version,
@@ -209,10 +206,11 @@ def table(
                 rank=place.rank,
                 basis=place.basis,
                 to_best=place.to_best,
-                gallery=shown[place.index],
+                folder=runs[place.index].folder,
             )
             for place in places
         ),
+        scoring=metrics,
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -1,10 +1,11 @@
-"""`harness board`: build, keep, check, adaptation."""
+"""`harness board`: build, site, keep, check, adaptation."""
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 
 from harness.cli.output import show_json
-from harness.errors import UsageError
+from harness.errors import UsageError, printable
 from harness.record import Run, finish, runs_below, unfinished_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
@@ -12,20 +13,38 @@ from harness.store.atomic import cannot_write, write_bytes, write_json
 
 
 def build(arguments: Namespace) -> int:
-    """Write board.md, board.json and board.html from run folders."""
+    """Write board.md and board.json from run folders."""
     from harness.leaderboards.board import build as build_board
     from harness.leaderboards.render import write
 
-    board = build_board(
-        arguments.runs,
-        title=arguments.title,
-        data_root=arguments.data,
-        picks=0 if arguments.no_gallery else 2,
-    )
+    board = build_board(arguments.runs, title=arguments.title, data_root=arguments.data)
     try:
         paths = write(board, arguments.out)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
+    _report(arguments, list(map(str, paths)), len(board.tables))
+    return 0
+
+
+def site(arguments: Namespace) -> int:
+    """Write a site from run folders: the board, its runs, and every sample."""
+    from harness.leaderboards.board import build as build_board
+    from harness.leaderboards.site.write import check_place, write_site
+
+    check_place(arguments.out)
+    board = build_board(arguments.runs, title=arguments.title, data_root=arguments.data)
+    start = write_site(
+        board,
+        arguments.out,
+        data_root=arguments.data,
+        images=not arguments.no_images,
+        told=lambda line: print(printable(line), file=sys.stderr),
+    )
+    _report(arguments, [str(start)], len(board.tables))
+    return 0
+
+
+def _report(arguments: Namespace, paths: Sequence[str], tables: int) -> None:
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
     for path in unfinished:
         print(
@@ -33,12 +52,10 @@ def build(arguments: Namespace) -> int:
             file=sys.stderr,
         )
     if arguments.json:
-        files = {"files": [str(path) for path in paths], "tables": len(board.tables)}
-        show_json({**files, "unfinished": list(map(str, unfinished))})
+        show_json({"files": paths, "tables": tables, "unfinished": list(map(str, unfinished))})
     else:
         for path in paths:
             print(path)
-    return 0
 
 
 def keep(arguments: Namespace) -> int:

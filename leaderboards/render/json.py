@@ -6,10 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.leaderboards.board import Board, Entry, Table
-from harness.leaderboards.gallery import Exhibit
 from harness.leaderboards.row import Row
 
-VERSION = 1
+VERSION = 2
 
 
 def render(board: Board) -> str:
@@ -17,16 +16,8 @@ def render(board: Board) -> str:
     return json.dumps(to_json(board), indent=1, allow_nan=False) + "\n"
 
 
-def embeddable_json(board: Board) -> str:
-    """Return the board as JSON that is safe inside a script element: no `<`, `>` or `&` in it."""
-    text = json.dumps(to_json(board), allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
 def to_json(board: Board) -> dict[str, object]:
-    """The board's content without images."""
+    """The board's content as plain data."""
     return {
         "version": VERSION,
         "title": board.title,
@@ -37,10 +28,12 @@ def to_json(board: Board) -> dict[str, object]:
 
 def _table(table: Table) -> dict[str, object]:
     return {
+        "title": table.title,
         "task": table.task,
         "task_version": table.task_version,
         "split": table.split,
         "protocol": table.protocol,
+        "judge": table.judge,
         "subset": table.subset,
         "data": table.data,
         "headline": table.headline,
@@ -58,10 +51,6 @@ def _entry(entry: Entry) -> dict[str, object]:
         "to_best": None if entry.to_best is None else entry.to_best.to_json(),
         **_row(entry.row),
         "answered": entry.row.answered_share,
-        "gallery": {
-            "note": entry.gallery.note,
-            "samples": [_exhibit(exhibit) for exhibit in entry.gallery.exhibits],
-        },
     }
 
 
@@ -71,10 +60,6 @@ def _row(row: Row) -> dict[str, Any]:
     if plain["training"] is not None:
         del plain["training"]["place"]
     return plain
-
-
-def _exhibit(exhibit: Exhibit) -> dict[str, object]:
-    return {key: value for key, value in asdict(exhibit).items() if key not in ("views", "wide")}
 
 
 def _data(value: object) -> Any:

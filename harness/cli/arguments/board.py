@@ -1,5 +1,6 @@
-"""Arguments of `harness board`: build, keep, check, adaptation."""
+"""Arguments of `harness board`: build, site, keep, check, adaptation."""
 
+import argparse
 from pathlib import Path
 
 from harness.cli.arguments.shared import Commands, add_json, command
@@ -9,27 +10,16 @@ def add_board(commands: Commands) -> None:
     """`harness board`."""
     parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    build = command(actions, "build", "board:build", "board.md, board.json and board.html")
-    build.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        required=True,
-        metavar="DIR",
-        help="a folder with runs below it; may be repeated",
+    build = command(actions, "build", "board:build", "board.md and board.json")
+    _add_board(build, "where the two files go")
+    site = command(
+        actions,
+        "site",
+        "board:site",
+        "the board, its runs and every sample as a folder of pages, which opens from disk",
     )
-    build.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="where the three files go"
-    )
-    build.add_argument(
-        "--data",
-        type=Path,
-        metavar="ROOT",
-        help="for the gallery (default: where the run read them)",
-    )
-    build.add_argument("--title", default="Leaderboard", help="the board's heading")
-    build.add_argument("--no-gallery", action="store_true", help="leave images out")
-    add_json(build)
+    _add_board(site, "a new folder, or an earlier site, which is replaced")
+    site.add_argument("--no-images", action="store_true", help="leave images out")
     keep = command(actions, "keep", "board:keep", "copy of runs what a gate needs, to be committed")
     keep.add_argument(
         "--runs", type=Path, required=True, metavar="DIR", help="a folder with runs below it"
@@ -96,3 +86,20 @@ def add_board(commands: Commands) -> None:
         help="read and score pseudo-labels, and the answers of trace=true, too",
     )
     add_json(adaptation)
+
+
+def _add_board(parser: argparse.ArgumentParser, out: str) -> None:
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a folder with runs below it; may be repeated",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=out)
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    parser.add_argument("--title", default="Leaderboard", help="the board's heading")
+    add_json(parser)
