@@ -134,6 +134,7 @@ def build_parser() -> argparse.ArgumentParser:
     scores.add_score(commands)
     scores.add_verify(commands)
     data.add_data(commands)
+    board.add_view(commands)
     board.add_board(commands)
     train.add_train(commands)
     twin.add_twin(commands)

@@ -8,8 +8,8 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.leaderboards.runs import plugin_errors, task_of
 from harness.leaderboards.site import details
-from harness.leaderboards.site.media import MediaStore, Thumbnails, describe, thumbnail
 from harness.leaderboards.unit_values import unit_value
+from harness.media import Media
 from harness.record import Run
 from harness.run.batching import samples_of
 from harness.scores import Metric, UnitScore
@@ -28,7 +28,7 @@ class Columns:
     unit: list[int] = field(default_factory=list)
     categories: list[Mapping[str, str]] = field(default_factory=list)
     media: list[list[int]] = field(default_factory=list)
-    mediums: list[dict[str, Any]] = field(default_factory=list)
+    mediums: list[Mapping[str, object]] = field(default_factory=list)
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     note: str = ""
     """Reason why questions, ground truth or images are missing."""
@@ -94,11 +94,12 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sinks:
-    """Functions that keep what is written of a table's samples."""
+    """Functions that keep what is read of a table's samples."""
 
-    media: MediaStore | None
-    """None: images are described and not written."""
-    thumbnails: Thumbnails | None
+    medium: Callable[[Media], Mapping[str, object]]
+    """Keeps a medium and returns its description."""
+    thumbnail: Callable[[Media | None], None]
+    """Keeps the next sample's thumbnail: of its first medium, None if it has none."""
     targets: Callable[[int, Sequence[Mapping[str, Any]]], None]
     """Keeps the ground truth of a chunk, by its number."""
 
@@ -155,8 +156,6 @@ def read_samples(
     for name, unit in left.items():
         add(None, name, unit)
     flush()
-    if sinks.thumbnails is not None:
-        sinks.thumbnails.close()
     return made
 
 
@@ -171,16 +170,14 @@ def _add_media(
 ) -> list[int]:
     """Add a sample's media, each once a table, and its thumbnail; return their places."""
     places: list[int] = []
-    small = None
+    small: Media | None = None
     for media in sample.query.media if sample else ():
         try:
             with plugin_errors("an image"):
                 if media.id not in known:
-                    described = sinks.media.add(media) if sinks.media else describe(media)
-                    known[media.id] = len(made.mediums)
-                    made.mediums.append(described)
-                if small is None and sinks.thumbnails is not None:
-                    small = thumbnail(media)
+                    made.mediums.append(sinks.medium(media))
+                    known[media.id] = len(made.mediums) - 1
+                small = small or media
                 places.append(known[media.id])
         except HarnessError as error:
             made.note = made.note or f"An image cannot be read. {error}"
@@ -188,6 +185,5 @@ def _add_media(
             made.mediums.append(
                 {"file": None, "width": media.size[0], "height": media.size[1], "frames": 1}
             )
-    if sinks.thumbnails is not None:
-        sinks.thumbnails.add(small)
+    sinks.thumbnail(small)
     return places

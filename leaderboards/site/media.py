@@ -5,11 +5,13 @@ A medium is written once, whatever number of samples, runs and tables show it.
 
 import io
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 from PIL import Image, ImageOps
 
+from harness.errors import MediaError
 from harness.media import Frame, Media
 from harness.overlay import spread
 
@@ -99,12 +101,16 @@ class Thumbnails:
     _sheet: Image.Image | None = None
     _count: int = 0
 
-    def add(self, image: Image.Image | None) -> None:
-        """Add the next sample's thumbnail; None leaves its place empty."""
+    def add(self, media: Media | None) -> None:
+        """Add the next sample's thumbnail; its place stays empty where there is no image."""
         place = self._count % THUMBS
         if self._sheet is None:
             side = THUMB * THUMB_COLUMNS
             self._sheet = Image.new("RGB", (side, side), (127, 127, 127))
+        image = None
+        if media is not None:
+            with suppress(MediaError):
+                image = thumbnail(media)
         if image is not None:
             left, top = place % THUMB_COLUMNS * THUMB, place // THUMB_COLUMNS * THUMB
             self._sheet.paste(image, (left, top))

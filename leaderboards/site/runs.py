@@ -17,8 +17,8 @@ from harness.trainer import CURVE, Curve
 STEPS = 400  # of a training's curves
 GROUPS = 24  # of a training's rollouts
 HIDDEN = ("version", "data", "deviations")
-"""Fields of a manifest that are left out: `data` names a folder of the machine, the deviations stand
-in the row."""
+"""Fields of a manifest that are left out: `data` names a folder of the machine, and the row has the
+deviations."""
 
 
 def run_page(entry: Entry) -> dict[str, Any]:

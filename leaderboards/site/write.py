@@ -21,7 +21,7 @@ from harness.leaderboards.site import chunks, details
 from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
 from harness.leaderboards.site.history import history
 from harness.leaderboards.site.index import STATIC, site_json, start_page, static
-from harness.leaderboards.site.media import MediaStore, Thumbnails
+from harness.leaderboards.site.media import MediaStore, Thumbnails, describe
 from harness.leaderboards.site.runs import run_page
 from harness.record import Run
 from harness.scores import UnitScore
@@ -124,8 +124,13 @@ def _write_table(
         folder.save(f"data/{key}.js", chunks.packed(key, members))
 
     sheets = Thumbnails(lambda number, image: folder.save(f"media/{name}-{number}.webp", image))
-    sinks = Sinks(media=store, thumbnails=sheets if store else None, targets=save_targets)
+    sinks = Sinks(
+        medium=store.add if store else describe,
+        thumbnail=lambda media: sheets.add(media) if store else None,
+        targets=save_targets,
+    )
     columns = read_samples(Run(table.entries[0].folder), sample_ids(table), folder.data_root, sinks)
+    sheets.close()
     names = [f"r{place}" for place in range(len(table.entries))]
     for run, entry in zip(names, table.entries, strict=True):
         _write_run(table, entry, columns, f"{name}/{run}", folder)

@@ -1,4 +1,4 @@
-"""Arguments of `harness board`: build, site, keep, check, adaptation."""
+"""Arguments of `harness view` and `harness board`: build, site, keep, check, adaptation."""
 
 import argparse
 from pathlib import Path
@@ -86,6 +86,26 @@ def add_board(commands: Commands) -> None:
         help="read and score pseudo-labels, and the answers of trace=true, too",
     )
     add_json(adaptation)
+
+
+def add_view(commands: Commands) -> None:
+    """`harness view`."""
+    parser = command(
+        commands,
+        "view",
+        "view:view",
+        "look at runs in a browser, every sample, also while they go on; for this machine alone",
+    )
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN|DIR", help="a run, or a folder with runs below"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    parser.add_argument("--title", default="Runs", help="the heading")
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="default: any that is free"
+    )
 
 
 def _add_board(parser: argparse.ArgumentParser, out: str) -> None:

@@ -66,10 +66,12 @@ export function chunk<T>(key: string): Chunk<T> {
   return cell(key).value as Chunk<T>;
 }
 
-/** Asks again for chunks that a running evaluation has changed. */
-export function reload(keys: Iterable<string>): void {
+/** Asks again for chunks that a running evaluation has changed; "*" stands for any ending. */
+export function reload(changed: string[]): void {
+  if (!changed.length) return;
   version += 1;
-  for (const key of keys) if (asked.has(key)) load(key);
+  const fits = (key: string) => changed.some((one) => (one.endsWith("*") ? key.startsWith(one.slice(0, -1)) : key === one));
+  for (const key of [...asked]) if (fits(key)) load(key);
 }
 
 /** The index comes with the page. */

@@ -16,7 +16,7 @@ export const HIT = [0, 158, 115];
 export const FALSE = [213, 94, 0];
 export const MISSED = [86, 180, 233];
 
-export type Look = { layer: Layer; opacity: number; outline: boolean; places: boolean };
+export type Look = { layer: Layer; opacity: number; outline: boolean; places: boolean; grey: boolean };
 
 type Loaded = { image?: HTMLImageElement; failed?: boolean };
 const images = new Map<string, Promise<HTMLImageElement>>();
@@ -73,8 +73,8 @@ function tint(masks: [Uint8Array | null, Uint8Array | null], size: [number, numb
 function stroke(pen: CanvasRenderingContext2D, path: Path2D, colour: string, width: number, dash: number[] = []): void {
   pen.lineJoin = "round";
   pen.setLineDash([]);
-  pen.strokeStyle = "rgba(255,255,255,.85)";
-  pen.lineWidth = width * 2.2;
+  pen.strokeStyle = "rgba(255,255,255,.7)";
+  pen.lineWidth = width * 2;
   pen.stroke(path);
   pen.setLineDash(dash);
   pen.strokeStyle = colour;
@@ -114,10 +114,12 @@ export type Drawn = {
   shown: number;
   look: Look;
   label: string;
+  /** Greatest height in pixels, if not most of the window's. */
+  high?: number;
 };
 
 /** The medium, as wide as its place allows. */
-export function Picture({ medium, truth, prediction, shown, look, label }: Drawn) {
+export function Picture({ medium, truth, prediction, shown, look, label, high }: Drawn) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const { image, failed } = useImage(medium.file);
   const [room, setRoom] = useState(0);
@@ -134,8 +136,8 @@ export function Picture({ medium, truth, prediction, shown, look, label }: Drawn
     if (!element || !room) return;
     const frame = medium.shown ? medium.shown[shown] ?? 0 : 0;
     // As wide as there is room, but no taller than most of the window, and pixels not grown beyond 6.
-    const high = Math.max(220, 0.62 * innerHeight);
-    const wide = Math.max(1, Math.min(room, (high * medium.width) / medium.height, medium.width * 6));
+    const most = high ?? Math.max(220, 0.62 * innerHeight);
+    const wide = Math.max(1, Math.min(room, (most * medium.width) / medium.height, medium.width * 6));
     const ratio = devicePixelRatio || 1;
     element.width = Math.round(wide * ratio);
     element.height = Math.round((wide * ratio * medium.height) / medium.width);
@@ -146,11 +148,19 @@ export function Picture({ medium, truth, prediction, shown, look, label }: Drawn
         const [w, h] = medium.cell;
         const columns = medium.columns ?? 1;
         const [x, y] = [(shown % columns) * w, Math.floor(shown / columns) * h];
-        pen.drawImage(image, x, y, w, h, 0, 0, element.width, element.height);
+        // Half a pixel in, or the neighbouring frames would shine through at the edges.
+        pen.drawImage(image, x + 0.5, y + 0.5, w - 1, h - 1, 0, 0, element.width, element.height);
       } else pen.drawImage(image, 0, 0, element.width, element.height);
     } else {
       pen.fillStyle = "#8883";
       pen.fillRect(0, 0, element.width, element.height);
+    }
+    if (look.grey && look.layer !== "image" && (truth?.masks || prediction?.answer?.masks)) {
+      // Colours of the image would mix with those of the overlay.
+      pen.globalCompositeOperation = "saturation";
+      pen.fillStyle = "rgba(0,0,0,.8)";
+      pen.fillRect(0, 0, element.width, element.height);
+      pen.globalCompositeOperation = "source-over";
     }
     const scale = element.width / medium.width;
     const line = (1.6 * ratio) / scale;

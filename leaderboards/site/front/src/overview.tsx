@@ -2,6 +2,7 @@
 import { isPublished, theIndex, valueOf, type Row, type Table } from "./board";
 import { arrow, number } from "./format";
 import { href, route } from "./route";
+import { Strip } from "./strip";
 import { Badges, Choice, Hide, Scroll, Search, SortHead, Switch, hiddenIn, isOn, sorted } from "./ui";
 
 type Line = { name: string; rows: (Row | undefined)[]; published: boolean };
@@ -116,8 +117,11 @@ export function Overview() {
       {list.length === 0 && <p class="empty">No model fits the filter.</p>}
       <p class="hint">
         Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
-        under a number is its place between the least and the greatest of its column.
+        under a number is its place between 0 and the greatest of its column.
       </p>
+      {shown.map(({ table, site }) => (
+        <Strip key={site.key} both={{ table, site }} title={site.title} />
+      ))}
     </main>
   );
 }

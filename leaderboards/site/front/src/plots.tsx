@@ -70,6 +70,8 @@ export function Costs({ both }: { both: Both }) {
         const front = rows
           .filter((one) => !rows.some((other) => other.x <= one.x && sign * other.y >= sign * one.y && (other.x < one.x || sign * other.y > sign * one.y)))
           .sort((a, b) => a.x - b.x);
+        const [low, high] = [Math.min(...rows.map((one) => one.y)), Math.max(...rows.map((one) => one.y))];
+        const pad = 0.08 * (high - low || 0.5);
         const logs = Math.max(...rows.map((one) => one.x)) / Math.min(...rows.map((one) => one.x)) > 20;
         return (
           <figure key={name}>
@@ -84,9 +86,10 @@ export function Costs({ both }: { both: Both }) {
                 marginLeft: 48,
                 marginRight: 96,
                 x: { label: `${label} →`, type: logs ? "log" : "linear", zero: !logs, nice: true, ticks: 5, tickFormat: brief },
-                y: { label: `↑ ${table.headline}`, grid: true, nice: true },
+                y: { label: `↑ ${table.headline}`, grid: true, domain: [low - pad, high + pad], ticks: 6 },
+                insetRight: 6,
                 marks: [
-                  line(front, { x: "x", y: "y", curve: sign > 0 ? "step-after" : "step-after", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 1.5 }),
+                  line(front, { x: "x", y: "y", curve: "step-after", stroke: "var(--accent)", strokeOpacity: 0.45, strokeWidth: 1.5 }),
                   dot(rows, { x: "x", y: "y", r: 4.5, fill: (one) => (front.includes(one) ? "var(--accent)" : "var(--paper)"), stroke: "var(--accent)", title: (one) => `${one.row.name}: ${number(one.y)} at ${brief(one.x)}` }),
                   text(rows, { x: "x", y: "y", text: (one) => short(one.row.name), dx: 9, textAnchor: "start", fill: "currentColor", fontSize: 11 }),
                 ],

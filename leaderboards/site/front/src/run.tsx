@@ -107,7 +107,7 @@ function Failures({ both: { table, site }, columns, run, row }: { both: Both; co
   return (
     <section>
       <h2>What went wrong</h2>
-      <div class="wrong">
+      <div class="causes">
         {KINDS.map(([letter, name, about]) => {
           const places = [...column.failure].flatMap((one, at) => (one === letter ? [at] : []));
           return <Group key={name} title={`${name} failures`} about={about} places={places} n={n} columns={columns} link={link} more={href(["task", site.key, "samples", row.name], { failure: name })} />;

@@ -71,6 +71,7 @@ function lookNow(): Look {
     opacity: query.opacity ? Number(query.opacity) / 100 : 0.5,
     outline: query.outline !== "0",
     places: query.places !== "0",
+    grey: query.grey !== "0",
   };
 }
 
@@ -193,6 +194,7 @@ function LookTools({ look, errors }: { look: Look; errors: boolean }) {
       </label>
       <label class="switch"><input type="checkbox" checked={look.outline} onChange={() => setQuery({ outline: look.outline ? "0" : "" })} /> <span>Outline</span></label>
       <label class="switch"><input type="checkbox" checked={look.places} onChange={() => setQuery({ places: look.places ? "0" : "" })} /> <span>Boxes and points</span></label>
+      <label class="switch"><input type="checkbox" checked={look.grey} onChange={() => setQuery({ grey: look.grey ? "0" : "" })} /> <span>Grey image</span></label>
     </div>
   );
 }

@@ -3,6 +3,7 @@ import { isPublished, tableOf, theIndex, valueOf, type Both, type Row } from "./
 import { arrow, count, duration, number, pValue, percent, signed, signedSpan, span } from "./format";
 import { Costs, History } from "./plots";
 import { go, href, route, setQuery } from "./route";
+import { Strip } from "./strip";
 import { AxisEnds, Badges, Crumbs, Hide, Interval, Scroll, Search, SortHead, Switch, axisOf, hiddenIn, isOn, sorted, sourceOf } from "./ui";
 
 const VIEWS: [string, string][] = [
@@ -39,7 +40,12 @@ export function TaskPage({ name }: { name: string }) {
         ))}
         {measured[0] && <a href={href(["task", name, "samples", measured[0].name])}>Samples</a>}
       </nav>
-      {view === "breakdown" ? <Breakdowns both={both} /> : view === "cost" ? <Costs both={both} /> : view === "history" ? <Histories both={both} /> : <Ranking both={both} />}
+      {view === "breakdown" ? <Breakdowns both={both} /> : view === "cost" ? <Costs both={both} /> : view === "history" ? <Histories both={both} /> : (
+        <>
+          <Ranking both={both} />
+          <Strip both={both} />
+        </>
+      )}
       <Notes both={both} />
     </main>
   );
