@@ -100,7 +100,7 @@ def test_a_row_without_a_number_stays_last(make_run, rewrite, tmp_path):
         make_run("b", model="good"),
         make_run("c", model="bad", shift=9),
     ]
-    page = write(build(runs, picks=0), tmp_path / "out")[2]
+    page = write(build(runs), tmp_path / "out")[2]
     click = "document.querySelectorAll('.ranking th button')[2].click();"
     for clicks, expected in ((1, ["good", "bad", "none"]), (2, ["bad", "good", "none"])):
         document, console = after(page, click * clicks, tmp_path)

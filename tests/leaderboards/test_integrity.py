@@ -53,7 +53,7 @@ EDITS = {
     "samples.3.2.jsonl": add_to_journal,
 }
 READERS = {
-    "board": lambda good, other: build([good, other], picks=0),
+    "board": lambda good, other: build([good, other]),
     "gate, candidate": lambda good, other: check(good, other),
     "gate, baseline": lambda good, other: check(other, good),
     "repeats": lambda good, other: repeats([good, other]),
@@ -94,18 +94,18 @@ def test_two_files_that_are_missing_are_refused_as_well(make_run):
     for name in ("results.json", "checksums.json"):
         (folder / name).unlink()
     with pytest.raises(StoreError, match=r"checksums\.json"):
-        build(folder.parent, picks=0)
+        build(folder.parent)
 
 
 def test_a_run_that_does_not_say_what_it_wrote_is_refused(make_run):
     folder = make_run("a")
     (folder / "checksums.json").unlink()
     with pytest.raises(StoreError, match=r"checksums\.json.*harness eval"):
-        build(folder, picks=0)
+        build(folder)
     for damaged in ("", "[]", '{"version": 7}', '{"version": 2, "files": 3, "journal": null}'):
         (folder / "checksums.json").write_text(damaged)
         with pytest.raises(StoreError, match=r"checksums\.json"):
-            build(folder, picks=0)
+            build(folder)
 
 
 def seal(folder):
@@ -120,7 +120,7 @@ def test_a_headline_that_its_scores_do_not_give_is_refused_whatever_the_checksum
     headline = {"disc_seg": "giou", "disc_video": "J&F"}[task]
     edit_results(folder, metric=headline)
     seal(folder)
-    for read in (lambda: build(folder, picks=0), lambda: check(good, folder)):
+    for read in (lambda: build(folder), lambda: check(good, folder)):
         with pytest.raises(StoreError, match=r"results\.json.*0\.99"):
             read()
 
@@ -132,7 +132,7 @@ def test_a_breakdown_that_its_scores_do_not_give_is_refused(make_run):
     (folder / "results.json").write_text(json.dumps(plain))
     seal(folder)
     with pytest.raises(StoreError, match=r"results\.json.*giou .*\bred\b.*found 0\.5\b"):
-        build(folder, picks=0)
+        build(folder)
 
 
 def test_an_interval_is_computed_from_the_scores(make_run):
@@ -141,7 +141,7 @@ def test_an_interval_is_computed_from_the_scores(make_run):
     plain["intervals"]["giou"] = [0.1, 0.2]
     (folder / "results.json").write_text(json.dumps(plain))
     seal(folder)
-    low, high = build(folder, picks=0).tables[0].entries[0].row.interval
+    low, high = build(folder).tables[0].entries[0].row.interval
     assert low < plain["metrics"]["giou"] < high
 
 
@@ -164,7 +164,7 @@ def test_a_metric_that_runs_a_network_keeps_its_recorded_number(make_run, rewrit
     (folder / "scores.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     (folder / "results.json").write_text(json.dumps(results))
     seal(folder)
-    shown = build(folder, picks=0).tables[0].entries[0].row
+    shown = build(folder).tables[0].entries[0].row
     assert shown.metrics["evaluate[x]"] == 0.25
     assert isinstance(next(iter(Run.open(folder).units())).scores["evaluate[x]"], Corpus)
 
@@ -201,4 +201,4 @@ def test_damaged_scores_are_an_error_of_the_record(make_run, number, place):
     with pytest.raises(StoreError, match=r"scores\.jsonl"):
         list(Run.open(folder).units())
     with pytest.raises(StoreError, match=r"scores\.jsonl"):
-        build(folder, picks=0)
+        build(folder)

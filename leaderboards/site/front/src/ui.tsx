@@ -195,8 +195,13 @@ export function AxisEnds({ axis }: { axis: Axis | null }) {
   );
 }
 
+function isTrainedOn(row: Row): boolean {
+  const found = row.trained_on as { images?: number; alike?: number; scans?: number } | null | undefined;
+  return Boolean(found && (found.images || found.alike || found.scans));
+}
+
 const BADGES: [(row: Row) => boolean, string, string, string][] = [
-  [(row) => Boolean(row.trained_on), "†", "trained", "Some of these samples were trained on."],
+  [isTrainedOn, "†", "trained", "Some of these samples were trained on."],
   [(row) => Boolean(row.deviations?.length), "‡", "differs", "Differs from the paper of its method; see the notes."],
   [(row) => Boolean(row.transductive), "§", "transductive", "Its weights learn from each test sample, without the target, before it is answered."],
   [(row) => row.kind === "running", "running", "running", "Not finished: the mean over what is answered so far, without a rank."],
