@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from harness.leaderboards.site.runs import run_page
 from harness.leaderboards.site.write import Chunk, predictions, sample_ids
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
-from harness.run.score import selected
+from harness.run.batching import Selection, select, units
 from harness.run.scoring import failure_of, score_unit
 from harness.scores import UnitScore
 from harness.statistics.clusters import dependencies_of
@@ -42,6 +42,7 @@ class Running:
 
     run: Run
     task: Task
+    selection: Selection
     scores: dict[str, UnitScore] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
     usage: dict[str, int] = field(default_factory=dict)
@@ -50,7 +51,10 @@ class Running:
     def open(cls, folder: Path, data_root: Path | None) -> "Running":
         """Open a run; raise HarnessError if its task cannot be built here."""
         run = Run.open(folder)
-        return cls(run, task_of(run, data_root))
+        task, subset = task_of(run, data_root), run.manifest["subset"]
+        # Ids from a file are not in the record: of those, what is answered is known.
+        named = subset is not None and subset.startswith("ids-")
+        return cls(run, task, select(task, None if named else subset))
 
     @property
     def answered(self) -> int:
@@ -68,11 +72,15 @@ class Running:
         self.run.journal.refresh()
         if self.answered == before and self.scores:
             return False
-        for unit in selected(self.task, self.run):
+        for unit in self.units():
             places = self.run.journal.places
             if unit[0].unit not in self.scores and all(one.query.id in places for one in unit):
                 self._score(unit)
         return True
+
+    def units(self) -> Iterator[Sequence[Sample]]:
+        """Yield the units that the run is made on."""
+        return units(self.selection.samples(self.task))
 
     def _score(self, unit: Sequence[Sample]) -> None:
         """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
@@ -98,13 +106,13 @@ class Running:
 
     def entry(self) -> Entry | None:
         """Return the row so far, without a rank; None before the first whole unit."""
-        units = list(self.scores.values())
-        if not units:
+        scores = list(self.scores.values())
+        if not scores:
             return None
         run = Run(self.run.folder)
         nothing = dict.fromkeys(metric.name for metric in self.task.protocol.metrics)
         run.__dict__["results"] = summarise(
-            self.task, run.manifest, units, self.failures, self.usage, nothing, None
+            self.task, run.manifest, scores, self.failures, self.usage, nothing, None
         )
         made = row(run)
         return Entry(row=made, rank=None, basis=None, to_best=None, folder=run.folder)
@@ -318,8 +326,7 @@ class LiveSite:
         if finished:
             ids = sample_ids(replace(table, entries=tuple(finished)))
         else:
-            units = selected(running[0].task, running[0].run)
-            ids = {sample.id: None for unit in units for sample in unit}
+            ids = {sample.id: None for unit in running[0].units() for sample in unit}
         made.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
         for number, entry in enumerate(table.entries):
             one = self._running.get(entry.folder)

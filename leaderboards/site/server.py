@@ -32,11 +32,11 @@ class SiteServer(ThreadingHTTPServer):
         Raises:
             OSError: the port is taken.
         """
-        super().__init__((HOST, port), _Handler)
         self.site = site
         self.token = secrets.token_urlsafe(16)
         self.listeners: set[SimpleQueue[str]] = set()
         self._closing = threading.Event()
+        super().__init__((HOST, port), _Handler)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
 

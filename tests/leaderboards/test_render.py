@@ -104,7 +104,7 @@ def test_responses_with_broken_characters_are_written(make_run, tmp_path):
     (folder / "results.json").write_bytes(text)
     checksums.write(folder, {"results.json": text})
     paths = write(build(folder), tmp_path / "out")
-    assert "half ? nul  " in paths[0].read_text(encoding="utf-8")
+    assert re.search(r"half +nul", paths[0].read_text(encoding="utf-8"))
     assert json.loads(paths[1].read_text(encoding="utf-8"))["tables"]
 
 

@@ -27,6 +27,10 @@ export function Chart(props: {
     if (!width || !box.current) return;
     const made = plot({ ...make(Math.min(width, max)), width: Math.min(width, max), style: { background: "none" } });
     for (const style of made.querySelectorAll("style")) style.remove();
+    for (const part of made.querySelectorAll("[aria-label], [aria-description]")) {
+      part.removeAttribute("aria-label");
+      part.removeAttribute("aria-description");
+    }
     made.setAttribute("role", "img");
     made.setAttribute("aria-label", label);
     if (points?.length) {
