@@ -28,6 +28,7 @@ from harness.scores import UnitScore
 from harness.spec import parse
 from harness.store.atomic import write_json
 from harness.store.journal import Writer
+from harness.store.texts import with_references
 from harness.types import Answer, Call, Parsed, ParsedObject, Prediction, Request, Usage
 
 TASKS = ("reason_seg", "mevis", "counting", "shapes_qa")
@@ -54,11 +55,10 @@ PROMPT = (
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
 
 
-def make_world(folder: Path, *, seed: int, size: int, tasks) -> Path:
+def make_world(folder: Path, *, seed: int, size: int, task: str) -> Path:
     if not (folder / "shapes.json").is_file():
-        names = ",".join(tasks)
         command = ["data", "make", "shapes", "--out", folder, "--seed", seed, "--size", size]
-        harness(*command, "--tasks", names)
+        harness(*command, "--tasks", task)
     return folder
 
 
@@ -120,9 +120,9 @@ def write_runs(world: Path, task_name: str, out: Path, models: int) -> None:
         kinds.append(pair)
     if any(scored is None for pair in kinds for _, scored in pair):
         raise SystemExit(f"{task_name} scores several samples together")
-    fingerprint = f"{world.name}-{task_name}"
+    fingerprint = world.name
     for model in range(models):
-        folder = out / f"model{model:02d}" / f"{world.name}-{task_name}"
+        folder = out / f"model{model:02d}" / world.name
         if (folder / "results.json").is_file():
             continue
         shutil.rmtree(folder, ignore_errors=True)
@@ -169,7 +169,11 @@ def write_runs(world: Path, task_name: str, out: Path, models: int) -> None:
         with Writer(folder, 0, 1) as journal:
             journal.append(
                 [
-                    {"sample": sample.query.id, "prediction": prediction_to_json(one)}
+                    with_references(
+                        {"sample": sample.query.id, "prediction": prediction_to_json(one)},
+                        question=sample.query.text,
+                        options=sample.query.options,
+                    )
                     for sample, one in zip(samples, predictions, strict=True)
                 ]
             )
@@ -237,13 +241,15 @@ def main() -> None:
     given = parser.parse_args()
     runs = given.world / f"runs-{given.models}x{given.worlds}x{given.size}"
     for seed in range(given.worlds):
-        world = make_world(given.world / f"data{seed}", seed=seed, size=given.size, tasks=TASKS)
         for task in TASKS:
-            write_runs(world, task, runs, given.models)
+            folder = given.world / f"data{seed}-{task}"
+            write_runs(
+                make_world(folder, seed=seed, size=given.size, task=task), task, runs, given.models
+            )
     report = {"wide": wide(runs, given.world / "site", given.models, given.before)}
     if given.samples:
         long = make_world(
-            given.world / f"long{given.samples}", seed=9, size=given.samples, tasks=("reason_seg",)
+            given.world / f"long{given.samples}", seed=9, size=given.samples, task="reason_seg"
         )
         write_runs(long, "reason_seg", given.world / f"runs-long{given.samples}", 2)
         report["long"] = one_table(given.world / f"runs-long{given.samples}", given.world / "long")

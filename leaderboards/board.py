@@ -5,7 +5,7 @@ are equal, because a number by another protocol or on other samples is another q
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from harness.leaderboards.naming import names
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
+from harness.leaderboards.unit_values import unit_values
 from harness.record import Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
@@ -44,6 +45,8 @@ class Entry:
     """Comparison with the best row; None for the best, and where they cannot be paired."""
     folder: Path
     """The run's folder. Never published."""
+    unit_values: Mapping[str, float | None]
+    """The headline on each unit alone, by the unit's name; empty if it cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +210,7 @@ def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) 
                 basis=place.basis,
                 to_best=place.to_best,
                 folder=runs[place.index].folder,
+                unit_values=unit_values(metrics, units[place.index]),
             )
             for place in places
         ),

@@ -1,6 +1,7 @@
 """The headline metric on one unit alone."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.scores import Corpus, Metric, UnitScore, quotient
 
@@ -23,3 +24,15 @@ def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
             if below:
                 found[metric.name] = above / (below + metric.epsilon)
     return found.get(metrics[-1].name)
+
+
+def unit_values(
+    metrics: Sequence[Metric], units: Iterable[UnitScore]
+) -> Mapping[str, float | None]:
+    """Return the last metric's number over each unit, by the unit's name; empty without metrics.
+
+    Runs of one table have the same units, so that their names are kept once.
+    """
+    if not metrics:
+        return {}
+    return {sys.intern(unit.unit): unit_value(metrics, unit) for unit in units}

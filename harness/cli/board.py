@@ -54,8 +54,7 @@ def _report(arguments: Namespace, paths: Sequence[str], tables: int) -> None:
     if arguments.json:
         show_json({"files": paths, "tables": tables, "unfinished": list(map(str, unfinished))})
     else:
-        for path in paths:
-            print(path)
+        print("\n".join(paths))
 
 
 def keep(arguments: Namespace) -> int:

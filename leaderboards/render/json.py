@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from harness.leaderboards.board import Board, Entry, Table
@@ -12,8 +12,13 @@ VERSION = 2
 
 
 def render(board: Board) -> str:
-    """The board as indented JSON text, all of it ASCII, so that no encoding can hurt it."""
-    return json.dumps(to_json(board), indent=1, allow_nan=False) + "\n"
+    """The board as indented JSON text."""
+    return text_of(to_json(board))
+
+
+def text_of(plain: Mapping[str, object]) -> str:
+    """Indented JSON text, all of it ASCII, so that no encoding can hurt it."""
+    return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 
 def to_json(board: Board) -> dict[str, object]:
@@ -56,14 +61,18 @@ def _entry(entry: Entry) -> dict[str, object]:
 
 def _row(row: Row) -> dict[str, Any]:
     """A row without ways through the folders of this machine; its training has a link if any."""
-    plain: dict[str, Any] = _data(asdict(row))
+    plain = {one.name: _data(getattr(row, one.name)) for one in fields(row)}
     if plain["training"] is not None:
         del plain["training"]["place"]
     return plain
 
 
 def _data(value: object) -> Any:
-    """Mappings as dictionaries, in their order."""
+    """Mappings as dictionaries, in their order; dataclasses too."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _data(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _data(member) for key, member in value.items()}
+    if isinstance(value, tuple):
+        return [_data(member) for member in value]
     return value

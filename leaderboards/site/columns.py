@@ -8,11 +8,10 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.leaderboards.runs import plugin_errors, task_of
 from harness.leaderboards.site import details
-from harness.leaderboards.unit_values import unit_value
 from harness.media import Media
 from harness.record import Run
 from harness.run.batching import samples_of
-from harness.scores import Metric, UnitScore
+from harness.scores import UnitScore
 from harness.types import Sample
 
 CHUNK = 250  # samples whose details stand in one file
@@ -26,6 +25,8 @@ class Columns:
     question: list[str] = field(default_factory=list)
     group: list[str] = field(default_factory=list)
     unit: list[int] = field(default_factory=list)
+    """Each sample's place in `units`."""
+    units: list[str] = field(default_factory=list)
     categories: list[Mapping[str, str]] = field(default_factory=list)
     media: list[list[int]] = field(default_factory=list)
     mediums: list[Mapping[str, object]] = field(default_factory=list)
@@ -35,7 +36,7 @@ class Columns:
 
     def to_json(self) -> dict[str, object]:
         """The value of `samples.js`."""
-        alone = len(set(self.unit)) == len(self.unit)
+        alone = len(self.units) == len(self.unit)
         names = dict.fromkeys(name for one in self.categories for name in one)
         return {
             "id": self.id,
@@ -61,23 +62,16 @@ class Columns:
     def add_run(
         self,
         name: str,
-        units: Iterable[UnitScore],
-        metrics: Sequence[Metric],
+        values: Mapping[str, float | None],
         predictions: Iterable[Mapping[str, Any] | None],
     ) -> None:
         """Add the columns of a run.
 
         Args:
             name: Its name in the site's files.
-            units: Its scores.
-            metrics: The headline last, after the metrics that it is derived from; empty if it
-                cannot be computed again.
+            values: The headline on each unit alone, by the unit's name.
             predictions: One a sample, in the order of the samples.
         """
-        values: dict[str, float | None] = {}
-        for unit in units:
-            value = unit_value(metrics, unit) if metrics else None
-            values.update(dict.fromkeys(unit.samples, None if value is None else round(value, 4)))
         letters, cut, tokens = [], [], []
         for place, plain in enumerate(predictions):
             letters.append(details.failure_letter(plain))
@@ -85,11 +79,15 @@ class Columns:
             if plain is not None and details.is_cut(plain):
                 cut.append(place)
         self.runs[name] = {
-            "score": [values.get(sample) for sample in self.id],
+            "score": [_rounded(values.get(self.units[unit])) for unit in self.unit],
             "failure": "".join(letters),
             "cut": cut,
             "tokens": tokens,
         }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +127,10 @@ def read_samples(
         made.id.append(name)
         made.question.append(sample.query.text if sample else "")
         made.group.append(sample.group if sample else unit.group if unit else name)
-        made.unit.append(units.setdefault(shown, len(units)))
+        if shown not in units:
+            units[shown] = len(units)
+            made.units.append(shown)
+        made.unit.append(units[shown])
         categories = sample.categories if sample else unit.categories if unit else {}
         made.categories.append({str(key): str(value) for key, value in categories.items()})
         made.media.append(_add_media(made, sample, known, sinks))

@@ -1,6 +1,6 @@
 """Ground truth and predictions as the front end reads them (docs/design/site.md)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,13 +50,12 @@ class Texts:
         return list(self._numbers)
 
 
-def prediction_of(run: Run, sample: str) -> dict[str, Any] | None:
-    """Return a prediction as the journal holds it; None where it has none."""
-    name = query_id(sample)
-    if name not in run.journal.places:
-        return None
-    plain: dict[str, Any] = run.journal.record(name)["prediction"]
-    return plain
+def predictions_of(run: Run, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+    """Yield the prediction for each sample as the journal holds it; None where it has none."""
+    names = [query_id(sample) for sample in samples]
+    kept = run.journal.records(name for name in names if name in run.journal.places)
+    for name in names:
+        yield next(kept)["prediction"] if name in run.journal.places else None
 
 
 def shortened(plain: Mapping[str, Any], question: str, texts: Texts) -> dict[str, Any]:

@@ -19,12 +19,13 @@ from harness.leaderboards.site.history import history
 from harness.leaderboards.site.index import STATIC, keys, site_json, start_page, static
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
-from harness.leaderboards.site.write import Chunk, predictions, sample_ids
+from harness.leaderboards.site.write import Chunk, sample_ids
+from harness.leaderboards.unit_values import unit_values
 from harness.media import Media
 from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
 from harness.run.batching import Selection, select, units
 from harness.run.scoring import failure_of, score_unit
-from harness.scores import UnitScore
+from harness.scores import Metric, UnitScore
 from harness.statistics.clusters import dependencies_of
 from harness.task import Task
 from harness.types import Sample
@@ -115,7 +116,16 @@ class Running:
             self.task, run.manifest, scores, self.failures, self.usage, nothing, None
         )
         made = row(run)
-        return Entry(row=made, rank=None, basis=None, to_best=None, folder=run.folder)
+        values = unit_values(self.metrics, scores)
+        return Entry(
+            row=made, rank=None, basis=None, to_best=None, folder=run.folder, unit_values=values
+        )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The headline last, after the metrics that it is derived from."""
+        protocol = self.task.protocol
+        return dependencies_of(protocol.metrics, protocol.headline)
 
 
 @dataclass
@@ -292,11 +302,10 @@ class LiveSite:
         if int(run) >= len(table.entries):
             return None
         chunk = Chunk()
-        for at in range(int(number) * CHUNK, min((int(number) + 1) * CHUNK, len(made.columns.id))):
-            found_one = details.prediction_of(
-                self._run(table.entries[int(run)]), made.columns.id[at]
-            )
-            chunk.add(found_one, made.columns.question[at])
+        part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
+        plain = details.predictions_of(self._run(table.entries[int(run)]), made.columns.id[part])
+        for prediction, question in zip(plain, made.columns.question[part], strict=True):
+            chunk.add(prediction, question)
         return chunks.packed(name, chunk.to_json())
 
     def _run(self, entry: Entry) -> Run:
@@ -329,10 +338,8 @@ class LiveSite:
             ids = {sample.id: None for unit in running[0].units() for sample in unit}
         made.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
         for number, entry in enumerate(table.entries):
-            one = self._running.get(entry.folder)
-            scores = one.scores.values() if one else Run(entry.folder).units()
-            plain = predictions(self._run(entry), made.columns)
-            made.columns.add_run(f"r{number}", scores, table.scoring, plain)
+            plain = details.predictions_of(self._run(entry), made.columns.id)
+            made.columns.add_run(f"r{number}", entry.unit_values, plain)
         return made
 
     def _sheet(self, place: int, number: int) -> bytes | None:
@@ -374,5 +381,5 @@ def _table_of(running: Running, entry: Entry) -> Table:
         headline=made.headline,
         ceiling=None,
         entries=(entry,),
-        scoring=dependencies_of(running.task.protocol.metrics, made.headline),
+        scoring=running.metrics,
     )

@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +107,11 @@ def _write(board: Board, folder: _Folder, told: Callable[[str], None]) -> None:
     for name in STATIC:
         folder.save(name, static(name))
     folder.save("index.html", start_page(board))
-    folder.save("board.json", board_json.render(board).encode("utf-8", "replace"))
+    plain = board_json.to_json(board)
+    folder.save("board.json", board_json.text_of(plain).encode("utf-8", "replace"))
     folder.save("board.md", markdown.render(board).encode("utf-8", "replace"))
-    plain = {"board": board_json.to_json(board), "site": site_json(board, tables=tables)}
-    folder.save(INDEX, chunks.plain("index", plain))
+    index = {"board": plain, "site": site_json(board, tables=tables)}
+    folder.save(INDEX, chunks.plain("index", index))
 
 
 def _write_table(
@@ -133,7 +133,7 @@ def _write_table(
     sheets.close()
     names = [f"r{place}" for place in range(len(table.entries))]
     for run, entry in zip(names, table.entries, strict=True):
-        _write_run(table, entry, columns, f"{name}/{run}", folder)
+        _write_run(entry, columns, f"{name}/{run}", folder)
     key = f"{name}/samples"
     folder.save(f"data/{key}.js", chunks.plain(key, columns.to_json()))
     return {
@@ -159,16 +159,11 @@ def sample_ids(table: Table) -> dict[str, UnitScore]:
     return found
 
 
-def _write_run(table: Table, entry: Entry, columns: Columns, key: str, folder: _Folder) -> None:
+def _write_run(entry: Entry, columns: Columns, key: str, folder: _Folder) -> None:
     run = Run(entry.folder)
     folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
-    shown = _kept(predictions(run, columns), columns, key, folder)
-    columns.add_run(key.split("/")[1], run.units(), table.scoring, shown)
-
-
-def predictions(run: Run, columns: Columns) -> Iterator[dict[str, Any] | None]:
-    """Yield the prediction for each sample of a table, as the journal holds it."""
-    return map(partial(details.prediction_of, run), columns.id)
+    shown = _kept(details.predictions_of(run, columns.id), columns, key, folder)
+    columns.add_run(key.split("/")[1], entry.unit_values, shown)
 
 
 def _kept(
