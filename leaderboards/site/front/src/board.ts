@@ -38,8 +38,24 @@ export type Row = {
   training?: { method: string; tasks: string[]; seed: number; steps: number | null; folder: string | null; link: string | null } | null;
   process_peak_bytes?: number | null;
   process_gpu_peak_bytes?: number | null;
-  source?: Record<string, string | number | null>;
-  published?: { text?: string; verdict?: string; printed?: string; value?: number; differences?: string[] } | null;
+  source?: {
+    paper?: string;
+    title?: string;
+    table?: string;
+    row?: string;
+    backbone?: string;
+    protocol?: string;
+    protocol_is?: string;
+    subset?: string;
+    defect?: string;
+    note?: string;
+    printed?: Record<string, string>;
+  };
+  /** False: the protocol is not known to be the table's. */
+  comparable?: boolean;
+  published?: { text: string; verdict: string; differences: string[] } | null;
+  weights?: Record<string, string>;
+  rescored?: boolean;
   progress?: { answered: number; total: number; failed: number } | null;
   badges?: string[];
 };
@@ -78,8 +94,12 @@ export type SiteTable = {
   thumbs: boolean;
 };
 
+export type Cell = { column: string; printed: string | null; defect: string; value: number | null; model: string | null; reproduction: Row["published"] };
+/** The table of a paper, the printed beside the measured number. */
+export type Grid = { heading: string; rows: [string, Cell[]][] };
+
 export type Index = {
-  board: { title: string; level: number; tables: Table[] };
+  board: { title: string; level: number; tables: Table[]; grid?: Grid };
   site: {
     version: number;
     harness: string;

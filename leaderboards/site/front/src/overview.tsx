@@ -1,9 +1,9 @@
 // Every model's headline number in every table.
-import { isPublished, theIndex, valueOf, type Row, type Table } from "./board";
+import { isPublished, theIndex, valueOf, type Grid, type Row, type Table } from "./board";
 import { arrow, number } from "./format";
 import { href, route } from "./route";
 import { Strip } from "./strip";
-import { Badges, Choice, Hide, Scroll, Search, SortHead, Switch, hiddenIn, isOn, sorted } from "./ui";
+import { Badges, Choice, Hide, Scroll, Search, SortHead, Switch, hiddenIn, isOn, sorted, sourceOf } from "./ui";
 
 type Line = { name: string; rows: (Row | undefined)[]; published: boolean };
 
@@ -119,10 +119,45 @@ export function Overview() {
         Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
         under a number is its place between 0 and the greatest of its column.
       </p>
+      {board.grid && <GridView grid={board.grid} />}
       {shown.map(({ table, site }) => (
         <Strip key={site.key} both={{ table, site }} title={site.title} />
       ))}
     </main>
+  );
+}
+
+/** The table of a paper: what it prints, and what was measured here. */
+function GridView({ grid }: { grid: Grid }) {
+  const columns = grid.rows[0]?.[1].map((cell) => cell.column) ?? [];
+  return (
+    <section>
+      <h2>{grid.heading}</h2>
+      <Scroll label={grid.heading}>
+        <table class="grid">
+          <thead>
+            <tr>
+              <th scope="col" class="model">Row</th>
+              {columns.map((column) => <th key={column} scope="col" class="num">{column}</th>)}
+            </tr>
+          </thead>
+          <tbody>
+            {grid.rows.map(([name, cells]) => (
+              <tr key={name}>
+                <th scope="row" class="model">{name}</th>
+                {cells.map((cell) => (
+                  <td key={cell.column} class="num" title={[cell.defect, cell.reproduction?.text].filter(Boolean).join("; ")}>
+                    <span class="quiet">{cell.printed ?? "–"}</span>
+                    {cell.value !== null && <b class={`verdict ${cell.reproduction?.verdict ?? ""}`}> → {number(cell.value)}</b>}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+      <p class="hint">Grey: as the paper prints it. After the arrow: measured here; the verdict stands in the number's title and on its row.</p>
+    </section>
   );
 }
 
@@ -162,7 +197,7 @@ function Cell({ table, siteKey, row }: { table: Table; siteKey: string; row: Row
   const bar = <i class="bar" style={{ width: `${(100 * share(table, value)).toFixed(1)}%` }} />;
   if (isPublished(row)) {
     return (
-      <td class="num" title={String(row.source?.printed ?? "")}>
+      <td class="num" title={`printed ${Object.values(row.source?.printed ?? {}).join(", ")}; ${sourceOf(row)}`}>
         {text}
         {bar}
       </td>

@@ -44,7 +44,7 @@ export function RunPage({ name, run }: { name: string; run: string }) {
           {rival && <a href={href(["task", name, "samples", ...(table.rows.indexOf(rival) < place ? [rival.name, run] : [run, rival.name])])}>Compare with {rival.name}</a>}
         </p>
       )}
-      {row.published?.text && <p class={`note verdict ${row.published.verdict ?? ""}`}>{row.published.text}{row.published.differences?.length ? ` Known differences: ${row.published.differences.join("; ")}.` : ""}</p>}
+      {row.published?.text && <p class={`note verdict ${row.published.verdict ?? ""}`}>{row.published.text}. Known differences: {row.published.differences.join("; ") || "none"}.</p>}
       {row.deviations?.length ? (
         <section>
           <h2>Differences from the paper</h2>
@@ -207,6 +207,8 @@ function Record({ row, page }: { row: Row; page: Page }) {
     ["Subset", manifest.subset ?? "all of the split"],
     ["Data", row.data],
     ["Configuration", row.config_hash],
+    ["Weights", Object.entries(row.weights ?? {}).map(([part, hash]) => `${part} ${hash}`).join(", ")],
+    ["Re-scored", row.rescored === undefined ? null : row.rescored ? "from the units, when this board was built" : "no"],
     ["harness", manifest.harness],
     ["Peak memory", row.process_peak_bytes ? `${(row.process_peak_bytes / 2 ** 30).toFixed(1)} GiB a process` : null],
     ["Peak GPU memory", row.process_gpu_peak_bytes ? `${(row.process_gpu_peak_bytes / 2 ** 30).toFixed(1)} GiB` : null],

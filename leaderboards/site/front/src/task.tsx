@@ -167,6 +167,7 @@ function Ranking({ both }: { both: Both }) {
                 <th scope="row" class="model">
                   {isPublished(row) ? row.name : <a href={href(["task", site.key, "run", row.name])}>{row.name}</a>} <Badges row={row} />
                   {isPublished(row) ? <small>{sourceOf(row)}</small> : row.model_spec !== row.model && <code class="spec">{row.model_spec}</code>}
+                  {row.rescored !== undefined && <small class="trace">{trace(row)}</small>}
                   {row.published?.text && <small class={`verdict ${row.published.verdict ?? ""}`}>{row.published.text}</small>}
                   {row.progress && <small>{row.progress.answered} of {row.progress.total} answered</small>}
                 </th>
@@ -201,6 +202,13 @@ function Ranking({ both }: { both: Both }) {
       </p>
     </>
   );
+}
+
+/** Where a row's number comes from, in a line. */
+function trace(row: Row): string {
+  const weights = Object.values(row.weights ?? {}).map((hash) => hash.slice(0, 8));
+  const parts = [row.rescored ? "re-scored ✓" : "not re-scored", row.commit && `commit ${row.commit.slice(0, 8)}${row.dirty ? "*" : ""}`, weights.length > 0 && `weights ${weights.join(" ")}`];
+  return parts.filter(Boolean).join(" · ");
 }
 
 function ToBest({ row, best, siteKey }: { row: Row; best: Row | undefined; siteKey: string }) {

@@ -222,8 +222,8 @@ export function Badges({ row }: { row: Row }) {
         </span>
       ))}
       {isPublished(row) && (
-        <span class="badge reported" title={`As printed, ${sourceOf(row)}`}>
-          reported
+        <span class="badge reported" title={sourceOf(row)}>
+          reported{row.comparable === false && ", protocol not known to match"}
         </span>
       )}
     </>
@@ -232,9 +232,9 @@ export function Badges({ row }: { row: Row }) {
 
 export function sourceOf(row: Row): string {
   const source = row.source ?? {};
-  return [source.paper, source.table && `table ${source.table}`, source.row, source.protocol && `protocol ${source.protocol}`, source.defect]
-    .filter(Boolean)
-    .join(", ");
+  const protocol = source.protocol && `protocol ${source.protocol}${source.protocol_is ? ` (${source.protocol_is})` : ""}`;
+  const parts = [source.title ?? source.paper, source.table && `table ${source.table}`, source.row, source.backbone, protocol, source.subset, source.defect];
+  return parts.filter(Boolean).join(", ");
 }
 
 /** A sample's thumbnail, cut from its sheet. */
