@@ -1,5 +1,6 @@
 """The site in a real browser: from disk, and served while a run goes on."""
 
+import json
 import shutil
 import subprocess
 import threading
@@ -15,7 +16,9 @@ from harness.leaderboards.site.live import LiveSite
 from harness.leaderboards.site.server import SiteServer
 from harness.leaderboards.site.write import write_site
 from harness.record import Run
+from harness.run.checkpoint_provenance import write_origins
 from harness.trainer import Curve
+from harness.types import Adaptation, AdaptationStep, Call, Prediction, Request
 
 HOSTILE = "<script>alert(1)</script>"
 EVIL = f"evil {HOSTILE}"
@@ -470,3 +473,90 @@ def test_rollouts_of_several_turns_are_drawn_without_a_complaint(opened, tmp_pat
     graph = page.locator(".graph").bounding_box()
     assert graph["width"] > 100 and graph["height"] > 40
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_turns_a_plan_a_twin_and_steps_of_adaptation_are_drawn(opened, make_run, tmp_path):
+    plan = '{"SAM2": [], "Depth": [], "Stats": ["SAM2", "Depth"]}'
+    twin = '{"instances": [{"id": 1, "name": "red <b>cup</b>", "frames": [{"frame": 0, "x": 3}]}]}'
+    turns = [
+        f"<think>look 𝒙</think><dt_plan>{plan}</dt_plan>",
+        f"<dt_rep>{twin}</dt_rep>",
+        "<think>so</think><execute>print('<b>')</execute>",
+        "<results>2</results>",
+        "<answer>two</answer>",
+    ]
+    begun = ["".join(turns[:1]), "".join(turns[:3]), "".join(turns)]
+    steps = (
+        AdaptationStep(label=1, agreement=0.5, parsed=3, rewards=(0.0, 1.0, 0.25), entropy=0.7),
+        AdaptationStep(rewards=(0.5,), rolled_back=True),
+    )
+
+    def predict(sample, number):
+        request = Request(text=f"Think of {sample.query.text}", system="You are <i>kind</i>.")
+        return Prediction(
+            query_id=sample.query.id,
+            answer=sample.target.answer,
+            responses=(turns[0], turns[2], turns[4]),
+            calls=tuple(Call(request=request, response=text) for text in begun),
+            adaptation=Adaptation(method="vr_ttrl", steps=steps),
+            notes=("cut off after 9 tokens",) if number == 2 else (),
+        )
+
+    site = write_site(build(make_run("a", predict=predict)), tmp_path / "site")
+    here = opened(start=site.as_uri())
+    page = here.at(f"{SEG}/sample/2%2Froll?a=one", wait=".transcript")
+    blocks = texts(page, ".block .tagname")
+    assert blocks == [
+        "think",
+        "dt_plan",
+        "dt_rep, injected",
+        "think",
+        "execute",
+        "results, injected",
+        "answer",
+    ]
+    assert page.locator(".plan rect").count() == 3 and page.locator(".plan path").count() == 2
+    assert texts(page, ".twin tbody td") == ["1", "red <b>cup</b>", "3"]
+    assert "print('<b>')" in page.locator(".block.of-execute").inner_text()
+    rewards = page.locator(".rewards").first
+    assert rewards.get_attribute("aria-label") == "0, 1, 0.25"
+    assert rewards.locator("i.label").count() == 1
+    assert texts(page, ".steps tbody th") == ["1", "2, rolled back"]
+    page.get_by_text("Request, 3 calls").click()
+    assert "Think of Which thing would roll?" in page.locator(".requests").inner_text()
+    assert "You are <i>kind</i>." in page.locator(".requests .system").inner_text()
+    page = here.at(f"{SEG}/run/one", wait=".causes")
+    assert "1 truncated responses" in " ".join(page.locator(".causes").inner_text().split())
+    page.locator(".causes a", has_text="1/roll").first.click()
+    page.wait_for_selector("main.samplepage")
+    assert here.complaints == []
+
+
+def test_the_curves_and_rollouts_of_a_training_stand_on_its_runs_page(opened, make_run, tmp_path):
+    training = tmp_path / "t1"
+    manifest = {
+        "method": {"spec": "dr2seg", "name": "dr2seg", "settings": {"steps": 30}},
+        "tasks": [],
+        "seed": 3,
+        "config_hash": "beef" * 8,
+    }
+    curve = Curve(training / "curve.jsonl")
+    log = Curve(training / "rollouts.jsonl")
+    (training / "checkpoint").mkdir(parents=True)
+    for path in (training / "manifest.json", training / "checkpoint" / "harness.json"):
+        path.write_text(json.dumps(manifest))
+    for step in range(30):
+        curve.append(step, {"reward": step / 30, "loss": -0.1})
+    for number, value in enumerate((1.0, 0.0)):
+        row = {"sample": "s", "rollout": number, "text": "<think>a</think>", "tokens": 5}
+        log.append(7, {**row, "cut": False, "terms": {"iou": value, "total": value + 1}})
+    model = {"spec": f"m(checkpoint={training})", "name": "m", "description": {}}
+    run = make_run("runs/a", model="m", changes={"manifest": {"model": model}})
+    write_origins(run, [training])
+    site = write_site(build(run), tmp_path / "site")
+    here = opened(start=site.as_uri())
+    page = here.at(f"{SEG}/run/m", wait=".curves svg")
+    assert texts(page, ".curves figcaption") == ["reward", "loss"]
+    assert texts(page, ".terms thead th") == ["Rollout", "iou", "total", "advantage", "tokens"]
+    assert texts(page, ".terms tbody td")[:2] == ["1.000", "2.000"]
+    assert here.complaints == []

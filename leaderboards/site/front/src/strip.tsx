@@ -23,7 +23,7 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
     <section class="strip" ref={box}>
       <h2>
         {title ? <a href={href(["task", both.site.key])}>{title}</a> : "Where models differ most"}
-        {title && <small>{both.table.rows[best].name} on the samples on which models differ most</small>}
+        {title && <small>{both.table.rows[best].name} on the samples on which models differ most: its score, and the range of all</small>}
       </h2>
       {near ? <Cards both={both} place={best} /> : <div class="cards" />}
     </section>
@@ -62,7 +62,7 @@ function Cards({ both, place }: { both: Both; place: number }) {
             <span class="caption">{columns.question[at]}</span>
             <small>
               <b>{number(columns.runs[run].score[at])}</b>
-              {values.length > 1 && ` · all runs ${number(Math.min(...values))} to ${number(Math.max(...values))}`}
+              {values.length > 1 && ` · ${number(Math.min(...values))}–${number(Math.max(...values))}`}
             </small>
           </a>
         );
