@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.leaderboards.site.index import POLICY
 from harness.leaderboards.site.live import LiveSite
 
@@ -36,6 +37,7 @@ class SiteServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(16)
         self.listeners: set[SimpleQueue[str]] = set()
         self._closing = threading.Event()
+        self._told = ""
         super().__init__((HOST, port), _Handler)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._watcher.start()
@@ -52,11 +54,14 @@ class SiteServer(ThreadingHTTPServer):
 
     def _watch(self) -> None:
         while not self._closing.wait(INTERVAL):
-            changed = self.site.refresh()
-            if changed:
-                text = json.dumps({"changed": changed, "text": self.site.progress()})
+            try:
+                changed, text = self.site.refresh(), self.site.progress()
+            except HarnessError as error:  # a folder that is being written, or a bad run in it
+                changed, text = [], str(error)
+            if changed or text != self._told:
+                self._told = text
                 for listener in list(self.listeners):
-                    listener.put(text)
+                    listener.put(json.dumps({"changed": changed, "text": text}))
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -6,7 +6,9 @@ import subprocess
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from harness import plugins
 from harness.leaderboards.board import build
@@ -155,13 +157,13 @@ def test_a_filter_and_hidden_columns_are_a_link(opened):
     here = opened()
     page = here.at()
     page.get_by_label("Filter models").fill("clum")
-    assert texts(page, "tbody th.model") == ["clumsy"]
+    assert [name.split()[0] for name in texts(page, "tbody th.model")] == ["clumsy"]
     page.get_by_text("Columns", exact=True).click()
     page.get_by_label("disc_video valid_u").uncheck()
     assert texts(page, "tr.groups th") == ["disc_seg"]
     fragment = page.url.partition("index.html")[2]
     page = opened().at(fragment)
-    assert texts(page, "tbody th.model") == ["clumsy"]
+    assert [name.split()[0] for name in texts(page, "tbody th.model")] == ["clumsy"]
     assert texts(page, "tr.groups th") == ["disc_seg"]
     page.get_by_label("Filter models").fill("nobody")
     assert page.locator(".empty").count() == 1
@@ -246,6 +248,10 @@ def test_keys_move_open_and_close_samples(opened):
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_selector("main.samplepage")
+    before = page.url
+    page.keyboard.press("j")
+    page.wait_for_function("before => location.href !== before", arg=before)
+    page.go_back()
     page.go_back()
     page.wait_for_selector("main.work")
 
@@ -427,15 +433,31 @@ def test_a_run_that_goes_on_is_followed(opened, serve, make_run, tmp_path):
 
 
 @pytest.mark.skipif(FIREFOX is None, reason="there is no Firefox here")
-def test_firefox_opens_the_site_from_disk(site):
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.firefox.launch(executable_path=FIREFOX)
-        here = Opened(browser, site.as_uri())
-        page = here.at(PAGES["compare"], wait=".rows .delta")
-        assert page.locator(".picture canvas").count() == 2
-        assert here.complaints == []
-        browser.close()
+def test_firefox_draws_a_sample_from_disk(site, tmp_path):
+    """Playwright drives builds of its own alone, so the system's takes a picture of the page.
+
+    It does so when the page has loaded: the copy names the chunks and images that are asked for.
+    """
+    shutil.copytree(site.parent, tmp_path / "site")
+    index = tmp_path / "site" / "index.html"
+    chunks = [path for path in sorted(index.parent.glob("data/t0/*.js")) if "-" in path.name]
+    names = [index.parent / "data/t0/samples.js", *chunks]
+    early = "".join(f'<script defer src="{p.relative_to(index.parent)}"></script>' for p in names)
+    images = (path.relative_to(index.parent) for path in index.parent.glob("media/?????????*"))
+    shown = "".join(f'<img src="{name}" width="1" height="1">' for name in images)
+    text = index.read_text("utf-8").replace("</head>", f"{early}</head>")
+    index.write_text(text.replace("</body>", f"{shown}</body>"), "utf-8")
+    link = f"{index.as_uri()}{SEG}/sample/6%2Fdisc?a=clumsy&opacity=100&outline=0"
+    picture = tmp_path / "firefox.png"
+    subprocess.run(
+        [FIREFOX, "--headless", "--profile", tmp_path, "--screenshot", picture, link],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
+    for colour in (HIT, WRONG, MISSED):
+        assert (np.abs(pixels - colour).max(axis=2) < 8).sum() > 100
 
 
 @pytest.mark.skipif(

@@ -174,6 +174,7 @@ function Marks({ rows }: { rows: (Row | undefined)[] }) {
     deviations: known.flatMap((row) => row.deviations ?? []),
     transductive: known.some((row) => row.transductive),
     badges: [...new Set(known.flatMap((row) => row.badges ?? []))],
+    answered: Math.min(1, ...known.map((row) => row.answered ?? 1)),
   };
   return <Badges row={merged} />;
 }

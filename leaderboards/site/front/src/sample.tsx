@@ -4,7 +4,7 @@ import { columnsOf, predictionOf, responsesOf, runOf, tableOf, targetOf, textOf,
 import { LAYERS, Picture, isPlace, type Layer, type Look } from "./draw";
 import { brief, count, number, plural } from "./format";
 import { iou } from "./rle";
-import { href, route, setQuery } from "./route";
+import { go, href, route, setQuery } from "./route";
 import { Missing } from "./task";
 import { Response, Transcript } from "./text";
 import { Crumbs, Loading } from "./ui";
@@ -31,6 +31,7 @@ export function SamplePage({ name, id }: { name: string; id: string }) {
   const measured = table.rows.filter((_, place) => site.runs[place]);
   return (
     <main class="samplepage">
+      <Neighbours before={near(-1) === undefined ? "" : link(near(-1))} after={near(1) === undefined ? "" : link(near(1))} />
       <Crumbs
         parts={[
           [theIndex()!.board.title, href([])],
@@ -64,6 +65,20 @@ export function SamplePage({ name, id }: { name: string; id: string }) {
   );
 }
 
+/** The keys k and j, as in the list. */
+function Neighbours({ before, after }: { before: string; after: string }) {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|SELECT|TEXTAREA/.test((event.target as Element).tagName)) return;
+      const target = event.key === "j" ? after : event.key === "k" ? before : "";
+      if (target) go(target);
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  });
+  return null;
+}
+
 function lookNow(): Look {
   const { query } = route.value;
   return {
@@ -87,7 +102,7 @@ export function SampleView(props: { both: Both; columns: Columns; at: number; ru
   const truth = target?.answer;
   const drawable = isPlace(truth) || found.some((one) => isPlace(one.shown?.prediction.answer));
   return (
-    <div class={wide ? "sampleview wide" : "sampleview"}>
+    <div class={wide ? `sampleview wide ${medium && found.length < 2 ? "beside" : ""}` : "sampleview"}>
       <p class="question">{columns.question[at]}</p>
       {target?.options && (
         <ol class="options">
@@ -97,7 +112,7 @@ export function SampleView(props: { both: Both; columns: Columns; at: number; ru
         </ol>
       )}
       {medium && (
-        <>
+        <div class="seen">
           {drawable && <LookTools look={look} errors={Boolean(truth?.masks)} />}
           <div class={found.length > 1 ? "pictures two" : "pictures"}>
             {(found.length ? found : [null]).map((one, place) => (
@@ -120,8 +135,9 @@ export function SampleView(props: { both: Both; columns: Columns; at: number; ru
           </div>
           {held > 1 && <Scrubber medium={medium} frame={frame} truth={truth} found={found.map((one) => ({ name: one.name, answer: one.shown?.prediction.answer }))} />}
           {drawable && <Legend look={look} masks={Boolean(truth?.masks)} />}
-        </>
+        </div>
       )}
+      <div class="said">
       {!medium && site.note && <p class="note">{site.note}</p>}
       <dl class="facts">
         {target?.words && <div><dt>Ground truth</dt><dd>{target.words}</dd></div>}
@@ -138,6 +154,7 @@ export function SampleView(props: { both: Both; columns: Columns; at: number; ru
       </dl>
       <div class={found.length > 1 && wide ? "answers two" : "answers"}>
         {found.map((one) => one.shown && <Details key={one.run} name={found.length > 1 ? one.name : ""} question={target?.text ?? columns.question[at]} {...one.shown} />)}
+        </div>
       </div>
     </div>
   );

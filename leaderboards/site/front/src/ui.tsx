@@ -204,6 +204,7 @@ const BADGES: [(row: Row) => boolean, string, string, string][] = [
   [isTrainedOn, "†", "trained", "Some of these samples were trained on."],
   [(row) => Boolean(row.deviations?.length), "‡", "differs", "Differs from the paper of its method; see the notes."],
   [(row) => Boolean(row.transductive), "§", "transductive", "Its weights learn from each test sample, without the target, before it is answered."],
+  [(row) => row.answered !== undefined && row.answered < 0.9 && row.kind !== "running", "few answers", "few", "Fewer than 90 % of the samples have an answer."],
   [(row) => row.kind === "running", "running", "running", "Not finished: the mean over what is answered so far, without a rank."],
 ];
 
