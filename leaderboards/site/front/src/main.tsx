@@ -1,7 +1,7 @@
 // The site: one classic script, which reads data chunks and draws the page that the hash names.
 import { signal } from "@preact/signals";
 import { render } from "preact";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { theIndex } from "./board";
 import { reload } from "./chunks";
 import { Overview } from "./overview";
@@ -62,7 +62,7 @@ const KEYS: [string, string][] = [
 
 function App() {
   const all = theIndex();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       const typing = /INPUT|SELECT|TEXTAREA/.test((event.target as Element).tagName);
       if (event.key === "Escape" && typing) (event.target as HTMLElement).blur();

@@ -1,5 +1,5 @@
 // One sample: its medium with overlays, the question, and what each run was asked and answered.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { columnsOf, predictionOf, responsesOf, runOf, tableOf, targetOf, textOf, theIndex, type Answer, type Both, type Columns, type Prediction, type Request } from "./board";
 import { LAYERS, Picture, isPlace, type Layer, type Look } from "./draw";
 import { brief, count, number, plural } from "./format";
@@ -67,7 +67,7 @@ export function SamplePage({ name, id }: { name: string; id: string }) {
 
 /** The keys k and j, as in the list. */
 function Neighbours({ before, after }: { before: string; after: string }) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|SELECT|TEXTAREA/.test((event.target as Element).tagName)) return;
       const target = event.key === "j" ? after : event.key === "k" ? before : "";
@@ -187,7 +187,7 @@ function words(answer: Answer): string {
 }
 
 function LookTools({ look, errors }: { look: Look; errors: boolean }) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || /INPUT|SELECT|TEXTAREA/.test((event.target as Element).tagName)) return;
       const place = LAYERS.findIndex(([name]) => name === look.layer);
@@ -241,7 +241,7 @@ function Scrubber(props: { medium: { shown?: number[]; times?: number[]; frames:
     const timer = setInterval(() => to((frame + 1) % shown.length), 125);
     return () => clearInterval(timer);
   });
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || /INPUT|SELECT|TEXTAREA/.test((event.target as Element).tagName)) return;
       if (event.key === "," || event.key === "ArrowLeft") to(frame - 1);

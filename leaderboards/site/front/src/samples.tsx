@@ -1,5 +1,5 @@
 // The samples of one run, or of two side by side, sorted by who lost most.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { dot, link } from "@observablehq/plot";
 import { columnsOf, runOf, tableOf, theIndex, valueOf, type Both, type Columns, type Row, type RunColumn } from "./board";
 import { count, number, plural, signed } from "./format";
@@ -83,7 +83,7 @@ function Samples({ both, columns, sides }: { both: Both; columns: Columns; sides
     setQuery({ at: columns.id[shown[place]] });
     handle.current?.scrollTo(place);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const move = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey || /INPUT|SELECT|TEXTAREA/.test((event.target as Element).tagName)) return;
       const here = shown.indexOf(at);
