@@ -8,6 +8,7 @@
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
 #   make docs       the pages that are generated
+#   make site       the front end of the site, with Node; nobody else needs it
 #   make learning   train every method beside random rewards; hours (docs/learning.md)
 
 VENV := .venv
@@ -24,7 +25,7 @@ TRL ?= 1.16.0
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
-.PHONY: demo test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
+.PHONY: demo site test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
 	learning clean
 
 demo: $(VENV)/.torch
@@ -33,8 +34,8 @@ demo: $(VENV)/.torch
 		--tasks reason_seg,mevis,counting
 	$(BIN)/harness eval --model "pocket,saliency(segmenter=grabcut,propagator=flow),random" \
 		--tasks reason_seg,mevis,counting --data $(DEMO)/data --out $(DEMO)/runs
-	$(BIN)/harness board build --runs $(DEMO)/runs --out $(DEMO)/board
-	@echo "the board: $(DEMO)/board/board.html"
+	$(BIN)/harness board site --runs $(DEMO)/runs --out $(DEMO)/site
+	@echo "the site: $(DEMO)/site/index.html"
 
 test: check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
@@ -79,11 +80,14 @@ core-without-torch: $(CORE)/.core
 	$(CORE)/bin/harness eval --model "saliency(segmenter=grabcut,propagator=flow)" \
 		--tasks reason_seg,mevis,counting --data $(CORE)/demo/data --out $(CORE)/demo/runs
 	$(CORE)/bin/harness score $(CORE)/demo/runs/*/reason_seg
-	$(CORE)/bin/harness board build --runs $(CORE)/demo/runs --out $(CORE)/demo/board
+	$(CORE)/bin/harness board site --runs $(CORE)/demo/runs --out $(CORE)/demo/site
 
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
+
+site:
+	cd leaderboards/site/front && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
 
 learning: $(VENV)/.dev
 	$(BIN)/python benchmarks/learning.py --seeds $(SEEDS) --steps $(STEPS) $(if $(METHODS),--methods $(METHODS))

@@ -5,7 +5,7 @@ are equal, because a number by another protocol or on other samples is another q
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import TypeAlias
 from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.definitions import Definition
-from harness.leaderboards.gallery import Gallery, galleries
 from harness.leaderboards.grid import Grid, grid, is_in
 from harness.leaderboards.naming import names
 from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
@@ -22,6 +21,7 @@ from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
+from harness.leaderboards.unit_values import unit_values
 from harness.record import Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
@@ -47,7 +47,10 @@ class Entry:
     basis: Basis | None
     to_best: Comparison | None
     """Comparison with the best row; None for the best, and where they cannot be paired."""
-    gallery: Gallery
+    folder: Path
+    """The run's folder. Never published."""
+    unit_values: Mapping[str, float | None]
+    """The headline on each unit alone, by the unit's name; empty if it cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,8 @@ class Table:
     entries: tuple[Entry, ...]
     published: tuple[PublishedRow, ...] = ()
     """Rows of papers, which have no rank and are compared with nothing."""
+    scoring: tuple[Metric, ...] = ()
+    """The headline last, after the metrics that it is derived from; empty if it is not known."""
     notes: tuple[str, ...] = ()
     """Remarks for the reader, such as the reason why rows could not be paired."""
 
@@ -121,7 +126,6 @@ def build(
     *,
     title: str = "Leaderboard",
     data_root: Path | None = None,
-    picks: int = 2,
     published: bool = True,
     definition: Definition | None = None,
 ) -> Board:
@@ -133,7 +137,6 @@ def build(
         folders: Where finished runs lie.
         title: The board's heading.
         data_root: Where the benchmarks lie now, if not where the runs read them.
-        picks: How many of the best, median and worst samples of a run the gallery shows.
         published: Whether tables of a benchmark hold the rows that papers print of it.
         definition: The board to build: runs that are in none of its cells are left out.
 
@@ -155,7 +158,7 @@ def build(
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
-        table(members, data_root=data_root, picks=picks)
+        table(members, data_root=data_root)
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
     ]
     known = [entry.row for made in tables for entry in made.entries]
@@ -197,10 +200,8 @@ def key(row: Row) -> Key:
     return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
 
 
-def table(
-    members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None, picks: int = 2
-) -> Table:
-    """Rank the runs of one table and choose their samples."""
+def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) -> Table:
+    """Rank the runs of one table."""
     rows = [made for _, made in members]
     runs = [run for run, _ in members]
     first = rows[0]
@@ -228,7 +229,6 @@ def table(
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
     notes.extend(formatting.paper_note(made) for made in rows if made.published)
-    shown = galleries(runs, units, metrics=metrics, data_root=data_root, picks=picks)
     return Table(
         task=first.task,
         task_version=first.task_version,
@@ -245,11 +245,13 @@ def table(
                 rank=place.rank,
                 basis=place.basis,
                 to_best=place.to_best,
-                gallery=shown[place.index],
+                folder=runs[place.index].folder,
+                unit_values=unit_values(metrics, units[place.index]),
             )
             for place in places
         ),
         published=published_rows(first, metric_names(first)) if of_papers else (),
+        scoring=metrics,
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -1,4 +1,4 @@
-"""One sample in images and in words: media, ground truth and answer at thumbnail size."""
+"""Answers in images and in words."""
 
 import base64
 import io
@@ -9,52 +9,13 @@ from PIL import Image
 
 from harness import overlay
 from harness.masks import BoolArray, Rle
-from harness.media import Frame, Media
+from harness.media import Frame
 from harness.overlay import Colour
-from harness.types import Answer, Prediction, Sample
+from harness.types import Answer
 
 WIDTH = 260  # pixels of an image's thumbnail
-FRAME_WIDTH = 160  # pixels of one frame in a strip
-FRAMES = 6
+FRAME_WIDTH = 160  # pixels up to which lines are thin
 QUALITY = 80
-GAP = (128, 128, 128)  # between frames: seen on a light page and on a dark one
-
-
-def views(sample: Sample, prediction: Prediction | None) -> dict[str, str]:
-    """The first medium as JPEG data URIs: plain, with the ground truth, with the prediction.
-
-    `ground_truth` is left out where the ground truth cannot be drawn, `prediction` where neither it
-    nor the ground truth can. In `prediction` the answer is tinted and the ground truth outlined. Of
-    a video, a strip of frames is drawn.
-    """
-    if not sample.query.media:
-        return {}
-    media = sample.query.media[0]
-    ground_truth = sample.target.answer if sample.target else None
-    answer = prediction.answer if prediction else None
-    found = {"image": data_uri(_strip(media, []))}
-    if drawable(ground_truth):
-        found["ground_truth"] = data_uri(
-            _strip(media, [(ground_truth, overlay.GROUND_TRUTH, True)])
-        )
-    if drawable(ground_truth) or drawable(answer):
-        layers = [(answer, overlay.PREDICTION, True), (ground_truth, overlay.GROUND_TRUTH, False)]
-        found["prediction"] = data_uri(_strip(media, layers))
-    return found
-
-
-def drawable(answer: Answer | None) -> bool:
-    """Return True if an answer has a part that lies in the image."""
-    return answer is not None and any(
-        part is not None
-        for part in (
-            answer.masks,
-            answer.soft_masks,
-            answer.boxes,
-            answer.points,
-            answer.box_track,
-        )
-    )
 
 
 def data_uri(image: Frame) -> str:
@@ -62,20 +23,6 @@ def data_uri(image: Frame) -> str:
     encoded = io.BytesIO()
     Image.fromarray(image).save(encoded, format="JPEG", quality=QUALITY)
     return "data:image/jpeg;base64," + base64.b64encode(encoded.getvalue()).decode("ascii")
-
-
-def _strip(media: Media, layers: Sequence[tuple[Answer | None, Colour, bool]]) -> Frame:
-    width = FRAME_WIDTH if len(media) > 1 else WIDTH
-    shown = []
-    for index in overlay.spread(len(media), FRAMES):
-        image = overlay.thumbnail(media.frame(index), width=width)
-        for answer, colour, filled in layers:
-            if answer is not None:
-                image = draw(
-                    image, answer, index=index, size=media.size, colour=colour, filled=filled
-                )
-        shown.append(image)
-    return overlay.side_by_side(shown, gap=3, background=GAP)
 
 
 def draw(

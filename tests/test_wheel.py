@@ -85,10 +85,10 @@ def test_an_installed_wheel_runs_outside_the_checkout(built, tmp_path):
         "sys.exit(main(['data', 'make', 'shapes', '--out', 'world', '--size', '2'])\n"
         " or main(['eval', '--model', 'saliency', '--tasks', 'reason_seg', '--data', 'world',\n"
         "          '--out', 'runs', '--quiet'])\n"
-        " or main(['board', 'build', '--runs', 'runs', '--out', 'board']))"
+        " or main(['board', 'site', '--runs', 'runs', '--out', 'board']))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "board" / "board.html").stat().st_size > 10_000
+    assert (tmp_path / "board" / "site.js").stat().st_size > 100_000

@@ -1,4 +1,4 @@
-"""`harness board`: build, keep, check, adaptation."""
+"""`harness board`: build, site, keep, check, adaptation."""
 
 import json
 import math
@@ -12,21 +12,52 @@ from typing import TYPE_CHECKING
 from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import show_json, write_text
 from harness.cli.tables import wrap_lines
-from harness.errors import UsageError
+from harness.errors import UsageError, printable
 from harness.record import Run, runs_below, unfinished_below
 from harness.store.atomic import cannot_write, write_bytes, write_json
 
 if TYPE_CHECKING:
+    from harness.leaderboards.board import Board
     from harness.leaderboards.gate_report import GateReport
 
 
 def build(arguments: Namespace) -> int:
-    """Write board.md, board.json, board.html and samples.parquet from run folders."""
-    from harness.leaderboards.board import build as build_board
-    from harness.leaderboards.definitions import find, read
+    """Write board.md, board.json and samples.parquet from run folders."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
     from harness.leaderboards.render import write
     from harness.leaderboards.runs import open_runs
+
+    board = _built(arguments)
+    try:
+        paths = [*write(board, arguments.out), arguments.out / SAMPLES]
+        write_samples(open_runs(arguments.runs), arguments.out / SAMPLES)
+    except OSError as error:
+        raise cannot_write(arguments.out, error) from error
+    _report(arguments, list(map(str, paths)), len(board.tables))
+    return 0
+
+
+def site(arguments: Namespace) -> int:
+    """Write a site from run folders: the board, its runs, and every sample."""
+    from harness.leaderboards.site.write import check_place, write_site
+
+    check_place(arguments.out)
+    board = _built(arguments)
+    start = write_site(
+        board,
+        arguments.out,
+        data_root=arguments.data,
+        images=not arguments.no_images,
+        told=lambda line: print(printable(line), file=sys.stderr),
+    )
+    _report(arguments, [str(start)], len(board.tables))
+    return 0
+
+
+def _built(arguments: Namespace) -> "Board":
+    """Return the board of the arguments' runs, or of those that a definition names."""
+    from harness.leaderboards.board import build as build_board
+    from harness.leaderboards.definitions import find, read
 
     definition = None
     if arguments.board:
@@ -36,17 +67,15 @@ def build(arguments: Namespace) -> int:
         arguments.runs,
         title=arguments.title,
         data_root=arguments.data,
-        picks=0 if arguments.no_gallery else 2,
         published=not arguments.no_published,
         definition=definition,
     )
-    try:
-        paths = [*write(board, arguments.out), arguments.out / SAMPLES]
-        write_samples(open_runs(arguments.runs), arguments.out / SAMPLES)
-    except OSError as error:
-        raise cannot_write(arguments.out, error) from error
     if definition is not None and not board.tables:
         print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
+    return board
+
+
+def _report(arguments: Namespace, paths: Sequence[str], tables: int) -> None:
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
     for path in unfinished:
         print(
@@ -54,12 +83,9 @@ def build(arguments: Namespace) -> int:
             file=sys.stderr,
         )
     if arguments.json:
-        files = {"files": [str(path) for path in paths], "tables": len(board.tables)}
-        show_json({**files, "unfinished": list(map(str, unfinished))})
+        show_json({"files": paths, "tables": tables, "unfinished": list(map(str, unfinished))})
     else:
-        for path in paths:
-            print(path)
-    return 0
+        print("\n".join(paths))
 
 
 def keep(arguments: Namespace) -> int:

@@ -33,7 +33,13 @@ EXIT_CODES = f"""exit codes:
 
 GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
     "evaluate": (scores.add_eval, scores.add_sweep, scores.add_score, scores.add_verify),
-    "look": (inspect.add_list, inspect.add_explain, runs.add_samples, inspect.add_curves),
+    "look": (
+        inspect.add_list,
+        board.add_view,
+        inspect.add_explain,
+        runs.add_samples,
+        inspect.add_curves,
+    ),
     "compare and publish": (
         board.add_board,
         board.add_reproduce,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import time
 from typing import Any
 
 from harness.errors import StoreError
@@ -14,7 +15,8 @@ from harness.store.atomic import read_json, write_json
 def add_attempt(
     folder: Path, *, seconds: float, samples: int, workers: int, stages: Mapping[str, Stage]
 ) -> None:
-    """Add the cost of one attempt at a run to its `timing.json`.
+    """Add the cost of one attempt at a run to its `timing.json`, and the time at which it ended in
+    seconds since 1970.
 
     Args:
         folder: The run folder.
@@ -31,6 +33,7 @@ def add_attempt(
     attempts = [
         *_attempts(folder),
         {
+            "ended": round(time(), 3),
             "wall_seconds": seconds,
             "samples": samples,
             "workers": workers,

@@ -6,12 +6,14 @@ half as dear as Philox's; nothing here jumps within a stream.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 
 from harness.statistics.clusters import FloatArray
 
 CELLS = 2**17  # weights held at once: 1 MiB, which a core's cache holds
+KEPT_CELLS = 2**20  # weights of one call that are kept for the next: 8 MiB
 
 
 def generator(seed: int, *, stream: int = 0) -> np.random.Generator:
@@ -26,14 +28,30 @@ def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
     Exactly multinomial: every draw is a fair one of `groups` (no Poisson weights).
 
     Yields:
-        Whole numbers, resamples × groups; a block's rows are the next resamples.
+        Whole numbers, resamples × groups; a block's rows are the next resamples. They are not to be
+        written to.
     """
+    if groups * resamples <= KEPT_CELLS:
+        yield from _kept_draws(groups, resamples, seed)
+        return
+    yield from _draws(groups, resamples, seed)
+
+
+@lru_cache(maxsize=1)
+def _kept_draws(groups: int, resamples: int, seed: int) -> tuple[FloatArray, ...]:
+    """Return the draws of the last call: the rows of a table are drawn alike."""
+    return tuple(_draws(groups, resamples, seed))
+
+
+def _draws(groups: int, resamples: int, seed: int) -> Iterator[FloatArray]:
     random = generator(seed)
     for rows in blocks(resamples, max(1, CELLS // groups)):
         drawn = random.integers(groups, size=(rows, groups))
         drawn += np.arange(0, rows * groups, groups)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=rows * groups)
-        yield counts.reshape(rows, groups).astype(np.float64)
+        made = counts.reshape(rows, groups).astype(np.float64)
+        made.flags.writeable = False
+        yield made
 
 
 def swaps(groups: int, *, count: int, seed: int) -> Iterator[FloatArray]:

@@ -16,12 +16,12 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from harness.errors import StoreError
 from harness.store.atomic import cannot_write
@@ -195,14 +195,31 @@ class Journal:
         Raises:
             StoreError: there is none, or the file changed underneath.
         """
-        place = self.places.get(sample)
-        if place is None:
-            raise StoreError(
-                f"journal {self.folder}", expected=f"a prediction for {sample}", found="none"
-            )
-        with place.path.open("rb") as file:
-            file.seek(place.offset)
-            record = parse_line(file.read(place.length))
+        return next(self.records([sample]))
+
+    def records(self, samples: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """Yield the last valid record of each sample, by query ids; each file is opened once.
+
+        Raises:
+            StoreError: there is none, or the file changed underneath.
+        """
+        with ExitStack() as stack:
+            opened: dict[Path, BinaryIO] = {}
+            for sample in samples:
+                place = self.places.get(sample)
+                if place is None:
+                    raise StoreError(
+                        f"journal {self.folder}",
+                        expected=f"a prediction for {sample}",
+                        found="none",
+                    )
+                if place.path not in opened:
+                    opened[place.path] = stack.enter_context(place.path.open("rb"))
+                yield self._read_record(opened[place.path], place)
+
+    def _read_record(self, file: BinaryIO, place: JournalPosition) -> dict[str, Any]:
+        file.seek(place.offset)
+        record = parse_line(file.read(place.length))
         if record is None:
             raise StoreError(
                 f"journal {place.path}",

@@ -1,21 +1,20 @@
-"""Boards as files: Markdown for reviews, JSON for programs, one HTML page for people."""
+"""Boards as files: Markdown for reviews, JSON for programs."""
 
 from pathlib import Path
 
 from harness.leaderboards.board import Board
-from harness.leaderboards.render import json, markdown, page
+from harness.leaderboards.render import json, markdown
 from harness.leaderboards.render.links import with_relative_links
 from harness.store.atomic import write_bytes
 
 
 def write(board: Board, out: Path) -> tuple[Path, ...]:
-    """Write `board.md`, `board.json` and `board.html` into folder `out`, each whole or not at all.
+    """Write `board.md` and `board.json` into folder `out`, each whole or not at all.
 
-    The page needs nothing beside itself: no network, no fonts, no other file. Its rows link the
-    trainings behind them where these lie in `out` or beside it (`links`).
+    Rows link the trainings behind them where these lie in `out` or beside it (`links`).
 
     Returns:
-        The three paths.
+        The two paths.
 
     Raises:
         StoreError: the disk is full or read-only.
@@ -25,7 +24,6 @@ def write(board: Board, out: Path) -> tuple[Path, ...]:
     contents = {
         "board.md": markdown.render(board),
         "board.json": json.render(board),
-        "board.html": page.render(board),
     }
     for name, text in contents.items():
         # A response may hold half of a surrogate pair, which no encoding can say.

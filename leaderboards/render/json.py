@@ -2,31 +2,27 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
 from harness.leaderboards.board import Board, Entry, Table
-from harness.leaderboards.gallery import Exhibit
 from harness.leaderboards.row import Row
 
-VERSION = 1
+VERSION = 2
 
 
 def render(board: Board) -> str:
-    """The board as indented JSON text, all of it ASCII, so that no encoding can hurt it."""
-    return json.dumps(to_json(board), indent=1, allow_nan=False) + "\n"
+    """The board as indented JSON text."""
+    return text_of(to_json(board))
 
 
-def embeddable_json(board: Board) -> str:
-    """Return the board as JSON that is safe inside a script element: no `<`, `>` or `&` in it."""
-    text = json.dumps(to_json(board), allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
+def text_of(plain: Mapping[str, object]) -> str:
+    """Indented JSON text, all of it ASCII, so that no encoding can hurt it."""
+    return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 
 def to_json(board: Board) -> dict[str, object]:
-    """The board's content without images."""
+    """The board's content as plain data."""
     return {
         "version": VERSION,
         "title": board.title,
@@ -38,10 +34,12 @@ def to_json(board: Board) -> dict[str, object]:
 
 def _table(table: Table) -> dict[str, object]:
     return {
+        "title": table.title,
         "task": table.task,
         "task_version": table.task_version,
         "split": table.split,
         "protocol": table.protocol,
+        "judge": table.judge,
         "subset": table.subset,
         "data": table.data,
         "headline": table.headline,
@@ -63,27 +61,23 @@ def _entry(entry: Entry) -> dict[str, object]:
         "to_best": None if entry.to_best is None else entry.to_best.to_json(),
         **_row(entry.row),
         "answered": entry.row.answered_share,
-        "gallery": {
-            "note": entry.gallery.note,
-            "samples": [_exhibit(exhibit) for exhibit in entry.gallery.exhibits],
-        },
     }
 
 
 def _row(row: Row) -> dict[str, Any]:
     """A row without ways through the folders of this machine; its training has a link if any."""
-    plain: dict[str, Any] = _data(asdict(row))
+    plain = {one.name: _data(getattr(row, one.name)) for one in fields(row)}
     if plain["training"] is not None:
         del plain["training"]["place"]
     return plain
 
 
-def _exhibit(exhibit: Exhibit) -> dict[str, object]:
-    return {key: value for key, value in asdict(exhibit).items() if key not in ("views", "wide")}
-
-
 def _data(value: object) -> Any:
-    """Mappings as dictionaries, in their order."""
+    """Mappings as dictionaries, in their order; dataclasses too."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _data(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _data(member) for key, member in value.items()}
+    if isinstance(value, tuple):
+        return [_data(member) for member in value]
     return value

@@ -11,8 +11,7 @@ from string import Template
 
 from harness.leaderboards import formatting
 from harness.leaderboards.formatting import cut
-from harness.leaderboards.render.markup import Markup, element, escape, join
-from harness.leaderboards.render.page import digest
+from harness.leaderboards.render.markup import Markup, digest, element, escape, join
 from harness.leaderboards.render.transcripts import transcript
 from harness.leaderboards.rollouts import Group, Rollout
 from harness.version import __version__

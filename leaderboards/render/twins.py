@@ -7,8 +7,7 @@ from string import Template
 from typing import Any
 
 from harness.leaderboards.images import data_uri
-from harness.leaderboards.render.markup import Markup, element, escape, join
-from harness.leaderboards.render.page import digest
+from harness.leaderboards.render.markup import Markup, digest, element, escape, join
 from harness.media import Frame
 from harness.version import __version__
 

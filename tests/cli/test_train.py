@@ -127,7 +127,6 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
                 str(out / "eval"),
                 "--out",
                 str(board),
-                "--no-gallery",
                 "--json",
             ]
         )

@@ -87,7 +87,7 @@ def test_a_record_that_contradicts_itself_is_refused(make_run, results):
 
 
 def test_runs_are_ranked_best_first_and_equals_share_a_rank(world):
-    table = build(world.runs, picks=0).tables[0]
+    table = build(world.runs).tables[0]
     assert table.title == "disc_seg val"
     ranks = [(entry.row.model.split()[0], entry.rank, entry.basis) for entry in table.entries]
     assert ranks == [("steady", 1, None), ("evil", 1, "paired"), ("clumsy", 3, "paired")]
@@ -98,7 +98,7 @@ def test_runs_are_ranked_best_first_and_equals_share_a_rank(world):
 
 
 def test_a_derived_headline_is_compared_in_pairs_through_the_task(world):
-    table = build(world.runs, picks=0).tables[1]
+    table = build(world.runs).tables[1]
     assert table.headline == "J&F"
     assert [entry.basis for entry in table.entries] == [None, "paired", "paired"]
     best, last = table.entries[0], table.entries[2]
@@ -106,7 +106,7 @@ def test_a_derived_headline_is_compared_in_pairs_through_the_task(world):
 
 
 def test_a_derived_headline_without_its_data_is_ranked_by_intervals_and_says_so(world, tmp_path):
-    table = build(world.runs, picks=0, data_root=tmp_path / "gone").tables[1]
+    table = build(world.runs, data_root=tmp_path / "gone").tables[1]
     assert [entry.basis for entry in table.entries] == [None, "intervals", "intervals"]
     assert [entry.rank for entry in table.entries] == [1, 1, 3]
     assert "J&F" in table.notes[0]
@@ -118,7 +118,7 @@ def test_a_quotient_needs_no_data_at_all(world, tmp_path, monkeypatch):
         raise UnknownPlugin("task 'disc_seg'")
 
     monkeypatch.setattr(plugins, "build", build_none)
-    table = build(world.runs, picks=0, data_root=tmp_path / "gone").tables[0]
+    table = build(world.runs, data_root=tmp_path / "gone").tables[0]
     assert [entry.basis for entry in table.entries] == [None, "paired", "paired"]
 
 
@@ -136,17 +136,17 @@ def test_a_quotient_needs_no_data_at_all(world, tmp_path, monkeypatch):
 )
 def test_what_cannot_be_compared_never_shares_a_ranking(make_run, changed):
     folders = [make_run("a"), make_run("b", model="two", changes=changed)]
-    tables = build(folders, picks=0).tables
+    tables = build(folders).tables
     assert [len(table.entries) for table in tables] == [1, 1]
     assert [table.entries[0].rank for table in tables] == [1, 1]
 
 
 def test_tables_that_differ_in_their_data_only_say_so(make_run):
     other = {"data": {"fingerprint": "beef" * 8}}
-    tables = build([make_run("a"), make_run("b", changes=other)], picks=0).tables
+    tables = build([make_run("a"), make_run("b", changes=other)]).tables
     assert "beefbeefbeef" in tables[0].notes[0]
     assert "f00df00df00d" in tables[1].notes[0]
-    assert build(make_run("c"), picks=0).tables[0].notes == ()
+    assert build(make_run("c")).tables[0].notes == ()
 
 
 def test_for_an_error_the_lowest_is_the_best(make_run):
@@ -155,7 +155,7 @@ def test_for_an_error_the_lowest_is_the_best(make_run):
         make_run("a", model="good", shift=1, changes=headline),
         make_run("b", model="bad", failing=range(12), changes=headline),
     ]
-    table = build(folders, picks=0).tables[0]
+    table = build(folders).tables[0]
     assert [entry.row.model for entry in table.entries] == ["good", "bad"]
     assert [entry.rank for entry in table.entries] == [1, 2]
 
@@ -169,14 +169,14 @@ def test_a_row_without_a_number_comes_last_and_has_no_rank(make_run, rewrite):
         rewrite(make_run("a", model="none"), nothing),
         make_run("b", model="some", shift=9),
     ]
-    table = build(folders, picks=0).tables[0]
+    table = build(folders).tables[0]
     assert [(e.row.model, e.rank) for e in table.entries] == [("some", 1), ("none", None)]
 
 
 def test_runs_on_other_units_are_not_paired(make_run, rewrite):
     folders = [make_run("a"), make_run("b", model="two", shift=20)]
     rewrite(folders[1], lambda units: units[0].update(unit="elsewhere"))
-    table = build(folders, picks=0).tables[0]
+    table = build(folders).tables[0]
     assert [entry.basis for entry in table.entries][1] == "intervals"
     assert "elsewhere" in table.notes[0]
 
@@ -188,12 +188,12 @@ def test_a_folder_without_a_finished_run_is_an_error(tmp_path):
 
 def test_a_run_named_twice_counts_once(make_run):
     folder = make_run("a")
-    assert len(build([folder, folder.parent], picks=0).tables[0].entries) == 1
+    assert len(build([folder, folder.parent]).tables[0].entries) == 1
 
 
 def test_the_board_is_the_same_every_time(world):
-    first = board_json.render(build(world.runs, picks=1))
-    assert first == board_json.render(build(world.runs, picks=1))
+    first = board_json.render(build(world.runs))
+    assert first == board_json.render(build(world.runs))
 
 
 def comparison(worse):

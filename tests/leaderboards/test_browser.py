@@ -1,139 +1,476 @@
-import re
+"""The site in a real browser: from disk, and served while a run goes on."""
+
+import json
 import shutil
 import subprocess
+import threading
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from harness import plugins
 from harness.leaderboards.board import build
-from harness.leaderboards.render import rollouts, write
+from harness.leaderboards.render import rollouts
 from harness.leaderboards.rollouts import groups_of
+from harness.leaderboards.site.live import LiveSite
+from harness.leaderboards.site.server import SiteServer
+from harness.leaderboards.site.write import write_site
+from harness.record import Run
+from harness.run.checkpoint_provenance import write_origins
 from harness.trainer import Curve
+from harness.types import Adaptation, AdaptationStep, Call, Prediction, Request
 
-PROGRAM = next(
+HOSTILE = "<script>alert(1)</script>"
+EVIL = f"evil {HOSTILE}"
+FRONT = Path(__file__).resolve().parents[2] / "leaderboards" / "site" / "front"
+AXE = FRONT / "node_modules" / "axe-core" / "axe.min.js"
+CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+FIREFOX = next(filter(None, map(shutil.which, ("firefox", "firefox-esr"))), None)
+SEG, VIDEO = "#/task/disc_seg.val.seg-lisa", "#/task/disc_video.valid_u.rvos-mevis"
+PAGES = {
+    "overview": "#/",
+    "ranking": SEG,
+    "breakdown": f"{SEG}?view=breakdown",
+    "cost": f"{SEG}?view=cost",
+    "history": f"{SEG}?view=history",
+    "run": f"{SEG}/run/clumsy",
+    "samples": f"{SEG}/samples/steady",
+    "compare": f"{SEG}/samples/steady/clumsy?at=1%2Fdisc",
+    "sample": f"{SEG}/sample/1%2Fdisc?a=steady&b=clumsy",
+    "video": f"{VIDEO}/sample/clip3?a=steady&b=clumsy&frame=4",
+    "missing": "#/task/gone",
+}
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here")
-
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--dump-dom",
-]
-
-
-def dump(path, profile):
-    """(document after scripts ran, what the console said)."""
-    done = subprocess.run(
-        [PROGRAM, *OPTIONS, f"--user-data-dir={profile}", path.resolve().as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
-def after(path, script, tmp_path):
-    """The document after one more script ran in a copy whose policy lets it."""
-    text = path.read_text(encoding="utf-8")
-    text = re.sub(r"script-src &#x27;[^;]*&#x27;", "script-src &#x27;unsafe-inline&#x27;", text)
-    copy = tmp_path / "copy.html"
-    copy.write_text(text.replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
-    return dump(copy, tmp_path / "profile")
-
-
-def order(document):
-    table = re.search(r'<table class="ranking">.*?</table>', document, re.DOTALL)[0]
-    return [name.split()[0] for name in re.findall(r'class="model">([^<]*)', table)]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
 
 
 @pytest.fixture(scope="module")
-def path(world, tmp_path_factory):
+def chromium():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """One page, with everything that it complained about or asked the network for."""
+
+    def __init__(self, browser, start, **context):
+        self.context = browser.new_context(
+            **{"viewport": {"width": 1440, "height": 900}, **context}
+        )
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(20_000)
+        self.start, self.complaints, self.asked = start, [], []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append("a dialog"))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+
+    def at(self, fragment="#/", wait="main"):
+        self.page.goto(self.start + fragment)
+        self.page.wait_for_selector(wait)
+        return self.page
+
+
+@pytest.fixture(scope="module")
+def site(world, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugins, "build", lambda kind, spec, root: world.task(spec.name, root))
-        return write(build(world.runs), tmp_path_factory.mktemp("page"))[2]
+        return write_site(build(world.runs), tmp_path_factory.mktemp("pages") / "site")
 
 
-def test_the_page_opens_without_a_complaint_and_shows_the_worst_sample(path, tmp_path):
-    document, console = dump(path, tmp_path / "profile")
-    assert console == []
-    assert order(document) == ["steady", "evil", "clumsy"]
-    assert "I cannot &lt;script&gt;alert(1)&lt;/script&gt;" in document
-    shown = set(re.findall(r'class="id">([^<]*)<', document))
-    assert len({"1/disc", "2/roll", "5/disc"} & shown) >= 2  # clumsy failed at these three
-    assert {"clip3", "clip4"} <= shown
-    assert 'id="theme" aria-label="Switch to dark colours"' in document.replace(
-        'type="button" ', ""
+@pytest.fixture
+def opened(chromium, site):
+    made = []
+
+    def open_page(start=None, **context):
+        made.append(Opened(chromium, start or site.as_uri(), **context))
+        return made[-1]
+
+    yield open_page
+    for one in made:
+        one.context.close()
+
+
+def texts(page, selector):
+    return page.locator(selector).all_inner_texts()
+
+
+def test_every_page_opens_from_disk_without_a_complaint_or_a_request(opened, site):
+    here = opened()
+    for fragment in PAGES.values():
+        page = here.at(fragment)
+        page.wait_for_timeout(150)
+        assert page.locator("footer").count() == 1
+    assert here.complaints == []
+    assert {url.partition(":")[0] for url in here.asked} <= {"file", "data"}
+    assert all(url.startswith(("data:", site.parent.as_uri())) for url in here.asked)
+
+
+def test_hostile_names_questions_and_responses_are_text(opened):
+    here = opened()
+    page = here.at()
+    assert any(name.startswith(EVIL) for name in texts(page, "tbody th.model"))
+    page = here.at(f"{SEG}/sample/1%2Fdisc?a=steady", wait=".response")
+    assert HOSTILE in page.locator(".sampleview .question").inner_text()
+    assert HOSTILE in page.locator(".response").inner_text()
+    page = here.at(f"{SEG}/sample/1%2Fdisc?a=clumsy", wait=".failed")
+    assert f"no JSON {HOSTILE}" in page.locator(".facts .failed").inner_text()
+    assert here.complaints == []
+    assert page.locator("script").evaluate_all("all => all.filter(one => !one.src).length") == 0
+
+
+def test_a_script_that_is_not_the_sites_does_not_run(opened, site, tmp_path):
+    shutil.copytree(site.parent, tmp_path / "site")
+    index = tmp_path / "site" / "index.html"
+    planted = "<script>document.title = 'taken'</script><img src=x onerror=\"alert(1)\"></body>"
+    index.write_text(index.read_text("utf-8").replace("</body>", planted), "utf-8")
+    here = opened(start=index.as_uri())
+    page = here.at()
+    assert page.title() == "Leaderboard"
+    assert "a dialog" not in here.complaints
+    assert sum("Content Security Policy" in text for text in here.complaints) >= 2
+
+
+def test_a_heading_sorts_and_the_order_is_a_link(opened):
+    here = opened()
+    page = here.at(SEG)
+    assert texts(page, "tbody th.model a") == ["steady", EVIL, "clumsy"]
+    failures = page.get_by_role("button", name="Failures")
+    failures.click()
+    assert texts(page, "tbody th.model a")[0] == "clumsy"
+    assert page.locator("th[aria-sort=descending]").inner_text().startswith("Failures")
+    failures.click()
+    assert texts(page, "tbody th.model a")[2] == "clumsy"
+    again = opened()
+    page = again.at(here.page.url.partition("index.html")[2])
+    assert texts(page, "tbody th.model a")[2] == "clumsy"
+
+
+def test_a_filter_and_hidden_columns_are_a_link(opened):
+    here = opened()
+    page = here.at()
+    page.get_by_label("Filter models").fill("clum")
+    assert [name.split()[0] for name in texts(page, "tbody th.model")] == ["clumsy"]
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_label("disc_video valid_u").uncheck()
+    assert texts(page, "tr.groups th") == ["disc_seg"]
+    fragment = page.url.partition("index.html")[2]
+    page = opened().at(fragment)
+    assert [name.split()[0] for name in texts(page, "tbody th.model")] == ["clumsy"]
+    assert texts(page, "tr.groups th") == ["disc_seg"]
+    page.get_by_label("Filter models").fill("nobody")
+    assert page.locator(".empty").count() == 1
+
+
+def test_the_model_column_stays_when_a_wide_table_scrolls(opened):
+    page = opened(viewport={"width": 390, "height": 700}).at(SEG)
+    box = page.get_by_role("region", name="Ranking for disc_seg val")
+    box.evaluate("box => { box.scrollLeft = 300 }")
+    assert box.evaluate("box => box.scrollLeft") > 100
+    name = page.locator("tbody th.model").first.bounding_box()
+    assert abs(name["x"] - box.bounding_box()["x"]) < 2
+
+
+@pytest.mark.parametrize("fragment", PAGES.values(), ids=PAGES)
+def test_no_page_is_wider_than_a_phone(opened, fragment):
+    page = opened(viewport={"width": 390, "height": 844}, is_mobile=True).at(fragment)
+    page.wait_for_timeout(150)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def losses(world):
+    """Samples of the image task by how much `clumsy` lost against `steady`."""
+    scores = {}
+    for folder in world.runs.iterdir():
+        run = Run.open(folder)
+        if run.manifest["task"]["name"] == "disc_seg":
+            scores[run.manifest["model"]["name"]] = {
+                unit.unit: unit.scores["giou"].value for unit in run.units()
+            }
+    return {name: scores["clumsy"][name] - value for name, value in scores["steady"].items()}
+
+
+def test_two_runs_stand_side_by_side_with_the_greatest_loss_first(opened, world):
+    here = opened()
+    page = here.at(SEG)
+    page.get_by_label("Compare steady").check()
+    page.get_by_label("Compare clumsy").check()
+    page.get_by_role("button", name="Compare two").click()
+    page.wait_for_selector(".rows .delta")
+    expected = losses(world)
+    shown = texts(page, ".rows .delta")
+    least = sorted(expected.values())
+    wanted = [f"{value:+.3f}".replace("-", "−") for value in least]
+    assert shown == wanted[: len(shown)] and len(shown) >= 10
+    ids = texts(page, ".rows .id")
+    assert [expected[name] for name in ids] == pytest.approx(least[: len(ids)])
+    worse = sum(value < -1e-9 for value in least)
+    better = sum(value > 1e-9 for value in least)
+    tally = page.locator(".tally").inner_text()
+    assert f"{better} better" in tally and f"{worse} worse" in tally
+    assert page.locator(".chart circle").count() == 40
+    page.locator("label.choice", has_text="colour").locator("select").select_option("blue")
+    assert page.locator(".tally b").inner_text() == "14 samples"
+    page.get_by_label("Show").select_option("parse")
+    kept = set(texts(page, ".rows .id"))
+    assert kept == {"1/disc"}
+    page.get_by_role("button", name="Exchange").click()
+    page.wait_for_function("() => document.querySelector('.side0 select').value === 'clumsy'")
+    assert here.complaints == []
+
+
+def test_keys_move_open_and_close_samples(opened):
+    here = opened()
+    page = here.at(f"{SEG}/samples/steady/clumsy", wait=".rows .delta")
+    ids = texts(page, ".rows .id")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.wait_for_selector(f"aside[aria-label='Sample {ids[1]}']")
+    page.keyboard.press("k")
+    page.wait_for_selector(f"aside[aria-label='Sample {ids[0]}']")
+    page.keyboard.press("o")
+    page.wait_for_selector("[aria-pressed=true]:text('Prediction')")
+    page.keyboard.press("/")
+    page.keyboard.type("roll")
+    assert all(name.endswith("roll") for name in texts(page, ".rows .id"))
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("aside[aria-label=Summary]")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main.samplepage")
+    before = page.url
+    page.keyboard.press("j")
+    page.wait_for_function("before => location.href !== before", arg=before)
+    page.go_back()
+    page.go_back()
+    page.wait_for_selector("main.work")
+
+
+def test_a_video_is_scrubbed_frame_by_frame_and_the_frame_is_a_link(opened):
+    here = opened()
+    page = here.at(f"{VIDEO}/sample/clip3?a=steady", wait=".scrubber")
+    slider = page.get_by_label("Frame", exact=True)
+    assert slider.get_attribute("aria-valuetext") == "frame 0 of 9, 0 s"
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") == "frame 3 of 9, 3 s"
+    assert "frame=3" in page.url
+    page.locator("h1").click()
+    page.keyboard.press(".")
+    page.wait_for_selector("output:text('frame 4 of 9')")
+    page.get_by_role("button", name="Play").click()
+    page.wait_for_function(
+        "() => Number(new URLSearchParams(location.hash.split('?')[1]).get('frame')) > 5"
     )
+    page.get_by_role("button", name="Pause").click()
+    assert here.complaints == []
 
 
-def test_a_heading_sorts_and_sorts_back(path, tmp_path):
-    click = """
-      const head = [...document.querySelectorAll('.ranking th button')]
-        .find((button) => button.textContent.startsWith('Failures'));
-      head.click();
+def test_light_and_dark_are_palettes_of_their_own(opened):
+    here = opened(color_scheme="dark")
+    page = here.at()
+    ground = "getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(21, 23, 26)"
+    page.get_by_role("button", name="Switch to light colours").click()
+    assert page.evaluate(ground) == "rgb(253, 253, 251)"
+
+
+def test_without_javascript_the_tables_are_there(opened):
+    here = opened(java_script_enabled=False)
+    here.page.goto(here.start)
+    assert here.page.locator("table").count() == 3
+    assert "clumsy" in here.page.locator("main").inner_text()
+    assert "JavaScript is off" in here.page.locator("main").inner_text()
+
+
+def test_a_missing_chunk_is_told_and_the_rest_works(opened, site, tmp_path):
+    shutil.copytree(site.parent, tmp_path / "site")
+    shutil.rmtree(tmp_path / "site" / "data" / "t0")
+    here = opened(start=(tmp_path / "site" / "index.html").as_uri())
+    page = here.at(f"{SEG}/samples/steady", wait=".empty")
+    assert "no samples of" in page.locator(".empty").inner_text()
+    assert here.at(SEG).locator("tbody tr").count() == 3
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not installed: npm ci in site/front")
+@pytest.mark.parametrize(
+    ("scheme", "names"), [("light", list(PAGES)), ("dark", ["overview", "breakdown", "compare"])]
+)
+def test_axe_finds_nothing_serious(opened, scheme, names):
+    here = opened(color_scheme=scheme)
+    found = []
+    for name in names:
+        page = here.at(PAGES[name])
+        page.wait_for_timeout(200)
+        page.evaluate(AXE.read_text("utf-8"))
+        report = page.evaluate("axe.run({resultTypes: ['violations']})")
+        found += [
+            (name, one["id"], one["nodes"][0]["html"][:120])
+            for one in report["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+    assert found == []
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(folders):
+        server = SiteServer(LiveSite(folders))
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return server.url
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+PIXEL = """([x, y, of]) => {
+  const canvas = document.querySelectorAll('.picture canvas')[of];
+  const scale = canvas.width / %d;
+  return [...canvas.getContext('2d').getImageData((x + .5) * scale, (y + .5) * scale, 1, 1).data];
+}"""
+HIT, WRONG, MISSED = [0, 158, 115], [213, 94, 0], [86, 180, 233]
+
+
+def test_overlays_are_drawn_from_run_lengths(opened, serve, world):
+    """Of one sample, a pixel of each kind has its colour, by the masks of record and benchmark."""
+    start = serve([world.runs])
+    here = opened(start=start)
+    sample = next(one for one in world.task().samples() if one.id == "6/disc")
+    truth = sample.target.answer.masks[0].to_array()
+    folder = next(
+        path
+        for path in world.runs.iterdir()
+        if (run := Run.open(path)).manifest["model"]["name"] == "clumsy"
+        and run.manifest["task"]["name"] == "disc_seg"
+    )
+    found = Run.open(folder).prediction(sample.id).answer.masks[0].to_array()
+    kinds = {"hit": truth & found, "wrong": found & ~truth, "missed": truth & ~found}
+    places = {}
+    for kind, mask in kinds.items():
+        rows, columns = mask.nonzero()
+        places[kind] = [int(columns[len(columns) // 2]), int(rows[len(rows) // 2])]
+    link = f"{SEG}/sample/6%2Fdisc?a=clumsy&opacity=100&outline=0"
+    page = here.at(link, wait=".picture canvas")
+
+    def seen(kind):
+        return page.evaluate(PIXEL % truth.shape[1], [*places[kind], 0])[:3]
+
+    def wait_for(kind, colour):
+        page.wait_for_function(
+            f"([at, colour]) => ({PIXEL % truth.shape[1]})(at).slice(0, 3).join() === colour",
+            arg=[[*places[kind], 0], ",".join(map(str, colour))],
+        )
+
+    wait_for("hit", HIT)
+    assert (seen("wrong"), seen("missed")) == (WRONG, MISSED)
+    page.get_by_role("button", name="Prediction").click()
+    wait_for("hit", WRONG)
+    assert seen("wrong") == WRONG and seen("missed") not in (HIT, WRONG, MISSED)
+    page.get_by_role("button", name="Ground truth").click()
+    wait_for("missed", HIT)
+    assert seen("hit") == HIT and seen("wrong") not in (HIT, WRONG, MISSED)
+    page.get_by_role("button", name="Image", exact=True).click()
+    page.wait_for_function(
+        "() => new URLSearchParams(location.hash.split('?')[1]).get('layer') === 'image'"
+    )
+    assert [text for text in here.complaints if "getImageData" not in text] == []
+
+
+def test_every_frame_is_its_own(opened, serve, world):
+    """The disc is where the benchmark's mask says, in each frame of the grid."""
+    here = opened(start=serve([world.runs]))
+    sample = next(one for one in world.task("disc_video").samples() if one.id == "clip3")
+    page = here.at(f"{VIDEO}/sample/clip3?a=steady&layer=image", wait=".scrubber")
+    for frame in (0, 4, 8):
+        page.get_by_label("Frame", exact=True).fill(str(frame))
+        page.wait_for_selector(f"output:text('frame {frame} of 9')")
+        page.wait_for_timeout(100)
+        mask = sample.target.answer.masks[frame].to_array()
+        rows, columns = mask.nonzero()
+        inside = [int(columns.mean()), int(rows.mean()), 0]
+        colour = page.evaluate(PIXEL % mask.shape[1], inside)[:3]
+        truth = sample.query.media[0].frame(frame)[inside[1], inside[0]]
+        assert max(abs(int(a) - int(b)) for a, b in zip(colour, truth, strict=True)) < 45
+
+
+def test_a_run_that_goes_on_is_followed(opened, serve, make_run, tmp_path):
+    make_run("all/done", model="done")
+    folder = make_run("all/one", model="one", shift=3)
+    for name in ("results.json", "scores.jsonl", "checksums.json", "timing.json"):
+        (folder / name).unlink()
+    path = next(folder.glob("samples.*.jsonl"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:8]))
+    here = opened(start=serve([tmp_path / "all"]))
+    page = here.at(SEG)
+    row = page.locator("tbody tr", has_text="8 of 40 answered")
+    row.wait_for()
+    before = row.locator(".headline").inner_text()
+    with path.open("ab") as file:
+        file.write(b"".join(lines[8:30]))
+    page.locator("tbody tr", has_text="30 of 40 answered").wait_for()
+    assert page.locator("tbody tr .headline").nth(1).inner_text() != before
+    page.locator(".live", has_text="30 of 40").wait_for()
+    page = here.at(f"{SEG}/samples/one?failure=&sort=id", wait=".rows .id")
+    page.locator(".tally", has_text="40 samples").wait_for()
+    assert here.complaints == []
+
+
+@pytest.mark.skipif(FIREFOX is None, reason="there is no Firefox here")
+def test_firefox_draws_a_sample_from_disk(site, tmp_path):
+    """Playwright drives builds of its own alone, so the system's takes a picture of the page.
+
+    It does so when the page has loaded: the copy names the chunks and images that are asked for.
     """
-    document, console = after(path, click + "head.click();", tmp_path)
-    assert console == []
-    assert order(document)[0] == "clumsy"
-    assert re.search(r'aria-sort="descending"[^>]*><button type="button">Failures', document)
-    document, _ = after(path, click, tmp_path)
-    assert order(document)[2] == "clumsy"
+    shutil.copytree(site.parent, tmp_path / "site")
+    index = tmp_path / "site" / "index.html"
+    chunks = [path for path in sorted(index.parent.glob("data/t0/*.js")) if "-" in path.name]
+    names = [index.parent / "data/t0/samples.js", *chunks]
+    early = "".join(f'<script defer src="{p.relative_to(index.parent)}"></script>' for p in names)
+    images = (path.relative_to(index.parent) for path in index.parent.glob("media/?????????*"))
+    shown = "".join(f'<img src="{name}" width="1" height="1">' for name in images)
+    text = index.read_text("utf-8").replace("</head>", f"{early}</head>")
+    index.write_text(text.replace("</body>", f"{shown}</body>"), "utf-8")
+    link = f"{index.as_uri()}{SEG}/sample/6%2Fdisc?a=clumsy&opacity=100&outline=0"
+    picture = tmp_path / "firefox.png"
+    subprocess.run(
+        [FIREFOX, "--headless", "--profile", tmp_path, "--screenshot", picture, link],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
+    for colour in (HIT, WRONG, MISSED):
+        assert (np.abs(pixels - colour).max(axis=2) < 8).sum() > 100
 
 
-def test_a_row_without_a_number_stays_last(make_run, rewrite, tmp_path):
-    def unscored(units):
-        for unit in units:
-            del unit["scores"]["giou"]
-
-    runs = [
-        rewrite(make_run("a", model="none"), unscored),
-        make_run("b", model="good"),
-        make_run("c", model="bad", shift=9),
-    ]
-    page = write(build(runs, picks=0), tmp_path / "out")[2]
-    click = "document.querySelectorAll('.ranking th button')[2].click();"
-    for clicks, expected in ((1, ["good", "bad", "none"]), (2, ["bad", "good", "none"])):
-        document, console = after(page, click * clicks, tmp_path)
-        assert console == []
-        assert order(document) == expected
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (FRONT / "node_modules" / "esbuild").is_dir(),
+    reason="node or the front end's packages are not installed: npm ci in site/front",
+)
+def test_the_bundle_is_what_its_sources_give(tmp_path):
+    subprocess.run(["node", "build.mjs", str(tmp_path)], cwd=FRONT, check=True, timeout=120)
+    for name in ("site.js", "licences.txt"):
+        assert (tmp_path / name).read_bytes() == (FRONT.parent / "static" / name).read_bytes()
 
 
-def test_the_switch_shows_another_image(path, tmp_path):
-    script = """
-      const gallery = document.querySelector('details.samples');
-      gallery.open = true;
-      const shown = () => [...gallery.querySelectorAll('figure')[0].querySelectorAll('img')]
-        .filter((image) => getComputedStyle(image).display !== 'none')
-        .map((image) => image.className).join();
-      const before = shown();
-      gallery.querySelector('input.view-ground_truth').click();
-      document.title = before + ' then ' + shown();
-    """
-    document, console = after(path, script, tmp_path)
-    assert console == []
-    assert "<title>of-prediction then of-ground_truth</title>" in document
-
-
-def test_the_policy_stops_a_script_that_is_not_ours(path, tmp_path):
-    copy = tmp_path / "copy.html"
-    planted = "<script>document.title = 'taken'</script></body>"
-    copy.write_text(path.read_text(encoding="utf-8").replace("</body>", planted), encoding="utf-8")
-    document, console = dump(copy, tmp_path / "profile")
-    assert "<title>taken" not in document
-    assert any("Content Security Policy" in line for line in console)
-
-
-def test_rollouts_of_several_turns_are_drawn_without_a_complaint(tmp_path):
+def test_rollouts_of_several_turns_are_drawn_without_a_complaint(opened, tmp_path):
     plan = '{"SAM2": [], "DepthAnything2": [], "DepthStats": ["SAM2", "DepthAnything2"]}'
     twin = '{"instances": [{"id": 1, "name": "red cup", "mask": "masks/1", "frames": []}]}'
     turns = [
@@ -147,22 +484,101 @@ def test_rollouts_of_several_turns_are_drawn_without_a_complaint(tmp_path):
     row = {"sample": "s", "rollout": 0, "text": "".join(turns), "tokens": 9, "cut": False}
     log = Curve(tmp_path / "rollouts.jsonl")
     log.append(1, {**row, "components": {"total": 2.75}, "facts": {"spans": spans}})
-    page = tmp_path / "rollouts.html"
-    page.write_text(rollouts.render("Rollouts", groups_of(log.path), summary="x"), "utf-8")
-    document, console = dump(page, tmp_path / "profile")
-    assert console == []
-    assert document.count('class="block') == 9 and document.count("injected") >= 4
-    assert document.count("<rect") == 3 and document.count("<table") == 1
-    assert "print('&lt;b&gt;')" in document
-    measure = """
-      const graph = document.querySelector('.graph').getBoundingClientRect();
-      const whole = document.documentElement;
-      const blocks = [...document.querySelectorAll('.transcript > *')];
-      const tops = blocks.map((one) => one.getBoundingClientRect());
-      const gaps = tops.slice(1).map((one, number) => Math.round(one.top - tops[number].bottom));
-      document.title = [graph.width > 100, graph.height > 40,
-        whole.scrollWidth <= whole.clientWidth, new Set(gaps).size].join();
-    """
-    text = page.read_text("utf-8").replace("style-src", "script-src 'unsafe-inline'; style-src")
-    page.write_text(text.replace("</body>", f"<script>{measure}</script></body>"), "utf-8")
-    assert "<title>true,true,true,1</title>" in dump(page, tmp_path / "profile")[0]
+    path = tmp_path / "rollouts.html"
+    path.write_text(rollouts.render("Rollouts", groups_of(log.path), summary="x"), "utf-8")
+    here = opened(start=path.as_uri())
+    page = here.at("")
+    assert here.complaints == []
+    assert page.locator(".block").count() == 9 and page.locator(".block.injected").count() == 2
+    assert page.locator("rect").count() == 3 and page.locator("table").count() == 1
+    assert "print('<b>')" in page.locator("main").inner_text()
+    graph = page.locator(".graph").bounding_box()
+    assert graph["width"] > 100 and graph["height"] > 40
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_turns_a_plan_a_twin_and_steps_of_adaptation_are_drawn(opened, make_run, tmp_path):
+    plan = '{"SAM2": [], "Depth": [], "Stats": ["SAM2", "Depth"]}'
+    twin = '{"instances": [{"id": 1, "name": "red <b>cup</b>", "frames": [{"frame": 0, "x": 3}]}]}'
+    turns = [
+        f"<think>look 𝒙</think><dt_plan>{plan}</dt_plan>",
+        f"<dt_rep>{twin}</dt_rep>",
+        "<think>so</think><execute>print('<b>')</execute>",
+        "<results>2</results>",
+        "<answer>two</answer>",
+    ]
+    begun = ["".join(turns[:1]), "".join(turns[:3]), "".join(turns)]
+    steps = (
+        AdaptationStep(label=1, agreement=0.5, parsed=3, rewards=(0.0, 1.0, 0.25), entropy=0.7),
+        AdaptationStep(rewards=(0.5,), rolled_back=True),
+    )
+
+    def predict(sample, number):
+        request = Request(text=f"Think of {sample.query.text}", system="You are <i>kind</i>.")
+        return Prediction(
+            query_id=sample.query.id,
+            answer=sample.target.answer,
+            responses=(turns[0], turns[2], turns[4]),
+            calls=tuple(Call(request=request, response=text) for text in begun),
+            adaptation=Adaptation(method="vr_ttrl", steps=steps),
+            notes=("cut off after 9 tokens",) if number == 2 else (),
+        )
+
+    site = write_site(build(make_run("a", predict=predict)), tmp_path / "site")
+    here = opened(start=site.as_uri())
+    page = here.at(f"{SEG}/sample/2%2Froll?a=one", wait=".transcript")
+    blocks = texts(page, ".block .tagname")
+    assert blocks == [
+        "think",
+        "dt_plan",
+        "dt_rep, injected",
+        "think",
+        "execute",
+        "results, injected",
+        "answer",
+    ]
+    assert page.locator(".plan rect").count() == 3 and page.locator(".plan path").count() == 2
+    assert texts(page, ".twin tbody td") == ["1", "red <b>cup</b>", "3"]
+    assert "print('<b>')" in page.locator(".block.of-execute").inner_text()
+    rewards = page.locator(".rewards").first
+    assert rewards.get_attribute("aria-label") == "0, 1, 0.25"
+    assert rewards.locator("i.label").count() == 1
+    assert texts(page, ".steps tbody th") == ["1", "2, rolled back"]
+    page.get_by_text("Request, 3 calls").click()
+    assert "Think of Which thing would roll?" in page.locator(".requests").inner_text()
+    assert "You are <i>kind</i>." in page.locator(".requests .system").inner_text()
+    page = here.at(f"{SEG}/run/one", wait=".causes")
+    assert "1 truncated responses" in " ".join(page.locator(".causes").inner_text().split())
+    page.locator(".causes a", has_text="1/roll").first.click()
+    page.wait_for_selector("main.samplepage")
+    assert here.complaints == []
+
+
+def test_the_curves_and_rollouts_of_a_training_stand_on_its_runs_page(opened, make_run, tmp_path):
+    training = tmp_path / "t1"
+    manifest = {
+        "method": {"spec": "dr2seg", "name": "dr2seg", "settings": {"steps": 30}},
+        "tasks": [],
+        "seed": 3,
+        "config_hash": "beef" * 8,
+    }
+    curve = Curve(training / "curve.jsonl")
+    log = Curve(training / "rollouts.jsonl")
+    (training / "checkpoint").mkdir(parents=True)
+    for path in (training / "manifest.json", training / "checkpoint" / "harness.json"):
+        path.write_text(json.dumps(manifest))
+    for step in range(30):
+        curve.append(step, {"reward": step / 30, "loss": -0.1})
+    for number, value in enumerate((1.0, 0.0)):
+        row = {"sample": "s", "rollout": number, "text": "<think>a</think>", "tokens": 5}
+        log.append(7, {**row, "cut": False, "components": {"iou": value, "total": value + 1}})
+    model = {"spec": f"m(checkpoint={training})", "name": "m", "description": {}}
+    run = make_run("runs/a", model="m", changes={"manifest": {"model": model}})
+    write_origins(run, [training])
+    site = write_site(build(run), tmp_path / "site")
+    here = opened(start=site.as_uri())
+    page = here.at(f"{SEG}/run/m", wait=".curves svg")
+    assert texts(page, ".curves figcaption") == ["reward", "loss"]
+    assert texts(page, ".terms thead th") == ["Rollout", "iou", "total", "advantage", "tokens"]
+    assert texts(page, ".terms tbody td")[:2] == ["1.000", "2.000"]
+    assert here.complaints == []

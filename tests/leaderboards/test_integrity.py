@@ -55,7 +55,7 @@ EDITS = {
     "samples.3.2.jsonl": add_to_journal,
 }
 READERS = {
-    "board": lambda good, other: build([good, other], picks=0),
+    "board": lambda good, other: build([good, other]),
     "gate, candidate": lambda good, other: check(good, other),
     "gate, baseline": lambda good, other: check(other, good),
     "repeats": lambda good, other: repeats([good, other]),
@@ -103,9 +103,9 @@ def test_a_run_without_results_does_not_block_a_board(make_run, lost):
     folder = make_run("runs/disc")
     for name in lost:
         (folder / name).unlink()
-    assert [table.task for table in build(folder.parent, picks=0).tables] == ["disc_video"]
+    assert [table.task for table in build(folder.parent).tables] == ["disc_video"]
     assert unfinished_below(folder.parent) == [folder]
-    for read in (lambda: build(folder, picks=0), lambda: check(folder, folder.parent / "video")):
+    for read in (lambda: build(folder), lambda: check(folder, folder.parent / "video")):
         with pytest.raises(StoreError) as error:
             read()
         assert str(folder) in str(error.value)
@@ -121,12 +121,12 @@ def test_what_is_written_after_the_numbers_is_named_and_refused_too(
     nothing = Contamination(n_total=40, samples=0, images=0, alike=0, scans=0, examples=())
     write_contamination(folder, nothing)
     write_later(folder, TRAININGS, b'{"trainings": []}\n')
-    build(folder, picks=0)
+    build(folder)
     if change == "lost":
         (folder / name).unlink()
     else:
         (folder / name).write_bytes((folder / name).read_bytes() + b" ")
-    for read in (lambda: build(folder, picks=0), lambda: check(good, folder)):
+    for read in (lambda: build(folder), lambda: check(good, folder)):
         with pytest.raises(StoreError) as error:
             read()
         assert str(folder / name) in str(error.value)
@@ -136,11 +136,11 @@ def test_a_run_that_does_not_say_what_it_wrote_is_refused(make_run):
     folder = make_run("a")
     (folder / "checksums.json").unlink()
     with pytest.raises(StoreError, match=r"checksums\.json.*harness eval"):
-        build(folder, picks=0)
+        build(folder)
     for damaged in ("", "[]", '{"version": 7}', '{"version": 2, "files": 3, "journal": null}'):
         (folder / "checksums.json").write_text(damaged)
         with pytest.raises(StoreError, match=r"checksums\.json"):
-            build(folder, picks=0)
+            build(folder)
 
 
 def seal(folder):
@@ -155,7 +155,7 @@ def test_a_headline_that_its_scores_do_not_give_is_refused_whatever_the_checksum
     headline = {"disc_seg": "giou", "disc_video": "J&F"}[task]
     edit_results(folder, metric=headline)
     seal(folder)
-    for read in (lambda: build(folder, picks=0), lambda: check(good, folder)):
+    for read in (lambda: build(folder), lambda: check(good, folder)):
         with pytest.raises(StoreError, match=r"results\.json.*0\.99"):
             read()
 
@@ -167,7 +167,7 @@ def test_a_breakdown_that_its_scores_do_not_give_is_refused(make_run):
     (folder / "results.json").write_text(json.dumps(plain))
     seal(folder)
     with pytest.raises(StoreError, match=r"results\.json.*giou .*\bred\b.*found 0\.5\b"):
-        build(folder, picks=0)
+        build(folder)
 
 
 def test_an_interval_is_computed_from_the_scores(make_run):
@@ -176,7 +176,7 @@ def test_an_interval_is_computed_from_the_scores(make_run):
     plain["intervals"]["giou"] = [0.1, 0.2]
     (folder / "results.json").write_text(json.dumps(plain))
     seal(folder)
-    low, high = build(folder, picks=0).tables[0].entries[0].row.interval
+    low, high = build(folder).tables[0].entries[0].row.interval
     assert low < plain["metrics"]["giou"] < high
 
 
@@ -199,7 +199,7 @@ def test_a_metric_that_runs_a_network_keeps_its_recorded_number(make_run, rewrit
     (folder / "scores.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     (folder / "results.json").write_text(json.dumps(results))
     seal(folder)
-    shown = build(folder, picks=0).tables[0].entries[0].row
+    shown = build(folder).tables[0].entries[0].row
     assert shown.metrics["evaluate[x]"] == 0.25
     assert isinstance(next(iter(Run.open(folder).units())).scores["evaluate[x]"], Corpus)
 
@@ -236,4 +236,4 @@ def test_damaged_scores_are_an_error_of_the_record(make_run, number, place):
     with pytest.raises(StoreError, match=r"scores\.jsonl"):
         list(Run.open(folder).units())
     with pytest.raises(StoreError, match=r"scores\.jsonl"):
-        build(folder, picks=0)
+        build(folder)

@@ -6,7 +6,8 @@ import pytest
 
 from harness.leaderboards.board import build
 from harness.leaderboards.render import json as board_json
-from harness.leaderboards.render import markdown, page
+from harness.leaderboards.render import markdown
+from harness.leaderboards.site.index import start_page
 from harness.record import Run, finish
 from harness.types import Failure, FailureKind, Prediction
 
@@ -80,7 +81,7 @@ def test_a_model_has_one_name_in_all_tables(make_run):
     found = names(*folders)
     assert len(found) == 4 and set(found) == {"one(frames=4)", "one(frames=8)"}
     made = build(folders)
-    for text in (markdown.render(made), page.render(made)):
+    for text in (markdown.render(made), start_page(made).decode()):
         assert "one(frames=4)" in text and "one(frames=8)" in text
     rows = [row for table in board_json.to_json(made)["tables"] for row in table["rows"]]
     assert {row["model"] for row in rows} == {"one"}

@@ -363,13 +363,13 @@ def test_published_rows_are_those_of_task_split_and_metric_best_first(make_run):
 def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
     world, tmp_path, monkeypatch
 ):
-    plain = board_json.to_json(build(world.runs, picks=0, published=False))
+    plain = board_json.to_json(build(world.runs, published=False))
     monkeypatch.setattr(board, "is_benchmark", lambda run, made: True)
     monkeypatch.setattr(
         board, "published_rows", lambda made, metrics: published_rows(genuine(source), ("gIoU",))
     )
     source = next(world.runs.iterdir())
-    made = build(world.runs, picks=0)
+    made = build(world.runs)
     shown = board_json.to_json(made)
     for before, after in zip(plain["tables"], shown["tables"], strict=True):
         measured = [one for one in after["rows"] if one["kind"] == "measured"]
@@ -382,7 +382,7 @@ def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
     text = markdown.render(made)
     lines = [line for line in text.splitlines() if "DR2Seg" in line]
     assert lines and not any("**" in line for line in lines)
-    assert "DR2Seg" not in markdown.render(build(world.runs, picks=0, published=False))
+    assert "DR2Seg" not in markdown.render(build(world.runs, published=False))
 
 
 def test_the_gate_reads_no_published_number(world, make_run, monkeypatch):
@@ -500,7 +500,7 @@ def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch)
     printed = replace(printed, row="DR2Seg [R_desc=Y,R_len=N]", printed="99.0")
     monkeypatch.setattr("harness.leaderboards.definitions._results", lambda *_: (printed,))
     monkeypatch.setattr(board, "is_benchmark", lambda run, made: True)
-    made = build(world.runs, picks=0, definition=definition)
+    made = build(world.runs, definition=definition)
     assert [table.task for table in made.tables] == ["disc_seg"]
     ((entry,),) = [table.entries for table in made.tables]
     assert entry.row.model == "steady"  # runs of no cell are left out

@@ -10,7 +10,7 @@ from harness.errors import StoreError
 from harness.leaderboards import formatting
 from harness.leaderboards.board import build
 from harness.leaderboards.render import json as board_json
-from harness.leaderboards.render import markdown, page, write
+from harness.leaderboards.render import markdown, write
 from harness.leaderboards.render.markup import Markup, element, escape
 from harness.store import checksums
 
@@ -59,9 +59,9 @@ def board(world):
         return build(world.runs, title=f"Board & {HOSTILE}")
 
 
-def test_three_files_are_written_and_nothing_else(board, tmp_path):
+def test_two_files_are_written_and_nothing_else(board, tmp_path):
     paths = write(board, tmp_path / "deep" / "out")
-    assert sorted(path.name for path in paths) == ["board.html", "board.json", "board.md"]
+    assert sorted(path.name for path in paths) == ["board.json", "board.md"]
     assert sorted(tmp_path.rglob("*.*")) == sorted(paths)
 
 
@@ -74,59 +74,9 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(board, tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_the_page_is_well_formed_and_fetches_nothing(board):
-    text = page.render(board)
-    reader = read(text)
-    assert len(reader.ids) == len(set(reader.ids))
-    for tag, attributes in reader.tags:
-        assert tag not in ("link", "iframe", "object", "base")
-        assert "style" not in attributes
-        assert not any(name.startswith("on") for name in attributes)
-        assert attributes.get("src", "data:").startswith("data:image/jpeg;base64,") or not (
-            attributes.get("src")
-        )
-        assert attributes.get("href", "#").startswith("#")
-    assert not re.search(r"https?://|@import|url\(", text)
-
-
-def test_no_text_becomes_markup(board):
-    text = page.render(board)
-    assert HOSTILE not in text
-    reader = read(text)
-    assert sum(tag == "script" for tag, _ in reader.tags) == 2  # the data and ours
-    shown = "".join(reader.text)
-    assert f"Board & {HOSTILE}" in shown  # the title
-    assert f"evil {HOSTILE}" in shown  # a model's name
-    assert f"disc {HOSTILE}" in shown  # a question
-    assert f"It rolls. {HOSTILE} </script>" in shown  # a response
-    assert f"parse: no JSON {HOSTILE}" in shown  # a failure
-
-
-def test_the_policy_names_the_hashes_of_the_style_and_the_script_that_are_there(board):
-    text = page.render(board)
-    policy = next(
-        attributes["content"]
-        for tag, attributes in read(text).tags
-        if attributes.get("http-equiv") == "Content-Security-Policy"
-    )
-    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
-    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
-    assert f"style-src '{page.digest(style)}'" in policy
-    assert f"script-src '{page.digest(script)}'" in policy
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy
-
-
-def test_the_embedded_data_are_those_of_the_json_file(board):
-    text = page.render(board)
-    inside = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1]
-    assert not set("<>&") & set(inside)
-    assert json.loads(inside) == json.loads(board_json.render(board))
-
-
 def test_the_json_holds_every_row_with_its_numbers(board):
     plain = json.loads(board_json.render(board))
-    assert plain["version"] == 1
+    assert plain["version"] == 2
     table = plain["tables"][0]
     assert (table["task"], table["protocol"], table["better"]) == ("disc_seg", "seg/lisa", "higher")
     rows = {row["model"]: row for row in table["rows"]}
@@ -135,64 +85,7 @@ def test_the_json_holds_every_row_with_its_numbers(board):
     assert rows["clumsy"]["answered"] == 37 / 40
     assert rows["clumsy"]["to_best"]["n_groups"] == 20
     assert rows["clumsy"]["breakdowns"]["colour"]["red"]["n"] == 14
-    assert rows["clumsy"]["gallery"]["samples"][-1]["sample"]
-    assert "data:image" not in board_json.render(board)
-
-
-def test_numbers_intervals_coverage_and_failures_are_on_the_page(board):
-    shown = "".join(read(page.render(board)).text)
-    row = board.tables[0].entries[2].row
-    for text in (
-        formatting.number(row.value),
-        formatting.span(row.interval),
-        "92.5 %",
-        "3 parse",
-        "seg/lisa",
-        "giou ↑",
-        "area_error ↓",
-        "40 samples",
-        "1 min 02 s",
-        "0123456789",
-        formatting.ranking_rule(board.level),
-    ):
-        assert text in shown
-
-
-def test_every_interval_is_drawn_inside_its_axis(board):
-    tags = [attributes for tag, attributes in read(page.render(board)).tags if tag == "line"]
-    drawn = [attributes for attributes in tags if attributes["class"] == "interval"]
-    assert len(drawn) == 6
-    for attributes in drawn:
-        assert 0 <= float(attributes["x1"]) <= float(attributes["x2"]) <= 168
-
-
-def test_sort_keys_are_numbers_or_empty(board):
-    cells = [
-        attributes["data-sort"]
-        for tag, attributes in read(page.render(board)).tags
-        if tag == "td" and "data-sort" in attributes
-    ]
-    assert len(cells) > 30
-    for cell in cells:
-        assert cell == "" or float(cell) is not None
-
-
-def test_the_gallery_shows_every_view_once_a_switch(board):
-    tags = read(page.render(board)).tags
-    switches = [a for tag, a in tags if tag == "input"]
-    assert len(switches) == 3 * 6
-    assert sum("checked" in a for a in switches) == 6
-    labels = [a["for"] for tag, a in tags if tag == "label"]
-    assert labels == [a["id"] for a in switches]
-    images = [a["class"].split() for tag, a in tags if tag == "img"]
-    for view in ("image", "ground_truth", "prediction"):
-        assert sum(f"of-{view}" in classes for classes in images) == 36
-
-
-def test_a_missing_benchmark_is_said_on_the_page(world, tmp_path):
-    gone = build(world.runs, data_root=tmp_path / "gone")
-    shown = "".join(read(page.render(gone)).text)
-    assert str(tmp_path / "gone") in shown and "J&F" in shown
+    assert str(board.tables[0].entries[0].folder.parent) not in board_json.render(board)
 
 
 def test_the_markdown_has_tables_of_one_width_and_no_live_html(board):
@@ -211,8 +104,7 @@ def test_responses_with_broken_characters_are_written(make_run, tmp_path):
     (folder / "results.json").write_bytes(text)
     checksums.write(folder, {"results.json": text})
     paths = write(build(folder), tmp_path / "out")
-    page_text = paths[2].read_text(encoding="utf-8")
-    assert "half � nul �" in page_text
+    assert re.search(r"half +nul", paths[0].read_text(encoding="utf-8"))
     assert json.loads(paths[1].read_text(encoding="utf-8"))["tables"]
 
 
@@ -274,13 +166,9 @@ def test_the_training_behind_a_row_is_named_and_can_be_found(make_run):
         "description": {"chat": {"checkpoint": "x", "trained": trained}},
     }
     folders = [make_run("a", changes={"manifest": {"model": model}}), make_run("b", model="two")]
-    made = build(folders, picks=0)
+    made = build(folders)
     rows = {entry.row.run: entry.row for entry in made.tables[0].entries}
     assert rows["b"].training is None
-    reader = Reader()
-    reader.feed(page.render(made))
-    output = "dr2seg on reason_seg(split=train), seed 3, beefbeefbeef"
-    assert output in reader.text and ("td", {"title": "dr2seg(n0=45)"}) in reader.tags
     listed = {row["run"]: row["training"] for row in board_json.to_json(made)["tables"][0]["rows"]}
     assert listed["b"] is None
     assert listed["a"]["config_hash"] == "beef" * 5
@@ -290,4 +178,4 @@ def test_the_training_behind_a_row_is_named_and_can_be_found(make_run):
 def test_a_training_that_says_nothing_of_itself_is_no_record(make_run):
     model = {"spec": "m", "name": "m", "description": {"chat": {"trained": {"method": "sft"}}}}
     with pytest.raises(StoreError, match="manifest"):
-        build([make_run("a", changes={"manifest": {"model": model}})], picks=0)
+        build([make_run("a", changes={"manifest": {"model": model}})])

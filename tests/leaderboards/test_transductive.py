@@ -47,6 +47,6 @@ def test_the_gate_compares_like_with_like(rows):
 
 
 def test_a_board_without_such_rows_has_no_note(make_run):
-    (table,) = to_json(build([make_run("a")], picks=0))["tables"]
+    (table,) = to_json(build([make_run("a")]))["tables"]
     assert not any("transductive" in note for note in table["notes"])
     assert table["rows"][0]["adaptation"] is None

@@ -1,5 +1,6 @@
-"""Arguments of `harness board`: build, keep, check, adaptation; and of `harness reproduce`."""
+"""Arguments of `harness view`, `harness board` and `harness reproduce`."""
 
+import argparse
 from pathlib import Path
 
 from harness.cli.arguments.shared import Commands, add_json, command
@@ -12,35 +13,16 @@ def add_board(commands: Commands) -> None:
     """`harness board`."""
     parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    build = command(
-        actions, "build", "board:build", "board.md, board.json, board.html, samples.parquet"
+    build = command(actions, "build", "board:build", "board.md, board.json and samples.parquet")
+    _add_board(build, "where the files go")
+    site = command(
+        actions,
+        "site",
+        "board:site",
+        "the board, its runs and every sample as a folder of pages, which opens from disk",
     )
-    build.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        required=True,
-        metavar="DIR",
-        help="a folder with runs below it; may be repeated",
-    )
-    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files go")
-    build.add_argument(
-        "--data",
-        type=Path,
-        metavar="ROOT",
-        help="for the gallery (default: where the run read them)",
-    )
-    build.add_argument(
-        "--board",
-        metavar="PAPER/TABLE|FILE",
-        help="the table of a paper, or a board's TOML file: only its runs",
-    )
-    build.add_argument("--title", default="Leaderboard", help="the board's heading")
-    build.add_argument(
-        "--no-published", action="store_true", help="leave the numbers of papers out"
-    )
-    build.add_argument("--no-gallery", action="store_true", help="leave images out")
-    add_json(build)
+    _add_board(site, "a new folder, or an earlier site, which is replaced")
+    site.add_argument("--no-images", action="store_true", help="leave images out")
     keep = command(
         actions,
         "keep",
@@ -167,5 +149,50 @@ def add_reproduce(commands: Commands) -> None:
     )
     parser.add_argument(
         "--device", metavar="NAME", help="to estimate for, such as H100 (default: this machine's)"
+    )
+    add_json(parser)
+
+
+def add_view(commands: Commands) -> None:
+    """`harness view`."""
+    parser = command(
+        commands,
+        "view",
+        "view:view",
+        "look at runs in a browser, every sample, also while they go on; for this machine alone",
+    )
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN|DIR", help="a run, or a folder with runs below"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    parser.add_argument("--title", default="Runs", help="the heading")
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="default: any that is free"
+    )
+
+
+def _add_board(parser: argparse.ArgumentParser, out: str) -> None:
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        action="append",
+        required=True,
+        metavar="DIR",
+        help="a folder with runs below it; may be repeated",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=out)
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    parser.add_argument(
+        "--board",
+        metavar="PAPER/TABLE|FILE",
+        help="the table of a paper, or a board's TOML file: only its runs",
+    )
+    parser.add_argument("--title", default="Leaderboard", help="the board's heading")
+    parser.add_argument(
+        "--no-published", action="store_true", help="leave the numbers of papers out"
     )
     add_json(parser)

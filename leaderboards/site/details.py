@@ -1,0 +1,103 @@
+"""Ground truth and predictions as the front end reads them (docs/design/site.md)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.interchange import answer_to_json, prediction_from_json
+from harness.leaderboards.images import describe_answer
+from harness.leaderboards.transcripts import spans_of
+from harness.masks import Rle, SoftMask
+from harness.record import Run
+from harness.types import Sample, query_id
+
+QUESTION = "\ufffc"
+"""Stands for the sample's own question in the texts of requests."""
+LETTERS = {"parse": "p", "model": "m", "infrastructure": "i"}
+ANSWERED, MISSING = ".", "-"
+
+
+def target(sample: Sample) -> dict[str, Any]:
+    """Return a sample's question and ground truth."""
+    query = sample.query
+    made: dict[str, Any] = {"text": query.text}
+    if query.options:
+        made["options"] = list(query.options)
+    if query.objects:
+        made["objects"] = list(query.objects)
+    if sample.target is not None:
+        made["answer"] = _hard(answer_to_json(sample.target.answer))
+        made["words"] = describe_answer(sample.target.answer)
+    return made
+
+
+class Texts:
+    """The texts of a chunk's requests, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str, question: str) -> int:
+        """Return the number of a text, in which the question is replaced by `QUESTION`."""
+        if question and QUESTION not in text:
+            text = text.replace(question, QUESTION)
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    @property
+    def listed(self) -> list[str]:
+        """All texts, in the order of their numbers."""
+        return list(self._numbers)
+
+
+def predictions_of(run: Run, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+    """Yield the prediction for each sample as the journal holds it; None where it has none."""
+    names = [query_id(sample) for sample in samples]
+    kept = run.journal.records(name for name in names if name in run.journal.places)
+    for name in names:
+        yield next(kept)["prediction"] if name in run.journal.places else None
+
+
+def shortened(plain: Mapping[str, Any], question: str, texts: Texts) -> dict[str, Any]:
+    """Return a journal's prediction as the front end reads it."""
+    made = {key: value for key, value in plain.items() if key != "query_id"}
+    if "answer" in made:
+        made["answer"] = _hard(made["answer"])
+    if "calls" in made:
+        made["calls"] = [_call(one, question, texts) for one in made["calls"]]
+        if len(made["calls"]) > 1:
+            _, spans = spans_of(prediction_from_json(plain))
+            if spans:
+                made["spans"] = spans
+    return made
+
+
+def failure_letter(plain: Mapping[str, Any] | None) -> str:
+    """Return the letter of a prediction's failure, of an answer, or of nothing."""
+    if plain is None:
+        return MISSING
+    return LETTERS.get(plain["failure"][0], "m") if "failure" in plain else ANSWERED
+
+
+def is_cut(plain: Mapping[str, Any]) -> bool:
+    """Return True if a response ran into its limit of tokens (`ChatResult.with_usage` notes it)."""
+    return any(note.startswith("cut off") for note in plain.get("notes", ()))
+
+
+def _call(call: Mapping[str, Any], question: str, texts: Texts) -> dict[str, Any]:
+    request = call["request"]
+    if not isinstance(request, dict):
+        return dict(call)
+    made = {**request, "text": texts.number(request["text"], question)}
+    if request.get("system") is not None:
+        made["system"] = texts.number(request["system"], question)
+    return {**call, "request": made}
+
+
+def _hard(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer with masks in place of confidences, which a picture of it cannot show."""
+    made = {key: value for key, value in answer.items() if key != "soft_masks"}
+    if answer.get("soft_masks") is not None and "masks" not in made:
+        soft = [SoftMask.from_json(one).to_array() for one in answer["soft_masks"]]
+        made["masks"] = [Rle.from_array(one >= np.float32(0.5)).to_json() for one in soft]
+    return made

@@ -1,0 +1,72 @@
+// The samples of a table on which its runs differ most, with the first run's answer drawn on them.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { columnsOf, predictionOf, targetOf, type Both, type Columns } from "./board";
+import { Picture, type Look } from "./draw";
+import { number } from "./format";
+import { href } from "./route";
+
+const SHOWN = 6;
+const LOOK: Look = { layer: "errors", opacity: 0.5, outline: true, places: false, grey: true };
+
+/** Nothing is loaded before the strip comes near the window. */
+export function Strip({ both, title }: { both: Both; title?: string }) {
+  const box = useRef<HTMLElement>(null);
+  const [near, setNear] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && setNear(true), { rootMargin: "200px" });
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  const best = both.table.rows.findIndex((row, place) => both.site.runs[place] && row.kind !== "published");
+  if (best < 0 || !both.site.thumbs) return null;
+  return (
+    <section class="strip" ref={box}>
+      <h2>
+        {title ? <a href={href(["task", both.site.key])}>{title}</a> : "Where models differ most"}
+        {title && <small>{both.table.rows[best].name} on the samples on which models differ most: its score, and the range of all</small>}
+      </h2>
+      {near ? <Cards both={both} place={best} /> : <div class="cards" />}
+    </section>
+  );
+}
+
+/** Samples by how far apart the runs' scores are, one a medium. */
+function widest(columns: Columns): number[] {
+  const runs = Object.values(columns.runs);
+  const spread = columns.id.map((_, at) => {
+    const values = runs.map((run) => run.score[at]).filter((value): value is number => value !== null);
+    return values.length ? Math.max(...values) - Math.min(...values) + 1e-3 * Math.max(...values) : -1;
+  });
+  const order = columns.id.map((_, at) => at).filter((at) => columns.mediums[columns.media[at]?.[0]]?.file);
+  order.sort((a, b) => spread[b] - spread[a]);
+  const seen = new Set<number>();
+  return order.filter((at) => !seen.has(columns.media[at][0]) && seen.add(columns.media[at][0])).slice(0, SHOWN);
+}
+
+function Cards({ both, place }: { both: Both; place: number }) {
+  const { site, table } = both;
+  const columns = columnsOf(site).value;
+  const chosen = useMemo(() => (columns ? widest(columns) : []), [columns]);
+  if (!columns) return <div class="cards" />;
+  const run = site.runs[place]!;
+  const name = table.rows[place].name;
+  return (
+    <div class="cards">
+      {chosen.map((at) => {
+        const truth = targetOf(site, at)?.answer;
+        const medium = columns.mediums[columns.media[at][0]];
+        const values = Object.values(columns.runs).map((one) => one.score[at]).filter((value): value is number => value !== null);
+        return (
+          <a key={at} class="card" href={href(["task", site.key, "sample", columns.id[at]], { a: name })}>
+            <Picture medium={medium} truth={truth} prediction={predictionOf(site, run, columns, at)?.prediction} shown={Math.floor((medium.shown?.length ?? 1) / 2)} look={{ ...LOOK, places: !truth?.masks }} label={`${columns.id[at]}, ${name}`} high={150} />
+            <span class="caption">{columns.question[at]}</span>
+            <small>
+              <b>{number(columns.runs[run].score[at])}</b>
+              {values.length > 1 && ` · ${number(Math.min(...values))}–${number(Math.max(...values))}`}
+            </small>
+          </a>
+        );
+      })}
+    </div>
+  );
+}

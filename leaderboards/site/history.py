@@ -1,0 +1,106 @@
+"""Series of runs of one model over commits, and the steps in them.
+
+A run is compared with the first run of the current level, by the paired test that ranks rows
+(`statistics.paired`). Where the difference is shown, a new level begins: a step. The test's level
+is divided by the number of comparisons in the series, so that a series without a change shows a
+step in at most 5 % of cases, however long it is.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import StoreError
+from harness.leaderboards.board import LEVEL, Entry, Table, comparer
+from harness.record import RESULTS, TIMING, Run
+from harness.statistics.paired import Comparison
+from harness.store.atomic import read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A change that is shown."""
+
+    at: int
+    """Place in the series of the first run after the change."""
+    since: int
+    """Place of the first run of the level before."""
+    comparison: Comparison
+
+
+def steps(count: int, compare: Callable[[int, int], Comparison | None]) -> list[Step]:
+    """Find the steps in a series.
+
+    Args:
+        count: Number of its runs, in the order of time.
+        compare: Compares the second run with the first, by their places.
+    """
+    found: list[Step] = []
+    since = 0
+    for at in range(1, count):
+        comparison = compare(since, at)
+        p = None if comparison is None else comparison.p_value
+        if comparison is not None and p is not None and p <= (1 - LEVEL) / (count - 1):
+            found.append(Step(at=at, since=since, comparison=comparison))
+            since = at
+    return found
+
+
+def history(table: Table) -> list[dict[str, Any]]:
+    """Return the series of a table as plain data for the front end: see docs/design/site.md."""
+    by_spec: dict[str, list[int]] = {}
+    for place, entry in enumerate(table.entries):
+        by_spec.setdefault(entry.row.model_spec, []).append(place)
+    return [
+        _series(
+            table, sorted(places, key=lambda place: (ended(table.entries[place].folder), place))
+        )
+        for places in by_spec.values()
+        if len({table.entries[place].row.commit for place in places}) > 1
+    ]
+
+
+def ended(folder: Path) -> float:
+    """Return the time at which a run ended, in seconds since 1970.
+
+    Runs of earlier versions, and copies, have the time at which their numbers were written.
+    """
+    with suppress(StoreError, OSError, TypeError, KeyError, ValueError, AttributeError, IndexError):
+        return float(read_json(folder / TIMING)["attempts"][-1]["ended"])
+    return (folder / RESULTS).stat().st_mtime
+
+
+def _series(table: Table, places: Sequence[int]) -> dict[str, Any]:
+    entries = [table.entries[place] for place in places]
+    units = [tuple(Run(entry.folder).units()) for entry in entries]
+    compare = comparer(table.scoring, units, name=table.headline, notes=[])
+    return {
+        "spec": entries[0].row.model_spec,
+        "model": entries[0].row.model,
+        "points": [_point(entry, place) for entry, place in zip(entries, places, strict=True)],
+        "steps": [
+            {
+                "at": step.at,
+                "since": step.since,
+                "difference": step.comparison.difference,
+                "interval": step.comparison.interval,
+                "p_value": step.comparison.p_value,
+                "worse": step.comparison.is_worse,
+            }
+            for step in steps(len(entries), compare)
+        ],
+    }
+
+
+def _point(entry: Entry, place: int) -> dict[str, Any]:
+    row = entry.row
+    return {
+        "row": place,
+        "commit": row.commit,
+        "dirty": row.dirty,
+        "ended": round(ended(entry.folder)),
+        "value": row.value,
+        "interval": row.interval,
+    }

@@ -1,0 +1,385 @@
+"""The site of runs as they are now: unfinished ones too, every file made when it is asked for."""
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, StoreError
+from harness.leaderboards.board import LEVEL, Board, Entry, Table, build, key
+from harness.leaderboards.render import json as board_json
+from harness.leaderboards.render import markdown
+from harness.leaderboards.row import row
+from harness.leaderboards.runs import task_of
+from harness.leaderboards.site import chunks, details
+from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
+from harness.leaderboards.site.history import history
+from harness.leaderboards.site.index import STATIC, keys, site_json, start_page, static
+from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
+from harness.leaderboards.site.runs import run_page
+from harness.leaderboards.site.write import Chunk, sample_ids
+from harness.leaderboards.unit_values import unit_values
+from harness.media import Media
+from harness.record import RESULTS, Run, runs_below, summarise, unfinished_below
+from harness.run.batching import Selection, select, units
+from harness.run.scoring import failure_of, score_unit
+from harness.scores import Metric, UnitScore
+from harness.statistics.clusters import dependencies_of
+from harness.task import Task
+from harness.types import Sample
+
+KINDS = {".js": "text/javascript", ".css": "text/css", ".json": "application/json"}
+KINDS |= {".html": "text/html", ".md": "text/markdown", ".txt": "text/plain", ".webp": "image/webp"}
+DATA = re.compile(r"data/t(\d+)/(?:samples|target-(\d+)|r(\d+)(?:-(\d+))?)\.js\Z")
+MEDIUM = re.compile(r"media/([0-9a-f]+)\.webp\Z")
+SHEET = re.compile(r"media/t(\d+)-(\d+)\.webp\Z")
+
+
+@dataclass
+class Running:
+    """A run that is not finished, with the scores of the units that are whole."""
+
+    run: Run
+    task: Task
+    selection: Selection
+    scores: dict[str, UnitScore] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, data_root: Path | None) -> "Running":
+        """Open a run; raise HarnessError if its task cannot be built here."""
+        run = Run.open(folder)
+        task, subset = task_of(run, data_root), run.manifest["subset"]
+        # Ids from a file are not in the record: of those, what is answered is known.
+        named = subset is not None and subset.startswith("ids-")
+        return cls(run, task, select(task, None if named else subset))
+
+    @property
+    def answered(self) -> int:
+        """Number of samples in the journal."""
+        return len(self.run.journal.places)
+
+    @property
+    def total(self) -> int:
+        """Number of samples that the run will have."""
+        return int(self.run.manifest["data"]["n_total"])
+
+    def refresh(self) -> bool:
+        """Read what the journal has now; return True if it has grown."""
+        before = self.answered
+        self.run.journal.refresh()
+        if self.answered == before and self.scores:
+            return False
+        for unit in self.units():
+            places = self.run.journal.places
+            if unit[0].unit not in self.scores and all(one.query.id in places for one in unit):
+                self._score(unit)
+        return True
+
+    def units(self) -> Iterator[Sequence[Sample]]:
+        """Yield the units that the run is made on."""
+        return units(self.selection.samples(self.task))
+
+    def _score(self, unit: Sequence[Sample]) -> None:
+        """Score a whole unit; what cannot be scored yet (no judge, no ground truth) has none."""
+        found = [self.run.prediction(sample.id) for sample in unit]
+        try:
+            made = score_unit(self.task, unit, found)
+        except HarnessError:
+            made = UnitScore(
+                unit=unit[0].unit,
+                group=unit[0].group,
+                samples=tuple(sample.id for sample in unit),
+                categories={},
+                failed=sum(one.failure is not None for one in found),
+                scores={},
+            )
+        self.scores[made.unit] = made
+        for sample, one in zip(unit, found, strict=True):
+            kind = failure_of(self.task, sample, one)
+            if kind is not None:
+                self.failures[kind] = self.failures.get(kind, 0) + 1
+            for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens", "frames"):
+                self.usage[name] = self.usage.get(name, 0) + getattr(one.usage, name)
+
+    def entry(self) -> Entry | None:
+        """Return the row so far, without a rank; None before the first whole unit."""
+        scores = list(self.scores.values())
+        if not scores:
+            return None
+        run = Run(self.run.folder)
+        nothing = dict.fromkeys(metric.name for metric in self.task.protocol.metrics)
+        run.__dict__["results"] = summarise(
+            self.task, run.manifest, scores, self.failures, self.usage, nothing, None
+        )
+        made = row(run)
+        values = unit_values(self.metrics, scores)
+        return Entry(
+            row=made, rank=None, basis=None, to_best=None, folder=run.folder, unit_values=values
+        )
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The headline last, after the metrics that it is derived from."""
+        protocol = self.task.protocol
+        return dependencies_of(protocol.metrics, protocol.headline)
+
+
+@dataclass
+class _TableData:
+    """What was made of one table: columns, targets, and the media to encode when asked for."""
+
+    columns: Columns
+    targets: dict[int, Sequence[Mapping[str, Any]]]
+    thumbnails: list[Media | None]
+
+
+class LiveSite:
+    """A site whose files are made on demand; all methods may be called by several threads."""
+
+    def __init__(
+        self, folders: Sequence[Path], *, title: str = "Runs", data_root: Path | None = None
+    ) -> None:
+        self.folders, self.title, self.data_root = folders, title, data_root
+        self._lock = threading.RLock()
+        self._finished: frozenset[Path] | None = None
+        self._done = Board(title=title, level=LEVEL, tables=())
+        self._running: dict[Path, Running] = {}
+        self.board = self._done
+        self._tables: dict[int, _TableData] = {}
+        self._media: dict[str, Media] = {}
+        self._histories: list[list[dict[str, Any]]] = []
+        self.refresh()
+
+    def refresh(self) -> list[str]:
+        """Look at the folders again; return the keys of changed chunks, `*` if all may be."""
+        with self._lock:
+            finished = frozenset(path for one in self.folders for path in _runs_below(one))
+            unfinished = {path for one in self.folders for path in unfinished_below(one)}
+            changed: list[str] = []
+            if finished != self._finished:
+                self._finished, changed = finished, ["*"]
+                self._done = self._build(sorted(finished))
+                self._histories = [history(table) for table in self._done.tables]
+            for path in self._running.keys() - unfinished:
+                del self._running[path]
+                changed = ["*"]
+            grown = [path for path in sorted(unfinished) if self._refresh_run(path)]
+            if grown or changed:
+                before = [len(table.entries) for table in self.board.tables]
+                self.board = self._with_running()
+                if changed or before != [len(table.entries) for table in self.board.tables]:
+                    self._tables.clear()
+                    return ["*"]
+                changed = ["index", *self._keys_of(grown)]
+            return changed
+
+    def _build(self, runs: Sequence[Path]) -> Board:
+        if not runs:
+            return Board(title=self.title, level=LEVEL, tables=())
+        return build(runs, title=self.title, data_root=self.data_root)
+
+    def _refresh_run(self, path: Path) -> bool:
+        try:
+            if path not in self._running:
+                self._running[path] = Running.open(path, self.data_root)
+            return self._running[path].refresh()
+        except HarnessError:
+            return False  # its benchmark is not here, or its manifest is being written
+
+    def _with_running(self) -> Board:
+        """The finished tables with the rows of unfinished runs at their ends."""
+        tables = list(self._done.tables)
+        places = {key(table.entries[0].row): place for place, table in enumerate(tables)}
+        for running in self._running.values():
+            entry = running.entry()
+            if entry is None:
+                continue
+            place = places.setdefault(key(entry.row), len(tables))
+            if place == len(tables):
+                tables.append(_table_of(running, entry))
+                continue
+            table = tables[place]
+            entry = replace(entry, row=replace(entry.row, name=_free_name(entry, table)))
+            tables[place] = replace(table, entries=(*table.entries, entry))
+        return replace(self._done, tables=tuple(tables))
+
+    def _keys_of(self, grown: Iterable[Path]) -> list[str]:
+        found: list[str] = []
+        for place, table in enumerate(self.board.tables):
+            for number, entry in enumerate(table.entries):
+                if entry.folder in grown:
+                    self._tables.pop(place, None)
+                    found += [f"t{place}/samples", f"t{place}/r{number}-*"]
+        return found
+
+    def progress(self) -> str:
+        """Describe the unfinished runs in a line."""
+        with self._lock:
+            runs = self._running.values()
+            return ", ".join(
+                f"{one.run.manifest['model']['name']} on {one.task.name} "
+                f"{one.answered:,} of {one.total:,}"
+                for one in runs
+            )
+
+    def start(self) -> str:
+        """Return the hash of the page to begin with: the run's, if there is only one."""
+        with self._lock:
+            tables = self.board.tables
+            if len(tables) != 1 or len(tables[0].entries) != 1:
+                return ""
+            return f"#/task/{keys(tables)[0]}"
+
+    def file(self, name: str) -> tuple[bytes, str] | None:
+        """Return the content and type of a file of the site; None if it has no such file."""
+        with self._lock:
+            content = self._content(name)
+        kind = KINDS.get(Path(name).suffix, "application/octet-stream")
+        return None if content is None else (content, kind)
+
+    def _content(self, name: str) -> bytes | None:
+        if name in STATIC:
+            return static(name)
+        made: dict[str, Callable[[], bytes]] = {
+            "index.html": lambda: start_page(self.board),
+            "board.json": lambda: board_json.render(self.board).encode("utf-8", "replace"),
+            "board.md": lambda: markdown.render(self.board).encode("utf-8", "replace"),
+            "data/index.js": self._index,
+        }
+        if name in made:
+            return made[name]()
+        if found := DATA.match(name):
+            return self._chunk(name[len("data/") : -len(".js")], *found.groups())
+        if (found := MEDIUM.match(name)) and found[1] in self._media:
+            return encode(self._media[found[1]])
+        if found := SHEET.match(name):
+            return self._sheet(int(found[1]), int(found[2]))
+        return None
+
+    def _index(self) -> bytes:
+        board = board_json.to_json(self.board)
+        tables = []
+        for place, table in enumerate(self.board.tables):
+            for number, entry in enumerate(table.entries):
+                if (one := self._running.get(entry.folder)) is not None:
+                    plain: Any = board
+                    plain["tables"][place]["rows"][number] |= {
+                        "kind": "running",
+                        "progress": {"answered": one.answered, "total": one.total},
+                    }
+            columns = self._tables.get(place)
+            tables.append(
+                {
+                    "n": max(entry.row.n_total for entry in table.entries),
+                    "runs": [f"r{number}" for number in range(len(table.entries))],
+                    "history": self._histories[place] if place < len(self._histories) else [],
+                    "note": columns.columns.note if columns else "",
+                    "thumbs": True,
+                }
+            )
+        plain = {"board": board, "site": site_json(self.board, tables=tables, live=True)}
+        return chunks.plain("index", plain)
+
+    def _chunk(
+        self, name: str, place: str, target: str | None, run: str | None, number: str | None
+    ) -> bytes | None:
+        if int(place) >= len(self.board.tables):
+            return None
+        table = self.board.tables[int(place)]
+        if run is not None and number is None:
+            entry = table.entries[int(run)] if int(run) < len(table.entries) else None
+            return None if entry is None else chunks.plain(name, run_page(entry))
+        made = self._table(int(place))
+        if target is not None:
+            found = made.targets.get(int(target))
+            return None if found is None else chunks.packed(name, found)
+        if run is None or number is None:
+            return chunks.plain(name, made.columns.to_json())
+        if int(run) >= len(table.entries):
+            return None
+        chunk = Chunk()
+        part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
+        plain = details.predictions_of(self._run(table.entries[int(run)]), made.columns.id[part])
+        for prediction, question in zip(plain, made.columns.question[part], strict=True):
+            chunk.add(prediction, question)
+        return chunks.packed(name, chunk.to_json())
+
+    def _run(self, entry: Entry) -> Run:
+        running = self._running.get(entry.folder)
+        return Run(entry.folder) if running is None else running.run
+
+    def _table(self, place: int) -> _TableData:
+        if place not in self._tables:
+            self._tables[place] = self._read(self.board.tables[place])
+        return self._tables[place]
+
+    def _read(self, table: Table) -> _TableData:
+        made = _TableData(Columns(), {}, [])
+
+        def keep(media: Media) -> Mapping[str, object]:
+            self._media[media.id] = media
+            return describe(media)
+
+        sinks = Sinks(
+            medium=keep,
+            thumbnail=made.thumbnails.append,
+            targets=lambda number, members: made.targets.update({number: list(members)}),
+        )
+        running = [one for entry in table.entries if (one := self._running.get(entry.folder))]
+        finished = [entry for entry in table.entries if entry.folder not in self._running]
+        ids: Mapping[str, UnitScore | None]
+        if finished:
+            ids = sample_ids(replace(table, entries=tuple(finished)))
+        else:
+            ids = {sample.id: None for unit in running[0].units() for sample in unit}
+        made.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
+        for number, entry in enumerate(table.entries):
+            plain = details.predictions_of(self._run(entry), made.columns.id)
+            made.columns.add_run(f"r{number}", entry.unit_values, plain)
+        return made
+
+    def _sheet(self, place: int, number: int) -> bytes | None:
+        if place >= len(self.board.tables):
+            return None
+        media = self._table(place).thumbnails[number * THUMBS : (number + 1) * THUMBS]
+        kept: list[bytes] = []
+        sheet = Thumbnails(lambda _, content: kept.append(content))
+        for one in media:
+            sheet.add(one)
+        sheet.close()
+        return kept[0] if kept else None
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    """Finished runs; a folder that a run is about to write its first file to has none."""
+    try:
+        return [path for path in runs_below(folder) if (path / RESULTS).is_file()]
+    except StoreError:
+        return []
+
+
+def _free_name(entry: Entry, table: Table) -> str:
+    taken = {one.row.name for one in table.entries}
+    names = (f"{entry.row.name}{end}" for end in ("", " (running)", f" ({entry.folder.name})"))
+    return next((name for name in names if name not in taken), str(entry.folder))
+
+
+def _table_of(running: Running, entry: Entry) -> Table:
+    made = entry.row
+    return Table(
+        task=made.task,
+        task_version=made.task_version,
+        split=made.split,
+        protocol=made.protocol,
+        judge=made.judge,
+        subset=made.subset,
+        data=made.data,
+        headline=made.headline,
+        ceiling=None,
+        entries=(entry,),
+        scoring=running.metrics,
+    )

@@ -1,0 +1,107 @@
+"""What the page of one run shows beside its row: configuration, environment, timing, training."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from harness.errors import HarnessError, StoreError
+from harness.leaderboards.board import Entry
+from harness.leaderboards.rollouts import ROLLOUTS, Rollout, choose_groups, groups_of
+from harness.overlay import spread
+from harness.record import TIMING, Run
+from harness.store.atomic import read_json
+from harness.trainer import CURVE, Curve
+
+STEPS = 400  # of a training's curves
+GROUPS = 24  # of a training's rollouts
+HIDDEN = ("version", "data", "deviations")
+"""Fields of a manifest that are left out: `data` names a folder of the machine, and the row has the
+deviations."""
+
+
+def run_page(entry: Entry) -> dict[str, Any]:
+    """Return the value of `<r>.js`."""
+    run = Run(entry.folder)
+    manifest = {key: value for key, value in run.manifest.items() if key not in HIDDEN}
+    made: dict[str, Any] = {"manifest": manifest, "timing": _timing(run)}
+    place = entry.row.training.place if entry.row.training else None
+    if place is not None:
+        with suppress(HarnessError):
+            made["curve"] = curve_columns(Curve(place / CURVE).read())
+        if (place / ROLLOUTS).is_file():
+            with suppress(HarnessError):
+                groups = choose_groups(groups_of(place / ROLLOUTS), limit=GROUPS)
+                made["rollouts"] = [
+                    {
+                        "step": group.step,
+                        "task": group.task,
+                        "sample": group.sample,
+                        "rollouts": [_rollout(one) for one in group.rollouts],
+                    }
+                    for group in groups
+                ]
+    return made
+
+
+def curve_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
+    """Return the numbers of a training as columns of at most `STEPS` steps, `step` among them.
+
+    Numbers that are logged at other steps than the losses, as evaluations are, are kept whole.
+    """
+    numbers = dict.fromkeys(
+        name for row in rows for name, value in row.items() if _finite(value) is not None
+    )
+    merged = [
+        {key: value for one in group for key, value in one.items()}
+        for _, group in groupby(rows, key=lambda row: row["step"])
+    ]
+    kept = set(spread(len(merged), STEPS))
+    rare = {
+        name for name in numbers if sum(name in row for row in merged) <= max(1, len(merged) // 10)
+    }
+    chosen = [
+        row
+        for place, row in enumerate(merged)
+        if place in kept or any(name in row for name in rare)
+    ]
+    return {name: [_finite(row.get(name)) for row in chosen] for name in numbers}
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if abs(value) < float("inf") else None
+
+
+def _rollout(one: Rollout) -> dict[str, Any]:
+    return {
+        "text": one.text,
+        "second": one.second,
+        "terms": dict(one.components),
+        "advantage": one.advantage,
+        "tokens": one.tokens,
+        "cut": one.cut,
+        "unread": one.unread,
+        "blocks": [asdict(block) for block in one.blocks],
+    }
+
+
+def _timing(run: Run) -> dict[str, Any]:
+    """Return seconds by stage; nothing if the file is damaged, for no score depends on it."""
+    path = run.folder / TIMING
+    with suppress(StoreError, TypeError, KeyError, AttributeError):
+        plain = read_json(path) if path.is_file() else {}
+        stages: dict[str, float] = {}
+        for attempt in plain.get("attempts", ()):
+            for name, stage in attempt.get("stages", {}).items():
+                stages[name] = stages.get(name, 0.0) + float(stage.get("seconds", 0.0))
+        return {
+            "wall_seconds": plain.get("wall_seconds"),
+            "samples_per_second": plain.get("samples_per_second"),
+            "attempts": len(plain.get("attempts", ())),
+            "workers": [one.get("workers") for one in plain.get("attempts", ())][-1:],
+            "stages": stages,
+        }
+    return {}

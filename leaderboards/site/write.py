@@ -1,0 +1,199 @@
+"""The site of a board as a folder of plain files (docs/design/site.md).
+
+One table and one run at a time are in memory; chunks, images and sheets are written as they are
+made. The folder appears whole: it is written beside its place and moved there at the end.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.render import json as board_json
+from harness.leaderboards.render import markdown
+from harness.leaderboards.render.links import with_relative_links
+from harness.leaderboards.site import chunks, details
+from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
+from harness.leaderboards.site.history import history
+from harness.leaderboards.site.index import STATIC, site_json, start_page, static
+from harness.leaderboards.site.media import MediaStore, Thumbnails, describe
+from harness.leaderboards.site.runs import run_page
+from harness.record import Run
+from harness.scores import UnitScore
+from harness.store.atomic import cannot_write
+
+INDEX = "data/index.js"
+
+
+def write_site(
+    board: Board,
+    out: Path,
+    *,
+    data_root: Path | None = None,
+    images: bool = True,
+    told: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Write the site into folder `out`, whole or not at all, and return its start page.
+
+    Args:
+        board: The board.
+        out: A folder that is not there, is empty, or holds an earlier site, which is replaced.
+        data_root: Where the benchmarks lie now, if not where the runs read them.
+        images: False to leave images out.
+        told: Receives a line for each finished table.
+
+    Raises:
+        UsageError: `out` holds something else.
+        StoreError: the disk is full or read-only.
+    """
+    check_place(out)
+    fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        fresh.mkdir(parents=True)
+        _write(with_relative_links(board, out), _Folder(fresh, {}, data_root, images), told)
+        _move(fresh, out)
+    except OSError as error:
+        raise cannot_write(out, error) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return out / "index.html"
+
+
+def check_place(out: Path) -> None:
+    """Raise UsageError unless a site may be written at `out`."""
+    if not out.exists() or (out.is_dir() and (not any(out.iterdir()) or (out / INDEX).is_file())):
+        return
+    raise UsageError(
+        f"--out {out}",
+        expected="a new folder, an empty one, or an earlier site",
+        found="a folder of something else" if out.is_dir() else "a file",
+        fix="Name another folder: a site replaces all that is in its own.",
+    )
+
+
+def _move(fresh: Path, out: Path) -> None:
+    if out.exists():
+        earlier = out.with_name(f".{out.name}.{os.getpid()}.old")
+        out.rename(earlier)
+        fresh.rename(out)
+        shutil.rmtree(earlier, ignore_errors=True)
+    else:
+        fresh.rename(out)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    root: Path
+    media: dict[str, dict[str, object]]
+    data_root: Path | None
+    images: bool
+
+    def save(self, name: str, content: bytes) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _write(board: Board, folder: _Folder, told: Callable[[str], None]) -> None:
+    store = MediaStore(lambda name, content: folder.save(f"media/{name}", content))
+    tables = []
+    for place, table in enumerate(board.tables):
+        tables.append(_write_table(table, f"t{place}", folder, store if folder.images else None))
+        told(f"{table.title}: {tables[-1]['n']:,} samples, {len(table.entries)} runs")
+    for name in STATIC:
+        folder.save(name, static(name))
+    folder.save("index.html", start_page(board))
+    plain = board_json.to_json(board)
+    folder.save("board.json", board_json.text_of(plain).encode("utf-8", "replace"))
+    folder.save("board.md", markdown.render(board).encode("utf-8", "replace"))
+    index = {"board": plain, "site": site_json(board, tables=tables)}
+    folder.save(INDEX, chunks.plain("index", index))
+
+
+def _write_table(
+    table: Table, name: str, folder: _Folder, store: MediaStore | None
+) -> dict[str, Any]:
+    """Write the chunks of a table and return what the index says of it."""
+
+    def save_targets(number: int, members: Any) -> None:
+        key = f"{name}/target-{number}"
+        folder.save(f"data/{key}.js", chunks.packed(key, members))
+
+    sheets = Thumbnails(lambda number, image: folder.save(f"media/{name}-{number}.webp", image))
+    sinks = Sinks(
+        medium=store.add if store else describe,
+        thumbnail=lambda media: sheets.add(media) if store else None,
+        targets=save_targets,
+    )
+    columns = read_samples(Run(table.entries[0].folder), sample_ids(table), folder.data_root, sinks)
+    sheets.close()
+    names = [f"r{place}" for place in range(len(table.entries))]
+    for run, entry in zip(names, table.entries, strict=True):
+        _write_run(entry, columns, f"{name}/{run}", folder)
+    key = f"{name}/samples"
+    folder.save(f"data/{key}.js", chunks.plain(key, columns.to_json()))
+    return {
+        "n": len(columns.id),
+        "runs": names,
+        "history": history(table),
+        "note": columns.note,
+        "thumbs": store is not None,
+    }
+
+
+def sample_ids(table: Table) -> dict[str, UnitScore]:
+    """Return every sample of a table by its id, with the unit that it is scored in.
+
+    They are in the task's order, as the first run has them; what only others have stands behind.
+    """
+    found: dict[str, UnitScore] = {}
+    for entry in table.entries:
+        if entry.row.n_total > len(found):
+            for unit in Run(entry.folder).units():
+                for sample in unit.samples:
+                    found.setdefault(sample, unit)
+    return found
+
+
+def _write_run(entry: Entry, columns: Columns, key: str, folder: _Folder) -> None:
+    run = Run(entry.folder)
+    folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
+    shown = _kept(details.predictions_of(run, columns.id), columns, key, folder)
+    columns.add_run(key.split("/")[1], entry.unit_values, shown)
+
+
+def _kept(
+    plain: Iterator[dict[str, Any] | None], columns: Columns, key: str, folder: _Folder
+) -> Iterator[Mapping[str, Any] | None]:
+    """Yield predictions as they come, and write a chunk whenever one is full."""
+    chunk = Chunk()
+    for place, prediction in enumerate(plain):
+        chunk.add(prediction, columns.question[place])
+        if len(chunk.samples) == CHUNK or place == len(columns.id) - 1:
+            name = f"{key}-{place // CHUNK}"
+            if any(chunk.samples):
+                folder.save(f"data/{name}.js", chunks.packed(name, chunk.to_json()))
+            chunk = Chunk()
+        yield prediction
+
+
+@dataclass
+class Chunk:
+    """The predictions of one run for a chunk of samples."""
+
+    texts: details.Texts = field(default_factory=details.Texts)
+    samples: list[dict[str, Any] | None] = field(default_factory=list)
+
+    def add(self, prediction: Mapping[str, Any] | None, question: str) -> None:
+        """Add the next sample's prediction."""
+        self.samples.append(
+            None if prediction is None else details.shortened(prediction, question, self.texts)
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """The value of the chunk."""
+        return {"texts": self.texts.listed, "samples": self.samples}

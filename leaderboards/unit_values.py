@@ -1,0 +1,38 @@
+"""The headline metric on one unit alone."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.scores import Corpus, Metric, UnitScore, quotient
+
+
+def unit_value(metrics: Sequence[Metric], unit: UnitScore) -> float | None:
+    """Return the last metric's number over one unit; None if it does not count, or is a corpus.
+
+    Args:
+        metrics: The metric last, after the metrics that it is derived from.
+        unit: The unit's statistics.
+    """
+    found: dict[str, float] = {}
+    for metric in metrics:
+        statistic = unit.scores.get(metric.name)
+        if metric.derived is not None:
+            if all(name in found for name in metric.inputs):
+                found[metric.name] = float(metric.derived(*(found[name] for name in metric.inputs)))
+        elif statistic is not None and not isinstance(statistic, Corpus):
+            above, below = quotient(statistic)
+            if below:
+                found[metric.name] = above / (below + metric.epsilon)
+    return found.get(metrics[-1].name)
+
+
+def unit_values(
+    metrics: Sequence[Metric], units: Iterable[UnitScore]
+) -> Mapping[str, float | None]:
+    """Return the last metric's number over each unit, by the unit's name; empty without metrics.
+
+    Runs of one table have the same units, so that their names are kept once.
+    """
+    if not metrics:
+        return {}
+    return {sys.intern(unit.unit): unit_value(metrics, unit) for unit in units}
