@@ -182,12 +182,13 @@ def write_runs(world: Path, task_name: str, out: Path, models: int) -> None:
         write_json(folder / "timing.json", {"wall_seconds": 60.0 + model, "attempts": []})
 
 
-def measured(*arguments, program=None) -> tuple[float, float]:
-    """Seconds and peak memory in MB of one call."""
+def measured(*arguments, program=None) -> dict[str, float]:
+    """Seconds, seconds of the processor, and peak memory in MB of one call."""
     script = (
         "import resource, subprocess, sys\n"
         "code = subprocess.run(sys.argv[1:], stdout=-3, stderr=-3)\n"
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, code.returncode)"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, code.returncode)"
     )
     start = [program] if program else [sys.executable, "-m", "harness"]
     began = time.perf_counter()
@@ -198,10 +199,14 @@ def measured(*arguments, program=None) -> tuple[float, float]:
         check=True,
     )
     seconds = time.perf_counter() - began
-    memory, code = done.stdout.split()
+    processor, memory, code = done.stdout.split()
     if code != "0":
         raise SystemExit(f"{arguments}: exit code {code}")
-    return seconds, float(memory)
+    return {
+        "build_seconds": round(seconds, 1),
+        "processor_seconds": round(float(processor), 1),
+        "peak_mb": round(float(memory)),
+    }
 
 
 def megabytes(folder: Path) -> float:
@@ -258,13 +263,12 @@ def main() -> None:
 
 def wide(runs: Path, out: Path, models: int, before: Path | None) -> dict[str, object]:
     shutil.rmtree(out, ignore_errors=True)
-    seconds, memory = measured("board", "site", "--runs", runs, "--out", out)
+    cost = measured("board", "site", "--runs", runs, "--out", out)
     index = json.loads((out / "board.json").read_text())
     found: dict[str, object] = {
         "tables": len(index["tables"]),
         "runs": sum(len(table["rows"]) for table in index["tables"]),
-        "build_seconds": round(seconds, 1),
-        "peak_mb": round(memory),
+        **cost,
         "site_mb": round(megabytes(out), 1),
         "media_mb": round(megabytes(out / "media"), 1),
         "overview_seconds": round(
@@ -274,11 +278,10 @@ def wide(runs: Path, out: Path, models: int, before: Path | None) -> dict[str, o
     if before is not None:
         old = out.with_name("before")
         shutil.rmtree(old, ignore_errors=True)
-        seconds, memory = measured("board", "build", "--runs", runs, "--out", old, program=before)
+        cost = measured("board", "build", "--runs", runs, "--out", old, program=before)
         page = old / "board.html"
         found["before"] = {
-            "build_seconds": round(seconds, 1),
-            "peak_mb": round(memory),
+            **cost,
             "page_mb": round(page.stat().st_size / 1e6, 1),
             "overview_seconds": round(shown(page, "", "section.overview tbody tr", tries=3), 2),
         }
@@ -287,7 +290,7 @@ def wide(runs: Path, out: Path, models: int, before: Path | None) -> dict[str, o
 
 def one_table(runs: Path, out: Path) -> dict[str, object]:
     shutil.rmtree(out, ignore_errors=True)
-    seconds, memory = measured("board", "site", "--runs", runs, "--out", out)
+    cost = measured("board", "site", "--runs", runs, "--out", out)
     text = (out / "data/index.js").read_text()
     key = json.loads(text[len('H("index",') : text.rindex(")")])["site"]["tables"][0]["key"]
     first = shown(
@@ -297,8 +300,7 @@ def one_table(runs: Path, out: Path) -> dict[str, object]:
     )
     return {
         "samples": 5000,
-        "build_seconds": round(seconds, 1),
-        "peak_mb": round(memory),
+        **cost,
         "site_mb": round(megabytes(out), 1),
         "first_rows_seconds": round(first, 2),
     }
