@@ -9,8 +9,8 @@ import hashlib
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -421,6 +421,15 @@ class FrameCache:
         self._bytes = 0
         self._frames: OrderedDict[str, Frame] = OrderedDict()
         self._lock = threading.Lock()
+
+    @contextmanager
+    def limited(self, max_bytes: int) -> Iterator[None]:
+        """Hold fewer bytes for a while, where each frame is read once or twice in a row."""
+        before, self.max_bytes = self.max_bytes, min(max_bytes, self.max_bytes)
+        try:
+            yield
+        finally:
+            self.max_bytes = before
 
     def get(self, loader: Loader) -> Frame:
         """Return the loader's frame, decoding it if it is not held."""

@@ -116,37 +116,13 @@ def deviation_note(row: Row) -> str:
     return f"‡ {row.name} ({row.run}) does not reproduce the paper of its method: {text}."
 
 
-def training(row: Row) -> str:
-    """Describe the training of the checkpoint: method, tasks, steps, seed, hash and folder."""
-    if row.training is None:
-        return NOTHING
-    made = row.training
-    named = [f"folder {made.folder}"] if made.folder is not None else []
-    words = [
-        f"{_method(made)}{_trained_tasks(made)}",
-        *_amount(made),
-        made.config_hash[:12],
-        *named,
-    ]
-    return ", ".join(words)
-
-
 def training_name(made: TrainingInfo) -> str:
     """A training in short: its folder's name, method, steps, seed."""
     return f"{made.folder}: {', '.join([_method(made), *_amount(made)])}"
 
 
-def training_title(made: TrainingInfo) -> str:
-    """A training in full: method with its settings, tasks, steps, seed."""
-    return ", ".join([f"{made.method}{_trained_tasks(made)}", *_amount(made)])
-
-
 def _method(made: TrainingInfo) -> str:
     return made.method.partition("(")[0]
-
-
-def _trained_tasks(made: TrainingInfo) -> str:
-    return f" on {', '.join(made.tasks)}" if made.tasks else ""
 
 
 def _amount(made: TrainingInfo) -> list[str]:
@@ -159,29 +135,6 @@ def p_value(comparison: Comparison) -> str:
     if comparison.p_value is None:
         return ""
     return "p < 0.001" if comparison.p_value < 0.001 else f"p = {comparison.p_value:.3f}"
-
-
-def duration(seconds: float | None) -> str:
-    """A time in the two largest units.
-
-    >>> duration(3725), duration(8.25), duration(200)
-    ('1 h 02 min', '8.2 s', '3 min 20 s')
-    """
-    if seconds is None:
-        return NOTHING
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def memory(row: Row) -> str:
-    """The peak of the process that held the most, and of the fullest GPU if one was used."""
-    peaks = ((row.process_peak_bytes, "a process"), (row.process_gpu_peak_bytes, "a GPU"))
-    text = [f"{peak / 2**30:.1f} GiB {where}" for peak, where in peaks if peak]
-    return ", ".join(text) or NOTHING
 
 
 def heading(name: str, better: Better) -> str:

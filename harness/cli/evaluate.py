@@ -250,7 +250,7 @@ def next_commands(out: Path, folders: Sequence[Path]) -> list[str]:
         if len(folders) <= SHOWN
         else [f"runs: {len(folders)} below {out}"]
     )
-    board = f"harness board build --runs {shlex.quote(str(out))} --out board"
+    board = f"harness board site --runs {shlex.quote(str(out))} --out site"
     for folder in reversed(folders):
         if not (folder / SCORES).exists():  # the ground truth is hidden
             continue

@@ -22,11 +22,13 @@ from harness.leaderboards.site.history import history
 from harness.leaderboards.site.index import STATIC, site_json, start_page, static
 from harness.leaderboards.site.media import MediaStore, Thumbnails, describe
 from harness.leaderboards.site.runs import run_page
+from harness.media import CACHE
 from harness.record import Run
 from harness.scores import UnitScore
 from harness.store.atomic import cannot_write
 
 INDEX = "data/index.js"
+CACHED = 64 * 2**20  # bytes of decoded frames
 
 
 def write_site(
@@ -54,7 +56,8 @@ def write_site(
     fresh = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         fresh.mkdir(parents=True)
-        _write(with_relative_links(board, out), _Folder(fresh, {}, data_root, images), told)
+        with CACHE.limited(CACHED):
+            _write(with_relative_links(board, out), _Folder(fresh, data_root, images), told)
         _move(fresh, out)
     except OSError as error:
         raise cannot_write(out, error) from error
@@ -88,7 +91,6 @@ def _move(fresh: Path, out: Path) -> None:
 @dataclass(frozen=True)
 class _Folder:
     root: Path
-    media: dict[str, dict[str, object]]
     data_root: Path | None
     images: bool
 

@@ -144,8 +144,6 @@ def test_a_metric_with_an_at_sign_stays_readable_and_a_mention_is_none():
         (formatting.signed_number(-0.02), "−0.020"),
         (formatting.percent(0.99999), "99.9 %"),
         (formatting.percent(1.0), "100 %"),
-        (formatting.duration(3599.6), "1 h 00 min"),
-        (formatting.duration(59.99), "60.0 s"),
         (formatting.span((0.1, 0.2)), "0.100 to 0.200"),
     ],
 )

@@ -25,6 +25,12 @@ export function Chart(props: {
   }, []);
   useEffect(() => {
     if (!width || !box.current) return;
+    // After the rows beside it: thousands of points take longer than they.
+    const waiting = setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(draw)), 0);
+    return () => clearTimeout(waiting);
+  });
+  const draw = () => {
+    if (!box.current) return;
     const made = plot({ ...make(Math.min(width, max)), width: Math.min(width, max), style: { background: "none" } });
     for (const style of made.querySelectorAll("style")) style.remove();
     for (const part of made.querySelectorAll("[aria-label], [aria-description]")) {
@@ -45,7 +51,7 @@ export function Chart(props: {
       });
     }
     box.current.replaceChildren(made);
-  });
+  };
   return <div class="chart" ref={box} />;
 }
 
