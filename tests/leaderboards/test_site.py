@@ -334,7 +334,7 @@ def test_an_unfinished_run_is_a_row_without_a_rank_that_grows(make_run, tmp_path
     site = LiveSite([tmp_path / "all"])
     rows = of_live(site, "data/index.js")["board"]["tables"][0]["rows"]
     assert [(row["name"], row["rank"], row.get("kind")) for row in rows] == [
-        ("done", 1, None),
+        ("done", 1, "measured"),
         ("running", None, "running"),
     ]
     assert rows[1]["progress"] == {"answered": 5, "total": 40} and rows[1]["n_failed"] == 1
