@@ -19,6 +19,8 @@ class Cell:
     """Task, split, part and metric."""
     printed: str | None
     """The paper's number; None where it prints none that can be read."""
+    unit: str
+    """Unit of the paper's number."""
     defect: str
     value: float | None
     """Ours; None where no run is of this row and column."""
@@ -65,6 +67,7 @@ def _cells(definition: Definition, row: BoardRow, measured: Sequence[Row]) -> It
             yield Cell(
                 column=" ".join(filter(None, (column.name, column.split, part, metric))),
                 printed=result.printed if result else None,
+                unit=result.unit if result else "",
                 defect=result.defect if result else "",
                 value=value,
                 model=made.name if made and value is not None else None,

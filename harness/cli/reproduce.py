@@ -18,12 +18,14 @@ from harness.errors import UsageError
 from harness.leaderboards import estimate
 from harness.leaderboards.definitions import SLOT, BoardRow, Definition, definitions, find
 from harness.leaderboards.estimate import Device, Estimate
+from harness.leaderboards.published_results import GENERATED
 from harness.spec import Spec, Value, parse, parse_list
+from harness.store.atomic import read_json
 
 VIDEO_FORMS = frozenset({"mask_track", "box_track", "choice", "number", "text", "interval"})
 """Forms of answer of tasks about videos."""
 ASSUMED = "A100-80GB"
-"""Device that is estimated for where there is no GPU."""
+"""Device that a dry run estimates for where there is no GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class Step:
     processes: int = 1
     estimate: Estimate | None = None
     samples: Mapping[str, int] = field(default_factory=dict)
-    """Published number of samples of each task; 0 where none is."""
+    """Number of samples of each task; 0 where none is known."""
 
     @property
     def line(self) -> list[str]:
@@ -55,7 +57,8 @@ def reproduce(arguments: Namespace) -> int:
     definition = find(arguments.paper, arguments.table)
     if not arguments.dry_run:
         require(arguments, data=ROOT)
-    device = estimate.device_of(arguments.device or " ".join(gpus()) or ASSUMED)
+    absent = ASSUMED if arguments.dry_run else "CPU"
+    device = estimate.device_of(arguments.device or " ".join(gpus()) or absent)
     if device is None:
         names = ", ".join(one.name for one in estimate.DEVICES)
         raise UsageError("--device", expected=f"one of {names}", found=str(arguments.device))
@@ -111,7 +114,7 @@ def _trainings(
         command += ["--resume"] if (folder / "manifest.json").is_file() else []
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
         tasks = parse_list(",".join(config["train_tasks"]))
-        samples = {str(task): _samples(str(task)) for task in tasks}
+        samples = {str(task): _samples(str(task), data) for task in tasks}
         found = estimate.training(
             {**_defaults("trainers", step.method), **config, **typed},
             size=_size(start),
@@ -138,7 +141,7 @@ def _evaluations(
     for column in definition.columns:
         if column.task and row.is_of(column):
             counts = subsets.setdefault(column.subset, {})
-            counts[column.task] = _samples(column.task, column.subset)
+            counts[column.task] = _samples(column.task, data, column.subset)
     for subset, samples in subsets.items():
         command = ["eval", "--model", _filled(spec, out), "--tasks", ",".join(samples)]
         command += ["--data", data, "--out", str(out / "runs")]
@@ -180,9 +183,11 @@ def _size(spec: Spec) -> float:
 
 
 @cache
-def _samples(task: str, subset: str | None = None) -> int:
-    """Return the published number of samples; 0 where none is."""
-    spec = parse(task)
+def _samples(task: str, data: str, subset: str | None = None) -> int:
+    """Return the published number of samples, or a generated world's size; 0 where none is."""
+    spec, world = parse(task), Path(data) / GENERATED
+    if world.is_file():
+        return int(read_json(world)["size"])
     if subset:
         return int(subset.rpartition("-")[2].removeprefix("first"))
     if isinstance(drawn := spec.arguments.get("sample"), int):

@@ -84,6 +84,9 @@ def _grid(made: Grid) -> Iterator[str]:
 
 def _cell(cell: Cell) -> str:
     ours = "" if cell.value is None else formatting.number(cell.value)
+    if cell.value is not None and cell.unit == "percent":
+        decimals = len((cell.printed or "").partition(".")[2])
+        ours = f"{100 * cell.value:.{decimals}f}"
     paper = "" if cell.printed is None else f"*{escape(cell.printed)}*"
     return " ".join(filter(None, (paper, ours))) or formatting.NOTHING
 

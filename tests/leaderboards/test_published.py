@@ -514,7 +514,8 @@ def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch)
     assert red.reproduction is None
     for name in ("elsewhere", "two"):
         assert {cell.value for cell in rows[name]} == {None}
-    assert "not reproduced" in markdown.render(made)
+    text = markdown.render(made)
+    assert "not reproduced" in text and f"*99.0* {100 * first.value:.1f}" in text
     assert board_json.to_json(made)["grid"]["rows"][0][1][0]["printed"] == "99.0"
 
 

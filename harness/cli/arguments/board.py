@@ -131,7 +131,9 @@ def add_reproduce(commands: Commands) -> None:
         epilog="example: harness reproduce dr2seg 3 --dry-run",
     )
     parser.add_argument(
-        "paper", metavar="PAPER", help="such as dr2seg or shapes, or a folder of boards"
+        "paper",
+        metavar="PAPER",
+        help="such as dr2seg or shapes, or a folder of boards; a wrong name lists what there is",
     )
     parser.add_argument("table", metavar="TABLE", help="the table's number")
     parser.add_argument(
@@ -150,7 +152,6 @@ def add_reproduce(commands: Commands) -> None:
     parser.add_argument(
         "--device", metavar="NAME", help="to estimate for, such as H100 (default: this machine's)"
     )
-    add_json(parser)
 
 
 def add_view(commands: Commands) -> None:
