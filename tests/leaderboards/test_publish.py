@@ -44,7 +44,9 @@ def published(run, tmp_path):
 def test_a_publication_scores_to_the_same_numbers_elsewhere(published, tmp_path, capsys):
     place, data = published
     (found,) = check([place.parent], data)
-    assert found.faults == () and "random on counting pixmo_val by count/exact: accuracy" in found.name
+    assert (
+        found.faults == () and "random on counting pixmo_val by count/exact: accuracy" in found.name
+    )
     assert found.head == check_chain(place) == json.loads((place / PUBLICATION).read_text())["head"]
     assert str(tmp_path / "data") not in (place / "manifest.json").read_text()
     capsys.readouterr()
