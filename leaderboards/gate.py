@@ -27,7 +27,7 @@ from harness.leaderboards.losses import SLACK, compare_answers, is_significant, 
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.leaderboards.sample_changes import SampleChanges, sample_changes
-from harness.record import Run
+from harness.record import Run, unfinished_below
 from harness.scores import UnitScore
 from harness.statistics.holm import holm
 from harness.statistics.paired import Comparison, check_same_units, compare
@@ -78,6 +78,7 @@ def check(
     for each in (max_drop, *max_drops.values()):
         if not each >= 0:
             raise UsageError("max_drop", expected="a number from 0 on", found=str(each))
+    candidate = [candidate] if isinstance(candidate, Path) else list(candidate)
     before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
     known = sorted({key[0] for key in before})
     if unknown := sorted({*max_drops, *(tasks or ())} - set(known)):
@@ -91,7 +92,8 @@ def check(
             {key: run for key, run in side.items() if key[0] in tasks} for side in (before, after)
         )
     rules = _Rules(max_drop, max_drops, level, resamples, seed, data_root)
-    verdicts = [rules.judge(run, _counterpart(key, after)) for key, run in before.items()]
+    half = _unfinished(candidate) if before.keys() - after.keys() else {}
+    verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
     return GateReport(
         verdicts=tuple(rules.with_losses(verdicts)),
         level=level,
@@ -291,13 +293,27 @@ def _by_task(folders: Path | Iterable[Path], side: str) -> dict[Key, Run]:
     return found
 
 
-def _counterpart(key: Key, runs: Mapping[Key, Run]) -> Run | str:
+def _unfinished(folders: Iterable[Path]) -> dict[Key, Path]:
+    """The folders of runs that were begun and have no results."""
+    found = {}
+    for folder in folders:
+        for path in unfinished_below(folder):
+            manifest = Run.open(path).manifest
+            task = manifest["task"]
+            found[task["name"], task["split"], manifest["subset"] or ""] = path
+    return found
+
+
+def _counterpart(key: Key, runs: Mapping[Key, Run], half: Mapping[Key, Path]) -> Run | str:
     """The candidate's run of a task, or why there is none.
 
-    A run of the same task on another split or subset is no counterpart, but worth naming.
+    A run of the same task that is not finished, or of another split or subset, is no counterpart,
+    but worth naming.
     """
     if key in runs:
         return runs[key]
+    if key in half:
+        return f"not finished in the candidate: {half[key]} has no results.json"
     near: Sequence[str] = [_name(other) for other in runs if other[0] == key[0]]
     return "missing in the candidate" + (f", which has {', '.join(near)}" if near else "")
 

@@ -151,7 +151,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"harness {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(prog="harness", metavar="COMMAND", help=argparse.SUPPRESS)
     for add in (group for groups in GROUPS.values() for group in groups):
         add(commands)
     parser.description = f"{parser.description}\n\n{_listed(commands)}"

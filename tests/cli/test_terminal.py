@@ -17,6 +17,8 @@ def test_every_command_is_in_the_help_once_and_no_line_is_wider_than_80(capsys, 
     assert [one for one in commands if one in choices] == list(choices)
     assert len(choices) == sum(map(len, GROUPS.values()))
     assert max(map(len, text.splitlines())) <= 80
+    assert choices["eval"].format_help().startswith("usage: harness eval --model")
+    assert choices["score"].format_help().startswith("usage: harness score ")
 
 
 def test_the_options_of_eval_stand_in_groups():

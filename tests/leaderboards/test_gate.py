@@ -126,6 +126,16 @@ def test_a_missing_task_fails(world, make_run):
     assert report.verdicts[0].is_passed
 
 
+def test_a_run_that_is_not_finished_is_named(make_run, tmp_path):
+    before = [make_run("a"), make_run("v", task="disc_video")]
+    make_run("after/seg")
+    half = make_run("after/video", task="disc_video")
+    for name in ("results.json", "scores.jsonl", "checksums.json"):
+        (half / name).unlink()
+    (reason,) = check(before, tmp_path / "after").verdicts[1].failures
+    assert "not finished" in reason and str(half) in reason
+
+
 def test_another_split_is_no_substitute_but_is_named(make_run):
     other = make_run("b", changes={"results": {"split": "test"}})
     report = check(make_run("a"), other)

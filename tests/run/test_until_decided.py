@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from harness.cli.main import main
 from harness.record import Run
 from harness.run.batching import shuffled
 
@@ -19,13 +20,11 @@ def many(toys, tmp_path):
 
 
 @pytest.fixture
-def evaluate(toy_command, many):
-    def run(model, *options, out="runs", tasks="dots", code=0):
-        made = toy_command(
-            "eval", "--model", model, "--tasks", tasks, "--data", many, "--out", out, *options
-        )
-        assert made.returncode == code, made.stdout + made.stderr
-        return made
+def evaluate(many, tmp_path, capsys):
+    def run(model, *options, out="runs", code=0):
+        line = ["eval", "--model", model, "--tasks", "dots", "--data", many, "--quiet"]
+        assert main([str(one) for one in (*line, "--out", tmp_path / out, *options)]) == code
+        return capsys.readouterr().err
 
     return run
 
@@ -35,13 +34,13 @@ def folder(base, out):
     return found
 
 
-def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, toy_command):
-    base = toy_command.folder
+def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, tmp_path):
+    base = tmp_path
     evaluate("dot_finder", out="before")
     against = ("--against", folder(base, "before"))
     worse = "dot_finder(fault=raise,every=2)"
     done = evaluate(worse, *against, "--until-decided", out="after", code=1)
-    assert "worse" in done.stderr and "not finished" in done.stderr
+    assert "worse" in done and "not finished" in done
     run = Run.open(folder(base, "after"))
     decision = json.loads((run.folder / "decision.json").read_text())
     assert decision["decision"] == "worse" and decision["groups_total"] == 60
@@ -49,7 +48,7 @@ def test_a_worse_model_is_stopped_without_a_score_and_may_go_on(evaluate, toy_co
     assert not run.is_finished and decision["samples"] <= len(run.journal.places) < IMAGES
     answered = set(run.journal.places)
     again = evaluate(worse, *against, "--until-decided", out="after", code=1)
-    assert f"after {decision['groups']} of 60" in again.stderr
+    assert f"after {decision['groups']} of 60" in again
     assert set(Run.open(run.folder).journal.places) == answered
     evaluate(worse, *against, out="after")
     finished = Run.open(run.folder)
@@ -62,19 +61,19 @@ def plain_results(evaluate, base, model):
     return Run.open(folder(base, "plain")).results
 
 
-def test_the_same_model_is_found_not_worse(evaluate, toy_command):
+def test_the_same_model_is_found_not_worse(evaluate, tmp_path):
     evaluate("dot_finder", out="before")
-    against = ("--against", folder(toy_command.folder, "before"), "--until-decided")
-    done = evaluate("dot_finder", *against, "--margin", "0.3", out="after", tasks="dots")
-    assert "not worse by 0.3" in done.stderr
+    against = ("--against", folder(tmp_path, "before"), "--until-decided")
+    done = evaluate("dot_finder", *against, "--margin", "0.3", out="after")
+    assert "not worse by 0.3" in done
     undecided = evaluate("dot_finder", *against, "--margin", "0.001", out="whole")
-    assert "not decided after 60 of 60" in undecided.stderr
-    assert Run.open(folder(toy_command.folder, "whole")).is_finished
+    assert "not decided after 60 of 60" in undecided
+    assert Run.open(folder(tmp_path, "whole")).is_finished
 
 
-def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(evaluate, toy_command):
+def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(evaluate, tmp_path):
     evaluate("dot_finder", out="before")
-    run = str(folder(toy_command.folder, "before"))
+    run = str(folder(tmp_path, "before"))
     for options, words, code in (
         (("--until-decided",), "--against", 2),
         (("--against", run, "--margin", "0"), "--margin", 2),
@@ -82,15 +81,15 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_predicted(evaluat
         (("--against", run, "--model", "dot_talker"), "2 pairs", 2),
         (("--against", "nowhere"), "nowhere", 5),
     ):
-        assert words in evaluate("dot_finder", *options, out="after", code=code).stderr
-        assert not (toy_command.folder / "after").exists()
+        assert words in evaluate("dot_finder", *options, out="after", code=code)
+        assert not (tmp_path / "after").exists()
 
 
-def test_a_run_of_other_data_is_refused(evaluate, toy_command, many):
+def test_a_run_of_other_data_is_refused(evaluate, tmp_path, many):
     evaluate("dot_finder", out="before")
     (many / "dots" / "0239.png").unlink()
-    run = folder(toy_command.folder, "before")
-    assert "fingerprint" in evaluate("dot_finder", "--against", run, out="after", code=3).stderr
+    run = folder(tmp_path, "before")
+    assert "fingerprint" in evaluate("dot_finder", "--against", run, out="after", code=3)
 
 
 def test_groups_are_drawn_whole_and_their_samples_keep_their_order(many):

@@ -87,7 +87,7 @@ def add_completion(commands: Commands) -> None:
         "zsh:  harness completion zsh > ~/.zfunc/_harness   (fpath+=~/.zfunc before compinit)\n"
         "fish: harness completion fish > ~/.config/fish/completions/harness.fish",
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
 
 
 def add_curves(commands: Commands) -> None:

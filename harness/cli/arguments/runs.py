@@ -50,7 +50,9 @@ def add_runs(commands: Commands) -> None:
         epilog=f"formats: {', '.join(FORMATS)}; see docs/runs.md",
     )
     export.add_argument("runs", nargs="+", type=Path, metavar="DIR", help="folders with runs")
-    export.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT")
+    export.add_argument(
+        "--to", required=True, choices=FORMATS, metavar="FORMAT", help="one of those below"
+    )
     export.add_argument(
         "--out", required=True, metavar="PATH", help="file or folder; of mlflow a tracking URI"
     )

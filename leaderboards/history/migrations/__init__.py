@@ -1,0 +1,1 @@
+"""The way to the tables: one revision a change, run by Alembic."""

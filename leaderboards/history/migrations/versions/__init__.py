@@ -1,0 +1,1 @@
+"""Revisions, each after the one that it names."""
