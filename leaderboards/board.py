@@ -22,7 +22,7 @@ from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
-from harness.record import Run
+from harness.record import SCORES, Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.bootstrap import intervals
@@ -139,7 +139,8 @@ def build(
         StoreError: there is no finished run, or a record is not as it should be.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
-    runs = open_runs(folders)
+    # A run whose ground truth the organisers keep is finished without scores.
+    runs = [run for run in open_runs(folders) if (run.folder / SCORES).is_file()]
     rows = [
         replace(made, of_benchmark=published and is_benchmark(run, made))
         for run in runs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.cli.output import show_json
 from harness.errors import UsageError
-from harness.record import Run, finish, runs_below, unfinished_below
+from harness.record import SCORES, Run, finish, runs_below, unfinished_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
 from harness.store.atomic import cannot_write, write_bytes, write_json
@@ -36,6 +36,9 @@ def build(arguments: Namespace) -> int:
         raise cannot_write(arguments.out, error) from error
     if definition is not None and not board.tables:
         print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
+    below = (path for folder in arguments.runs for path in runs_below(folder))
+    for path in (path for path in below if not (path / SCORES).is_file()):
+        print(f"note: {path} has no scores, for the ground truth is hidden.", file=sys.stderr)
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
     for path in unfinished:
         print(
