@@ -22,7 +22,7 @@ from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
 from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
 from harness.leaderboards.unit_values import unit_values
-from harness.record import Run
+from harness.record import SCORES, Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.bootstrap import intervals
@@ -144,7 +144,9 @@ def build(
         StoreError: there is no finished run, or a record is not as it should be.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
-    runs = open_runs(folders, skips_unfinished=True)
+    # A run whose ground truth the organisers keep is finished without scores.
+    opened = open_runs(folders, skips_unfinished=True)
+    runs = [run for run in opened if (run.folder / SCORES).is_file()]
     rows = [
         replace(made, of_benchmark=published and is_benchmark(run, made))
         for run in runs

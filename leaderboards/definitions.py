@@ -36,6 +36,8 @@ class Column:
     benchmark: str = ""
     """The paper's name of an average."""
     subset: str | None = None
+    judge: str = ""
+    """SPEC of the judge of a task whose answers are graded."""
     metrics: tuple[str, ...]
     published: tuple[str, ...] = ()
     """The paper's words for the metrics, where they differ."""

@@ -13,7 +13,7 @@ from harness.cli.arguments.board import DROP, GATE_FORMATS
 from harness.cli.output import show_json, write_text
 from harness.cli.tables import wrap_lines
 from harness.errors import UsageError, printable
-from harness.record import Run, runs_below, unfinished_below
+from harness.record import SCORES, Run, runs_below, unfinished_below
 from harness.store.atomic import cannot_write, write_bytes, write_json
 
 if TYPE_CHECKING:
@@ -76,6 +76,9 @@ def _built(arguments: Namespace) -> "Board":
 
 
 def _report(arguments: Namespace, paths: Sequence[str], tables: int) -> None:
+    below = (path for folder in arguments.runs for path in runs_below(folder))
+    for path in (path for path in below if not (path / SCORES).is_file()):
+        print(f"note: {path} has no scores, for the ground truth is hidden.", file=sys.stderr)
     unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
     for path in unfinished:
         print(

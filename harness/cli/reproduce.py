@@ -134,18 +134,19 @@ def _trainings(
 def _evaluations(
     definition: Definition, row: BoardRow, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
-    """Yield the evaluation of a row for each subset of its columns."""
+    """Yield the evaluation of a row for each subset and judge of its columns."""
     spec = parse(row.model)
     adaptation = spec.arguments if "steps" in _defaults("models", spec.name) else None
-    subsets: dict[str | None, dict[str, int]] = {}
+    groups: dict[tuple[str | None, str], dict[str, int]] = {}
     for column in definition.columns:
         if column.task and row.is_of(column):
-            counts = subsets.setdefault(column.subset, {})
+            counts = groups.setdefault((column.subset, column.judge), {})
             counts[column.task] = _samples(column.task, data, column.subset)
-    for subset, samples in subsets.items():
+    for (subset, judge), samples in groups.items():
         command = ["eval", "--model", _filled(spec, out), "--tasks", ",".join(samples)]
         command += ["--data", data, "--out", str(out / "runs")]
         command += ["--subset", subset] if subset else []
+        command += ["--judge", judge] if judge else []
         command += [part for metric in definition.metrics for part in ("--metrics", metric)]
         found = [
             estimate.evaluation(

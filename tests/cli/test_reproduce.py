@@ -81,6 +81,15 @@ def test_a_dry_run_of_every_table_has_commands_that_can_be_given():
         assert {"eval", "board"} <= {*kinds}
 
 
+def test_a_column_names_a_judge_if_and_only_if_its_answers_are_graded():
+    for definition in definitions():
+        for column in (column for column in definition.columns if column.task):
+            module = sys.modules[plugins.load("tasks", column.name).__module__]
+            protocol = getattr(module, "PROTOCOLS", {}).get(column.protocol)
+            is_graded = protocol is not None and protocol.rubric is not None
+            assert bool(column.judge) is is_graded, (definition.heading, column.task)
+
+
 def check(spec):
     """The model takes the arguments, and so does one that it adapts."""
     assert spec.arguments.keys() <= {*parameters(spec.name)}, spec

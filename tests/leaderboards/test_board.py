@@ -13,7 +13,7 @@ from harness.leaderboards.board import build
 from harness.leaderboards.ranking import rank
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.row import row
-from harness.record import Run
+from harness.record import Run, finish
 from harness.statistics.paired import Comparison
 
 
@@ -274,3 +274,14 @@ def test_a_row_is_held_against_the_first_row_of_the_rank_above_it():
     places = rank(rows, lambda a, b: comparison((a, b) != (1, 2)))
     assert [place.rank for place in places] == [1, 2, 2]
     assert all(place.to_best.is_worse for place in places[1:])
+
+
+def test_a_run_whose_ground_truth_is_hidden_is_left_out(make_run):
+    kept, hidden = make_run("a"), make_run("b")
+    results = json.loads((hidden / "results.json").read_text())
+    nothing = {"metrics": dict.fromkeys(results["metrics"]), "breakdowns": {}}
+    (hidden / "scores.jsonl").unlink()
+    finish(hidden, None, {**results, **nothing})
+    tables = build([kept, hidden], picks=0).tables
+    assert [entry.row.run for table in tables for entry in table.entries] == ["a"]
+    assert build([hidden], picks=0).tables == ()

@@ -139,7 +139,7 @@ SPOTS = [
         "V-STaR",
         "test",
         "",
-        "score",
+        "mLGM",
         "35.3",
     ),
     ("dr2seg", "1", "DR2Seg*", "", "ReasonSeg", "test", "", "cIoU", "63.6"),
