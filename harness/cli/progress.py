@@ -45,7 +45,7 @@ class ProgressBars:
         self._console = Console(stderr=True)
         self._bars = Bars(
             title_column(),
-            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            BarColumn(bar_width=10),
             MofNCompleteColumn(),
             Speed(),
             TextColumn("{task.fields[headline]}", table_column=Column(no_wrap=True)),
