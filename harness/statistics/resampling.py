@@ -32,14 +32,14 @@ def draws(groups: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
         written to.
     """
     if groups * resamples <= KEPT_CELLS:
-        yield from _kept_draws(groups, resamples, seed)
+        yield from _kept_draws(groups, resamples, seed, CELLS)
         return
     yield from _draws(groups, resamples, seed)
 
 
 @lru_cache(maxsize=1)
-def _kept_draws(groups: int, resamples: int, seed: int) -> tuple[FloatArray, ...]:
-    """Return the draws of the last call: the rows of a table are drawn alike."""
+def _kept_draws(groups: int, resamples: int, seed: int, cells: int) -> tuple[FloatArray, ...]:
+    """Return the draws of the last call in the same blocks: rows of a table are drawn alike."""
     return tuple(_draws(groups, resamples, seed))
 
 

@@ -124,10 +124,14 @@ class JournalPosition:
 
 
 class Journal:
-    """Index of a run folder's journal; records are read from disk at their access."""
+    """Index of a run folder's journal; records are read from disk at their access.
 
-    def __init__(self, folder: Path) -> None:
+    Where all are read once, `keep` holds them as they were indexed, and no line is parsed twice.
+    """
+
+    def __init__(self, folder: Path, *, keep: bool = False) -> None:
         self.folder = folder
+        self._kept: dict[str, dict[str, Any]] | None = {} if keep else None
         self.places: dict[str, JournalPosition] = {}
         self.begun: list[int] = []
         """Batches in the order in which they were started, over all attempts."""
@@ -175,6 +179,8 @@ class Journal:
                     # One whose texts are damaged is none: it is predicted again.
                     failure = record["prediction"].get("failure", [None])[0]
                     self.places[record["sample"]] = JournalPosition(path, offset, len(raw), failure)
+                    if self._kept is not None:
+                        self._kept[record["sample"]] = record
                 offset += len(raw)
         self._read[path] = offset
 
@@ -200,6 +206,8 @@ class Journal:
     def records(self, samples: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Yield the last valid record of each sample, by query ids; each file is opened once.
 
+        A journal that keeps its records yields each once.
+
         Raises:
             StoreError: there is none, or the file changed underneath.
         """
@@ -213,6 +221,9 @@ class Journal:
                         expected=f"a prediction for {sample}",
                         found="none",
                     )
+                if self._kept is not None:
+                    yield with_texts(self._kept.pop(sample), self._texts)
+                    continue
                 if place.path not in opened:
                     opened[place.path] = stack.enter_context(place.path.open("rb"))
                 yield self._read_record(opened[place.path], place)

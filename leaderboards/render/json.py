@@ -12,13 +12,8 @@ VERSION = 2
 
 
 def render(board: Board) -> str:
-    """The board as indented JSON text."""
-    return text_of(to_json(board))
-
-
-def text_of(plain: Mapping[str, object]) -> str:
-    """Indented JSON text, all of it ASCII, so that no encoding can hurt it."""
-    return json.dumps(plain, indent=1, allow_nan=False) + "\n"
+    """The board as indented JSON text, all of it ASCII, so that no encoding can hurt it."""
+    return json.dumps(to_json(board), indent=1, allow_nan=False) + "\n"
 
 
 def to_json(board: Board) -> dict[str, object]:

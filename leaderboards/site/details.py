@@ -9,7 +9,7 @@ from harness.interchange import answer_to_json, prediction_from_json
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.transcripts import spans_of
 from harness.masks import Rle, SoftMask
-from harness.record import Run
+from harness.store.journal import Journal
 from harness.types import Sample, query_id
 
 QUESTION = "\ufffc"
@@ -50,12 +50,12 @@ class Texts:
         return list(self._numbers)
 
 
-def predictions_of(run: Run, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
-    """Yield the prediction for each sample as the journal holds it; None where it has none."""
+def predictions_of(journal: Journal, samples: Iterable[str]) -> Iterator[dict[str, Any] | None]:
+    """Yield the prediction for each sample as a journal holds it; None where it has none."""
     names = [query_id(sample) for sample in samples]
-    kept = run.journal.records(name for name in names if name in run.journal.places)
+    kept = journal.records(name for name in names if name in journal.places)
     for name in names:
-        yield next(kept)["prediction"] if name in run.journal.places else None
+        yield next(kept)["prediction"] if name in journal.places else None
 
 
 def shortened(plain: Mapping[str, Any], question: str, texts: Texts) -> dict[str, Any]:

@@ -303,7 +303,9 @@ class LiveSite:
             return None
         chunk = Chunk()
         part = slice(int(number) * CHUNK, (int(number) + 1) * CHUNK)
-        plain = details.predictions_of(self._run(table.entries[int(run)]), made.columns.id[part])
+        plain = details.predictions_of(
+            self._run(table.entries[int(run)]).journal, made.columns.id[part]
+        )
         for prediction, question in zip(plain, made.columns.question[part], strict=True):
             chunk.add(prediction, question)
         return chunks.packed(name, chunk.to_json())
@@ -338,7 +340,7 @@ class LiveSite:
             ids = {sample.id: None for unit in running[0].units() for sample in unit}
         made.columns = read_samples(Run(table.entries[0].folder), ids, self.data_root, sinks)
         for number, entry in enumerate(table.entries):
-            plain = details.predictions_of(self._run(entry), made.columns.id)
+            plain = details.predictions_of(self._run(entry).journal, made.columns.id)
             made.columns.add_run(f"r{number}", entry.unit_values, plain)
         return made
 

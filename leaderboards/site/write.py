@@ -4,6 +4,7 @@ One table and one run at a time are in memory; chunks, images and sheets are wri
 made. The folder appears whole: it is written beside its place and moved there at the end.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ from harness.media import CACHE
 from harness.record import Run
 from harness.scores import UnitScore
 from harness.store.atomic import cannot_write
+from harness.store.journal import Journal
 
 INDEX = "data/index.js"
 CACHED = 64 * 2**20  # bytes of decoded frames
@@ -110,7 +112,8 @@ def _write(board: Board, folder: _Folder, told: Callable[[str], None]) -> None:
         folder.save(name, static(name))
     folder.save("index.html", start_page(board))
     plain = board_json.to_json(board)
-    folder.save("board.json", board_json.text_of(plain).encode("utf-8", "replace"))
+    # In one line: indented, the rows of a large board would take half as much again.
+    folder.save("board.json", json.dumps(plain, allow_nan=False).encode() + b"\n")
     folder.save("board.md", markdown.render(board).encode("utf-8", "replace"))
     index = {"board": plain, "site": site_json(board, tables=tables)}
     folder.save(INDEX, chunks.plain("index", index))
@@ -162,9 +165,10 @@ def sample_ids(table: Table) -> dict[str, UnitScore]:
 
 
 def _write_run(entry: Entry, columns: Columns, key: str, folder: _Folder) -> None:
-    run = Run(entry.folder)
+    journal = Journal(entry.folder, keep=True)
+    journal.check(Run(entry.folder).manifest["config_hash"])
     folder.save(f"data/{key}.js", chunks.plain(key, run_page(entry)))
-    shown = _kept(details.predictions_of(run, columns.id), columns, key, folder)
+    shown = _kept(details.predictions_of(journal, columns.id), columns, key, folder)
     columns.add_run(key.split("/")[1], entry.unit_values, shown)
 
 
