@@ -30,7 +30,14 @@ def build(arguments: Namespace) -> int:
     board = _built(arguments)
     try:
         paths = [*write(board, arguments.out), arguments.out / SAMPLES]
-        write_samples(open_runs(arguments.runs), arguments.out / SAMPLES)
+        write_samples(
+            [
+                run
+                for run in open_runs(arguments.runs, skips_unfinished=True)
+                if (run.folder / SCORES).is_file()
+            ],
+            arguments.out / SAMPLES,
+        )
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
     _report(arguments, list(map(str, paths)), len(board.tables))

@@ -16,7 +16,7 @@ from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.nodes.opencv_objects import OpenCVObjects
 from harness.trainers.dt_r1.rewards import DTR1Reward
-from harness.trainers.grpo.types import Group, Rollout
+from harness.trainers.grpo.method import Group, Rollout
 from harness.types import Answer, AnswerForm, Sample, Target
 from tests.models.dt_r1_script import PLAN, answered, execute, perceiving, scene, scripted
 
