@@ -80,7 +80,8 @@ def test_the_board_marks_such_a_row_and_what_is_kept_of_it_too(evaluate, rows, t
         board = tmp_path / f"board-{place.name}"
         assert main(["board", "build", "--runs", str(place), "--out", str(board)]) == 0
         text = (board / "board.md").read_text("utf-8")
-        assert "saliency †" in text and "1 of 3 samples" in text
+        assert any("saliency" in one and "†" in one for one in text.splitlines())
+        assert "1 of 3 samples" in text
         (entry,) = json.loads((board / "board.json").read_text())["tables"][0]["rows"]
         assert entry["trained_on"]["samples"] == 1
     capsys.readouterr()
