@@ -215,6 +215,7 @@ def test_two_runs_stand_side_by_side_with_the_greatest_loss_first(opened, world)
     better = sum(value > 1e-9 for value in least)
     tally = page.locator(".tally").inner_text()
     assert f"{better} better" in tally and f"{worse} worse" in tally
+    page.wait_for_selector(".chart circle")
     assert page.locator(".chart circle").count() == 40
     page.locator("label.choice", has_text="colour").locator("select").select_option("blue")
     assert page.locator(".tally b").inner_text() == "14 samples"
