@@ -178,7 +178,7 @@ def test_odd_sizes_stay_odd(tmp_path):
 
 def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
     video = video_file(plain)
-    assert repr(video) == "<video of 64 × 48 pixels, 60 frame(s)>"
+    assert repr(video) == "<video of 64 × 48 pixels, 60 frames>"
     assert video.is_video and video.fault is None and video.weight == plain.stat().st_size
     assert {name for name in dir(video) if not name.startswith("_")} == {
         "fault",
@@ -186,6 +186,7 @@ def test_a_handle_says_what_it_is_and_not_where_it_lies(plain):
         "frames",
         "id",
         "is_video",
+        "part",
         "size",
         "times",
         "weight",

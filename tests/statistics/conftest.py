@@ -29,6 +29,7 @@ from harness.statistics import (
     quantiles,
     repeats,
     resampling,
+    sequential,
     shares,
     swaps,
     variance,
@@ -662,6 +663,35 @@ def stand_ins(modules: Modules) -> Iterator[str]:
     yield from differ("no corpus", modules.pseudo.pseudo_values(METRICS, off, name="length"), None)
 
 
+def stopped(modules: Modules) -> Iterator[str]:
+    """Wealth and decisions step by step, in plain numbers."""
+    bets = [0.5**k for k in range(1, 9)]
+
+    def reached(numbers: list[float], level: float) -> int | None:
+        """The number of groups after which the mean wealth of the bettors suffices."""
+        owned = [1.0] * len(bets)
+        for place, one in enumerate(numbers, start=1):
+            owned = [own * (1 + bet * one) for own, bet in zip(owned, bets, strict=True)]
+            if sum(owned) / len(owned) >= 1 / (1 - level):
+                return place
+        return None
+
+    for seed, drop in ((1, 0.4), (2, -0.1), (3, 0.05), (4, 0.9)):
+        generator = np.random.default_rng(seed)
+        sizes = generator.integers(1, 4, 200)
+        totals = np.clip(generator.normal(-drop, 0.3, 200), -1, 1) * sizes
+        if seed == 4:  # it turns round after a decision, so that both could be made
+            totals[40:] *= -1
+        worse = reached([-x / 3 for x in totals], 0.9)
+        fine = reached([(x + 0.2 * n) / (3 * 1.2) for x, n in zip(totals, sizes, strict=True)], 0.9)
+        both = {"worse": worse, "not worse": fine}
+        made = {name: place for name, place in both.items() if place is not None}
+        first = min(made, key=lambda name: made[name], default=None)
+        expected = (first, made[first] if first else 200)
+        found = modules.sequential.decide(totals, sizes, largest=3, margin=0.2, level=0.9)
+        yield from differ(f"decision {seed}", found == expected, True)
+
+
 CHECKS: dict[str, Check] = {
     function.__name__: function
     for function in (
@@ -683,6 +713,7 @@ CHECKS: dict[str, Check] = {
         analysis_of_variance,
         alternating,
         stand_ins,
+        stopped,
     )
 }
 
@@ -712,6 +743,7 @@ def modules() -> SimpleNamespace:
         quantiles=quantiles,
         repeats=repeats,
         resampling=resampling,
+        sequential=sequential,
         shares=shares,
         swaps=swaps,
         variance=variance,

@@ -105,14 +105,13 @@ def test_what_cannot_be_trained_is_refused_before_a_sample_is_rated(
     tiny_qwen, examples, tmp_path, monkeypatch, settings, installed, error, said
 ):
     monkeypatch.setattr(vllm, "find_spec", lambda name: name if installed else None)
-    method = plugins.build("trainers", Spec("videoseg_r1", {**FEW, **settings}))
     run = TrainingRun(
         out=tmp_path,
         tasks=(plugins.build("tasks", parse("mevis"), examples),),
         model=parse(f"videoseg_r1(checkpoint={tiny_qwen},{SMALL},beside=clips)"),
     )
     with pytest.raises(error, match=said):
-        method.train(run)
+        plugins.build("trainers", Spec("videoseg_r1", {**FEW, **settings})).train(run)
     assert not any(tmp_path.iterdir()), "nothing was rated"
 
 
