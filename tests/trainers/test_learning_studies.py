@@ -215,11 +215,11 @@ def test_the_page_says_which_commit_each_seed_is_of_and_marks_studies_that_mix_t
 
 
 def test_the_page_counts_its_intervals_and_rests_on_what_committed_code_has_written():
-    count = sum(len(row["gains"]) for name in NAMES for row in saved(name)["rows"])
+    count = sum(len(row["gains"]) for name in studies.STUDIES for row in saved(name)["rows"])
     tables = re.findall(r"^\|.*\|$", PAGE, flags=re.MULTILINE)
     assert sum(row.count(" to +") + row.count(" to -") for row in tables) == count
     assert f"{count} intervals" in PAGE
-    written = {f"{name}.{kind}" for name in NAMES for kind in ("json", "md")}
+    written = {f"{name}.{kind}" for name in studies.STUDIES for kind in ("json", "md")}
     beside = {path.name for path in learning.RESULTS.iterdir()} - written
     sources = [path.read_text("utf-8") for path in BENCHMARKS.glob("*.py")]
     assert all(any(name.partition(".")[0] in text for text in sources) for name in beside)
