@@ -255,19 +255,20 @@ class _Worker:
                 return NodeFault(f"it took longer than {limit:g} s")
 
     def _work(self, job: _Job) -> None:
-        who = f"node {self.role}"
-        if not self._is_loaded:
-            try:
-                node = self.node
+        who, loaded = f"node {self.role}", self._is_loaded
+        try:
+            node = self.node  # kept: a thread that was left behind must not use the next one
+            if not loaded:
                 node.prepare()
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
-                # Such as weights that are not here: no plan is to blame for it.
-                job.answer.put(replace(_fault(error), infrastructure=True))
-                return
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
+            # Such as weights that are not here: no plan is to blame for it.
+            job.answer.put(replace(_fault(error), infrastructure=True))
+            return
+        if not loaded:
             self._loaded = node
             job.answer.put(None)
         try:
-            output = self.node.run(job.media, job.indices, job.inputs)
+            output = node.run(job.media, job.indices, job.inputs)
             check_output(who, output, ROLES[self.role].produces, job.media)
             job.answer.put(_named(output, job.key))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code

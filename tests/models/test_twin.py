@@ -30,6 +30,7 @@ from harness.errors import (
 from harness.masks import Track
 from harness.media import Media
 from harness.models.dt_r1 import catalog as names
+from harness.models.dt_r1 import executor
 from harness.models.dt_r1.catalog import Catalog, catalog
 from harness.models.dt_r1.executor import TwinBuilder, code_hash
 from harness.models.dt_r1.output_cache import NodeFault, OutputCache
@@ -577,6 +578,36 @@ class TestExecutor:
         assert "not asked again" in builder.build(third, plan).data["errors"]["SAM2"]
         assert Toy.state["runs"] == before
         Toy.state["released"].set()
+
+    def test_a_thread_that_was_left_behind_never_uses_the_next_node(
+        self, spec: Any, monkeypatch: Any
+    ) -> None:
+        released, ended = threading.Event(), threading.Event()
+        ran: list[Toy] = []
+
+        def slow(self: Toy) -> None:
+            if not prepared:
+                prepared.append(self)
+                released.wait(30)
+
+        def run(self: Toy, *given: Any) -> Any:
+            ran.append(self)
+            if self is prepared[0]:
+                ended.set()
+            return Instances(())
+
+        prepared: list[Toy] = []
+        monkeypatch.setattr(executor, "LOADING", 0.2)
+        monkeypatch.setattr(Toy, "prepare", slow)
+        monkeypatch.setattr(Toy, "run", run)
+        builder = TwinBuilder(spec, timeout=0.2)
+        plan = parse_plan('{"SAM2": []}', builder.catalog)
+        assert "SAM2" in builder.build(toy_video(), plan).faults
+        other = media.pixels(toy_video().frames(), times=(0.0, 1.0), is_video=True, id="other")
+        assert not builder.build(other, plan).faults
+        released.set()
+        assert ended.wait(10)
+        assert [one is prepared[0] for one in ran] == [False, True]
 
     def test_hangs_of_a_process_count_until_it_answers(self, spec: Any, monkeypatch: Any) -> None:
         builder = TwinBuilder(spec, timeout=0.2)
