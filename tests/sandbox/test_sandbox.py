@@ -239,6 +239,10 @@ def test_code_is_refused_where_there_is_no_sandbox(monkeypatch):
     with pytest.raises(SandboxUnavailable) as raised:
         open_sandbox()
     assert all(word in str(raised.value) for word in ("bubblewrap", "Landlock", "gVisor"))
+    with pytest.raises(SandboxUnavailable) as one:
+        open_sandbox("bubblewrap")
+    assert str(one.value) in str(raised.value) and str(one.value).count("bwrap") == 1
+    assert str(one.value).count("expected") == str(one.value).count("found") == 1
     assert isinstance(raised.value, MissingDependency) and raised.value.exit_code == 6
     monkeypatch.setattr(tiers.platform, "system", lambda: "Darwin")
     with pytest.raises(SandboxUnavailable, match="Linux"):
