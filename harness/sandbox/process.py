@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any
 
 from harness.sandbox.execution import Execution, read_execution
-from harness.sandbox.protocol import HELLO, REPLY, REQUEST, Ended, Limits
+from harness.sandbox.protocol import HELLO, REQUEST, RESPONSE, Ended, Limits
 from harness.sandbox.syscalls import this_architecture
 from harness.sandbox.tiers import ENVIRONMENT, Launch
 
@@ -74,7 +74,7 @@ class Worker:
         self._left -= 1
         deadline = time.monotonic() + timeout + GRACE
         self._write(REQUEST.pack(timeout, len(request)) + request, deadline)
-        reason, status, refused, seconds, *sizes = self._read_struct(REPLY, deadline)
+        reason, status, refused, seconds, *sizes = self._read_struct(RESPONSE, deadline)
         printed, emitted = (self._read(size, deadline) for size in sizes)
         architecture = this_architecture()
         return read_execution(

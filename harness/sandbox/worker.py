@@ -30,8 +30,8 @@ from harness.sandbox.protocol import (
     ERROR,
     FRAME,
     HELLO,
-    REPLY,
     REQUEST,
+    RESPONSE,
     VALUE,
     Ended,
     Limits,
@@ -77,8 +77,8 @@ class Confinement:
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_NOFILE, 64),
         )
-        for kind, most in limits:
-            resource.setrlimit(kind, (most, most))
+        for kind, limit in limits:
+            resource.setrlimit(kind, (limit, limit))
         kernel.no_new_privileges()
         if self.ruleset is not None:
             kernel.landlock(self.ruleset)
@@ -97,7 +97,7 @@ def main() -> None:
     architecture = this_architecture()
     assert architecture is not None, "harness starts no worker on another machine"
     # No output of imported C code may get between the frames.
-    replies = os.dup(OUTPUT)
+    responses = os.dup(OUTPUT)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, OUTPUT)
     environment = dict(os.environ)
@@ -117,15 +117,15 @@ def main() -> None:
     )
     hello = {"landlock": landlock, "names": bool(flags), "versions": versions}
     content = json.dumps(hello).encode()
-    _write(replies, HELLO.pack(len(content)) + content)
+    _write(responses, HELLO.pack(len(content)) + content)
     gc.collect()
     gc.freeze()
     printed, emitted = _Held(confinement.limits.printed), _Held(confinement.limits.emitted)
     while header := _read(INPUT, REQUEST.size):
         seconds, size = REQUEST.unpack(header)
-        _write(replies, _execute(confinement, size, seconds, printed, emitted))
+        _write(responses, _execute(confinement, size, seconds, printed, emitted))
         for held in printed, emitted:
-            _write(replies, held.content)
+            _write(responses, held.content)
             held.wipe()
 
 
@@ -187,7 +187,7 @@ class _Held:
 def _execute(
     confinement: Confinement, size: int, seconds: float, printed: _Held, emitted: _Held
 ) -> bytes:
-    """Run the request that follows in a child; return the header of the reply."""
+    """Run the request that follows in a child; return the header of the response."""
     began = time.monotonic()
     (out, out_end), (frames, frames_end) = os.pipe(), os.pipe()
     letters, letters_end = socket.socketpair()
@@ -203,7 +203,7 @@ def _execute(
     os.close(frames)
     letters.close()
     spent = time.monotonic() - began
-    return REPLY.pack(reason, watched.status, watched.refused, spent, printed.size, emitted.size)
+    return RESPONSE.pack(reason, watched.status, watched.refused, spent, printed.size, emitted.size)
 
 
 class _Watched:

@@ -32,7 +32,7 @@ from harness.version import __version__
 
 LOCAL = Spec("local")
 HANGS = 2
-"""Times that a node may take too long before it is not asked any more: in all, or, where it has a
+"""Times that a node may take too long before it is not run any more: in all, or, where it has a
 process that is killed, one after another."""
 
 
@@ -44,7 +44,7 @@ class TwinBuilder:
     """Builds the twin that a plan describes. `build` may be called from several threads.
 
     Each node has a thread of its own, which runs it on one medium at a time; its network is loaded
-    when it is first asked. Outputs are shared through `cache`.
+    when it first runs. Outputs are shared through `cache`.
 
     Args:
         nodes: The node behind each name of a plan (catalog.py); it is in `describe`.
@@ -229,11 +229,11 @@ class _Worker:
         return {"version": __version__, "code": code, **self.node.describe()}
 
     def run(self, job: _Job) -> Output | NodeFault:
-        """Run the node on one medium, after those that were asked for before."""
+        """Run the node on one medium, after the media that came before."""
         with self._turn:
             if self.hangs >= HANGS:
                 return NodeFault(
-                    f"it took longer than {self.timeout:g} s {HANGS} times, and is not asked again"
+                    f"it took longer than {self.timeout:g} s {HANGS} times, and is not run again"
                 )
             thread = threading.Thread(target=self._work, args=(job,), daemon=True)
             thread.start()

@@ -592,7 +592,9 @@ def test_responses_to_several_requests_may_have_different_lengths(queries):
         (long,) = here.rollouts(1, temperature=0.0, name="a")
         responses = [replace(long, tokens=long.tokens[:-3]), long]
         alone = here.scored(responses, requests=requests)
-        update = here.step(lambda rows: -(rows.logp * rows.mask).sum(), responses, requests=requests)
+        update = here.step(
+            lambda rows: -(rows.logp * rows.mask).sum(), responses, requests=requests
+        )
     assert update.logp.shape == (2, len(long.tokens))
     assert not update.logp[0, -3:].any()
     for found, rows in zip(update.logp, alone, strict=True):

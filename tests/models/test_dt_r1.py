@@ -48,8 +48,8 @@ def predicted(model, *queries):
     ]
 
 
-def overlap(found, truth):
-    return (found & truth).sum() / (found | truth).sum()
+def overlap(found, ground_truth):
+    return (found & ground_truth).sum() / (found | ground_truth).sum()
 
 
 @pytest.mark.parametrize("as_tokens", [True, False])
@@ -68,9 +68,9 @@ def test_a_mask_is_found_by_its_path_in_the_twin(perception, frames, as_tokens):
     masks = found.answer.masks
     assert len(masks) == frames
     for index, mask in enumerate(masks):
-        truth = np.zeros((60, 80), dtype=bool)
-        truth[10:30, 10 + 2 * index : 30 + 2 * index] = True
-        assert overlap(mask.to_array(), truth) > 0.7
+        ground_truth = np.zeros((60, 80), dtype=bool)
+        ground_truth[10:30, 10 + 2 * index : 30 + 2 * index] = True
+        assert overlap(mask.to_array(), ground_truth) > 0.7
     # The record: the network's turns, and before each all that stood there.
     assert found.responses == (PLAN, execute("print(len(dt['instances']))"), turns[2])
     last = found.calls[-1]
