@@ -431,6 +431,16 @@ def test_jit_asks_once_more_for_a_plan(perception):
     assert "refused" in model.chat.requests[1].text
 
 
+def test_jit_smooths_masks_once_however_often_a_result_is_read(perception):
+    query = scene("smooth", frames=6, form=AnswerForm.MASK_TRACK)
+    turns = ['{"SAM2": []}', answered("segmentation", RED_MASK % "masks/1")]
+    plain = scripted({query.id: turns}, perception=perception, kind=JiT, as_tokens=False)
+    model = replace(plain, alpha=0.2)
+    (result,) = model.ask([query])
+    read, again, as_it_is = (one.begin(query, result)().answer for one in (model, model, plain))
+    assert read.masks == again.masks != as_it_is.masks
+
+
 def test_plans_are_taken_from_tags_fences_or_all_of_a_response():
     plan = '{"SAM2": []}'
     for text in (
