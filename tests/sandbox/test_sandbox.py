@@ -251,6 +251,14 @@ def test_code_is_refused_where_there_is_no_sandbox(monkeypatch):
         open_sandbox("jail")
 
 
+def test_a_worker_that_cannot_be_started_leaves_no_folder(tmp_path):
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError):
+        Worker(Launch("gvisor", (str(tmp_path / "none"),), folder=str(folder)), Limits())
+    assert not folder.exists()
+
+
 def test_a_worker_that_does_not_begin_is_given_up():
     begun = time.monotonic()
     for command, told in (
