@@ -230,7 +230,7 @@ def _settings(run: Run) -> Settings | None:
 
 
 def _network(run: Run) -> tuple[str, ...]:
-    """Return what asks and is asked: checkpoint, words and perception.
+    """Return checkpoint, prompt and perception of a run.
 
     Of a checkpoint that was trained offline it is the network that its training began with.
     """
@@ -243,8 +243,8 @@ def _network(run: Run) -> tuple[str, ...]:
         if path is not None and path.is_file():
             began = (read_json(path).get("model") or {}).get("base", {})
             decided = began.get("checkpoint"), began.get("weights")
-    asked = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
-    return tuple(map(str, (*decided, *asked)))
+    parts = (model.get("prompt_text"), model.get("segmenter"), model.get("propagator"))
+    return tuple(map(str, (*decided, *parts)))
 
 
 def _benchmark(run: Run) -> tuple[str, ...]:
@@ -408,25 +408,25 @@ def _curves(run: Run, score: Scorer | None) -> dict[str, dict[int, float]]:
             prediction = run.prediction(sample)
             if prediction.adaptation is None:
                 continue
-            said = {call.key: call.response or "" for call in prediction.calls}
+            responses = {call.key: call.response or "" for call in prediction.calls}
             for place, step in enumerate(prediction.adaptation.steps):
-                number_ = place + 1
+                step_number = place + 1
                 if step.rewards:
-                    add("reward", number_, fmean(step.rewards))
+                    add("reward", step_number, fmean(step.rewards))
                 if step.parsed is not None and step.rewards:
-                    add("share in the grammar", number_, step.parsed / len(step.rewards))
-                add("agreement", number_, step.agreement)
-                add("reasoning characters", number_, step.characters)
-                add("response tokens", number_, step.tokens)
-                add("entropy", number_, step.entropy)
+                    add("share in the grammar", step_number, step.parsed / len(step.rewards))
+                add("agreement", step_number, step.agreement)
+                add("reasoning characters", step_number, step.characters)
+                add("response tokens", step_number, step.tokens)
+                add("entropy", step_number, step.entropy)
                 if score is None:
                     continue
-                label = said.get(f"@step{place}#{step.label}")
+                label = responses.get(f"@step{place}#{step.label}")
                 if label is not None:
-                    add("label score", number_, score(sample, label, prediction))
-                after = said.get(f"@after{number_}#0")
+                    add("label score", step_number, score(sample, label, prediction))
+                after = responses.get(f"@after{step_number}#0")
                 if after is not None:
-                    add("score after the step", number_, score(sample, after, prediction))
+                    add("score after the step", step_number, score(sample, after, prediction))
     means = {
         name: {step: fmean(values) for step, values in sorted(steps.items())}
         for name, steps in found.items()

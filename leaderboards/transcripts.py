@@ -57,18 +57,17 @@ def spans_of(prediction: Prediction) -> tuple[str, list[tuple[int, bool]]]:
     A record has it where each call continued from all that stood before it.
     """
     turns = prediction.responses
-    whole = (prediction.calls[-1].response or "") if prediction.calls else ""
-    if len(turns) < 2 or not whole.startswith(turns[0]) or not whole.endswith(turns[-1]):
+    texts = [call.response or "" for call in prediction.calls]
+    if len(turns) < 2 or len(texts) != len(turns):
         return "", []
-    spans = [(len(turns[0]), False)]
-    place = len(turns[0])
-    for turn in turns[1:]:
-        start = whole.find(turn, place)
-        if start < 0:
+    whole, spans, place = texts[-1], list[tuple[int, bool]](), 0
+    for text, turn in zip(texts, turns, strict=True):  # a call's text ends with its turn
+        start = len(text) - len(turn)
+        if start < place or not whole.startswith(text) or not text.endswith(turn):
             return "", []
         spans += [(start - place, True), (len(turn), False)]
-        place = start + len(turn)
-    return whole, spans
+        place = len(text)
+    return whole, spans[1:]
 
 
 def plan_of(block: Block) -> dict[str, list[str]] | None:

@@ -23,9 +23,9 @@ COLOURS: tuple[Colour, ...] = (
     (213, 94, 0),
     (204, 121, 167),
 )
-LEAST_WIDTH = 480  # pixels; a smaller picture is enlarged, so that labels can be read
-MOST_WIDTH = 800
-MOST_FRAMES = 4
+MIN_WIDTH = 480  # pixels; a smaller image is enlarged, so that labels can be read
+MAX_WIDTH = 800
+MAX_FRAMES = 4
 LABEL = 13  # pixels
 
 
@@ -126,7 +126,7 @@ def _colour(number: int) -> Colour:
 
 
 def _scale(width: int) -> float:
-    return min(max(1.0, LEAST_WIDTH / width), max(MOST_WIDTH / width, 1e-6))
+    return min(max(1.0, MIN_WIDTH / width), max(MAX_WIDTH / width, 1e-6))
 
 
 def _resized(image: Frame, scale: float) -> Frame:

@@ -14,7 +14,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.errors import MediaError, StoreError, UsageError
 from harness.files import read_text
 from harness.leaderboards.render import twins as page
-from harness.leaderboards.twin_view import MOST_FRAMES, draw_frame, frame_view, stacked
+from harness.leaderboards.twin_view import MAX_FRAMES, draw_frame, frame_view, stacked
 from harness.media import Media, frame_files, open_image
 from harness.models.dt_r1.catalog import default_plans
 from harness.models.dt_r1.executor import TwinBuilder
@@ -96,7 +96,7 @@ def show(arguments: Namespace) -> int:
         builder.close()
     described = [int(frame["frame"]) for frame in twin.data["frames"]]
     images = {}
-    for index in (described[place] for place in spread(len(described), MOST_FRAMES)):
+    for index in (described[place] for place in spread(len(described), MAX_FRAMES)):
         masks = {path: track[index] for path, track in twin.masks.items()}
         depth = twin.depth.maps.get(index) if twin.depth is not None else None
         images[index] = draw_frame(frame_view(index, media.frame(index), twin.data, masks, depth))

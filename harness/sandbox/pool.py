@@ -187,7 +187,11 @@ def open_sandbox(tier: str = "auto", workers: int = 2, limits: Limits | None = N
         test = answers if remote else partial(self_test, environment=ENVIRONMENT)
         try:
             return Sandbox(name, start, test, workers=workers)
-        except (SandboxUnavailable, WorkerLost, Leaks, OSError) as error:
+        except SandboxUnavailable as error:  # it names what is missing
+            if name == tier:
+                raise
+            lacking.append(str(error))
+        except (WorkerLost, Leaks, OSError) as error:
             lacking.append(f"{name}: {error}")
     raise SandboxUnavailable(
         "a sandbox for code that a model writes",

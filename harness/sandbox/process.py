@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Any
 
 from harness.sandbox.execution import Execution, read_execution
-from harness.sandbox.protocol import HELLO, REPLY, REQUEST, Ended, Limits
+from harness.sandbox.protocol import HELLO, REQUEST, RESPONSE, Ended, Limits
 from harness.sandbox.syscalls import this_architecture
 from harness.sandbox.tiers import ENVIRONMENT, Launch
 
@@ -40,15 +40,19 @@ class Worker:
         self._folder = launch.folder
         # It gets no descriptor but these, no environment of ours and no Ctrl-C of the terminal; as
         # a group, it ends with all that it has started.
-        self._process = subprocess.Popen(
-            launch.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            env=ENVIRONMENT,
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                launch.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd="/",
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._remove_folder()
+            raise
         assert self._process.stdin and self._process.stdout
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._input, False)
@@ -74,7 +78,7 @@ class Worker:
         self._left -= 1
         deadline = time.monotonic() + timeout + GRACE
         self._write(REQUEST.pack(timeout, len(request)) + request, deadline)
-        reason, status, refused, seconds, *sizes = self._read_struct(REPLY, deadline)
+        reason, status, refused, seconds, *sizes = self._read_struct(RESPONSE, deadline)
         printed, emitted = (self._read(size, deadline) for size in sizes)
         architecture = this_architecture()
         return read_execution(
@@ -92,11 +96,14 @@ class Worker:
         """End the process, and everything that it has started."""
         self._kill()
         self._process.wait()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove_folder()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             if stream:
                 stream.close()
+
+    def _remove_folder(self) -> None:
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _kill(self) -> None:
         if self._process.returncode is None:  # its number is not yet another's

@@ -2,7 +2,7 @@
 
 Harness → worker, through its standard input: `REQUEST` (seconds, bytes), then the request in JSON.
 Worker → harness, through its standard output: one `HELLO` (bytes) with JSON, then for each request
-`REPLY` and the bytes that the execution printed and emitted, which nothing but harness reads.
+`RESPONSE` and the bytes that the execution printed and emitted, which nothing but harness reads.
 Execution → worker: a pipe of `FRAME`s. What an execution writes is never trusted: it can forge all
 of it, so that a forged frame is worth no more than an honest one.
 """
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 HELLO = struct.Struct("!I")
 REQUEST = struct.Struct("!dI")
-REPLY = struct.Struct("!BiidII")
+RESPONSE = struct.Struct("!BiidII")
 """`Ended`, exit status as waitpid gives it, number of the first refused system call or -1, seconds,
 bytes printed, bytes emitted."""
 FRAME = struct.Struct("!cI")

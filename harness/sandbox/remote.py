@@ -56,24 +56,24 @@ class Remote:
             "files": {"request.json": base64.b64encode(request).decode()},
             "fetch_files": ["emitted.jsonl"],
         }
-        asked = Request(
+        posted = Request(
             self._url,
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
             method="POST",
         )
         began = time.monotonic()
-        most = 2 * (self._limits.emitted + self._limits.printed) + (1 << 20)
+        max_bytes = 2 * (self._limits.emitted + self._limits.printed) + (1 << 20)
         try:
-            with urlopen(asked, timeout=timeout + GRACE) as response:
-                content = response.read(most + 1)
-            if len(content) > most:  # the code's doing, which another try would repeat
+            with urlopen(posted, timeout=timeout + GRACE) as response:
+                content = response.read(max_bytes + 1)
+            if len(content) > max_bytes:  # the code's doing, which another try would repeat
                 return Execution(
                     output="",
-                    error=f"OutputError: the code's output is longer than {most} bytes",
+                    error=f"OutputError: the code's output is longer than {max_bytes} bytes",
                     seconds=time.monotonic() - began,
                 )
-            answer = loads_strict(content.decode(), most)
+            answer = loads_strict(content.decode(), max_bytes)
             if not isinstance(answer, dict):
                 raise TypeError(type(answer).__name__)
             if answer["status"] == "SandboxError":

@@ -70,7 +70,7 @@ def launch(tier: str, limits: Limits, *, landlock: bool = True) -> Launch:
             f"the sandbox's tier {tier}",
             expected=f"Linux on {' or '.join(ARCHITECTURES)}",
             found=f"{platform.system()} on {platform.machine()}",
-            fix="run code on another machine: a URL of SandboxFusion as the tier",
+            fix="Run code on another machine: a URL of SandboxFusion as the tier",
         )
     packages = [*_packages()]
     readable = [
@@ -97,7 +97,12 @@ def _packages() -> Iterator[str]:
 def _bubblewrap(python: tuple[str, ...], needed: list[str]) -> Launch:
     program = shutil.which("bwrap")
     if program is None:
-        raise SandboxUnavailable("bubblewrap", found="no bwrap", fix="install bubblewrap")
+        raise SandboxUnavailable(
+            "the sandbox's tier bubblewrap",
+            expected="the program bwrap",
+            found="none",
+            fix="Install bubblewrap",
+        )
     binds = [word for path in needed for word in ("--ro-bind", path, path)]
     # bwrap keeps the environment that it was started with, whatever it is told to clear: `pool`
     # starts it with a clean one.
@@ -108,10 +113,10 @@ def _bubblewrap(python: tuple[str, ...], needed: list[str]) -> Launch:
 def _landlock(python: tuple[str, ...], needed: list[str]) -> Launch:
     if not kernel.landlock_version():
         raise SandboxUnavailable(
-            "Landlock",
-            expected="a kernel of version 5.13 or later that has it among its security modules",
+            "the sandbox's tier landlock",
+            expected="Linux 5.13 or later with Landlock among its security modules",
             found=platform.release(),
-            fix="install bubblewrap",
+            fix="Install bubblewrap",
         )
     return Launch("landlock", python)
 
@@ -119,7 +124,12 @@ def _landlock(python: tuple[str, ...], needed: list[str]) -> Launch:
 def _gvisor(python: tuple[str, ...], needed: list[str]) -> Launch:
     program = shutil.which("runsc")
     if program is None:
-        raise SandboxUnavailable("gVisor", found="no runsc", fix="install gVisor")
+        raise SandboxUnavailable(
+            "the sandbox's tier gvisor",
+            expected="the program runsc",
+            found="none",
+            fix="Install gVisor",
+        )
     # With the platform kvm runsc has been seen to hang for good.
     flags = subprocess.run((program, "flags"), capture_output=True, text=True, timeout=20)
     platform_name = "systrap" if "systrap" in flags.stdout + flags.stderr else "ptrace"

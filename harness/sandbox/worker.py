@@ -30,8 +30,8 @@ from harness.sandbox.protocol import (
     ERROR,
     FRAME,
     HELLO,
-    REPLY,
     REQUEST,
+    RESPONSE,
     VALUE,
     Ended,
     Limits,
@@ -44,7 +44,7 @@ PRELOADED = (
     "typing",
 )
 PACKAGES = ("numpy", "cv2")
-INPUT, OUTPUT, FRAMES, LETTERS = 0, 1, 3, 4
+INPUT, OUTPUT, FRAMES, CONTROL = 0, 1, 3, 4
 """Descriptors of an execution: 2 leads nowhere, 4 is closed before the code is read."""
 MAX_ERROR = 500
 """Characters of an error."""
@@ -53,7 +53,7 @@ SETUP = 10.0
 READ = 1 << 16
 """Bytes that are read at once."""
 CONFINED = b"confined"
-"""Letter of a child that has given up its rights; it goes with the listener."""
+"""Message of a child that has given up its rights; the filter's listener is sent with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,18 @@ class Confinement:
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_NOFILE, 64),
         )
-        for kind, most in limits:
-            resource.setrlimit(kind, (most, most))
+        for kind, limit in limits:
+            resource.setrlimit(kind, (limit, limit))
         kernel.no_new_privileges()
         if self.ruleset is not None:
             kernel.landlock(self.ruleset)
-        os.closerange(LETTERS + 1, 256)
-        letters = socket.socket(fileno=LETTERS)
+        os.closerange(CONTROL + 1, 256)
+        control = socket.socket(fileno=CONTROL)
         listener = kernel.seccomp(self.architecture, self.program, self.flags)
-        socket.send_fds(letters, [CONFINED], [listener] if self.flags else [])
+        socket.send_fds(control, [CONFINED], [listener] if self.flags else [])
         if self.flags:
             os.close(listener)
-        letters.close()
+        control.close()
 
 
 def main() -> None:
@@ -97,7 +97,7 @@ def main() -> None:
     architecture = this_architecture()
     assert architecture is not None, "harness starts no worker on another machine"
     # No output of imported C code may get between the frames.
-    replies = os.dup(OUTPUT)
+    responses = os.dup(OUTPUT)
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, OUTPUT)
     environment = dict(os.environ)
@@ -111,21 +111,21 @@ def main() -> None:
         Limits(**settings["limits"]),
         architecture,
         kernel.landlock_ruleset(settings["readable"]) if landlock else None,
-        kernel.filter_program(architecture, refusal=refusal, sendmsg=LETTERS),
+        kernel.filter_program(architecture, refusal=refusal, sendmsg=CONTROL),
         flags,
         null,
     )
     hello = {"landlock": landlock, "names": bool(flags), "versions": versions}
     content = json.dumps(hello).encode()
-    _write(replies, HELLO.pack(len(content)) + content)
+    _write(responses, HELLO.pack(len(content)) + content)
     gc.collect()
     gc.freeze()
     printed, emitted = _Held(confinement.limits.printed), _Held(confinement.limits.emitted)
     while header := _read(INPUT, REQUEST.size):
         seconds, size = REQUEST.unpack(header)
-        _write(replies, _execute(confinement, size, seconds, printed, emitted))
+        _write(responses, _execute(confinement, size, seconds, printed, emitted))
         for held in printed, emitted:
-            _write(replies, held.content)
+            _write(responses, held.content)
             held.wipe()
 
 
@@ -187,30 +187,30 @@ class _Held:
 def _execute(
     confinement: Confinement, size: int, seconds: float, printed: _Held, emitted: _Held
 ) -> bytes:
-    """Run the request that follows in a child; return the header of the reply."""
+    """Run the request that follows in a child; return the header of the response."""
     began = time.monotonic()
     (out, out_end), (frames, frames_end) = os.pipe(), os.pipe()
-    letters, letters_end = socket.socketpair()
+    control, control_end = socket.socketpair()
     child = os.fork()
     if not child:
-        _child(confinement, size, seconds, (out_end, frames_end, letters_end.fileno()))
+        _child(confinement, size, seconds, (out_end, frames_end, control_end.fileno()))
     os.close(out_end)
     os.close(frames_end)
-    letters_end.close()
-    watched = _Watched(child, {out: printed, frames: emitted}, letters)
+    control_end.close()
+    watched = _Watched(child, {out: printed, frames: emitted}, control)
     reason = watched.until_end(seconds)
     os.close(out)
     os.close(frames)
-    letters.close()
+    control.close()
     spent = time.monotonic() - began
-    return REPLY.pack(reason, watched.status, watched.refused, spent, printed.size, emitted.size)
+    return RESPONSE.pack(reason, watched.status, watched.refused, spent, printed.size, emitted.size)
 
 
 class _Watched:
     """A child seen from the worker: what it writes, which calls it is refused, when it ends."""
 
-    def __init__(self, child: int, held: dict[int, _Held], letters: socket.socket) -> None:
-        self.child, self.held, self.letters = child, held, letters
+    def __init__(self, child: int, held: dict[int, _Held], control: socket.socket) -> None:
+        self.child, self.held, self.control = child, held, control
         self.printed, self.emitted = held.values()
         self.refused, self.status, self.listener = -1, -1, -1
         self.began = time.monotonic()
@@ -218,7 +218,7 @@ class _Watched:
         self.open = set(held)
         self.poll = select.poll()
         self.poll.register(INPUT, 0)  # tells only that the harness is gone
-        for one in (*held, letters.fileno()):
+        for one in (*held, control.fileno()):
             self.poll.register(one, select.POLLIN)
 
     def until_end(self, seconds: float) -> Ended:
@@ -257,8 +257,8 @@ class _Watched:
         if descriptor == INPUT:
             os.kill(self.child, signal.SIGKILL)
             os._exit(0)
-        elif descriptor == self.letters.fileno():
-            self._read_letter()
+        elif descriptor == self.control.fileno():
+            self._read_control()
         elif descriptor == self.listener:
             number = kernel.refuse_call(descriptor) if event & select.POLLIN else -1
             self.refused = number if self.refused < 0 else self.refused
@@ -268,11 +268,11 @@ class _Watched:
             self.open.discard(descriptor)
             self.poll.unregister(descriptor)
 
-    def _read_letter(self) -> None:
-        self.poll.unregister(self.letters.fileno())
-        letter, sent, _, _ = socket.recv_fds(self.letters, 1000, 1)
-        if letter != CONFINED:
-            raise RuntimeError(f"the child was not confined: {letter.decode(errors='replace')}")
+    def _read_control(self) -> None:
+        self.poll.unregister(self.control.fileno())
+        message, sent, _, _ = socket.recv_fds(self.control, 1000, 1)
+        if message != CONFINED:
+            raise RuntimeError(f"the child was not confined: {message.decode(errors='replace')}")
         # Nothing was run so far: the code's time begins here.
         self.confined, self.began = True, time.monotonic()
         if sent:
@@ -284,13 +284,13 @@ def _child(confinement: Confinement, size: int, seconds: float, ends: tuple[int,
     """Read the request, give up every right, run the code and end this process."""
     try:
         request = _read(INPUT, size)
-        places = (INPUT, 2, OUTPUT, FRAMES, LETTERS)
+        places = (INPUT, 2, OUTPUT, FRAMES, CONTROL)
         for source, place in zip((confinement.null, confinement.null, *ends), places, strict=True):
             os.dup2(source, place)
         try:
             confinement.enter(seconds)
         except Exception as error:  # noqa: BLE001 - the worker ends with it
-            os.write(LETTERS, repr(error).encode()[:1000])
+            os.write(CONTROL, repr(error).encode()[:1000])
         else:
             _send(ERROR, _run(json.loads(request)))
     finally:

@@ -298,9 +298,13 @@ class Context:
             )
 
     def _joined(self, found: Iterable[ScoredRows]) -> Tensor:
-        """Return the log-probabilities of all rows, in their places (rows × tokens)."""
+        """Return the log-probabilities of all rows, in their places (rows × tokens).
+
+        Requests of their own have rows of their own lengths; the short ones end in zeros.
+        """
         parts = [(one.places, one.logp.detach()) for one in found]
-        whole = torch.cat([logp for _, logp in parts])
+        width = max(logp.shape[1] for _, logp in parts)
+        whole = torch.cat([pad(logp, (0, width - logp.shape[1])) for _, logp in parts])
         order = [place for places, _ in parts for place in places]
         return whole[torch.tensor(order, device=whole.device).argsort()]
 

@@ -42,7 +42,7 @@ ROLES: Mapping[str, NodeKind] = MappingProxyType(
             summary="mean and standard deviation of depth within each instance",
         ),
         "OpenCV": NodeKind(produces=Kind.FRAMES, summary="frame-level processing"),
-        "OCR": NodeKind(produces=Kind.WORDS, summary="text in the picture"),
+        "OCR": NodeKind(produces=Kind.WORDS, summary="text in the image"),
         "Tracking": NodeKind(
             produces=Kind.INSTANCES,
             requires=frozenset({Kind.INSTANCES}),

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from harness.errors import MaskError, SandboxFault
-from harness.masks import Rle, Track
+from harness.masks import Rle, Track, encode_runs
 from harness.media import Media
 from harness.models.dt_r1 import prelude
 from harness.models.dt_r1.grammar import MAX_INSTANCES, harmless, shortened
@@ -114,7 +116,7 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
     made: dict[str, Track] = {}
     width, height = media.size
     saved = [value for value in values if isinstance(value, dict) and "mask" in value]
-    if len(saved) > MAX_INSTANCES:  # all have to be decoded here, which no limit of time ends
+    if len(saved) > MAX_INSTANCES:  # more than an answer may name
         return {}, f"ValueError: more than {MAX_INSTANCES} masks are saved"
     for value in saved:
         name, given = value["mask"], value.get("frames")
@@ -130,11 +132,23 @@ def _masks(values: Sequence[Any], media: Media) -> tuple[dict[str, Track], str |
         known = sorted(given_frames)
         if not known or known[0] < 0 or known[-1] >= len(media):
             return {}, f"ValueError: mask {name!r} is of frames 0 to {len(media) - 1}"
-        # Encoded anew, each once: the same mask can be written as runs in several ways.
-        frames = {frame: Rle.from_array(rle.to_array()) for frame, rle in given_frames.items()}
+        frames = {frame: _canonical(rle) for frame, rle in given_frames.items()}
         nearest = (_nearest(known, index) for index in range(len(media)))
         made[f"{MADE}{name}"] = Track.from_rles([frames[frame] for frame in nearest])
     return made, None
+
+
+def _canonical(rle: Rle) -> Rle:
+    """Return the same mask in the runs of `Rle.from_array`, of which only the first may be empty.
+
+    Pixels are not decoded: code may save a mask of every frame of a long video, and no limit of
+    time ends what is done here.
+    """
+    ends = np.cumsum(rle.runs)
+    places, counts = np.unique(ends[:-1], return_counts=True)
+    changes = places[(counts % 2 == 1) & (places < ends[-1])]
+    runs = np.diff([0, *changes.tolist(), int(ends[-1])])
+    return Rle(rle.height, rle.width, encode_runs(runs.tolist()))
 
 
 def _nearest(known: Sequence[int], index: int) -> int:

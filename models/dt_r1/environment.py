@@ -84,7 +84,7 @@ class ResolvedAnswer:
     """Instances with boxes."""
     text: str | None = None
     empty: bool = False
-    """True if no instance is named: nothing is meant."""
+    """True if no instance is named: there is no target."""
 
 
 @dataclass(eq=False)
@@ -107,7 +107,7 @@ class Perception:
         return ThreadPoolExecutor(self.workers, thread_name_prefix="twin")
 
     def prepare(self) -> None:
-        """Open the sandbox, so that a machine without one is refused before anything is asked.
+        """Open the sandbox, so that a machine without one is refused before any request.
 
         Raises:
             SandboxUnavailable: no tier is there.

@@ -32,7 +32,7 @@ from harness.version import __version__
 
 LOCAL = Spec("local")
 HANGS = 2
-"""Times that a node may take too long before it is not asked any more: in all, or, where it has a
+"""Times that a node may take too long before it is not run any more: in all, or, where it has a
 process that is killed, one after another."""
 
 
@@ -44,7 +44,7 @@ class TwinBuilder:
     """Builds the twin that a plan describes. `build` may be called from several threads.
 
     Each node has a thread of its own, which runs it on one medium at a time; its network is loaded
-    when it is first asked. Outputs are shared through `cache`.
+    when it first runs. Outputs are shared through `cache`.
 
     Args:
         nodes: The node behind each name of a plan (catalog.py); it is in `describe`.
@@ -229,11 +229,11 @@ class _Worker:
         return {"version": __version__, "code": code, **self.node.describe()}
 
     def run(self, job: _Job) -> Output | NodeFault:
-        """Run the node on one medium, after those that were asked for before."""
+        """Run the node on one medium, after the media that came before."""
         with self._turn:
             if self.hangs >= HANGS:
                 return NodeFault(
-                    f"it took longer than {self.timeout:g} s {HANGS} times, and is not asked again"
+                    f"it took longer than {self.timeout:g} s {HANGS} times, and is not run again"
                 )
             thread = threading.Thread(target=self._work, args=(job,), daemon=True)
             thread.start()
@@ -255,19 +255,20 @@ class _Worker:
                 return NodeFault(f"it took longer than {limit:g} s")
 
     def _work(self, job: _Job) -> None:
-        who = f"node {self.role}"
-        if not self._is_loaded:
-            try:
-                node = self.node
+        who, loaded = f"node {self.role}", self._is_loaded
+        try:
+            node = self.node  # kept: a thread that was left behind must not use the next one
+            if not loaded:
                 node.prepare()
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
-                # Such as weights that are not here: no plan is to blame for it.
-                job.answer.put(replace(_fault(error), infrastructure=True))
-                return
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code
+            # Such as weights that are not here: no plan is to blame for it.
+            job.answer.put(replace(_fault(error), infrastructure=True))
+            return
+        if not loaded:
             self._loaded = node
             job.answer.put(None)
         try:
-            output = self.node.run(job.media, job.indices, job.inputs)
+            output = node.run(job.media, job.indices, job.inputs)
             check_output(who, output, ROLES[self.role].produces, job.media)
             job.answer.put(_named(output, job.key))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin's code

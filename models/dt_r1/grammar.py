@@ -87,7 +87,7 @@ class Layout:
     """The blocks of a response, and why their order is illegal."""
 
     blocks: tuple[Block, ...]
-    """Closed blocks, in order; one within another is not told apart."""
+    """Closed blocks, in order; one within another is not a block of its own."""
     fault: str = ""
     """The first thing that is not in the grammar; empty: nothing."""
 
@@ -182,7 +182,7 @@ class Instance:
 def read_instances(task: Task, text: str) -> tuple[Instance, ...]:
     """Read the answer of a segmentation or grounding: `{"instances": [{"name": …, "mask": …}]}`.
 
-    Common slips of JSON are repaired. No instance: nothing is meant.
+    Common slips of JSON are repaired. No instance: there is no target.
 
     Raises:
         ParseError: it is something else.
@@ -228,10 +228,10 @@ def harmless(text: str) -> str:
     return TAG.sub(lambda tag: f"‹{tag[0][1:]}", text)
 
 
-def shortened(line: str, most: int = 256) -> str:
-    """Return a text of at most `most` characters and three dots: its first and its last half.
+def shortened(line: str, max_length: int = 256) -> str:
+    """Return a text of at most `max_length` characters and three dots: its first and its last half.
 
     ToRL (Li et al. 2025) does so with errors of more than 256 characters.
     """
-    half = most // 2
-    return line if len(line) <= most else f"{line[:half]}...{line[-half:]}"
+    half = max_length // 2
+    return line if len(line) <= max_length else f"{line[:half]}...{line[-half:]}"

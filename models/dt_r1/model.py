@@ -158,8 +158,14 @@ class TwinOptions:
         Raises:
             UsageError: a number is out of range.
         """
-        least = {"cycles": 0, "workers": 1, "twin_tokens": 16, "max_new_tokens": 1, "batch_size": 1}
-        for option, minimum in least.items():
+        minimums = {
+            "cycles": 0,
+            "workers": 1,
+            "twin_tokens": 16,
+            "max_new_tokens": 1,
+            "batch_size": 1,
+        }
+        for option, minimum in minimums.items():
             if getattr(self, option) < minimum:
                 raise UsageError(
                     f"{name}({option}=…)",

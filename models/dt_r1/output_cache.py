@@ -78,7 +78,7 @@ class OutputCache:
                     mine = self._under_way[key] = _UnderWay()
                     break
             other.done.wait()
-            if other.made is not None:  # given to all who asked, also if it is too large to hold
+            if other.made is not None:  # given to all that wait, also if it is too large to hold
                 with self._lock:
                     self.counts["memory"] += 1
                 return other.made

@@ -90,6 +90,6 @@ def _only(entry: Json, names: Sequence[str]) -> Json:
 
 
 def _dump(value: Any) -> str:
-    """JSON without spaces; `<` is escaped, so that text in a picture is never a tag."""
+    """JSON without spaces; `<` is escaped, so that text in an image is never a tag."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

@@ -10,6 +10,7 @@ response. Executor, sandbox, grammar and limits are DT-R1's.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,6 +128,7 @@ class JiT(DTR1):
                 smoothed(one, alpha=self.alpha, window=self.window)
                 for one in (found.masks, *found.tracks)
             )
+            episode = copy(episode)  # a result may be read twice
             episode.answer = replace(found, masks=masks, tracks=tuple(each))
         return super()._read(query, episode, texts)
 

@@ -25,7 +25,7 @@ from harness.models.propagators.child import environment
 from harness.node import Node, Output
 from harness.spec import Spec
 
-LAST_WORDS = 400  # characters of what a process said that are told when it ends
+LAST_WORDS = 400  # characters of a process' error output that an error quotes
 
 
 @dataclass(kw_only=True)
@@ -36,7 +36,7 @@ class Child(Node):
     gpu: int | None
     memory: float | None
     _process: "subprocess.Popen[bytes] | None" = None
-    _said: BinaryIO | None = None
+    _stderr: BinaryIO | None = None
     _described: dict[str, Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -100,16 +100,16 @@ class Child(Node):
         """Close what leads to a process that has ended."""
         if self._process is not None:
             self._process.wait()
-            for stream in (self._process.stdin, self._process.stdout, self._said):
+            for stream in (self._process.stdin, self._process.stdout, self._stderr):
                 if stream is not None:
                     stream.close()
-        self._process = self._said = None
+        self._process = self._stderr = None
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
         self._tidy()
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         variables = environment()
         if self.gpu is not None:
             variables["CUDA_VISIBLE_DEVICES"] = str(self.gpu)
@@ -117,7 +117,7 @@ class Child(Node):
             [sys.executable, "-P", "-m", "harness.models.nodes.child_main"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env=variables,
             bufsize=0,
         )
@@ -136,7 +136,7 @@ class Child(Node):
         try:
             send(write, head, data)
             while True:
-                answer, rest = receive(lambda most: read(most) or b"")
+                answer, rest = receive(lambda size: read(size) or b"")
                 if "frame" in answer and media is not None:
                     try:
                         frame = np.ascontiguousarray(media.frame(int(answer["frame"])))
@@ -159,10 +159,10 @@ class Child(Node):
             ) from error
 
     def _last_words(self) -> str:
-        assert self._said is not None
-        self._said.seek(0)
-        text = self._said.read().decode("utf-8", "replace")
-        return " ".join(text[-LAST_WORDS:].split()) or "it said nothing"
+        assert self._stderr is not None
+        self._stderr.seek(0)
+        text = self._stderr.read().decode("utf-8", "replace")
+        return " ".join(text[-LAST_WORDS:].split()) or "it wrote nothing"
 
 
 def child(*, node: Spec, gpu: int | None = None, memory: float | None = None) -> Child:

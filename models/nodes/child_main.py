@@ -19,18 +19,18 @@ from harness.node import Node
 GIBIBYTE = 2**30
 
 
-class _Asked:
-    """Loads a frame by asking the parent for it."""
+class _ParentFrame:
+    """Loads a frame by a request to the parent."""
 
-    def __init__(self, ask: Callable[[int], Frame], id: str, index: int) -> None:
-        self._ask, self._id, self._index = ask, id, index
+    def __init__(self, request: Callable[[int], Frame], id: str, index: int) -> None:
+        self._request, self._id, self._index = request, id, index
 
     @property
     def key(self) -> str:
         return f"parent:{self._id}:{self._index}"
 
     def __call__(self) -> Frame:
-        return self._ask(self._index)
+        return self._request(self._index)
 
 
 class _Known:
@@ -50,7 +50,7 @@ class Server:
     """Answers messages until the parent is gone."""
 
     def __init__(self, source: Any, target: int) -> None:
-        self._read = lambda most: source.read(most) or b""
+        self._read = lambda size: source.read(size) or b""
         self._target = target
         self._lock = threading.Lock()
         self._node: Node | None = None
@@ -68,7 +68,7 @@ class Server:
                 self._send({"error": "it ran out of memory", "kind": "memory"})
             except Unavailable as error:
                 self._send({"error": str(error), "kind": "unavailable"})
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - told to the parent
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - reported to the parent
                 self._send({"error": plugins.describe_error(error)})
             else:
                 self._send({}, answer)
@@ -88,7 +88,7 @@ class Server:
             inputs.append(read_output(data[:size]))
             data = data[size:]
         media = Media(
-            [_Asked(self._frame, head["id"], index) for index in range(len(head["times"]))],
+            [_ParentFrame(self._frame, head["id"], index) for index in range(len(head["times"]))],
             size=(head["size"][0], head["size"][1]),
             times=head["times"],
             digest=_Known(head["id"]),
@@ -116,12 +116,12 @@ def _limit(gibibytes: float | None) -> None:
     if gibibytes is not None:
         import resource
 
-        most = int(gibibytes * GIBIBYTE)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        limit = int(gibibytes * GIBIBYTE)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def main() -> None:
-    """Serve; what the node prints goes to the parent's record of what was said."""
+    """Serve; what the node prints goes to the standard error, which the parent keeps."""
     target = os.dup(1)
     os.dup2(2, 1)
     with io.FileIO(0, "rb") as source:

@@ -54,7 +54,7 @@ PURE = 12.0  # CIELAB: an instance whose colour varies less is of one colour
 FIT = 0.78
 """Least intersection over union of a mask, stretched to a square, with an outline."""
 SIDE = 64
-LEAST_PIXELS = 12
+MIN_PIXELS = 12
 
 
 def _round(corners: int, *, turn: float = 0.0, inside: float = 1.0) -> tuple[Corner, ...]:
@@ -113,9 +113,9 @@ class ColourAndShape(Node):
             if index is not None:
                 named[instance.key] = look(media.frame(index), instance.track[index])
         counts = Counter(str(one["name"]) for one in named.values())
-        said = ", ".join(f"{count} {name}" for name, count in counts.items())
+        summary = ", ".join(f"{count} {name}" for name, count in counts.items())
         frames = {index: _frame(instances, named, index) if named else "" for index in indices}
-        return Semantics(said, frames if len(indices) > 1 else {}, named)
+        return Semantics(summary, frames if len(indices) > 1 else {}, named)
 
 
 def colour_and_shape() -> ColourAndShape:
@@ -149,7 +149,7 @@ def shape_name(mask: BoolArray) -> str | None:
     count, pieces, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
     largest = 1 + int(boxes[1:, cv2.CC_STAT_AREA].argmax()) if count > 1 else 0
     left, top, width, height, area = (int(number) for number in boxes[largest])
-    if largest == 0 or area < LEAST_PIXELS:
+    if largest == 0 or area < MIN_PIXELS:
         return None
     piece = (pieces[top : top + height, left : left + width] == largest).astype(np.float32)
     shown = cv2.resize(piece, (SIDE, SIDE), interpolation=cv2.INTER_LINEAR) > 0.5

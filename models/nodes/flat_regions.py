@@ -20,13 +20,13 @@ Floats = NDArray[np.float32]
 
 FLAT = 5.0  # CIELAB units a pixel in a smoothed image: more is an edge
 MARKER_SHARE = 0.0004  # of the image's pixels: a smaller flat place is not flooded
-LEAST_SHARE = 0.0012  # of the image's pixels: a smaller region is noise
+MIN_SHARE = 0.0012  # of the image's pixels: a smaller region is noise
 BORDER_SHARE = 0.2  # of the image's border: a region along more of it is background
 RIM = 2  # pixels beside a region that may be its rim
 RIM_CONTRAST = 30.0  # CIELAB: a pixel that differs more from the background is part of a rim
 ONE_COLOUR = 3.0
 """CIELAB: half of a drawing's regions spread less around their median colour (1.9 at most on 55
-pictures of the generated world, 4 at least on 8 photographs)."""
+images of the generated world, 4 at least on 8 photographs)."""
 MAX_SIDE = 480  # pixels of the shrunk image
 
 
@@ -43,7 +43,7 @@ def flat_regions(image: Frame) -> list[BoolArray]:
     along = np.bincount(border, minlength=areas.size)
     ground = along > BORDER_SHARE * border.size
     ground[int(along.argmax())] = True
-    kept = (areas >= LEAST_SHARE * labels.size) & ~ground
+    kept = (areas >= MIN_SHARE * labels.size) & ~ground
     labels = _with_rims(labels, kept, int(along.argmax()), lab_of(small))
     order = sorted(np.flatnonzero(kept).tolist(), key=lambda label: -int(areas[label]))
     return [_grown(labels == label, (width, height)) for label in order]

@@ -1,4 +1,4 @@
-"""Order in depth from pictures alone: what covers, what is large and what is low is near.
+"""Order in depth from images alone: what covers, what is large and what is low is near.
 
 For drawings of flat shapes there is no depth but order. Regions are those of
 `flat_regions`. One that bites into another's convex hull more than that one into its own is in

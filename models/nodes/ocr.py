@@ -18,7 +18,7 @@ from harness.types import Box
 class OCR(Node):
     """Text of each described frame, line by line."""
 
-    kind: ClassVar[NodeKind] = NodeKind(produces=Kind.WORDS, summary="text in the picture")
+    kind: ClassVar[NodeKind] = NodeKind(produces=Kind.WORDS, summary="text in the image")
     threshold: float
     package: str
     """Version of rapidocr, which decides the weights."""

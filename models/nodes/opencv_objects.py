@@ -16,7 +16,7 @@ from harness.node import Instance, Instances, Kind, Node, NodeKind, Output, dete
 from harness.spec import Spec
 
 FLOW = Spec("flow")
-Picture: TypeAlias = Literal["auto", "drawing", "photograph"]
+ImageKind: TypeAlias = Literal["auto", "drawing", "photograph"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +36,8 @@ class OpenCVObjects(Node):
     )
     segmenter: Segmenter
     propagator: Propagator
-    picture: Picture
-    most: int
+    image: ImageKind
+    max_objects: int
 
     @property
     def name(self) -> str:
@@ -64,19 +64,21 @@ class OpenCVObjects(Node):
         if detections_of(inputs):
             return prompted(self.segmenter, self.propagator, media, indices, inputs)
         if self._is_drawing(media, indices):
-            masks = [flat_regions(media.frame(index))[: self.most] for index in range(len(media))]
-            found = linked(media, masks)[: self.most]
+            masks = [
+                flat_regions(media.frame(index))[: self.max_objects] for index in range(len(media))
+            ]
+            found = linked(media, masks)[: self.max_objects]
             return Instances(tuple(map(Instance, found)))
         return renewed(lambda index: self._salient(media, index), self.propagator, media, indices)
 
     def _is_drawing(self, media: Media, indices: Sequence[int]) -> bool:
-        if self.picture != "auto":
-            return self.picture == "drawing"
+        if self.image != "auto":
+            return self.image == "drawing"
         frame = media.frame(indices[0])
         return is_drawing(frame, flat_regions(frame))
 
     def _salient(self, media: Media, index: int) -> list[Seen]:
-        found = salient_objects(salience_map(media, index).field, media.size)[: self.most]
+        found = salient_objects(salience_map(media, index).field, media.size)[: self.max_objects]
         masks = self.segmenter.segment(media.frame(index), [one.prompt for one in found])
         return [Seen(mask, score=one.score) for mask, one in zip(masks, found, strict=True)]
 
@@ -85,20 +87,20 @@ def opencv_objects(
     *,
     segmenter: Spec = GRABCUT,
     propagator: Spec = FLOW,
-    picture: Picture = "auto",
-    most: int = 24,
+    image: ImageKind = "auto",
+    max_objects: int = 24,
 ) -> OpenCVObjects:
     """Flat regions of drawings, salient objects of photographs, by OpenCV; no weights.
 
     Args:
         segmenter: What cuts out salient objects and what a detector's boxes hold.
         propagator: What carries their masks through a video.
-        picture: `auto` looks at the first frame: a drawing's regions are of one colour each.
-        most: Largest number of objects, and of those of one frame.
+        image: `auto` looks at the first frame: a drawing's regions are of one colour each.
+        max_objects: Largest number of objects, and of those of one frame.
     """
     return OpenCVObjects(
         segmenter=build_segmenter(segmenter),
         propagator=build_propagator(propagator),
-        picture=picture,
-        most=most,
+        image=image,
+        max_objects=max_objects,
     )

@@ -29,7 +29,7 @@ class OWLv2(NetworkNode):
     kind: ClassVar[NodeKind] = NodeKind(produces=Kind.DETECTIONS, summary="object detection")
     words: str
     threshold: float
-    most: int
+    max_boxes: int
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class OWLv2(NetworkNode):
             if box.left < box.right and box.top < box.bottom and not doubles:
                 score = float(made["scores"][place])
                 found.append(Detection(index, box, words[int(made["labels"][place])], score))
-        return found[: self.most]
+        return found[: self.max_boxes]
 
     def _class(self) -> str:
         """Name of the network's class."""
@@ -85,7 +85,7 @@ def owlv2(
     checkpoint: str | None = None,
     words: str | None = None,
     threshold: float = 0.2,
-    most: int = 32,
+    max_boxes: int = 32,
     dtype: str = "auto",
     device: str = "auto",
 ) -> OWLv2:
@@ -96,7 +96,7 @@ def owlv2(
             given.
         words: What to look for, with | between; None: the everyday things of vocabulary.txt.
         threshold: Least score of a box.
-        most: Largest number of boxes of a frame.
+        max_boxes: Largest number of boxes of a frame.
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
 
@@ -121,7 +121,7 @@ def owlv2(
         weights=weights,
         words="|".join(kept),
         threshold=threshold,
-        most=most,
+        max_boxes=max_boxes,
         dtype=dtype,
         device=device,
     )

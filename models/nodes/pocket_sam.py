@@ -10,7 +10,7 @@ def pocket_sam(
     checkpoint: str | None = None,
     device: str = "auto",
     grid: int = 14,
-    most: int = 16,
+    max_masks: int = 16,
 ) -> PointGrid:
     """Masks of drawn shapes by a SAM 2 of 2.1 million parameters that ships: no photographs.
 
@@ -18,7 +18,7 @@ def pocket_sam(
         checkpoint: The folder of a `harness train --method pocket_sam`; None: what ships.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         grid: Points a side of the grid that prompts it, where no detector's boxes do.
-        most: Largest number of masks of a frame.
+        max_masks: Largest number of masks of a frame.
     """
     given = {"device": device, **({} if checkpoint is None else {"checkpoint": checkpoint})}
     return PointGrid(
@@ -27,6 +27,6 @@ def pocket_sam(
         propagator=build_propagator(Spec("pocket_sam_video", given)),
         grid=grid,
         joins=True,
-        least_votes=1,
-        most=most,
+        min_votes=1,
+        max_masks=max_masks,
     )

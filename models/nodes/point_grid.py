@@ -27,8 +27,8 @@ SAME_PART = 0.5
 """Share of the smaller of two masks in the other from which on they are parts of one object."""
 AGREED = 0.3
 """Least share of the points inside a mask that give it."""
-LEAST_SHARE = 0.001
-MOST_SHARE = 0.6
+MIN_SHARE = 0.001
+MAX_SHARE = 0.6
 BATCH = 64  # prompts at once
 
 
@@ -46,8 +46,8 @@ class PointGrid(Node):
     propagator: Propagator
     grid: int
     joins: bool
-    least_votes: int
-    most: int
+    min_votes: int
+    max_masks: int
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ class PointGrid(Node):
             masks = self.segmenter.segment(image, prompts)
             for mask, point in zip(masks, points[start:], strict=False):
                 holds = mask[int(point.y), int(point.x)]
-                if not (holds and LEAST_SHARE <= mask.mean() <= MOST_SHARE):
+                if not (holds and MIN_SHARE <= mask.mean() <= MAX_SHARE):
                     continue
                 for group in votes:
                     if self._one(group[0], mask):
@@ -104,15 +104,15 @@ class PointGrid(Node):
             mask = _agreed(group)
             inside = sum(bool(mask[int(point.y), int(point.x)]) for point in points)
             share = len(group) / max(inside, 1)
-            if len(group) >= min(self.least_votes, inside) and share >= AGREED:
+            if len(group) >= min(self.min_votes, inside) and share >= AGREED:
                 found.append(Seen(mask, score=round(min(share, 1.0), 3)))
-        return found[: self.most]
+        return found[: self.max_masks]
 
     def _one(self, known: BoolArray, mask: BoolArray) -> bool:
         """Return True if two masks are of one object."""
         if self.joins:
-            least = min(int(known.sum()), int(mask.sum()))
-            return int((known & mask).sum()) >= SAME_PART * least
+            smaller = min(int(known.sum()), int(mask.sum()))
+            return int((known & mask).sum()) >= SAME_PART * smaller
         return mask_overlap(known, mask) >= SAME
 
     def _joined(self, image: Frame, votes: Sequence[Sequence[BoolArray]]) -> list[Seen]:
@@ -124,10 +124,10 @@ class PointGrid(Node):
                 prompts.append(ObjectPrompt(box=box))
         found: list[Seen] = []
         for mask in self.segmenter.segment(image, prompts):
-            fits = LEAST_SHARE <= mask.mean() <= MOST_SHARE
+            fits = MIN_SHARE <= mask.mean() <= MAX_SHARE
             if fits and all(mask_overlap(mask, other.mask) < SAME_PART for other in found):
                 found.append(Seen(mask))
-        return found[: self.most]
+        return found[: self.max_masks]
 
 
 def _agreed(masks: Sequence[BoolArray]) -> BoolArray:

@@ -13,8 +13,8 @@ def sam2(
     dtype: str = "auto",
     device: str = "auto",
     grid: int = 32,
-    least_votes: int = 2,
-    most: int = 64,
+    min_votes: int = 2,
+    max_masks: int = 64,
 ) -> PointGrid:
     """SAM 2: everything in view, or what a detector's boxes hold, carried by its memory.
 
@@ -24,8 +24,8 @@ def sam2(
         dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
         device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
         grid: Points a side of the grid that prompts it, where no detector's boxes do.
-        least_votes: Points that must give a mask.
-        most: Largest number of masks of a frame.
+        min_votes: Points that must give a mask.
+        max_masks: Largest number of masks of a frame.
 
     Raises:
         ModelError: the checkpoint is not there, not whole, not safe to load, or not SAM 2.
@@ -46,6 +46,6 @@ def sam2(
         propagator=build_propagator(Spec("sam2_video", given)),
         grid=grid,
         joins=False,
-        least_votes=least_votes,
-        most=most,
+        min_votes=min_votes,
+        max_masks=max_masks,
     )

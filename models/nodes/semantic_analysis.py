@@ -28,7 +28,7 @@ from harness.node import (
 from harness.spec import Spec
 
 MARGIN = 0.15  # of the box's sides: surroundings that help to name a thing
-LEAST_SIDE = 56  # pixels; a smaller crop takes more of its surroundings
+MIN_SIDE = 56  # pixels; a smaller crop takes more of its surroundings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class SemanticAnalysis(Node):
         summary="names and descriptions",
     )
     chat: Chat
-    most: int
+    max_instances: int
     max_new_tokens: int
 
     @property
@@ -63,7 +63,7 @@ class SemanticAnalysis(Node):
         return {
             "name": self.name,
             "chat": dict(self.chat.describe()),
-            "most": self.most,
+            "max_instances": self.max_instances,
             "max_new_tokens": self.max_new_tokens,
         }
 
@@ -74,7 +74,7 @@ class SemanticAnalysis(Node):
             for index in indices
         ]
         shown: list[str] = []
-        for instance in instances_of(inputs)[: self.most]:
+        for instance in instances_of(inputs)[: self.max_instances]:
             crop = crop_of(media, indices, instance)
             if crop is not None:
                 image = pixels_of(crop, f"{media.id}/{instance.key}")
@@ -89,12 +89,12 @@ class SemanticAnalysis(Node):
                 max_new_tokens=self.max_new_tokens,
             )
             requests.append(request)
-        said = [_line(response.text) for response in self.chat.generate(requests)]
-        frames = dict(zip(indices, said, strict=False))
-        named = dict(zip(shown, map(_named, said[len(indices) :]), strict=False))
+        lines = [_line(response.text) for response in self.chat.generate(requests)]
+        frames = dict(zip(indices, lines, strict=False))
+        named = dict(zip(shown, map(_named, lines[len(indices) :]), strict=False))
         if media.is_video:
-            return Semantics(said[-1], frames, named)
-        return Semantics(said[0], {}, named)
+            return Semantics(lines[-1], frames, named)
+        return Semantics(lines[0], {}, named)
 
     def _request(self, what: str, image: Media) -> ChatRequest:
         return ChatRequest(
@@ -106,14 +106,14 @@ class SemanticAnalysis(Node):
 
 
 def semantic_analysis(
-    *, backend: Spec | None = None, most: int = 24, max_new_tokens: int = 64
+    *, backend: Spec | None = None, max_instances: int = 24, max_new_tokens: int = 64
 ) -> SemanticAnalysis:
     """Names and descriptions by a vision-language model, such as Qwen2.5-VL.
 
     Args:
         backend: The model, such as transformers(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct) or
             openai(…). It must be given.
-        most: Largest number of instances that are described.
+        max_instances: Largest number of instances that are described.
         max_new_tokens: Where a description is cut off.
 
     Raises:
@@ -129,7 +129,7 @@ def semantic_analysis(
             "colour_and_shape.",
         )
     made: Chat = plugins.build("backends", backend)
-    return SemanticAnalysis(chat=made, most=most, max_new_tokens=max_new_tokens)
+    return SemanticAnalysis(chat=made, max_instances=max_instances, max_new_tokens=max_new_tokens)
 
 
 def crop_of(media: Media, indices: Sequence[int], instance: Instance) -> Frame | None:
@@ -151,7 +151,7 @@ def pixels_of(image: Frame, id: str) -> Media:
 
 
 def _widened(low: float, high: float, limit: int) -> tuple[int, int]:
-    grown = max((high - low) * MARGIN, (LEAST_SIDE - (high - low)) / 2)
+    grown = max((high - low) * MARGIN, (MIN_SIDE - (high - low)) / 2)
     return max(0, int(low - grown)), min(limit, int(np.ceil(high + grown)))
 
 

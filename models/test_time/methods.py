@@ -101,10 +101,10 @@ class Method:
     def __post_init__(self) -> None:
         for name in ("steps", "rollouts", "views"):
             value = getattr(self, name, 2)
-            least = 2 if name == "rollouts" else 1
-            if value < least and not (name == "steps" and not self.updates):
+            minimum = 2 if name == "rollouts" else 1
+            if value < minimum and not (name == "steps" and not self.updates):
                 raise UsageError(
-                    f"{self.name}({name}=…)", expected=f"at least {least}", found=str(value)
+                    f"{self.name}({name}=…)", expected=f"at least {minimum}", found=str(value)
                 )
 
     @property

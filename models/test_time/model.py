@@ -93,7 +93,7 @@ class AdaptedModel(StagedModel[AdaptedResult]):
 
     @property
     def forms(self) -> frozenset[AnswerForm]:
-        """Forms of answer that name places; what is said in words has no pair scores."""
+        """Forms of answer that name places; answers in words have no pair scores."""
         return self.base.forms & LOCATED
 
     @property
@@ -140,11 +140,11 @@ class AdaptedModel(StagedModel[AdaptedResult]):
         (request,) = requests
         with self.network.adapting(request) as context:
             trial = self._trial(query, request, context)
-            said = self.method(trial)
-            if said is None:
+            chosen = self.method(trial)
+            if chosen is None:
                 (result,) = self.base.ask([query])
             else:
-                result = ChatResult.from_calls(query, requests, [said])
+                result = ChatResult.from_calls(query, requests, [chosen])
         drawn = [
             (replace(request, key=f"{request.key}{key}"), response)
             for key, response in trial.responses

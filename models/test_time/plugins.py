@@ -167,7 +167,7 @@ def vote(
     """The answer that most rollouts agree on, without an update: self-consistency.
 
     Args:
-        base: The model that is asked.
+        base: The model that answers.
         rollouts: Rollouts a sample.
         temperature: Temperature of rollouts.
         thresholds: Limits from which objects of two responses match.
@@ -263,13 +263,13 @@ def _adapted(base: Spec | PromptedModel, updates: Updates, method: Method) -> Ad
     """Return a model that adapts the network of another one.
 
     Raises:
-        UsageError: the model asks no network by prompts, or one whose weights cannot learn.
+        UsageError: the model sends no prompts to a network, or one whose weights cannot learn.
     """
     model = plugins.build("models", base) if isinstance(base, Spec) else base
     if not isinstance(model, PromptedModel):
         raise UsageError(
             f"{method.name}(base={base})",
-            expected="a model that asks a network for places, such as pocket or qwen_vl",
+            expected="a model that prompts a network for places, such as pocket or qwen_vl",
             found=type(model).__name__,
         )
     network = model.chat.adaptable(updates.learning())

@@ -58,15 +58,27 @@ def test_a_response_is_taken_apart_into_its_tags():
     assert blocks_of("no tags <think>open", []) == [Block("", "no tags <think>open")]
 
 
+def recorded(turns, injected):
+    """A record with a call a turn, whose response is all of the text up to its end."""
+    calls, whole = [], ""
+    for before, turn in zip(("", *injected), turns, strict=True):
+        request = Request(text="?", prefix=whole + before)
+        whole += before + turn
+        calls.append(Call(request=request, response=whole))
+    return Prediction(query_id="q", answer=Answer(text="x"), responses=turns, calls=tuple(calls))
+
+
 def test_the_stretches_of_a_record_are_found_again():
-    calls = (
-        Call(request=Request(text="?"), response=TURNS[0]),
-        Call(request=Request(text="?", prefix="x"), response=WHOLE),
-    )
-    record = Prediction(query_id="q", answer=Answer(text="x"), responses=TURNS, calls=calls)
+    record = recorded(TURNS, INJECTED)
     assert spans_of(record) == (WHOLE, SPANS)
-    alone = Prediction(query_id="q", answer=Answer(text="x"), responses=TURNS[:1], calls=calls[:1])
+    alone = recorded(TURNS[:1], ())
     assert spans_of(alone) == ("", []) and blocks_of(*spans_of(alone)) == []
+
+
+def test_a_turn_that_is_also_part_of_what_was_injected_is_the_networks():
+    record = recorded((TURNS[0], "x"), ("<dt_rep>x</dt_rep>",))
+    _, spans = spans_of(record)
+    assert spans == [(len(TURNS[0]), False), (len("<dt_rep>x</dt_rep>"), True), (1, False)]
 
 
 def test_a_plan_is_drawn_by_its_steps():

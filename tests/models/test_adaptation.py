@@ -584,6 +584,24 @@ def test_the_gradient_of_memo_is_that_of_the_mean_divergence(queries, geometric)
     assert step.grad_norm == pytest.approx(float(norm), rel=1e-5)
 
 
+def test_responses_to_several_requests_may_have_different_lengths(queries):
+    """A number that has moved with a view may be written with fewer tokens."""
+    made, asked = context(), pocket_request(queries)
+    requests = views(asked, 2, seed=0, strength=0.3)[::-1]
+    with made.adapting(asked) as here:
+        (long,) = here.rollouts(1, temperature=0.0, name="a")
+        responses = [replace(long, tokens=long.tokens[:-3]), long]
+        alone = here.scored(responses, requests=requests)
+        update = here.step(
+            lambda rows: -(rows.logp * rows.mask).sum(), responses, requests=requests
+        )
+    assert update.logp.shape == (2, len(long.tokens))
+    assert not update.logp[0, -3:].any()
+    for found, rows in zip(update.logp, alone, strict=True):
+        own = rows.logp[0]
+        assert own.any() and torch.allclose(found[: len(own)], own, atol=1e-5)
+
+
 def pocket_request(queries):
     """The request as pocket asks it: its response is in the grammar."""
     (asked,) = plugins.build("models", parse(POCKET.removeprefix("base="))).requests(queries[0])

@@ -43,14 +43,14 @@ def test_the_label_is_among_those_that_agree_and_the_others_earn_less():
 def test_a_response_is_scored_against_the_label_in_the_place_of_the_truth():
     one, other = said(OUTSIDE), said(P)
     both = group(one, other)
-    # The point of the prediction has to lie in its own box; that of the truth need not.
+    # The point of the prediction has to lie in its own box; that of the ground truth need not.
     assert both.scores[0, 1] == 2.0
     assert group(said(P), said({**OUTSIDE, "point_2d": [70, 50]})).scores[0, 1] == 3.0
     assert both.scores[0, 0] == 2.0, "against itself too"
     assert both.rewards(0)[0] == 6.0
     inside, beside = ({**P, "point_2d": [x, 50]} for x in (95, 105))
     unlike = group(said(inside), said(beside))
-    assert unlike.consensus.tolist() == [2.0, 3.0], "each as the truth of the other"
+    assert unlike.consensus.tolist() == [2.0, 3.0], "each as the ground truth of the other"
     assert unlike.rewards(1) == [7.0, 6.0]
 
 

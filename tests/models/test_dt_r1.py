@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
 from harness.masks import Rle, Track
-from harness.models.dt_r1.code import _masks
+from harness.models.dt_r1.code import _canonical, _masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
 from harness.models.jit.model import JiT, plan_of
@@ -48,8 +50,8 @@ def predicted(model, *queries):
     ]
 
 
-def overlap(found, truth):
-    return (found & truth).sum() / (found | truth).sum()
+def overlap(found, ground_truth):
+    return (found & ground_truth).sum() / (found | ground_truth).sum()
 
 
 @pytest.mark.parametrize("as_tokens", [True, False])
@@ -68,9 +70,9 @@ def test_a_mask_is_found_by_its_path_in_the_twin(perception, frames, as_tokens):
     masks = found.answer.masks
     assert len(masks) == frames
     for index, mask in enumerate(masks):
-        truth = np.zeros((60, 80), dtype=bool)
-        truth[10:30, 10 + 2 * index : 30 + 2 * index] = True
-        assert overlap(mask.to_array(), truth) > 0.7
+        ground_truth = np.zeros((60, 80), dtype=bool)
+        ground_truth[10:30, 10 + 2 * index : 30 + 2 * index] = True
+        assert overlap(mask.to_array(), ground_truth) > 0.7
     # The record: the network's turns, and before each all that stood there.
     assert found.responses == (PLAN, execute("print(len(dt['instances']))"), turns[2])
     last = found.calls[-1]
@@ -181,10 +183,17 @@ def test_a_frame_that_code_did_not_give_has_the_mask_of_the_nearest_one(monkeypa
     monkeypatch.setattr(Rle, "to_array", lambda rle: decoded.append(rle) or decode(rle))
     runs = {"2": [0, 60, 4740], "6": [60, 60, 0, 0, 4680]}
     made, wrong = _masks([{"mask": "a", "frames": runs}], query.media[0])
-    assert wrong is None and len(decoded) == 2, "each frame that is given is decoded once"
+    assert wrong is None and not decoded, "a mask of every frame of a long video takes no time"
     columns = [int(np.argmax(mask[0])) for mask in made["masks/code/a"]]
     assert columns == [0, 0, 0, 0, 0, 1, 1, 1, 1]
     assert made["masks/code/a"].rles[8].runs.tolist() == [60, 60, 4680]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+def test_runs_of_a_mask_that_code_saved_are_those_of_its_pixels(runs):
+    runs = [*runs, 40 - sum(runs)]
+    mask = Rle.from_json({"size": [5, 8], "counts": runs})
+    assert _canonical(mask) == Rle.from_array(mask.to_array())
 
 
 @pytest.mark.parametrize("frames", [1, 4])
@@ -420,6 +429,16 @@ def test_jit_asks_once_more_for_a_plan(perception):
     assert found.answer.text == "x"
     assert [one.key for one in model.chat.requests][1] == f"{query.id}/again"
     assert "refused" in model.chat.requests[1].text
+
+
+def test_jit_smooths_masks_once_however_often_a_result_is_read(perception):
+    query = scene("smooth", frames=6, form=AnswerForm.MASK_TRACK)
+    turns = ['{"SAM2": []}', answered("segmentation", RED_MASK % "masks/1")]
+    plain = scripted({query.id: turns}, perception=perception, kind=JiT, as_tokens=False)
+    model = replace(plain, alpha=0.2)
+    (result,) = model.ask([query])
+    read, again, as_it_is = (one.begin(query, result)().answer for one in (model, model, plain))
+    assert read.masks == again.masks != as_it_is.masks
 
 
 def test_plans_are_taken_from_tags_fences_or_all_of_a_response():

@@ -142,7 +142,7 @@ def test_depth_anything_gives_a_depth_a_pixel(folders: Path) -> None:
 
 
 def test_owlv2_gives_labelled_boxes_inside_the_image(folders: Path) -> None:
-    spec = f"owlv2(checkpoint={folders / 'owl'},words=cat|dog,threshold=0.0,most=5)"
+    spec = f"owlv2(checkpoint={folders / 'owl'},words=cat|dog,threshold=0.0,max_boxes=5)"
     seen, node = video(), built(spec)
     found = node.run(seen, (0, 1), []).found
     assert found and {one.label for one in found} <= {"cat", "dog"}
@@ -156,7 +156,7 @@ def test_owlv2_gives_labelled_boxes_inside_the_image(folders: Path) -> None:
 def test_sam2_segments_by_itself_and_by_boxes(folders: Path, tmp_path: Path) -> None:
     ready()
     folder, _ = NETWORKS["save"](tmp_path, seed=1)
-    node = f"sam2(checkpoint={folder},grid=3,least_votes=1,most=3)"
+    node = f"sam2(checkpoint={folder},grid=3,min_votes=1,max_masks=3)"
     spec = f"paper(SAM2={node},OWLv2=salient_boxes)"
     builder = TwinBuilder(parse(spec), frames=2)
     drawn = video(frames=3)
@@ -217,7 +217,7 @@ class Told(Chat):
 
 def test_semantic_analysis_describes_crops_frames_and_the_video() -> None:
     chat, seen = Told([]), video()
-    node = SemanticAnalysis(chat=chat, most=5, max_new_tokens=16)
+    node = SemanticAnalysis(chat=chat, max_instances=5, max_new_tokens=16)
     said = node.run(seen, (0, 1), [halves(seen)])
     assert set(said.instances) == {"a"} and said.instances["a"]["description"] == "of use"
     assert said.instances["a"]["name"] == "thing 2"

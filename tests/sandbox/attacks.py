@@ -290,8 +290,8 @@ def outcomes(tier: str, *, landlock: bool) -> dict[str, str]:
             for attack, (code, pattern) in ENDED.items():
                 endless = pattern == "TimeoutError"
                 done = sandbox.run(code, data, prelude=HELP, timeout=SECONDS if endless else 20)
-                told = re.search(pattern, done.error or "")
-                result[attack] = "stopped" if told else f"said {done.error!r}"
+                found = re.search(pattern, done.error or "")
+                result[attack] = "stopped" if found else f"said {done.error!r}"
                 result[attack] = _after(sandbox, result[attack], before, _host(secret, folder))
     return result
 

@@ -204,7 +204,7 @@ def test_a_closed_sandbox_runs_nothing_and_nobody_waits_for_it():
     for thread in (*threads, again):
         thread.join(10)
         assert not thread.is_alive()
-    assert None in found and any("closed" in str(told) for told in found)
+    assert None in found and any("closed" in str(words) for words in found)
 
 
 def test_a_sandbox_that_leaks_is_refused(monkeypatch):
@@ -239,6 +239,10 @@ def test_code_is_refused_where_there_is_no_sandbox(monkeypatch):
     with pytest.raises(SandboxUnavailable) as raised:
         open_sandbox()
     assert all(word in str(raised.value) for word in ("bubblewrap", "Landlock", "gVisor"))
+    with pytest.raises(SandboxUnavailable) as one:
+        open_sandbox("bubblewrap")
+    assert str(one.value) in str(raised.value) and str(one.value).count("bwrap") == 1
+    assert str(one.value).count("expected") == str(one.value).count("found") == 1
     assert isinstance(raised.value, MissingDependency) and raised.value.exit_code == 6
     monkeypatch.setattr(tiers.platform, "system", lambda: "Darwin")
     with pytest.raises(SandboxUnavailable, match="Linux"):
@@ -247,13 +251,21 @@ def test_code_is_refused_where_there_is_no_sandbox(monkeypatch):
         open_sandbox("jail")
 
 
+def test_a_worker_that_cannot_be_started_leaves_no_folder(tmp_path):
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError):
+        Worker(Launch("gvisor", (str(tmp_path / "none"),), folder=str(folder)), Limits())
+    assert not folder.exists()
+
+
 def test_a_worker_that_does_not_begin_is_given_up():
     begun = time.monotonic()
-    for command, told in (
+    for command, words in (
         (("/bin/sleep", "60"), "in time"),
         (("/bin/sh", "-c", "echo broken >&2; exit 1"), "broken"),
     ):
-        with pytest.raises(WorkerLost, match=told):
+        with pytest.raises(WorkerLost, match=words):
             Worker(Launch("landlock", command, start_seconds=0.2), Limits())
     assert time.monotonic() - begun < 30
 
@@ -306,8 +318,8 @@ class Fusion(BaseHTTPRequestHandler):
     answers: ClassVar[list[object]] = []
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = self.answers.pop(0) if self.answers else really(asked)
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = self.answers.pop(0) if self.answers else really(request)
         content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(200)
         self.end_headers()
@@ -317,21 +329,21 @@ class Fusion(BaseHTTPRequestHandler):
         pass
 
 
-def really(asked):
+def really(request):
     """Run the script that this test sent, as a server would."""
     import base64
     import tempfile
     from pathlib import Path
 
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in asked["files"].items():
+        for name, content in request["files"].items():
             Path(folder, name).write_bytes(base64.b64decode(content))
         done = subprocess.run(
-            [sys.executable, "-c", asked["code"]], cwd=folder, capture_output=True, text=True
+            [sys.executable, "-c", request["code"]], cwd=folder, capture_output=True, text=True
         )
         files = {
             name: base64.b64encode(Path(folder, name).read_bytes()).decode()
-            for name in asked["fetch_files"]
+            for name in request["fetch_files"]
         }
     result = {"execution_time": 0.1, "return_code": done.returncode}
     status = "Finished" if done.returncode == 0 else "Error"
@@ -371,7 +383,7 @@ def test_a_server_runs_code_by_its_url(fusion):
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "words"),
     [
         ("print('x' * 200)", "printed more than 100"),
         ("emit('x' * 5000)", "emitted more than 4000"),
@@ -379,10 +391,10 @@ def test_a_server_runs_code_by_its_url(fusion):
         ("emit('x' * (1 << 21))", "longer than"),
     ],
 )
-def test_too_much_output_of_a_server_is_the_codes_error(fusion, code, told):
+def test_too_much_output_of_a_server_is_the_codes_error(fusion, code, words):
     with open_sandbox(fusion, limits=Limits(printed=100, emitted=4000)) as remote:
         done = remote.run(code)
-    assert told in done.error
+    assert words in done.error
 
 
 def test_a_server_that_is_down_is_no_sandbox():

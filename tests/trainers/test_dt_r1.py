@@ -130,8 +130,8 @@ def test_the_overlap_of_a_video_is_the_mean_over_its_frames_and_two_empty_ones_a
     empty, full = mask(0, 0, 0, 0), mask(0, 0, 4, 4)
     assert mean_iou([empty, full], [empty, full]) == 1.0
     assert mean_iou([empty, empty], [empty, full]) == 0.5
-    truth = Answer(masks=tuple(Rle.from_array(one) for one in (full, empty, full)))
-    video = sample(AnswerForm.MASK_TRACK, truth, frames=3)
+    ground_truth = Answer(masks=tuple(Rle.from_array(one) for one in (full, empty, full)))
+    video = sample(AnswerForm.MASK_TRACK, ground_truth, frames=3)
     assert location_iou(
         video, {"answer": masks(full, full, full)}, Task.SEGMENTATION
     ) == pytest.approx(2 / 3)
@@ -175,7 +175,7 @@ def test_the_task_of_a_sample_follows_from_its_source(form, name, task):
 
 
 @pytest.mark.parametrize(
-    ("form", "truth", "given", "right"),
+    ("form", "ground_truth", "given", "right"),
     [
         (AnswerForm.CHOICE, {"choice": "B"}, "B. dog", True),
         (AnswerForm.CHOICE, {"choice": "B"}, "A", False),
@@ -187,8 +187,8 @@ def test_the_task_of_a_sample_follows_from_its_source(form, name, task):
         (AnswerForm.TEXT, {"text": "A red cup."}, "a crimson mug", False),
     ],
 )
-def test_answers_in_words_without_a_judge(form, truth, given, right):
-    of = sample(form, Answer(**truth), options=("cat", "dog") if form == "choice" else ())
+def test_answers_in_words_without_a_judge(form, ground_truth, given, right):
+    of = sample(form, Answer(**ground_truth), options=("cat", "dog") if form == "choice" else ())
     found = rewarded(facts() | {"task": "vqa", "answer": {"text": given}}, of=of)
     assert found["result"] == (1 if right else -1) and found["task"] == 0.25
 
@@ -213,7 +213,7 @@ def test_a_judge_decides_on_free_answers_and_one_that_is_down_on_nothing():
         ("a mug", False, 1),
         ("a plate", False, -1),
         ("a mug", True, 0),
-        ("a red cup", True, 1),  # in the words of the ground truth: nobody is asked
+        ("a red cup", True, 1),  # in the words of the ground truth: no judge is called
     ):
         given = facts() | {"task": "vqa", "answer": {"text": text}}
         found = rewarded(given, of=of, judge=Judges(down=down))

@@ -2,7 +2,7 @@
 
 Shen and Unberath (2025), Eq. 1 and the paragraphs after it. With α = β = 1 it lies between -3 and
 2.75. Every term is a function of a rollout's facts (`models/dt_r1/environment.py`) and the target;
-but for the judge of free answers, nothing else is asked.
+only the judge of free answers sees more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -191,7 +191,7 @@ class DTR1Reward:
     ) -> tuple[float, dict[str, float]]:
         """R_result, 1 or -1, and what is logged beside it.
 
-        It is 0 where a judge could not be asked, which is nobody's merit or fault.
+        It is 0 where a judge gave no answer, which is nobody's merit or fault.
         """
         if task in (Task.SEGMENTATION, Task.GROUNDING):
             iou = location_iou(sample, facts, task)

@@ -39,7 +39,7 @@ def as_written(model: Any) -> Any:
     """Return the model, if its response is one that goes on from turn to turn.
 
     Raises:
-        UsageError: it asks in requests of their own, as `jit` does.
+        UsageError: its plan and answer are responses to requests of their own, as `jit` does.
     """
     if type(model) is not DTR1:
         raise UsageError(
