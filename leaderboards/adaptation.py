@@ -289,8 +289,13 @@ def _report(
     base = next((run for run in runs if _settings(run) is None), None)
     first = row(runs[0])
     name = metric or first.headline
-    if name not in first.metrics:
-        raise UsageError(f"--metric {name}", expected=" or ".join(first.metrics), found="none")
+    for run in runs:
+        if name not in (known := row(run).metrics):
+            raise UsageError(
+                f"--metric {name}",
+                expected=" or ".join(known),
+                found=f"none of that name in {run.folder}",
+            )
     variants: dict[str, list[Gain]] = {}
     for run in runs:
         if (made := _settings(run)) is not None:
