@@ -119,7 +119,7 @@ def check(arguments: Namespace) -> int:
         raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
     formats = _formats(arguments)
     limits = _limits(arguments.max_drop)
-    tasks = [name for text in arguments.tasks or () for name in text.split(",")] or None
+    tasks = [name for text in arguments.tasks or () for name in _names(text)] or None
     report = check_gate(
         arguments.baseline,
         arguments.candidate,
@@ -140,6 +140,10 @@ def check(arguments: Namespace) -> int:
     for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
         print(f"replaced: {place}", file=sys.stderr)
     return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _limits(texts: Sequence[str] | None) -> dict[str, float]:
