@@ -114,7 +114,7 @@ export function Overview() {
           </tbody>
         </table>
       </Scroll>
-      {list.length === 0 && <p class="empty">No model fits the filter.</p>}
+      {list.length === 0 && <p class="empty">{board.tables.length ? "No model fits the filter." : "No run stands on this board."}</p>}
       <p class="hint">
         Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
         under a number is its place between 0 and the greatest of its column.
