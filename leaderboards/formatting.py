@@ -23,6 +23,19 @@ def number(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
 
 
+def beside(value: float | None, printed: str | None, unit: str) -> str:
+    """A measured number as the printed one that it stands beside is written; empty for none.
+
+    >>> beside(0.6512, "64.9", "percent"), beside(26.92, "26.9", "tokens")
+    ('65.1', '26.920')
+    """
+    if value is None:
+        return ""
+    if unit != "percent":
+        return number(value)
+    return f"{100 * value:.{len((printed or '').partition('.')[2])}f}"
+
+
 def signed_number(value: float | None) -> str:
     """A difference with its sign; a true minus, not a hyphen.
 

@@ -8,7 +8,7 @@ from shlex import quote
 
 from harness.errors import printable
 from harness.leaderboards import formatting
-from harness.leaderboards.losses import false_alarms
+from harness.leaderboards.losses import false_alarms, limit
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
 from harness.statistics.paired import Comparison
@@ -86,14 +86,13 @@ class GateReport:
         made = [(one.comparison, one.max_drop) for one in self.verdicts]
         answers = [(one.answers, one.max_drop) for one in self.verdicts]
         kinds = [
-            [(one, limit) for one, limit in kind if one is not None and one.interval is not None]
+            [(one, most) for one, most in kind if one is not None and one.interval is not None]
             for kind in (made, answers)
         ]
         if not any(kinds):
             return None
         return 1 - prod(
-            1 - false_alarms([one for one, _ in kind], [limit for _, limit in kind])
-            for kind in kinds
+            1 - false_alarms([one for one, _ in kind], [most for _, most in kind]) for kind in kinds
         )
 
     def to_json(self) -> dict[str, object]:
@@ -235,11 +234,13 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
 
 def power(report: GateReport) -> str:
     """Describe in one line the drops that this gate detects, its limits and its false alarms."""
+    tasks = sum(one.adjusted_p is not None for one in report.verdicts)
     sizes = {
-        one.task: None if one.comparison is None else one.comparison.detectable
+        one.task: limit(one.comparison, 0.0, tasks=max(tasks, 1))
         for one in report.verdicts
+        if one.comparison is not None and one.comparison.detectable is not None
     }
-    found = [(task, formatting.number(size)) for task, size in sizes.items() if size is not None]
+    found = [(task, formatting.number(size)) for task, size in sizes.items()]
     if len(found) > 1:
         detected = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in found)
     else:
@@ -257,4 +258,4 @@ def _limits(verdicts: Sequence[TaskVerdict]) -> str:
     limits = {one.task: one.max_drop for one in verdicts}
     if len(set(limits.values())) == 1:
         return f"{verdicts[0].max_drop:g}"
-    return ", ".join(f"{limit:g} ({task})" for task, limit in limits.items())
+    return ", ".join(f"{most:g} ({task})" for task, most in limits.items())

@@ -9,7 +9,7 @@ from harness.errors import DataError, UsageError
 from harness.leaderboards.runs import check_numbers, metrics_for, value_of
 from harness.record import Run
 from harness.run.score import selected
-from harness.scores import UnitScore
+from harness.scores import Corpus, Mean, Ratio, UnitScore
 from harness.statistics.quantiles import check_level
 from harness.statistics.sequential import Decision, decide
 from harness.store.atomic import write_json
@@ -49,7 +49,11 @@ class Against:
         self._scores = {unit.unit: self._score(unit) for unit in units}
         self._sizes = Counter(unit.group for unit in units)
         mean = sum(self._scores.values()) / len(units)
-        if abs(mean - baseline.results["metrics"][name]) > 1e-9:
+        # A number that is added to a mean's count changes one sample's score and all samples' mean.
+        slack = 1e-9 + max(metric.epsilon for metric in self._metrics)
+        scores = [[unit.scores.get(one.name) for unit in units] for one in self._metrics]
+        weighted = any(len({_weight(one) for one in column}) > 1 for column in scores)
+        if weighted or abs(mean - baseline.results["metrics"][name]) > slack:
             raise UsageError(
                 f"--against on {task.name}",
                 expected="a headline that is the mean of the samples' scores",
@@ -121,6 +125,13 @@ class Against:
             return f"not decided after {seen}"
         by = "" if self.decision == "worse" else f" by {self._margin:g} or more"
         return f"decided after {seen}: {self.decision}{by}, at level {self._level:g}"
+
+
+def _weight(score: Mean | Ratio | Corpus | None) -> float | None:
+    """What a score counts in an average; None for a derived one, which has no weight."""
+    if isinstance(score, Ratio):
+        return score.denominator
+    return score.weight if isinstance(score, Mean) else None
 
 
 def against(arguments: Namespace, task: Task, *, pairs: int) -> Against | None:

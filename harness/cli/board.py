@@ -25,19 +25,13 @@ def build(arguments: Namespace) -> int:
     """Write board.md, board.json and samples.parquet from run folders."""
     from harness.leaderboards.export.tables import SAMPLES, write_samples
     from harness.leaderboards.render import write
-    from harness.leaderboards.runs import open_runs
 
     board = _built(arguments)
     try:
         paths = [*write(board, arguments.out), arguments.out / SAMPLES]
-        write_samples(
-            [
-                run
-                for run in open_runs(arguments.runs, skips_unfinished=True)
-                if (run.folder / SCORES).is_file()
-            ],
-            arguments.out / SAMPLES,
-        )
+        entries = [entry for table in board.tables for entry in table.entries]
+        names = {entry.folder: entry.row.name for entry in entries}
+        write_samples([Run.open(folder) for folder in names], arguments.out / SAMPLES, names=names)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
     _report(arguments, list(map(str, paths)), len(board.tables))
@@ -125,7 +119,7 @@ def check(arguments: Namespace) -> int:
         raise UsageError("--level", expected="a number between 0 and 1", found=str(arguments.level))
     formats = _formats(arguments)
     limits = _limits(arguments.max_drop)
-    tasks = [name for text in arguments.tasks or () for name in text.split(",")] or None
+    tasks = [name for text in arguments.tasks or () for name in _names(text)] or None
     report = check_gate(
         arguments.baseline,
         arguments.candidate,
@@ -146,6 +140,10 @@ def check(arguments: Namespace) -> int:
     for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
         print(f"replaced: {place}", file=sys.stderr)
     return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def _limits(texts: Sequence[str] | None) -> dict[str, float]:

@@ -83,13 +83,17 @@ def query(arguments: Namespace) -> int:
 def gc(arguments: Namespace) -> int:
     """List, and with `--delete` remove, runs set aside and rows of folders that are gone."""
     word = "deleted" if arguments.delete else "would be deleted"
-    for folder in [one for place in arguments.runs for one in _set_aside(place)]:
+    folders = [one for place in arguments.runs for one in _set_aside(place)]
+    for folder in folders:
         if arguments.delete:
             shutil.rmtree(folder)
         print(f"{word}: {folder}")
-    for place in _database(arguments).lost(delete=arguments.delete):
+    lost = _database(arguments).lost(delete=arguments.delete)
+    for place in lost:
         print(f"{word} from the index: {place}")
-    if not arguments.delete:
+    if not folders and not lost:
+        print("nothing to delete")
+    elif not arguments.delete:
         print("`--delete` does it")
     return 0
 

@@ -1,6 +1,6 @@
 """Runs as a table of rows, and as a table of samples for pandas, DuckDB and the like."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -62,18 +62,26 @@ def to_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def write_samples(runs: Sequence[Run], path: Path) -> None:
-    """Write the scores of all units of some runs as Parquet, a run at a time."""
+def write_samples(runs: Sequence[Run], path: Path, *, names: Mapping[Path, str] = {}) -> None:
+    """Write the scores of all units of some runs as Parquet, a run at a time.
+
+    Args:
+        runs: Those whose scores are written; one without any, for its ground truth is hidden, is
+            left out.
+        path: The file.
+        names: A board's names of the runs by their folders, for `model`; else the models' names.
+    """
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         for run in runs:
-            if (run.folder / SCORES).exists():  # else the ground truth is hidden
-                writer.write_table(pa.Table.from_pylist(list(_lines(run)), schema=SCHEMA))
+            if (run.folder / SCORES).exists():
+                lines = list(_lines(run, names.get(run.folder)))
+                writer.write_table(pa.Table.from_pylist(lines, schema=SCHEMA))
 
 
-def _lines(run: Run) -> Iterator[dict[str, object]]:
+def _lines(run: Run, name: str | None) -> Iterator[dict[str, object]]:
     made = row(run)
-    names = ("run", "model", "task", "split", "protocol")
-    same = {name: getattr(made, name) for name in names}
+    same = {key: getattr(made, key) for key in ("run", "task", "split", "protocol")}
+    same["model"] = name or made.model
     units = list(run.units())
     derived: Sequence[Metric] = ()
     if any(made.headline not in unit.scores for unit in units):

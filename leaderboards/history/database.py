@@ -19,7 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from harness.errors import HarnessError, StoreError, UsageError
+from harness.errors import HarnessError, MissingDependency, StoreError, UsageError
 from harness.files import cache_folder
 from harness.leaderboards.history.tables import NUMBERS, RUNS
 from harness.leaderboards.row import row
@@ -52,9 +52,16 @@ class Database:
         try:
             self._url = sa.make_url(url)
             if self._url.get_backend_name() not in INSERTS:
-                raise ArgumentError(f"found {self._url.get_backend_name()}")
+                raise ArgumentError(self._url.get_backend_name())
             self._engine = sa.create_engine(self._url, connect_args=_arguments(self._url))
-        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        except ModuleNotFoundError as error:  # the database's driver
+            raise MissingDependency(
+                f"package {error.name}",
+                expected="the packages of the index",
+                found="none",
+                fix='pip install "visual-reasoning-harness[db]"',
+            ) from error
+        except (ArgumentError, NoSuchModuleError) as error:
             raise UsageError(
                 "--db",
                 expected="sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME",

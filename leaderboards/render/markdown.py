@@ -16,7 +16,7 @@ MENTION = re.compile(r"(?<!\w)@(?=\w)")  # a name at its start would be told of 
 
 
 def render(board: Board) -> str:
-    """The board's tables, breakdowns and notes; no gallery."""
+    """The board's tables, breakdowns and notes."""
     lines = [f"# {escape(board.title)}", ""]
     if board.grid is not None:
         lines.extend(_grid(board.grid))
@@ -83,10 +83,7 @@ def _grid(made: Grid) -> Iterator[str]:
 
 
 def _cell(cell: Cell) -> str:
-    ours = "" if cell.value is None else formatting.number(cell.value)
-    if cell.value is not None and cell.unit == "percent":
-        decimals = len((cell.printed or "").partition(".")[2])
-        ours = f"{100 * cell.value:.{decimals}f}"
+    ours = formatting.beside(cell.value, cell.printed, cell.unit)
     paper = "" if cell.printed is None else f"*{escape(cell.printed)}*"
     return " ".join(filter(None, (paper, ours))) or formatting.NOTHING
 

@@ -115,7 +115,9 @@ def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
         policy=escape(POLICY),
         title=escape(board.title),
         summary=escape(summary(board)),
-        tables=join(overview(board), *(ranking(table) for table in board.tables)),
+        tables=join(
+            overview(board), paper_table(board), *(ranking(table) for table in board.tables)
+        ),
         rule=escape(formatting.ranking_rule(board.level)),
         version=escape(__version__),
         data=escape(data),
@@ -143,6 +145,30 @@ def overview(board: Board) -> Markup:
         for name, rows in rows_of.items()
     ]
     return _table(["Model", *heads], rows)
+
+
+def paper_table(board: Board) -> Markup:
+    """The table of a paper, printed → measured; empty for a board of none."""
+    if board.grid is None:
+        return Markup("")
+    cells = board.grid.rows[0][1]
+    rows = [
+        [
+            name,
+            *(
+                " → ".join(
+                    filter(None, (one.printed, formatting.beside(one.value, one.printed, one.unit)))
+                )
+                or formatting.NOTHING
+                for one in row
+            ),
+        ]
+        for name, row in board.grid.rows
+    ]
+    return join(
+        element("h2", {}, board.grid.heading),
+        _table(["Row", *(one.column for one in cells)], rows),
+    )
 
 
 def _marked(name: str, rows: Sequence[Row]) -> str:

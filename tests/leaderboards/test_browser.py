@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 
 from harness import plugins
 from harness.leaderboards.board import build
+from harness.leaderboards.grid import Cell, Grid
 from harness.leaderboards.render import rollouts
 from harness.leaderboards.rollouts import groups_of
 from harness.leaderboards.site.live import LiveSite
@@ -303,6 +305,26 @@ def test_without_javascript_the_tables_are_there(opened):
     assert here.page.locator("table").count() == 3
     assert "clumsy" in here.page.locator("main").inner_text()
     assert "JavaScript is off" in here.page.locator("main").inner_text()
+
+
+def test_a_papers_table_has_both_numbers_on_the_papers_scale(opened, world, tmp_path):
+    empty = {"defect": "", "model": None, "reproduction": None}
+    cells = (
+        Cell(column="gIoU", printed="64.9", unit="percent", value=0.6512, **empty),
+        Cell(column="accuracy", printed=None, unit="", value=0.5, **empty),
+        Cell(column="tokens", printed="26.9", unit="tokens", value=None, **empty),
+    )
+    made = replace(build(world.runs), grid=Grid(heading="Table 3", rows=(("one", cells),)))
+    page = opened(write_site(made, tmp_path / "site", images=False).as_uri()).at()
+    assert texts(page, "table.grid td") == ["64.9 → 65.1", "0.500", "26.9"]
+
+
+def test_only_samples_on_which_models_differ_are_said_to(opened, serve, make_run, rescore):
+    alike = rescore(make_run("a", model="a"), lambda i, value: 0.5)
+    other = rescore(make_run("b", model="b"), lambda i, value: 0.7 if i == 4 else 0.5)
+    page = opened(serve([alike, other])).at(SEG, wait=".card")
+    (small,) = texts(page, ".card small")
+    assert "0.500–0.700" in small
 
 
 def test_a_missing_chunk_is_told_and_the_rest_works(opened, site, tmp_path):

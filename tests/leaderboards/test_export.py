@@ -45,6 +45,23 @@ def test_samples_as_parquet_give_each_metric_of_each_run(world, tmp_path):
     assert dict(frame.categories[0])["colour"] in ("red", "blue", "ochre")
 
 
+def test_a_boards_samples_are_those_of_its_rows_under_their_names(make_run, tmp_path):
+    runs = [make_run(f"{seed}/a", model="a", seed=seed) for seed in (1, 2)]
+    runs += [make_run("b/b"), make_run("v/v", task="disc_video")]
+    board = tmp_path / "board.toml"
+    board.write_text(
+        'paper = "ours"\ntable = "1"\ntitle = "one"\n'
+        'rows = [{row = "a", model = "a(checkpoint=runs/a)"}]\n'
+        'columns = [{task = "disc_seg(split=val)", metrics = ["giou"]}]\n'
+    )
+    line = ["board", "build", "--board", str(board), "--out", str(tmp_path / "out")]
+    assert main([*line, *(f"--runs={run}" for run in runs)]) == 0
+    frame = pq.read_table(tmp_path / "out" / "samples.parquet").to_pandas()
+    (table,) = json.loads((tmp_path / "out" / "board.json").read_text())["tables"]
+    assert set(frame.model) == {row["name"] for row in table["rows"]} and len(table["rows"]) == 2
+    assert not frame.duplicated(["model", "task", "unit", "metric"]).any()
+
+
 def test_the_hubs_own_reader_reads_eval_results_and_model_card(make_run, tmp_path):
     hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
     runs = [make_run("a"), make_run("v", task="disc_video")]

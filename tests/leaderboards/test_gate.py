@@ -1,8 +1,10 @@
 import json
+import re
 
 import pytest
 
 from harness.errors import StoreError, UsageError
+from harness.leaderboards import losses
 from harness.leaderboards.gate import check
 from harness.types import FailureKind
 
@@ -317,6 +319,17 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     assert max(map(len, lines)) <= 80
     assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last
     assert all(one.comparison.detectable for one in report.verdicts) and "80 %" in last
+
+
+def test_the_power_is_that_of_as_many_tasks_as_are_compared(make_run, rescore):
+    before = [make_run("a"), make_run("v", task="disc_video")]
+    after = [make_run("b", seed=3), make_run("w", task="disc_video", seed=3)]
+    alone, both = (check(before[:n], after[:n]) for n in (1, 2))
+    sizes = [float(re.search(r"drops of ([\d.]+)", one.text())[1]) for one in (alone, both)]
+    seen = alone.verdicts[0].comparison
+    assert sizes[0] == pytest.approx(seen.detectable, abs=1e-3)
+    assert sizes[1] == pytest.approx(losses.limit(seen, 0.0, tasks=2), abs=1e-3)
+    assert sizes[1] > sizes[0] + 1e-3
 
 
 def test_the_samples_that_lost_most_are_named_with_both_scores_and_a_command(make_run, rescore):

@@ -68,6 +68,7 @@ def test_one_run_writes_several_formats(pair, tmp_path, capsys):
     assert files["markdown"].read_text() == markdown(check(*pair))
     assert gate(pair, "--format", "text", "--format", "junit") == 2
     assert gate(pair, "--format", "xml") == 2
+    assert gate(pair, "--tasks", " disc_seg, ") == gate(pair) == 1
 
 
 def test_in_github_actions_summary_and_annotations_are_written(pair, tmp_path, capsys, monkeypatch):
@@ -140,3 +141,7 @@ def test_the_actions_gate_step_runs_in_a_plain_shell(pair, tmp_path):
     assert written["passed"] == "false"
     assert ElementTree.parse(tmp_path / written["junit"]).getroot().tag == "testsuites"
     assert (tmp_path / written["markdown"]).read_text() == summary.read_text()
+    output.unlink()
+    nothing = {**environment, "BASELINE": "gone"}
+    done = subprocess.run(line, env=nothing, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode > 1 and output.read_text() == "passed=false\n"

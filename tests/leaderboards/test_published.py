@@ -26,6 +26,7 @@ from harness.leaderboards.reproduction import (
     training_differences,
 )
 from harness.leaderboards.row import TrainingInfo, row
+from harness.leaderboards.site.index import start_page
 from harness.papers import Deviation
 from harness.record import Run
 from harness.spec import Spec
@@ -515,6 +516,8 @@ def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch)
     for name in ("elsewhere", "two"):
         assert {cell.value for cell in rows[name]} == {None}
     text = markdown.render(made)
+    page = start_page(made).decode()  # where there is no JavaScript
+    assert f"99.0 → {100 * first.value:.1f}<" in page
     assert "not reproduced" in text and f"*99.0* {100 * first.value:.1f}" in text
     assert board_json.to_json(made)["grid"]["rows"][0][1][0]["printed"] == "99.0"
 

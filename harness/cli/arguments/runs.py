@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, command
+from harness.cli.arguments.shared import Commands, add_json, command, count
 
 FORMATS = (
     *("csv", "json", "parquet", "every-eval-ever"),
@@ -29,7 +29,7 @@ def add_runs(commands: Commands) -> None:
     query.add_argument("--commit", metavar="HASH", help="of code whose commit begins with HASH")
     query.add_argument("--since", metavar="DATE", help="finished on DATE or later")
     query.add_argument("--metric", metavar="NAME", help="the number (default: the headline)")
-    query.add_argument("--limit", type=int, metavar="N", help="at most N runs")
+    query.add_argument("--limit", type=count, metavar="N", help="at most N runs")
     query.add_argument("--csv", action="store_true", help="print CSV")
     add_json(query)
     _add_database(query)
@@ -65,10 +65,10 @@ def add_runs(commands: Commands) -> None:
     export.add_argument("--source", metavar="URL", help="where the runs can be seen")
 
 
-def _add_database(parser: ArgumentParser, count: str = "") -> None:
-    if count:
+def _add_database(parser: ArgumentParser, places: str = "") -> None:
+    if places:
         parser.add_argument(
-            "runs", nargs=count, type=Path, metavar="DIR", help="folders with runs below them"
+            "runs", nargs=places, type=Path, metavar="DIR", help="folders with runs below them"
         )
     parser.add_argument(
         "--db",
@@ -132,6 +132,6 @@ def add_samples(commands: Commands) -> None:
         help="worst first, best first, or by id (default %(default)s)",
     )
     parser.add_argument("--metric", metavar="NAME", help="default: the headline")
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N samples")
+    parser.add_argument("--limit", type=count, metavar="N", help="at most N samples")
     parser.add_argument("--failed", action="store_true", help="only samples without an answer")
     add_json(parser)

@@ -23,6 +23,13 @@ def command(
     return parser
 
 
+def count(text: str) -> int:
+    """A number of things, from 1 on, as a type of `add_argument`."""
+    if (number := int(text)) < 1:
+        raise ValueError(text)
+    return number
+
+
 Options: TypeAlias = "argparse._ActionsContainer"
 """A parser, or a group of its options."""
 

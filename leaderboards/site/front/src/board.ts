@@ -94,7 +94,7 @@ export type SiteTable = {
   thumbs: boolean;
 };
 
-export type Cell = { column: string; printed: string | null; defect: string; value: number | null; model: string | null; reproduction: Row["published"] };
+export type Cell = { column: string; printed: string | null; unit: string; defect: string; value: number | null; model: string | null; reproduction: Row["published"] };
 /** The table of a paper, the printed beside the measured number. */
 export type Grid = { heading: string; rows: [string, Cell[]][] };
 

@@ -6,6 +6,11 @@ export function number(value: number | null | undefined): string {
   return Math.abs(value) < 100 ? value.toFixed(3) : value.toFixed(1);
 }
 
+/** A measured number on the scale and with the decimals of the printed one that it stands beside. */
+export function beside(value: number, printed: string | null, unit: string): string {
+  return unit === "percent" ? (100 * value).toFixed(printed?.split(".")[1]?.length ?? 0) : number(value);
+}
+
 export function signed(value: number | null | undefined): string {
   if (value === null || value === undefined) return NOTHING;
   const text = number(Math.abs(value));

@@ -1,6 +1,6 @@
 // Every model's headline number in every table.
 import { isPublished, theIndex, valueOf, type Grid, type Row, type Table } from "./board";
-import { arrow, number } from "./format";
+import { arrow, beside, number } from "./format";
 import { href, route } from "./route";
 import { Strip } from "./strip";
 import { Badges, Choice, Hide, Scroll, Search, SortHead, Switch, hiddenIn, isOn, sorted, sourceOf } from "./ui";
@@ -114,7 +114,7 @@ export function Overview() {
           </tbody>
         </table>
       </Scroll>
-      {list.length === 0 && <p class="empty">No model fits the filter.</p>}
+      {list.length === 0 && <p class="empty">{board.tables.length ? "No model fits the filter." : "No run stands on this board."}</p>}
       <p class="hint">
         Bold: rank 1 in its table, shared where no difference is shown. Columns are different quantities and are not averaged. A bar
         under a number is its place between 0 and the greatest of its column.
@@ -147,8 +147,9 @@ function GridView({ grid }: { grid: Grid }) {
                 <th scope="row" class="model">{name}</th>
                 {cells.map((cell) => (
                   <td key={cell.column} class="num" title={[cell.defect, cell.reproduction?.text].filter(Boolean).join("; ")}>
-                    <span class="quiet">{cell.printed ?? "–"}</span>
-                    {cell.value !== null && <b class={`verdict ${cell.reproduction?.verdict ?? ""}`}> → {number(cell.value)}</b>}
+                    {(cell.printed !== null || cell.value === null) && <span class="quiet">{cell.printed ?? "–"}</span>}
+                    {cell.printed !== null && cell.value !== null && " → "}
+                    {cell.value !== null && <b class={`verdict ${cell.reproduction?.verdict ?? ""}`}>{beside(cell.value, cell.printed, cell.unit)}</b>}
                   </td>
                 ))}
               </tr>
@@ -156,7 +157,9 @@ function GridView({ grid }: { grid: Grid }) {
           </tbody>
         </table>
       </Scroll>
-      <p class="hint">Grey: as the paper prints it. After the arrow: measured here; the verdict stands in the number's title and on its row.</p>
+      {grid.rows.some(([, cells]) => cells.some((cell) => cell.printed !== null)) && (
+        <p class="hint">Grey: as the paper prints it. After the arrow: measured here; the verdict stands in the number's title and on its row.</p>
+      )}
     </section>
   );
 }

@@ -284,7 +284,9 @@ function Summary(props: { both: Both; columns: Columns; sides: Side[]; shown: nu
     .filter((one): one is { at: number; x: number; y: number } => one.x !== null && one.y !== null);
   const distinct = new Set(points.flatMap((one) => [one.x, one.y]));
   const sign = table.better === "higher" ? 1 : -1;
-  const jitter = distinct.size < 12 ? 0.05 : 0;
+  // Points move only where most of them lie on one another.
+  const places = new Set(points.map((one) => `${one.x},${one.y}`));
+  const jitter = distinct.size < 12 && 2 * places.size < points.length ? 0.05 : 0;
   const noise = (at: number, salt: number) => jitter * (((Math.imul(at + 1, 2654435761 + salt * 40503) >>> 8) % 1000) / 500 - 1);
   const colour = (one: { x: number; y: number }) => (Math.abs(one.y - one.x) < SAME ? "var(--quiet)" : sign * (one.y - one.x) > 0 ? "var(--up)" : "var(--bad)");
   const placed = points.map((one) => ({ ...one, x: one.x + noise(one.at, 0), y: one.y + noise(one.at, 1), colour: colour(one) }));
@@ -308,7 +310,7 @@ function Summary(props: { both: Both; columns: Columns; sides: Side[]; shown: nu
           ],
         })}
       />
-      {distinct.size <= 2 && (
+      {[...distinct].every((one) => one === 0 || one === 1) && (
         <table class="quad">
           <tbody>
             {[[1, 1, "both right"], [1, 0, "only A right"], [0, 1, "only B right"], [0, 0, "both wrong"]].map(([x, y, text]) => (
@@ -318,7 +320,7 @@ function Summary(props: { both: Both; columns: Columns; sides: Side[]; shown: nu
         </table>
       )}
       <p class="hint">
-        Below the line B lost. Press a point to see its sample. {table.headline}: A {number(valueOf(table, a.row))}, B {number(valueOf(table, b.row))}.
+        {sign > 0 ? "Below" : "Above"} the line B lost. {jitter > 0 && "Points that lie on one another are moved apart. "}Press a point to see its sample. {table.headline}: A {number(valueOf(table, a.row))}, B {number(valueOf(table, b.row))}.
       </p>
     </section>
   );

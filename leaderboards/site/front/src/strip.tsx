@@ -19,26 +19,33 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
   }, []);
   const best = both.table.rows.findIndex((row, place) => both.site.runs[place] && row.kind !== "published");
   if (best < 0 || !both.site.thumbs) return null;
+  const several = both.site.runs.filter(Boolean).length > 1;
   return (
     <section class="strip" ref={box}>
       <h2>
-        {title ? <a href={href(["task", both.site.key])}>{title}</a> : "Where models differ most"}
-        {title && <small>{both.table.rows[best].name} on the samples on which models differ most: its score, and the range of all</small>}
+        {title ? <a href={href(["task", both.site.key])}>{title}</a> : several ? "Where models differ most" : "Highest scores"}
+        {title && (
+          <small>
+            {both.table.rows[best].name} on the samples {several ? "on which models differ most: its score, and the range of all" : "with its highest scores"}
+          </small>
+        )}
       </h2>
       {near ? <Cards both={both} place={best} /> : <div class="cards" />}
     </section>
   );
 }
 
-/** Samples by how far apart the runs' scores are, one a medium. */
+/** Samples by how far apart the runs' scores are, one a medium: those alone on which they differ, if there are any. */
 function widest(columns: Columns): number[] {
   const runs = Object.values(columns.runs);
-  const spread = columns.id.map((_, at) => {
+  const ends = columns.id.map((_, at) => {
     const values = runs.map((run) => run.score[at]).filter((value): value is number => value !== null);
-    return values.length ? Math.max(...values) - Math.min(...values) + 1e-3 * Math.max(...values) : -1;
+    return values.length ? [Math.min(...values), Math.max(...values)] : null;
   });
-  const order = columns.id.map((_, at) => at).filter((at) => columns.mediums[columns.media[at]?.[0]]?.file);
-  order.sort((a, b) => spread[b] - spread[a]);
+  const spread = ends.map((pair) => (pair ? pair[1] - pair[0] + 1e-3 * pair[1] : -1));
+  const known = columns.id.map((_, at) => at).filter((at) => columns.mediums[columns.media[at]?.[0]]?.file);
+  const apart = known.filter((at) => ends[at] && ends[at][1] > ends[at][0]);
+  const order = (apart.length ? apart : known).sort((a, b) => spread[b] - spread[a]);
   const seen = new Set<number>();
   return order.filter((at) => !seen.has(columns.media[at][0]) && seen.add(columns.media[at][0])).slice(0, SHOWN);
 }
