@@ -10,6 +10,7 @@ written.
 """
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -96,10 +97,19 @@ class Perception:
     workers: int = 2
     """Sandbox workers, and threads for perception and code."""
 
-    @cached_property
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _sandbox: Sandbox | None = None
+
+    @property
     def sandbox(self) -> Sandbox:
-        """The sandbox, opened when code is to run for the first time, or by `prepare`."""
-        return open_sandbox(tier=self.tier, workers=self.workers)
+        """The sandbox, opened when code is to run for the first time, or by `prepare`.
+
+        One for all threads: a second one would never be closed.
+        """
+        with self._lock:
+            if self._sandbox is None:
+                self._sandbox = open_sandbox(tier=self.tier, workers=self.workers)
+            return self._sandbox
 
     @cached_property
     def threads(self) -> ThreadPoolExecutor:
@@ -118,8 +128,8 @@ class Perception:
         """End the sandbox's workers, the threads and the nodes' processes."""
         if "threads" in vars(self):
             self.threads.shutdown()
-        if "sandbox" in vars(self):
-            self.sandbox.close()
+        if self._sandbox is not None:
+            self._sandbox.close()
         self.builder.close()
 
     def describe(self) -> dict[str, Any]:

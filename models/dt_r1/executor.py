@@ -210,16 +210,21 @@ class _Worker:
         self.role, self.spec, self.timeout = role, spec, timeout
         self.hangs = 0
         self._turn = threading.Lock()
+        self._built: dict[str, Node] = {}
         self._loaded: Node | None = None
 
-    @cached_property
+    @property
     def node(self) -> Node:
-        made: Node = plugins.build("nodes", self.spec)
-        return made
+        """The node. Of two that two threads build at once the first is kept, without a lock: one
+        that hangs while it is built must not hold the next medium up.
+        """
+        if "node" not in self._built:
+            return self._built.setdefault("node", plugins.build("nodes", self.spec))
+        return self._built["node"]
 
     @property
     def _is_loaded(self) -> bool:
-        return self._loaded is not None and self._loaded is self.__dict__.get("node")
+        return self._loaded is not None and self._loaded is self._built.get("node")
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -244,14 +249,14 @@ class _Worker:
                     limit = self.timeout
                     answer = job.answer.get(timeout=limit)
                     assert answer is not None, "a node is loaded once"
-                if hasattr(self.__dict__.get("node"), "close"):  # what hung before has been killed
+                if hasattr(self._built.get("node"), "close"):  # what hung before has been killed
                     self.hangs = 0
                 return answer
             except queue.Empty:
                 self.hangs += 1
                 self.close()  # kills a process, if the node has one
                 # The thread that hangs keeps the old node; the next medium gets a new one.
-                self.__dict__.pop("node", None)
+                self._built.pop("node", None)
                 return NodeFault(f"it took longer than {limit:g} s")
 
     def _work(self, job: _Job) -> None:
@@ -275,7 +280,7 @@ class _Worker:
             job.answer.put(_fault(error))
 
     def close(self) -> None:
-        node = self.__dict__.get("node")
+        node = self._built.get("node")
         end: Callable[[], None] | None = getattr(node, "close", None)
         if end is not None:
             end()

@@ -149,6 +149,8 @@ class Child(Node):
                 else:
                     return rest
         except (OSError, EOFError, ValueError, KeyError) as error:
+            if self._process is None:
+                raise  # a frame cannot be decoded: the process is no part of that
             self._process.kill()
             code, words = self._process.wait(), self._last_words()
             self._tidy()

@@ -1,6 +1,8 @@
 """DT-R1 end to end with a scripted network: real twins, a real sandbox, no weights."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from harness import plugins
 from harness.errors import HarnessError, SandboxFault, SandboxUnavailable, UsageError
 from harness.masks import Rle, Track
+from harness.models.dt_r1 import environment
 from harness.models.dt_r1.code import _canonical, _masks
 from harness.models.dt_r1.environment import Limits
 from harness.models.dt_r1.executor import TwinBuilder
@@ -337,9 +340,24 @@ class Broken:
         raise SandboxFault("the sandbox", expected="an answer", found="two workers lost")
 
 
+def test_threads_that_run_code_at_once_open_one_sandbox(monkeypatch):
+    opened = []
+
+    def opening(**_):
+        time.sleep(0.05)  # the second thread asks meanwhile
+        opened.append(Broken())
+        return opened[-1]
+
+    monkeypatch.setattr(environment, "open_sandbox", opening)
+    shared = perceiving()
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(lambda _: shared.sandbox, range(4))) == set(opened)
+    assert len(opened) == 1
+
+
 def test_a_sandbox_that_is_lost_is_no_fault_of_the_model():
     query, broken = scene(form=AnswerForm.TEXT), perceiving()
-    vars(broken)["sandbox"] = Broken()
+    broken._sandbox = Broken()
     turns = {query.id: [PLAN, execute("print(1)"), answered("vqa", "x")]}
     model = scripted(turns, perception=broken)
     (result,) = model.ask([query])

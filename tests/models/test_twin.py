@@ -7,10 +7,12 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -742,24 +744,45 @@ class TestChild:
         finally:
             builder.close()
 
-    def test_an_unreadable_frame_is_not_blamed_on_the_next_medium(self) -> None:
+    @pytest.mark.parametrize("error", [MediaError("gone"), OSError("gone"), ValueError("gone")])
+    def test_an_unreadable_frame_is_not_blamed_on_the_next_medium(
+        self, error: Exception, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         spec = parse("local(SAM2=child(node=opencv_objects))")
         builder = TwinBuilder(spec, frames=1)
         plan = parse_plan('{"SAM2": []}', KNOWN)
         try:
             whole, _ = scene_media("video")
             lost = media.placeholder_media(MediaError("gone"), size=whole.size)
+            (load,) = lost._load
+            monkeypatch.setattr(type(load), "__call__", mock.Mock(side_effect=error))
             broken = Media(
-                [*whole._load[:-1], *lost._load],
+                [*whole._load[:-1], load],
                 size=whole.size,
                 times=whole.times(),
                 digest=lost._digest,
                 is_video=True,
             )
-            assert "gone" in builder.build(broken, plan).data["errors"]["SAM2"]
+            fault = builder.build(broken, plan).data["errors"]["SAM2"]
+            assert "gone" in fault and "process" not in fault
             assert not builder.build(whole, plan).faults
         finally:
             builder.close()
+
+    def test_threads_that_build_a_node_at_once_share_one(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        builder, real = TwinBuilder("local"), plugins.build
+        both = threading.Barrier(2, timeout=60)
+        monkeypatch.setattr(
+            plugins,
+            "build",
+            lambda *given: (both.wait(), real(*given))[1],  # both begin
+        )
+        worker = builder._worker("SAM2")
+        with ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(lambda _: worker.node, range(2))
+        assert first is second is worker.node
 
     def test_a_node_that_could_not_be_built_is_built_again(self) -> None:
         made = plugins.build("nodes", parse("child(node=sam2)"))
