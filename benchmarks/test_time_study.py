@@ -77,7 +77,8 @@ def main() -> None:
             "device": provenance.device(),
             "provenance": provenance.collect(),
         }
-        RESULT.write_text(json.dumps(plain, indent=1) + "\n", "utf-8")
+        text = json.dumps(plain, indent=1).replace(str(given.out), "runs/test-time")
+        RESULT.write_text(text + "\n", "utf-8")
 
 
 def models(checkpoint: str, seed: int) -> Iterator[str]:
