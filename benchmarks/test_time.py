@@ -11,6 +11,7 @@ least of seconds an update.
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -22,7 +23,7 @@ from time import process_time
 from typing import Any
 
 import torch
-from dr2seg import data
+from steps import data
 
 from harness import plugins, provenance
 from harness.models.test_time.consensus import Group
@@ -35,6 +36,8 @@ from harness.types import Query
 
 RESULT = Path(__file__).parent / "results" / "test_time.json"
 AIM = 1.5
+ROUNDS = 10
+"""Times that the samples are adapted to, to see the memory that they leave taken."""
 STEPS, GROUP, NEW = 5, 8, 64
 
 
@@ -159,10 +162,11 @@ def main() -> int:
         for steps in (2, 4, 8):
             model = replace(shared, method=replace(shared.method, steps=steps))
             by_steps[steps] = statistics.median(ours(model, query) for query in queries[1:])
-        before = resident()
-        for query in queries * 4:
-            shared.ask([query])
-        grown = resident() - before
+        sizes = [resident()]
+        for _ in range(ROUNDS):
+            for query in queries:
+                shared.ask([query])
+            sizes.append(resident())
     medians = {name: statistics.median(several) for name, several in found.items()}
     ratios = [trl / own for trl, own in zip(found["trl"], found["shared"], strict=True)]
     result = {
@@ -173,7 +177,10 @@ def main() -> int:
         "seconds_an_update": {name: medians[name] for name in ("shared", "alone", "trl")},
         "seconds_a_sample": {"ours": medians["sample"], "trl": medians["trl sample"]},
         "seconds_a_sample_by_steps": by_steps,
-        "resident_bytes_grown_over_samples": {"samples": 4 * len(queries), "bytes": grown},
+        "resident_bytes_grown": {
+            "samples_a_round": len(queries),
+            "by_round": [after - before for before, after in itertools.pairwise(sizes)],
+        },
         "settings": {"steps": STEPS, "rollouts": GROUP, "max_new_tokens": NEW},
         "checkpoint": given.checkpoint,
         "device": provenance.device(),

@@ -24,7 +24,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from dr2seg import Clock, data
+from steps import Clock, data
 
 from harness import plugins, provenance
 from harness.run.train import TrainingOptions, train

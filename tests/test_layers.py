@@ -1,5 +1,7 @@
 """The architecture is a failing test."""
 
+import ast
+import importlib.util
 import subprocess
 import sys
 import tomllib
@@ -106,3 +108,24 @@ def test_scoring_and_boards_import_no_deep_learning_framework(shapes, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip().splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "script", sorted((REPOSITORY / "benchmarks").glob("*.py")), ids=lambda p: p.stem
+)
+def test_a_script_of_benchmarks_imports_what_is_there(script, monkeypatch):
+    """Scripts import each other, and one that is removed must not be missed only when it is run."""
+    monkeypatch.syspath_prepend(script.parent)
+    tree = ast.parse(script.read_text("utf-8"))
+    modules = {one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+    modules |= {a.name for one in ast.walk(tree) if isinstance(one, ast.Import) for a in one.names}
+    beside = {one.stem for one in script.parent.glob("*.py")}
+    others = {"lmms_eval", "vllm", "deepspeed"}  # installed where they are measured
+    missing = {
+        name
+        for name in modules
+        if name is not None
+        and name.partition(".")[0] not in beside | others
+        and importlib.util.find_spec(name) is None
+    }
+    assert not missing
