@@ -25,6 +25,8 @@ COORDINATES: Mapping[str, Coordinates] = {
     "qwen2_5_vl": "pixels",
     "qwen3_vl": "normalized_1000",
     "qwen3_vl_moe": "normalized_1000",
+    "qwen3_5": "normalized_1000",
+    "qwen3_5_moe": "normalized_1000",
     "qwen2": "pixels",
     "qwen3": "pixels",
     "llama": "pixels",

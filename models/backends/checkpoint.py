@@ -286,6 +286,13 @@ def _asks_for_code(value: object) -> bool:
     return "auto_map" in value or any(map(_asks_for_code, value.values()))
 
 
+def media_tokens(folder: Path) -> tuple[int, ...]:
+    """Tokens that stand for images and clips: one that a network writes would want its patches."""
+    config = read_json(folder / "config.json")
+    found = {config.get(f"{kind}_token_id") for kind in ("image", "video")}
+    return tuple(sorted(one for one in found if isinstance(one, int)))
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file of a checkpoint; ModelError if it is none."""
     try:

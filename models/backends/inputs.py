@@ -160,7 +160,12 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
         system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
     with _ending(RENDERING):
-        text = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        text = processor.apply_chat_template(
+            messages,
+            tokenize=False,
+            add_generation_prompt=True,
+            **getattr(processor, "chat_template_kwargs", {}),
+        )
     return f"{text}{without_special_tokens(processor, request.prefix)}"
 
 

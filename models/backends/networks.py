@@ -1,8 +1,10 @@
 """A network and its processor from their files: exactly its weights, an adapter on top if asked."""
 
+import re
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import MissingDependency, ModelError, UsageError
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
-QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
+QWEN = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")
 """Beginnings of the `model_type` of Qwen's families."""
 AROUND = {"vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
 """Tokens around an image or a clip, by the configuration's key of their number."""
@@ -31,6 +33,7 @@ def load_processor(
     min_pixels: int | None = None,
     max_pixels: int | None = None,
     clips: bool = True,
+    template: Mapping[str, object] = MappingProxyType({}),
 ) -> "ProcessorMixin":
     """Return the processor of a checkpoint's folder, padding on the left; weights are not read.
 
@@ -41,12 +44,13 @@ def load_processor(
         max_pixels: Largest image, likewise.
         clips: Whether each frame of a clip has the same limits. A processor that has limits only
             for all frames together is marked, and `inputs` refuses it clips.
+        template: Variables of the chat template, such as `enable_thinking`.
 
     Raises:
         ModelError: a file of it is missing or damaged, or the tokenizer lacks tokens that the
             network is asked with.
-        UsageError: the smallest image would be larger than the largest, or the processor has
-            no limits of this kind.
+        UsageError: the smallest image would be larger than the largest, the processor has no
+            limits of this kind, or the chat template does not know a variable.
     """
     ensure_torchvision()
     from transformers import AutoProcessor, PreTrainedTokenizerBase
@@ -66,7 +70,32 @@ def load_processor(
     }
     if limits:
         _limit(processor, limits, clips=clips)
+    if template:
+        _check_variables(name, processor, template)
+        processor.chat_template_kwargs = dict(template)
     return processor
+
+
+def _check_variables(name: str, processor: "ProcessorMixin", given: Mapping[str, object]) -> None:
+    """Raise UsageError for a variable that the chat template would pass over in silence."""
+    found = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
+    text = "".join(found.values()) if isinstance(found, Mapping) else str(found)
+    for variable in given:
+        if not re.search(rf"\b{variable}\b", text):
+            raise UsageError(
+                f"{variable}=… of checkpoint {name}",
+                expected=f"a chat template that knows {variable}",
+                found="one that does not, so that it would change nothing",
+                fix="Leave it out, or give a checkpoint that can switch it.",
+            )
+
+
+def template_variables(
+    enable_thinking: bool | None, reasoning_effort: str | None
+) -> dict[str, object]:
+    """Return the variables of a chat template that are set."""
+    given = {"enable_thinking": enable_thinking, "reasoning_effort": reasoning_effort}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass

@@ -19,6 +19,7 @@ from typing import TypeVar
 from harness.errors import MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation, ConversingChat, Coordinates
 from harness.models.backends import checkpoint as checkpoints
+from harness.models.backends.networks import template_variables
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
 from harness.models.backends.openai_response import check_listed, check_model, read_answer
 from harness.models.backends.openai_session import ServerUsage, Session
@@ -99,6 +100,7 @@ class OpenAIChat(ConversingChat):
             "temperature": form.temperature,
             "top_p": form.top_p,
             "repetition_penalty": form.repetition_penalty,
+            **form.template,
             "seed": form.seed,
             "price_of_a_million_tokens": self.prices and list(self.prices),
         }
@@ -178,6 +180,8 @@ def openai(
     temperature: float = 0.0,
     top_p: float = 1.0,
     repetition_penalty: float | None = None,
+    enable_thinking: bool | None = None,
+    reasoning_effort: str | None = None,
     seed: int = 0,
     concurrency: int = 64,
     retries: int = 5,
@@ -209,6 +213,9 @@ def openai(
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
         repetition_penalty: 1 is none; None: the checkpoint's own if it is here, else the server's.
+        enable_thinking: Whether the chat template asks for reasoning, at `vllm` and `sglang`; None:
+            as it does by itself.
+        reasoning_effort: How much of it, such as `low`.
         seed: Each request is sent one of its own, made of this and its key: the best that can be
             done for repeating a run.
         concurrency: Requests at once, at most.
@@ -269,6 +276,7 @@ def openai(
             seed=seed,
             fit=network.fit,
             plain=network.without_special_tokens,
+            template=template_variables(enable_thinking, reasoning_effort),
             repetition_penalty=network.penalty(repetition_penalty, server=server),
         ),
         remote_processor=network,

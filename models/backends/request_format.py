@@ -10,7 +10,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -50,6 +50,8 @@ class RequestFormat:
     fit: Callable[[tuple[int, int]], tuple[int, int]] | None
     """Function from the (width, height) of an image or a frame to the size to send; None: as it
     is."""
+    template: Mapping[str, object]
+    """Variables of the chat template that are set, such as `enable_thinking`."""
     plain: Callable[[str], str]
     """Removes special tokens from a text."""
 
@@ -70,6 +72,13 @@ class RequestFormat:
         }
         if self.server in GOES_ON:
             plain |= self._extra_fields(request)
+        elif "enable_thinking" in self.template:
+            raise UsageError(
+                f"openai(server={self.server},enable_thinking=…)",
+                expected="a server that takes variables of the chat template",
+                found=self.server,
+                fix="server=vllm or server=sglang takes them; reasoning_effort=… others do too.",
+            )
         elif request.prefix or self.repetition_penalty is not None:
             raise UsageError(
                 f"openai(server={self.server})",
@@ -77,6 +86,8 @@ class RequestFormat:
                 found="a beginning of the response, or a repetition penalty",
                 fix="server=vllm or server=sglang takes them.",
             )
+        else:
+            plain |= self.template
         return json.dumps(plain).encode("ascii")
 
     def _stop(self, request: ChatRequest) -> dict[str, object]:
@@ -93,6 +104,8 @@ class RequestFormat:
         plain: dict[str, object] = {"top_k": -1} if drawn else {}
         if self.repetition_penalty is not None:
             plain["repetition_penalty"] = self.repetition_penalty
+        if self.template:
+            plain["chat_template_kwargs"] = dict(self.template)
         if request.prefix:
             plain |= {"add_generation_prompt": False, "continue_final_message": True}
         clips = self._clips(request)

@@ -41,7 +41,12 @@ from harness.models.backends.inputs import (
     without_special_tokens,
 )
 from harness.models.backends.loading import memory
-from harness.models.backends.networks import end_tokens, load_network, load_processor
+from harness.models.backends.networks import (
+    end_tokens,
+    load_network,
+    load_processor,
+    template_variables,
+)
 from harness.models.backends.prefill_queue import (
     PrefillQueue,
     Prompts,
@@ -91,6 +96,10 @@ class TransformersChat(ConversingChat):
     """Draw tokens by counters, by key and position; otherwise by PyTorch's generator."""
     suppress_tokens: tuple[int, ...] = ()
     """Tokens that are never written."""
+    enable_thinking: bool | None = None
+    """Whether the chat template asks for reasoning; None: as it does by itself."""
+    reasoning_effort: str | None = None
+    """How much reasoning the chat template asks for, likewise."""
     limits_clips: bool = False
     """True if the limits on pixels are of each frame of a clip too, and not of images only."""
 
@@ -137,8 +146,14 @@ class TransformersChat(ConversingChat):
             "min_pixels": self.min_pixels,
             "max_pixels": self.max_pixels,
             "repetition_penalty": self.penalty,
+            **self.template,
             "transformers": version("transformers"),
         }
+
+    @property
+    def template(self) -> dict[str, object]:
+        """Variables of the chat template that are set."""
+        return template_variables(self.enable_thinking, self.reasoning_effort)
 
     @cached_property
     def processor(self) -> Any:
@@ -149,6 +164,7 @@ class TransformersChat(ConversingChat):
             min_pixels=self.min_pixels,
             max_pixels=self.max_pixels,
             clips=self.limits_clips,
+            template=self.template,
         )
 
     @cached_property
@@ -279,7 +295,8 @@ class TransformersChat(ConversingChat):
 
         check_adaptable(self)
         # Weights that learn are float32; those beside an adapter are not changed.
-        own = replace(self, dtype="float32") if settings.finetune == "full" else self
+        dtype = "float32" if settings.finetune == "full" else self.dtype
+        own = replace(self, dtype=dtype, suppress_tokens=checkpoints.media_tokens(self.folder))
         return NetworkAdaptation(own, settings)
 
     def canvas(self, request: ChatRequest) -> tuple[int, int]:
@@ -550,6 +567,8 @@ def transformers(
     max_pixels: int | None = None,
     repetition_penalty: float | None = None,
     coordinates: Coordinates | None = None,
+    enable_thinking: bool | None = None,
+    reasoning_effort: str | None = None,
     adapter: str | None = None,
     merged: bool = False,
     allow_any_base: bool = False,
@@ -576,6 +595,9 @@ def transformers(
         repetition_penalty: 1 is none; None: as the checkpoint's generation settings say, which
             is what the official evaluations run with.
         coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
+        enable_thinking: Whether the chat template asks for reasoning (Qwen3.5 and later); None: as
+            it does by itself.
+        reasoning_effort: How much of it, such as `low`, where the chat template knows the word.
         adapter: Folder of a LoRA adapter of PEFT for this checkpoint. Safetensors only.
         merged: Merge the adapter into the weights, which is faster and rounds otherwise.
         allow_any_base: Take an adapter that names another checkpoint as its base.
@@ -608,6 +630,8 @@ def transformers(
         min_pixels=min_pixels,
         max_pixels=max_pixels,
         repetition_penalty=repetition_penalty,
+        enable_thinking=enable_thinking,
+        reasoning_effort=reasoning_effort,
         adapter=None
         if adapter is None
         else adapters.find(

@@ -85,6 +85,8 @@ class VllmChat(Chat):
             "min_pixels",
             "max_pixels",
             "repetition_penalty",
+            "enable_thinking",
+            "reasoning_effort",
         )
         return {
             "backend": "vllm",
@@ -286,6 +288,8 @@ def vllm(
     min_pixels: int | None = None,
     max_pixels: int | None = None,
     coordinates: Coordinates | None = None,
+    enable_thinking: bool | None = None,
+    reasoning_effort: str | None = None,
     max_model_len: int | None = None,
     gpu_memory_utilization: float = 0.9,
     tensor_parallel_size: int = 1,
@@ -305,6 +309,8 @@ def vllm(
             Qwen2.5-VL). Where a processor has limits for all frames together instead (Qwen3-VL),
             a clip is refused while one is given.
         coordinates: What numbers in responses mean. Known for Qwen's VLMs, needed for others.
+        enable_thinking: Whether the chat template asks for reasoning; None: as it does by itself.
+        reasoning_effort: How much of it, such as `low`, where the chat template knows the word.
         max_model_len: Tokens of prompt and response together; None: as the checkpoint says.
         gpu_memory_utilization: Of a GPU's memory, from 0 to 1.
         tensor_parallel_size: GPUs that one network is spread over.
@@ -320,7 +326,12 @@ def vllm(
     )
     return VllmChat(
         # vLLM hands the limits to the processor for images and clips alike.
-        network=replace(network, limits_clips=True),
+        network=replace(
+            network,
+            limits_clips=True,
+            enable_thinking=enable_thinking,
+            reasoning_effort=reasoning_effort,
+        ),
         checkpoint=checkpoint,
         dtype=checkpoints.saved_dtype(configuration) if dtype == "auto" else dtype,
         batch_size=batch_size,

@@ -25,6 +25,13 @@ TEMPLATE = (
 )
 
 
+THINKING = (
+    "{% if add_generation_prompt %}{{ '<think>\\n' }}"
+    "{% if enable_thinking is false %}{{ '\\n</think>\\n\\n' }}{% endif %}{% endif %}"
+)
+"""End of Qwen3.5's template: thinking is on unless it is switched off."""
+
+
 def prepared_torch() -> Any:
     """PyTorch with what the fixtures need."""
     torch = pytest.importorskip("torch")
@@ -89,7 +96,15 @@ def settings(words: Any, patch: int) -> dict[str, Any]:
     return {"text_config": text, "vision_config": vision, "tie_word_embeddings": False, **ids}
 
 
-def save(folder: Path, *, network: Any, processor: type, video: type, patch: int) -> Path:
+def save(
+    folder: Path,
+    *,
+    network: Any,
+    processor: type,
+    video: type,
+    patch: int,
+    template: str = TEMPLATE,
+) -> Path:
     """Save a network and its processor; images become at most 112 × 112 pixels."""
     from transformers import Qwen2VLImageProcessor
 
@@ -102,7 +117,7 @@ def save(folder: Path, *, network: Any, processor: type, video: type, patch: int
         video_processor=video(
             size={**limits, "longest_edge": 8 * 112 * 112}, do_sample_frames=False, **common
         ),
-        chat_template=TEMPLATE,
+        chat_template=template,
     ).save_pretrained(folder)
     network.generation_config.eos_token_id = [words.eos_token_id, words.pad_token_id]
     network.generation_config.pad_token_id = words.pad_token_id
@@ -158,6 +173,47 @@ def tiny_qwen3(tmp_path_factory: pytest.TempPathFactory) -> Path:
         processor=Qwen3VLProcessor,
         video=Qwen3VLVideoProcessor,
         patch=16,
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen35(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint folder of a random Qwen3.5: three layers of linear attention, and one of full.
+
+    Its template opens the reasoning, or closes it at once where thinking is switched off.
+    """
+    torch = prepared_torch()
+    from transformers import (
+        Qwen3_5Config,
+        Qwen3_5ForConditionalGeneration,
+        Qwen3VLProcessor,
+        Qwen3VLVideoProcessor,
+    )
+
+    torch.manual_seed(4)
+    plain = settings(tokenizer(), 16)
+    plain["text_config"] |= {
+        "head_dim": 16,
+        "num_hidden_layers": 4,
+        "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+    }
+    plain["text_config"]["rope_parameters"] |= {
+        "mrope_interleaved": True,
+        "partial_rotary_factor": 1.0,
+    }
+    plain["vision_config"] |= {"num_position_embeddings": 256}
+    network = Qwen3_5ForConditionalGeneration(Qwen3_5Config(**plain))
+    return save(
+        tmp_path_factory.mktemp("checkpoints") / "tiny-qwen3.5",
+        network=network,
+        processor=Qwen3VLProcessor,
+        video=Qwen3VLVideoProcessor,
+        patch=16,
+        template=TEMPLATE + THINKING,
     )
 
 

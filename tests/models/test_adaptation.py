@@ -397,7 +397,7 @@ def test_half_as_many_rows_give_the_same_update(queries, monkeypatch):
         updated()
 
 
-@pytest.mark.parametrize("checkpoint", ["pocket", "tiny_qwen", "tiny_qwen3"])
+@pytest.mark.parametrize("checkpoint", ["pocket", "tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
 def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, request):
     """Tokens, log-probabilities and updates, of two steps: the second has changed weights."""
     folder = FOLDER if checkpoint == "pocket" else request.getfixturevalue(checkpoint)
@@ -410,7 +410,8 @@ def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, re
             key="q", text=query.text, media=query.media, max_new_tokens=12, resize=(112, 112)
         )
         with made.adapting(asked) as here:
-            assert here.prompts.shares is share
+            # Linear attention has a state, and no keys and values that could be shared.
+            assert here.prompts.shares is (share and checkpoint != "tiny_qwen35")
             for step in range(2):
                 said = here.rollouts(3, temperature=0.8, name=f"step{step}")
                 first = here.log_probs(said, temperature=0.8)
@@ -425,6 +426,20 @@ def test_shared_prompts_and_kept_features_change_nothing(checkpoint, queries, re
         assert update.grad_norm == pytest.approx(whole.grad_norm, rel=1e-6)
     for own, other in zip(shared[2], alone[2], strict=True):
         torch.testing.assert_close(own, other, rtol=0, atol=1e-6)
+
+
+def test_no_rollout_has_a_token_that_stands_for_an_image(tiny_qwen, queries):
+    """Such a response, read again, would want the patches of a second image."""
+    made = context(tiny_qwen, learning_rate=1e-4)
+    image = made.chat.processor.tokenizer.convert_tokens_to_ids("<|image_pad|>")
+    head = made.network.lm_head
+    head.forward = lambda hidden: torch.nn.functional.linear(hidden, head.weight).index_fill(
+        -1, torch.tensor(image), 1e4
+    )
+    with made.adapting(request(queries)) as here:
+        said = here.rollouts(2, temperature=1.0, name="a")
+        assert all(image not in one.tokens for one in said)
+        here.step(nll, said)
 
 
 def test_an_adapter_leaves_the_weights_alone_and_begins_as_nothing(queries):
@@ -615,3 +630,19 @@ def test_views_depend_on_seed_and_sample_and_keep_the_first_as_it_is(queries):
     frames = [one[1].media[0].frame(0) for one in (own, again, other)]
     assert (frames[0] == frames[1]).all() and (frames[0] != frames[2]).any()
     assert (Jitter(1.0, 1.0, 1.0).apply(asked.media[0].frame(0)) == asked.media[0].frame(0)).all()
+
+
+@pytest.mark.parametrize("checkpoint", ["tiny_qwen", "tiny_qwen35"])
+def test_rows_read_together_say_what_each_says_alone(checkpoint, queries, request):
+    made = context(request.getfixturevalue(checkpoint), share_prefix=False)
+    made.network.double()
+    query = queries[0]
+    asked = ChatRequest(key="q", text=query.text, media=query.media, max_new_tokens=12)
+    with made.adapting(asked) as here:
+        said = here.rollouts(3, temperature=1.0, name="a")
+        said = [replace(one, tokens=one.tokens[: 4 * n]) for n, one in enumerate(said, start=1)]
+        together = here.log_probs(said, temperature=1.0)
+        for row, one in zip(together, said, strict=True):
+            (alone,) = here.log_probs([one], temperature=1.0)
+            own = row[: len(one.tokens)]
+            torch.testing.assert_close(own, alone[: len(one.tokens)], rtol=0, atol=1e-9)

@@ -51,7 +51,7 @@ def requests(ask, *, tokens: int = 12) -> list[ChatRequest]:
     ]
 
 
-@pytest.fixture(scope="module", params=["tiny_qwen", "tiny_qwen3"])
+@pytest.fixture(scope="module", params=["tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
 def folder(request):
     return request.getfixturevalue(request.param)
 
@@ -94,7 +94,8 @@ def test_tokens_are_counted(chat, ask):
     (response,) = chat.generate([request])
     width, height = response.canvases[0]
     side = 2 * chat.processor.image_processor.patch_size
-    frame = len("user\na\nassistant\n") + 5 + (width // side) * (height // side)
+    words = len("user\na\nassistant\n") + len(chat.opening)
+    frame = words + 5 + (width // side) * (height // side)
     assert response.prompt_tokens == frame
     assert response.cut == (response.completion_tokens == 5)
     assert chat.count_tokens("abc") == 3

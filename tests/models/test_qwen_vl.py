@@ -230,7 +230,7 @@ def test_a_network_needs_a_checkpoint():
 
 
 @pytest.mark.parametrize("prompt", ["visionreasoner", "locate"])
-@pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3"])
+@pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
 def test_a_checkpoint_answers_every_form_or_fails_to_parse(prompt, network, request, ask):
     folder = request.getfixturevalue(network)
     made = qwen_vl(

@@ -595,6 +595,7 @@ def test_every_backend_shows_the_network_the_same_images(tiny_qwen, monkeypatch)
         repetition_penalty=None,
         seed=0,
         fit=None,
+        template={},
         plain=str,
     )
     content = json.loads(form.body(request))["messages"][-1]["content"]

@@ -27,6 +27,7 @@ def _models() -> Any:
 
 tiny_qwen = _models().tiny_qwen
 tiny_qwen3 = _models().tiny_qwen3
+tiny_qwen35 = _models().tiny_qwen35
 
 
 @pytest.fixture(scope="session")

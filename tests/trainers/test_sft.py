@@ -307,7 +307,7 @@ def test_a_frozen_vision_tower_stays_and_the_rest_moves(start, tiny_qwen):
     assert [name for name in moved if "visual.merger" in name]
 
 
-@pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3"])
+@pytest.mark.parametrize("network", ["tiny_qwen", "tiny_qwen3", "tiny_qwen35"])
 def test_the_layers_that_merge_patches_are_of_the_language_side(network, request):
     folder = request.getfixturevalue(network)
     loaded = load(trainable("sft", parse(f"qwen_vl(checkpoint={folder})"))[1], dtype="float32")
