@@ -36,13 +36,15 @@ Coordinates: TypeAlias = Literal[
     "normalized_1_yx",
     "normalized_100",
     "normalized_100_yx",
+    "normalized_999",
+    "normalized_999_yx",
     "normalized_1000",
     "normalized_1000_yx",
     "normalized_1024",
     "normalized_1024_yx",
 ]
 """Meaning of the numbers in a response: pixels of the image as the network sees it (its canvas), or
-shares of each side, from 0 to 1, 100, 1000 or 1024. A point is (x, y) and a box (x1, y1, x2, y2);
+shares of each side, from 0 to 1, 100, 999, 1000 or 1024. A point is (x, y) and a box (x1, y1, x2, y2);
 with `_yx`, (y, x) and (y1, x1, y2, x2)."""
 
 

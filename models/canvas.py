@@ -52,13 +52,13 @@ def declared_coordinates(model_type: str) -> Coordinates:
     return COORDINATES[model_type]
 
 
-STEPS = {1: 1000, 100: 1000, 1000: 1000, 1024: 1024}
+STEPS = {1: 1000, 100: 1000, 999: 999, 1000: 1000, 1024: 1024}
 """Steps of a side that are written of numbers normalized to each: 1 with three decimals, 100 with
 one, so that no grammar is coarser than the others."""
 
 
 def normalized_to(coordinates: Coordinates) -> int | None:
-    """Return the number of a whole side: 1, 100, 1000 or 1024; None: numbers are pixels.
+    """Return the number of a whole side: 1, 100, 999, 1000 or 1024; None: numbers are pixels.
 
     >>> normalized_to("normalized_100_yx"), normalized_to("pixels")
     (100, None)

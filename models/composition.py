@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from harness.frames import FramePolicy
-from harness.model import Chat, Propagator, Segmenter
+from harness.model import Chat, Coordinates, Propagator, Segmenter
 from harness.models.factory import build_chat, build_frame_policy, build_propagator, build_segmenter
 from harness.models.pipeline import KeyFrame
 from harness.options import Carried
@@ -56,10 +56,10 @@ class Composition:
     seed: int = 0
     """Seed of a backend that samples, unless the backend's SPEC names one."""
 
-    def build(self) -> Parts:
-        """Build the parts that are given as SPECs."""
+    def build(self, coordinates: Coordinates | None = None) -> Parts:
+        """Build the parts that are given as SPECs; of a grammar with `coordinates` of its own."""
         return Parts(
-            chat=self.chat(self.backend),
+            chat=self.chat(self.backend, coordinates),
             segmenter=build_segmenter(self.segmenter),
             propagator=build_propagator(self.propagator),
             keyframe=self.keyframe,
@@ -69,8 +69,12 @@ class Composition:
             batch_size=self.batch_size,
         )
 
-    def chat(self, backend: Spec | Chat) -> Chat:
+    def chat(self, backend: Spec | Chat, coordinates: Coordinates | None = None) -> Chat:
         """Build a network behind a backend, with the checkpoint, batch size and seed of these."""
         return build_chat(
-            backend, checkpoint=self.checkpoint, batch_size=self.batch_size, seed=self.seed
+            backend,
+            checkpoint=self.checkpoint,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            coordinates=coordinates,
         )

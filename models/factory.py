@@ -2,7 +2,7 @@
 
 from harness import plugins
 from harness.frames import FramePolicy, frame_policy
-from harness.model import Chat, Propagator, Segmenter
+from harness.model import Chat, Coordinates, Propagator, Segmenter
 from harness.spec import Spec, Value
 
 GRABCUT = Spec("grabcut")
@@ -10,12 +10,17 @@ FRAMES = 8
 
 
 def build_chat(
-    backend: Spec | Chat, *, checkpoint: str | None, batch_size: int, seed: int = 0
+    backend: Spec | Chat,
+    *,
+    checkpoint: str | None,
+    batch_size: int,
+    seed: int = 0,
+    coordinates: Coordinates | None = None,
 ) -> Chat:
     """Return the network behind `backend`; its own SPEC wins over the arguments given here.
 
     `seed` reaches a backend that samples, `checkpoint` one that has a network: stored responses
-    have none. `checkpoint` is left out where none is given.
+    have none. `checkpoint` and `coordinates` are left out where none are given.
     """
     if not isinstance(backend, Spec):
         return backend
@@ -24,6 +29,8 @@ def build_chat(
         given["checkpoint"] = checkpoint
     if plugins.accepts("backends", backend.name, "seed"):
         given["seed"] = seed
+    if coordinates is not None and plugins.accepts("backends", backend.name, "coordinates"):
+        given["coordinates"] = coordinates
     built: Chat = plugins.build("backends", backend.with_defaults(**given))
     return built
 

@@ -14,6 +14,7 @@ from harness.model import ResponseReader
 from harness.models.canvas import Canvas
 from harness.models.grammar import Item, ParseResult, ask_for_frame, frame_tag, split_frame
 from harness.models.pipeline import PromptedModel
+from harness.models.vlm.dialect import names
 from harness.run.verify import verify
 from harness.spec import parse
 from harness.tasks.segmentation.protocols import PROTOCOLS
@@ -27,6 +28,7 @@ READERS = (
     "qwen_vl(backend=stored(coordinates=normalized_100),prompt=locate)",
     "qwen_vl(backend=stored(coordinates=normalized_1024_yx),keyframe=named)",
     "qwen_vl(backend=stored(coordinates=pixels_yx),prompt=locate)",
+    *(f"vlm(dialect={name},backend=stored)" for name in names()),
 )
 TRAIN = 4  # times as many samples as the other splits
 TASKS = {

@@ -1,0 +1,172 @@
+"""How a family of VLMs is asked for places and how it writes them, from a TOML file each.
+
+    family = "InternVL3.5"                   name for people
+    checkpoints = ["OpenGVLab/…"]            some names on the hub
+    source = "…"                             where the request and the numbers are from
+    confirmed = true                         false: not said by its authors
+    coordinates = "normalized_1000"          harness.model.Coordinates
+    ask = "… {Question}"                     the request
+    within = '<box>(.*?)</box>'              optional: the parts of a response that hold objects
+    object = '\\[{N}{,}{N}{,}{N}{,}{N}\\]'     one object: four numbers are a box, two a point
+    none = '\\[\\s*\\]', empty = "[]"          optional: the answer that there is none, read and written
+    whole, each, between                     how `write` puts an answer together; {n} counts
+
+In a pattern {N} is a number and {,} a comma between blanks.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import get_args
+
+from harness.errors import ParseError, UsageError
+from harness.model import Coordinates
+from harness.models.envelope import Read, read_response
+from harness.models.grammar import (
+    MAX_OBJECTS,
+    Item,
+    ParseResult,
+    ask_for_frame,
+    frame_tag,
+    numerals,
+)
+from harness.responses import MAX_TEXT
+from harness.types import Box, Point
+
+FOLDER = files("harness.models.vlm").joinpath("dialects")
+NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
+COMMA = r"\s{0,9},\s{0,9}"
+BOX, POINT = 4, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The wording of a family's requests for places, and the grammar of its responses."""
+
+    name: str
+    family: str
+    checkpoints: tuple[str, ...]
+    source: str
+    confirmed: bool
+    """Whether the family's authors say what its numbers mean."""
+    coordinates: Coordinates
+    request: str
+    within: re.Pattern[str] | None
+    object: re.Pattern[str]
+    none: re.Pattern[str] | None
+    empty: str | None
+    """What is written where there is none; None: the family has no words for it."""
+    whole: str
+    each: str
+    between: str
+    resize: tuple[int, int] | None = None
+
+    def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
+        """Return the request for a question; it is put in as it is."""
+        return ask_for_frame(numbered) + self.request.replace("{Question}", text)
+
+    def parse(self, response: str) -> ParseResult:
+        """Read a response; never raises. Reasoning before `</think>` is not searched."""
+        return read_response(response[:MAX_TEXT], self._read)
+
+    def write(self, items: Sequence[Item], *, frame: int | None = None) -> str:
+        """Return the response for `items`, given in its numbers."""
+        if not items and self.empty is not None:
+            return frame_tag(frame) + self.empty
+        objects = self.between.join(
+            self._write_one(one, number) for number, one in enumerate(items, start=1)
+        )
+        question = next((one.phrase for one in items if one.phrase), "object")
+        whole = self.whole.replace("{objects}", objects).replace("{Question}", question)
+        return frame_tag(frame) + whole
+
+    def _write_one(self, item: Item, number: int) -> str:
+        places = item.bounds if self.object.groups == BOX else item.place
+        return self.each.format(*numerals(places), n=number)
+
+    def _read(self, rest: str) -> Read:
+        answer = rest.rpartition("</think>")[2]
+        if self.none is not None and self.none.fullmatch(answer.strip()):
+            return (), ()
+        items: list[Item] = []
+        for part in self._parts(answer):
+            for found in self.object.finditer(part):
+                items.append(_item([float(number) for number in found.groups()]))
+                if len(items) == MAX_OBJECTS:
+                    return tuple(items), (f"only the first {MAX_OBJECTS} objects",)
+        if not items:
+            raise ParseError(
+                "response",
+                expected=f"places as {self.family} writes them, such as {self.write([EXAMPLE])}",
+                found=repr(answer.strip()[:60]),
+            )
+        return tuple(items), ()
+
+    def _parts(self, answer: str) -> Iterator[str]:
+        if self.within is None:
+            yield answer
+            return
+        yield from (found[1] for found in self.within.finditer(answer))
+
+
+EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))
+
+
+def _item(numbers: Sequence[float]) -> Item:
+    """Return the box or the point of an object's numbers.
+
+    Raises:
+        ParseError: the box has no area.
+    """
+    if len(numbers) == POINT:
+        return Item(point=Point(*numbers))
+    box = Box(*numbers)
+    if not (box.left < box.right and box.top < box.bottom):
+        raise ParseError("box", expected="one with an area", found=str(list(numbers)))
+    return Item(box=box)
+
+
+def names() -> list[str]:
+    """Return the names of the dialects that are here."""
+    found = (one.name for one in FOLDER.iterdir())
+    return sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml"))
+
+
+@cache
+def dialect(name: str) -> Dialect:
+    """Return a dialect by its name.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    if name not in names():
+        raise UsageError(f"dialect={name}", expected=f"one of {', '.join(names())}", found=name)
+    plain = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text("utf-8"))
+    assert plain["coordinates"] in get_args(Coordinates), name
+    return Dialect(
+        name=name,
+        family=plain["family"],
+        checkpoints=tuple(plain["checkpoints"]),
+        source=plain["source"],
+        confirmed=plain["confirmed"],
+        coordinates=plain["coordinates"],
+        request=plain["ask"],
+        within=_pattern(plain.get("within")),
+        object=re.compile(_expanded(plain["object"])),
+        none=_pattern(plain.get("none")),
+        empty=plain.get("empty"),
+        whole=plain["whole"],
+        each=plain["each"],
+        between=plain["between"],
+    )
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    return None if text is None else re.compile(_expanded(text), re.DOTALL)
+
+
+def _expanded(text: str) -> str:
+    return text.replace("{N}", NUMBER).replace("{,}", COMMA)

@@ -1,0 +1,30 @@
+"""A chat VLM of a family that has its own request and grammar for places (`dialects/`).
+
+harness eval --model "vlm(dialect=internvl3_5,checkpoint=OpenGVLab/InternVL3_5-8B-HF,
+    backend=openai(base_url=http://localhost:8000/v1),
+    segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
+"""
+
+from harness.models.composition import Composition
+from harness.models.pipeline import PromptedModel
+from harness.models.questions import Questions
+from harness.models.vlm.dialect import dialect as dialect_of
+from harness.options import Carried, with_options
+
+
+@with_options(Composition)
+def vlm(parts: Composition, *, dialect: Carried[str]) -> PromptedModel:
+    """A chat VLM, asked for boxes or points as its family is, which are then segmented.
+
+    Args:
+        parts: The options of a composition.
+        dialect: The family: internvl3_5, glm_v, gemma, molmo2, paligemma2 or rex_omni.
+    """
+    chosen = dialect_of(dialect)
+    return PromptedModel(
+        name=f"vlm/{chosen.name}",
+        prompt=chosen,
+        words=Questions(),
+        coordinates=chosen.coordinates,
+        **parts.build(chosen.coordinates),
+    )
