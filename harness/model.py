@@ -44,8 +44,8 @@ Coordinates: TypeAlias = Literal[
     "normalized_1024_yx",
 ]
 """Meaning of the numbers in a response: pixels of the image as the network sees it (its canvas), or
-shares of each side, from 0 to 1, 100, 999, 1000 or 1024. A point is (x, y) and a box (x1, y1, x2, y2);
-with `_yx`, (y, x) and (y1, x1, y2, x2)."""
+shares of each side, from 0 to 1, 100, 999, 1000 or 1024. A point is (x, y) and a box
+(x1, y1, x2, y2); with `_yx`, (y, x) and (y1, x1, y2, x2)."""
 
 
 class Model(ABC):
@@ -342,6 +342,9 @@ class ChatRequest:
     key: str
     """Name of the sample and rollout; it seeds sampling."""
     text: str
+    """Backends take special tokens out of it, so that a question cannot end its turn."""
+    marks: tuple[str, ...] = ()
+    """Special tokens of the request's own wording, such as `<ref>`, that stay in `text`."""
     media: tuple[Media, ...] = ()
     frames: tuple[tuple[int, ...], ...] = ()
     """Frames to show, one tuple a medium, in the medium's order; empty: all of them."""

@@ -102,6 +102,8 @@ class PromptedModel(StagedModel[ChatResult]):
     """Meaning of the numbers in the prompt's grammar; None: the network's own."""
     words_resize: tuple[int, int] | None = None
     """(width, height) to squash images to for questions in words; None: the processor's rule."""
+    marks: tuple[str, ...] = ()
+    """Special tokens that the prompt's wording has."""
     retry: bool = False
     """Send a second request for a response that cannot be read (`retry`), if the backend
     continues from a prefix."""
@@ -346,6 +348,7 @@ class PromptedModel(StagedModel[ChatResult]):
             text=self.prompt.ask(query.text, numbered=shown[0] if named else ())
             if located
             else self.words.ask(query, form),
+            marks=self.marks if located else (),
             media=query.media,
             frames=shown,
             resize=self.prompt.resize

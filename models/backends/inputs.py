@@ -5,9 +5,11 @@ One frame goes in as an image and several as a video, whatever the medium is.
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -50,20 +52,23 @@ def processor_inputs(
             for one in requests
         ]
         return joined_inputs(processor, each)
-    images: list[Frame] = []
+    images: list[list[Frame]] = []
     clips: list[Frame] = []
     times: list[dict[str, object]] = []
     for request in requests:
+        images.append([])
         for place, media in enumerate(request.media):
             indices = frames_shown(request, place)
             frames = [squashed(media.frame(index), request.squash(place)) for index in indices]
             if len(frames) == 1:
-                images += frames
+                images[-1] += frames
             else:
                 check_clip_limits(processor)
                 clips.append(np.stack(frames))
                 times.append(clip_times(media, indices))
-    extra: dict[str, object] = {"images": images} if images else {}
+    extra: dict[str, object] = {}
+    if any(images):
+        extra["images"] = list(chain(*images)) if _has_grids(processor) else images
     if clips:
         extra |= {
             "videos": clips,
@@ -74,6 +79,14 @@ def processor_inputs(
         }
     texts = [chat_text(processor, request) for request in requests]
     return processor(text=texts, padding=True, return_tensors="pt", **extra)
+
+
+def _has_grids(processor: "ProcessorMixin") -> bool:
+    """Return True if tensors say how many patches an image has, as those of Qwen's and GLM's do.
+
+    Such processors take images in one row; the others want to know whose they are.
+    """
+    return "image_grid_thw" in processor.image_processor.model_input_names
 
 
 def joined_inputs(processor: "ProcessorMixin", several: "Sequence[BatchFeature]") -> "BatchFeature":
@@ -149,16 +162,26 @@ def length(request: ChatRequest) -> int:
 
 
 def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
-    """The request in the checkpoint's chat template, media before text."""
+    """The request in the checkpoint's chat template, media before text.
+
+    A checkpoint without a template (PaliGemma) is given the marks of the media and the text alone.
+    """
     content: list[dict[str, str]] = [
         {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
         for place in range(len(request.media))
     ]
-    content.append({"type": "text", "text": without_special_tokens(processor, request.text)})
+    asked = own_text(request, partial(without_special_tokens, processor))
+    content.append({"type": "text", "text": asked})
     messages: list[dict[str, object]] = [{"role": "user", "content": content}]
     if request.system is not None:
         system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
+    if not _template(processor):
+        if request.system is not None:
+            raise UsageError("system=…", expected="a checkpoint with a chat template", found="none")
+        marks = {kind: getattr(processor, f"{kind}_token", "") for kind in ("image", "video")}
+        shown = "".join(marks[part["type"]] for part in content[:-1])
+        return f"{shown}{asked}{without_special_tokens(processor, request.prefix)}"
     with _ending(RENDERING):
         text = processor.apply_chat_template(
             messages,
@@ -167,6 +190,11 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
             **getattr(processor, "chat_template_kwargs", {}),
         )
     return f"{text}{without_special_tokens(processor, request.prefix)}"
+
+
+def _template(processor: "ProcessorMixin") -> str | Mapping[str, str] | None:
+    found: str | Mapping[str, str] | None = getattr(processor, "chat_template", None)
+    return found or processor.tokenizer.chat_template
 
 
 def opened_reasoning(processor: "ProcessorMixin") -> str:
@@ -194,8 +222,8 @@ def check_template(processor: "ProcessorMixin") -> None:
     It is tried in a process of its own first, for a question alone and beside an image. Whatever
     else is wrong with it shows when the network is asked.
     """
-    found = getattr(processor, "chat_template", None) or processor.tokenizer.chat_template
-    for template in found.values() if isinstance(found, Mapping) else [found]:
+    found = _template(processor)
+    for template in found.values() if isinstance(found, Mapping) else [found or ""]:
         question = {"type": "text", "text": "?"}
         asked = (
             [{"role": "user", "content": "?"}],
@@ -243,6 +271,14 @@ def _ending(seconds: float) -> Iterator[None]:
         sys.settrace(before)
 
 
+def own_text(request: ChatRequest, clean: Callable[[str], str]) -> str:
+    """Return a request's text, in which `clean` was given all that is between its marks."""
+    if not request.marks:
+        return clean(request.text)
+    parts = re.split(f"({'|'.join(map(re.escape, request.marks))})", request.text)
+    return "".join(part if place % 2 else clean(part) for place, part in enumerate(parts))
+
+
 def without_special_tokens(processor: "ProcessorMixin", text: str) -> str:
     """Text in which no special token is left: a question cannot end its turn or add an image."""
     for token in processor.tokenizer.all_special_tokens:
@@ -287,8 +323,12 @@ def planned_canvas(
 def seen_canvases(
     processor: "ProcessorMixin", requests: Sequence[ChatRequest], inputs: "BatchFeature"
 ) -> list[tuple[tuple[int, int], ...]]:
-    """(width, height) of every medium of every request, as the tensors have it."""
-    if not any(request.media for request in requests):
+    """(width, height) of every medium of every request, as the tensors have it.
+
+    Empty where the network cuts an image into parts, or squashes all to one size: its numbers are
+    shares of the image.
+    """
+    if not any(request.media for request in requests) or not _has_grids(processor):
         return [() for _ in requests]
     patch = int(processor.image_processor.patch_size)
     grids = {

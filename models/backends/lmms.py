@@ -26,7 +26,7 @@ from PIL import Image
 from harness.errors import MissingDependency, ModelError, UnknownPlugin, UsageError
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.clip_files import ClipPath, clip_files
-from harness.models.backends.inputs import frames_shown, squashed
+from harness.models.backends.inputs import frames_shown, own_text, squashed
 from harness.models.backends.lmms_models import (
     BOTH,
     FETCHED,
@@ -215,7 +215,7 @@ class LmmsChat(Chat):
         }
         if request.stop:
             settings["until"] = list(request.stop)
-        text = self.remote_processor.without_special_tokens(request.text)
+        text = own_text(request, self.remote_processor.without_special_tokens)
         if simple:
             return text, settings, partial(self._visuals, path_of), place, TASK, SPLIT
         return text, partial(self._messages, path_of), settings, place, TASK, SPLIT
@@ -308,7 +308,10 @@ class LmmsChat(Chat):
             for one in self._frame_images(path_of, request)
         ]
         content.append(
-            {"type": "text", "text": self.remote_processor.without_special_tokens(request.text)}
+            {
+                "type": "text",
+                "text": own_text(request, self.remote_processor.without_special_tokens),
+            }
         )
         messages: list[dict[str, object]] = [{"role": "user", "content": content}]
         if request.system is not None:

@@ -20,7 +20,7 @@ from PIL import Image
 from harness.errors import UsageError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
-from harness.models.backends.inputs import clip_times, frames_shown, squashed
+from harness.models.backends.inputs import clip_times, frames_shown, own_text, squashed
 
 Server: TypeAlias = Literal["vllm", "sglang", "openai", "plain"]
 Clips: TypeAlias = Literal["images", "video"]
@@ -138,7 +138,7 @@ class RequestFormat:
             for place, media in enumerate(request.media)
             for part in self._parts(media, frames_shown(request, place), request.squash(place))
         ]
-        content.append({"type": "text", "text": self.plain(request.text)})
+        content.append({"type": "text", "text": own_text(request, self.plain)})
         messages: list[dict[str, object]] = [{"role": "user", "content": content}]
         if request.system is not None:
             messages.insert(0, {"role": "system", "content": self.plain(request.system)})

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from peft import LoraConfig, PeftModel
     from transformers import PreTrainedModel
 
+LINEAR = r"((q|k|v|o|gate|up|down)_proj|linear_attn\.(in_proj_\w+|out_proj))"
+"""Of a language model; the second half are Qwen3.5's layers with a state."""
 LAYERS = {
-    "language": r"(?!.*visual).*\.(q|k|v|o|gate|up|down)_proj",
-    "all": r".*(language_model.*\.(q|k|v|o|gate|up|down)_proj"
+    "language": rf"(?!.*visual).*\.{LINEAR}",
+    "all": rf".*(language_model.*\.{LINEAR}"
     r"|visual\.blocks\..*\.(qkv|proj|gate_proj|up_proj|down_proj|linear_fc1|linear_fc2))",
 }
 """Linear layers that an adapter is put on, as a pattern of their names."""

@@ -1,15 +1,17 @@
-"""How a family of VLMs is asked for places and how it writes them, from a TOML file each.
+r"""How a family of VLMs is asked for places and how it writes them, from a TOML file each.
 
-    family = "InternVL3.5"                   name for people
-    checkpoints = ["OpenGVLab/…"]            some names on the hub
-    source = "…"                             where the request and the numbers are from
-    confirmed = true                         false: not said by its authors
-    coordinates = "normalized_1000"          harness.model.Coordinates
-    ask = "… {Question}"                     the request
-    within = '<box>(.*?)</box>'              optional: the parts of a response that hold objects
-    object = '\\[{N}{,}{N}{,}{N}{,}{N}\\]'     one object: four numbers are a box, two a point
-    none = '\\[\\s*\\]', empty = "[]"          optional: the answer that there is none, read and written
-    whole, each, between                     how `write` puts an answer together; {n} counts
+    family = "InternVL3.5"              name for people
+    checkpoints = ["OpenGVLab/…"]       some names on the hub
+    source = "…"                        where the request and the numbers are from
+    confirmed = true                    false: its authors do not say what the numbers mean
+    coordinates = "normalized_1000"     harness.model.Coordinates
+    ask = "… {Question}"                the request
+    marks = ["<ref>", "</ref>"]         optional: special tokens of the request
+    within = '<box>(.*?)</box>'         optional: the parts of a response that hold objects
+    object = '\[{N}{,}{N}{,}{N}{,}{N}\]' one object: four numbers are a box, two a point
+    none = '\[\s*\]'                   optional: the answer that there is none, as it is read
+    empty = "[]"                        and as it is written
+    whole, each, between                how `write` puts an answer together; {n} counts
 
 In a pattern {N} is a number and {,} a comma between blanks.
 """
@@ -54,6 +56,8 @@ class Dialect:
     """Whether the family's authors say what its numbers mean."""
     coordinates: Coordinates
     request: str
+    marks: tuple[str, ...]
+    """Special tokens of the request, which a question cannot add to."""
     within: re.Pattern[str] | None
     object: re.Pattern[str]
     none: re.Pattern[str] | None
@@ -65,7 +69,9 @@ class Dialect:
     resize: tuple[int, int] | None = None
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
-        """Return the request for a question; it is put in as it is."""
+        """Return the request for a question; it is put in as it is, but for the family's marks."""
+        for mark in self.marks:
+            text = text.replace(mark, "")
         return ask_for_frame(numbered) + self.request.replace("{Question}", text)
 
     def parse(self, response: str) -> ParseResult:
@@ -154,6 +160,7 @@ def dialect(name: str) -> Dialect:
         confirmed=plain["confirmed"],
         coordinates=plain["coordinates"],
         request=plain["ask"],
+        marks=tuple(plain.get("marks", ())),
         within=_pattern(plain.get("within")),
         object=re.compile(_expanded(plain["object"])),
         none=_pattern(plain.get("none")),

@@ -26,5 +26,6 @@ def vlm(parts: Composition, *, dialect: Carried[str]) -> PromptedModel:
         prompt=chosen,
         words=Questions(),
         coordinates=chosen.coordinates,
+        marks=chosen.marks,
         **parts.build(chosen.coordinates),
     )

@@ -16,6 +16,7 @@ from harness.models.backends.inputs import chat_text
 from harness.models.backends.openai import openai
 from harness.models.backends.transformers import transformers
 from harness.models.backends.vllm import vllm
+from harness.models.learning.weights import is_language
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.train import TrainingOptions, train
@@ -117,6 +118,15 @@ def test_it_is_evaluated_and_the_switch_is_part_of_the_run(tiny_qwen35, task, tm
     assert '"enable_thinking": true' in (run("true").folder / "manifest.json").read_text("utf-8")
     with pytest.raises(ResumeMismatch, match="enable_thinking: True → False"):
         run("false")
+
+
+def test_an_adapter_is_on_the_layers_with_a_state_too(tiny_qwen35):
+    names = list(transformers(checkpoint=str(tiny_qwen35)).network.state_dict())
+    layers = {name.removesuffix(".weight") for name in names if "proj" in name}
+    chosen = {one for one in layers if is_language(one)}
+    assert len([one for one in chosen if "linear_attn" in one]) == 3 * 5
+    assert len([one for one in chosen if "self_attn" in one]) == 4
+    assert not [one for one in chosen if "visual" in one]
 
 
 def test_one_step_of_grpo_has_a_gradient(tiny_qwen35, task, tmp_path):
