@@ -230,6 +230,7 @@ def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) 
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
+    notes.extend(filter(None, map(formatting.ledger_note, rows)))
     notes.extend(formatting.paper_note(made) for made in rows if made.published)
     return Table(
         task=first.task,

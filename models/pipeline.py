@@ -414,6 +414,8 @@ class PromptedModel(StagedModel[ChatResult]):
             objects=tuple(map(_to_parsed, items)),
             phrase=storable(output.phrase),
             frame=start if len(query.media[0]) > 1 else None,
+            outside=sum(map(canvas.count_outside, output.items)),
+            repairs=output.notes,
         )
         return self._locate(query, form, start, items, output.phrase), parsed, output.notes
 

@@ -194,7 +194,8 @@ def _breakdown(table: Table, category: str) -> Iterator[str]:
         count = next(cell["n"] for cell in cells if cell)
         numbers = [
             formatting.number(cell["metrics"].get(table.headline) if cell else None)
-            for cell in cells
+            + formatting.cut_of(entry.row, category, value)
+            for entry, cell in zip(table.entries, cells, strict=True)
         ]
         rows.append([escape(value), f"{count:,}", *numbers])
     summary = html.escape(f"{table.headline} by {' '.join(category.split())}")
