@@ -214,6 +214,12 @@ def add_score(commands: Commands) -> None:
         metavar="SPEC",
         help='reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)',
     )
+    parser.add_argument(
+        "--protocols",
+        metavar="NAMES",
+        help="score a RUN's predictions by these protocols of its benchmark, or by `all`; boards "
+        "show what `all` gives",
+    )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
