@@ -21,6 +21,7 @@ from harness.model import (
     ConversingChat,
     Coordinates,
     Propagator,
+    ReaderPart,
     Segmenter,
     StagedModel,
     settings,
@@ -154,6 +155,14 @@ class PromptedModel(StagedModel[ChatResult]):
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
         """Return the same model with another segmenter and propagator."""
         return replace(self, segmenter=segmenter, propagator=propagator)
+
+    def with_part(self, part: ReaderPart, other: "PromptedModel") -> Self:
+        """Return the same model with one part of another."""
+        if part == "coordinates":
+            return replace(self, coordinates=other.meaning)
+        if part == "segmenter":
+            return replace(self, segmenter=other.segmenter)
+        return replace(self, propagator=other.propagator)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the requests to the network, one a form of answer.

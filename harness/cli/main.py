@@ -41,6 +41,7 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         inspect.add_curves,
     ),
     "compare and publish": (
+        scores.add_diff,
         board.add_board,
         board.add_reproduce,
         runs.add_runs,

@@ -10,6 +10,7 @@ import harness
 from harness import plugins
 from harness.cli.main import main
 from harness.leaderboards.board import build
+from harness.leaderboards.differences.diff import diff_runs
 from harness.leaderboards.gate import check
 from harness.leaderboards.render import markdown
 from harness.model import Chat, ChatResponse
@@ -176,3 +177,14 @@ def test_the_gate_compares_no_runs_of_other_cut_rates(runs, tmp_path):
         assert "max-cut" in refused.failures[0] and "4 of 8" in refused.failures[0]
     assert verdict(10, 1000, max_cut=0.5).comparison is not None
     assert verdict(10, 10).is_passed
+
+
+def test_the_difference_of_the_two_runs_is_explained_by_the_limit(runs, shapes):
+    made = diff_runs(*(Run.open(runs[limit].folder) for limit in (1000, 10)), data_root=shapes)
+    (step,) = made.steps
+    assert step.name == "responses: limit" and step.samples == 4
+    assert step.details == ("4 of 8 responses differ", "max_new_tokens: 1000 → 10")
+    assert made.first + step.points == pytest.approx(made.second, abs=1e-12)
+    assert step.points == pytest.approx(
+        runs[10].results["metrics"]["gIoU"] - runs[1000].results["metrics"]["gIoU"], abs=1e-12
+    )

@@ -236,6 +236,40 @@ def add_score(commands: Commands) -> None:
     add_json(parser)
 
 
+def add_diff(commands: Commands) -> None:
+    """`harness diff`."""
+    parser = command(
+        commands,
+        "diff",
+        "diff:diff",
+        "why two numbers differ: what each stage explains, from a run to another or to a log",
+        epilog="examples: harness diff runs/old/mevis runs/new/mevis --out waterfall.svg\n"
+        "          harness diff runs/mine/video_mme samples_videomme.jsonl --format lmms-eval",
+    )
+    parser.add_argument("a", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("b", type=Path, metavar="OTHER", help="another run, or a log of --format")
+    parser.add_argument(
+        "--format",
+        choices=("lmms-eval", "vlmevalkit"),
+        metavar="NAME",
+        help="OTHER is a file of lmms-eval (its samples) or of vlmevalkit (a table of predictions, "
+        "with its scores where it has some)",
+    )
+    parser.add_argument(
+        "--model", metavar="SPEC", help="reads the log's responses (default: as RUN's model does)"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    parser.add_argument(
+        "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the waterfall, as .svg or as .html"
+    )
+    add_json(parser)
+
+
 def add_verify(commands: Commands) -> None:
     """`harness verify`."""
     parser = command(
