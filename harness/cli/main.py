@@ -42,6 +42,7 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
     ),
     "compare and publish": (
         scores.add_diff,
+        scores.add_audit,
         board.add_board,
         board.add_reproduce,
         runs.add_runs,

@@ -270,6 +270,39 @@ def add_diff(commands: Commands) -> None:
     add_json(parser)
 
 
+def add_audit(commands: Commands) -> None:
+    """`harness audit`."""
+    parser = command(
+        commands,
+        "audit",
+        "audit:audit",
+        "what of a score is seeing: controls without images, in other orders, with a verdict each",
+        epilog="examples: harness audit runs/pocket/reason_seg --out audit\n"
+        "          harness audit pocket --tasks reason_seg --data ROOT --out audit",
+    )
+    parser.add_argument("of", metavar="RUN|MODEL", help="a run folder, or a model's SPEC")
+    add_tasks_and_data(parser)
+    parser.add_argument("--subset", help="of a MODEL: first<N>, seed<S>-<N>, or a file of ids")
+    parser.add_argument("--seed", type=int, default=0, help="of a MODEL's sampling (default 0)")
+    parser.add_argument(
+        "--controls",
+        metavar="NAMES",
+        help="with commas: grey, swapped, shuffled, omitted, reasoning, options, frames, "
+        "contamination (default: all that apply)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where audit.html, audit.json, badge.svg and the controls' runs go",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1)"
+    )
+    add_json(parser)
+
+
 def add_verify(commands: Commands) -> None:
     """`harness verify`."""
     parser = command(
