@@ -245,6 +245,14 @@ ReaderPart: TypeAlias = Literal["coordinates", "segmenter", "propagator"]
 class PartedReader(ResponseReader, Protocol):
     """A reader whose parts behind the parser can be exchanged with another's."""
 
+    @property
+    def segmenter(self) -> "Segmenter":
+        """Part that makes the masks of one frame."""
+
+    @property
+    def propagator(self) -> "Propagator":
+        """Part that carries them to the other frames."""
+
     def with_part(self, part: ReaderPart, other: Self) -> Self:
         """Return the same reader with one part of another: its parser, and that part."""
 

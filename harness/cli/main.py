@@ -43,6 +43,7 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
     "compare and publish": (
         scores.add_diff,
         scores.add_audit,
+        scores.add_ladder,
         board.add_board,
         board.add_reproduce,
         runs.add_runs,

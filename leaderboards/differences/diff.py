@@ -78,6 +78,22 @@ class Difference:
         return {**asdict(self), "steps": steps}
 
 
+def reader_of(run: Run) -> PartedReader | None:
+    """Return the model that reads a run's responses, without its network; None if there is none."""
+    described = run.manifest["model"]["description"]
+    text = described.get("reader") or run.manifest["model"]["spec"]
+    try:
+        spec = parse(text)
+        if not plugins.accepts("models", spec.name, "backend"):
+            return None
+        meaning = described.get("coordinates")
+        stored = Spec("stored", {} if meaning is None else {"coordinates": meaning})
+        made = plugins.build("models", Spec(spec.name, {**spec.arguments, "backend": stored}))
+    except HarnessError:
+        return None
+    return made if isinstance(made, PartedReader) else None
+
+
 @dataclass
 class _Side:
     """One of the two runs."""
@@ -96,18 +112,7 @@ class _Side:
 
     @cached_property
     def reader(self) -> PartedReader | None:
-        """The model that reads this run's responses, without its network; None if there is none."""
-        text = self.described.get("reader") or self.run.manifest["model"]["spec"]
-        try:
-            spec = parse(text)
-            if not plugins.accepts("models", spec.name, "backend"):
-                return None
-            meaning = self.described.get("coordinates")
-            stored = Spec("stored", {} if meaning is None else {"coordinates": meaning})
-            made = plugins.build("models", Spec(spec.name, {**spec.arguments, "backend": stored}))
-        except HarnessError:
-            return None
-        return made if isinstance(made, PartedReader) else None
+        return reader_of(self.run)
 
     @cached_property
     def stages(self) -> dict[str, object]:
@@ -229,7 +234,7 @@ def diff_runs(
             found=" and ".join(run.manifest["task"]["name"] for run in (a, b)),
         )
     sides = _Side(a, data_root), _Side(b, data_root)
-    walk = _Walk(task_for(a, data_root), level)
+    walk = Walk(task_for(a, data_root), level)
     common = _common_units(a, b)
     own = [unit for unit in a.units() if unit.unit in common]
     walk.begin(own)
@@ -336,7 +341,7 @@ def _code(a: Run, b: Run) -> list[str]:
 
 
 @dataclass
-class _Walk:
+class Walk:
     """The steps so far, and the scores where they stand."""
 
     task: Task
@@ -405,7 +410,7 @@ def _left_out(
     first: float | None,
     own: Sequence[UnitScore],
     second: float | None,
-    walk: _Walk,
+    walk: Walk,
     a: Run,
     b: Run,
     common: frozenset[str],

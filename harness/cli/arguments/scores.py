@@ -303,6 +303,26 @@ def add_audit(commands: Commands) -> None:
     add_json(parser)
 
 
+def add_ladder(commands: Commands) -> None:
+    """`harness ladder`."""
+    parser = command(
+        commands,
+        "ladder",
+        "ladder:ladder",
+        "where masks are lost: one stage after another replaced by the truth",
+        epilog="example: harness ladder runs/pocket/mevis --out ladder.svg",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run of a task with masks")
+    parser.add_argument("--data", type=Path, metavar="ROOT", help="default: where the run read it")
+    parser.add_argument(
+        "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the waterfall, as .svg or as .html"
+    )
+    add_json(parser)
+
+
 def add_verify(commands: Commands) -> None:
     """`harness verify`."""
     parser = command(
