@@ -610,6 +610,12 @@ def _parsed_to_json(parsed: Parsed) -> dict[str, object]:
         plain["frame"] = parsed.frame
     if parsed.error:
         plain["error"] = storable(parsed.error)
+    if parsed.cut:
+        plain["cut"] = True
+    if parsed.outside:
+        plain["outside"] = parsed.outside
+    if parsed.repairs:
+        plain["repairs"] = [storable(one) for one in parsed.repairs]
     return plain
 
 
@@ -628,4 +634,7 @@ def _parsed_from_json(plain: Mapping[str, Any]) -> Parsed:
         phrase=plain.get("phrase", ""),
         frame=plain.get("frame"),
         error=plain.get("error", ""),
+        cut=bool(plain.get("cut")),
+        outside=plain.get("outside", 0),
+        repairs=tuple(plain.get("repairs", ())),
     )

@@ -240,6 +240,25 @@ class ResponseReader(Protocol):
         """Return the same reader with another segmenter and propagator."""
 
 
+ReaderPart: TypeAlias = Literal["coordinates", "segmenter", "propagator"]
+
+
+@runtime_checkable
+class PartedReader(ResponseReader, Protocol):
+    """A reader whose parts behind the parser can be exchanged with another's."""
+
+    @property
+    def segmenter(self) -> "Segmenter":
+        """Part that makes the masks of one frame."""
+
+    @property
+    def propagator(self) -> "Propagator":
+        """Part that carries them to the other frames."""
+
+    def with_part(self, part: ReaderPart, other: Self) -> Self:
+        """Return the same reader with one part of another: its parser, and that part."""
+
+
 class RecordedReader(ResponseReader, Protocol):
     """A reader that a record describes, such as every `Model` that reads responses."""
 

@@ -235,6 +235,15 @@ def differences(old: object, new: object, name: str = "") -> list[str]:
     return [] if old == new else [f"{name}: {old!r} → {new!r}"]
 
 
+def changed_numbers(stored: Mapping[str, Any], results: Mapping[str, Any]) -> list[str]:
+    """Return the values of results that are not the stored ones, one line each.
+
+    A run of a version that kept no ledger is not held to one.
+    """
+    now = json.loads(json.dumps(results))
+    return differences(stored, now if "ledger" in stored else {**now, "ledger": None})
+
+
 def summarise(
     task: Task,
     manifest: Mapping[str, Any],
@@ -406,4 +415,4 @@ def public(results: Mapping[str, object]) -> dict[str, Any]:
         "failures",
         "usage",
     )
-    return {key: results[key] for key in (*keys, *({"cost"} & results.keys()))}
+    return {key: results[key] for key in (*keys, *sorted({"cost", "ledger"} & results.keys()))}

@@ -258,6 +258,12 @@ class Parsed:
     """The frame of a video that the objects are in; None: in an image."""
     error: str = ""
     """Why the response could not be read."""
+    cut: bool = False
+    """True if the response reached the limit of new tokens."""
+    outside: int = 0
+    """Number of coordinates beyond the image, which were moved to its edge."""
+    repairs: tuple[str, ...] = ()
+    """Repairs that reading the response took, such as a code fence that was taken off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from typing import TypeAlias
 from harness.errors import DataError, HarnessError
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.definitions import Definition
+from harness.leaderboards.differences import bracket
+from harness.leaderboards.differences.bracket import Bracketed
 from harness.leaderboards.grid import Grid, grid, is_in
 from harness.leaderboards.naming import names
 from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
@@ -51,6 +53,8 @@ class Entry:
     """The run's folder. Never published."""
     unit_values: Mapping[str, float | None]
     """The headline on each unit alone, by the unit's name; empty if it cannot be computed."""
+    protocols: tuple[Bracketed, ...] = ()
+    """The same predictions by other protocols, if they were scored so (`bracket`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +234,7 @@ def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) 
     notes.extend(formatting.trained_on(made) for made in rows if made.trained_on_some)
     notes.extend(formatting.deviation_note(made) for made in rows if made.deviations)
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
+    notes.extend(filter(None, map(formatting.ledger_note, rows)))
     notes.extend(formatting.paper_note(made) for made in rows if made.published)
     return Table(
         task=first.task,
@@ -249,6 +254,7 @@ def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) 
                 to_best=place.to_best,
                 folder=runs[place.index].folder,
                 unit_values=unit_values(metrics, units[place.index]),
+                protocols=_protocols(runs[place.index], rows[place.index]),
             )
             for place in places
         ),
@@ -256,6 +262,12 @@ def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) 
         scoring=metrics,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _protocols(run: Run, made: Row) -> tuple[Bracketed, ...]:
+    """Return a run's numbers by protocol; none if its own is not the row's any more."""
+    found = bracket.read(run.folder)
+    return found if found and found[0].metrics.get(made.headline) == made.value else ()
 
 
 def with_interval(

@@ -1,6 +1,7 @@
 """Formatting of a board's numbers and texts, the same in Markdown and HTML."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.leaderboards.published_results import PAPERS
 from harness.leaderboards.row import Reproduction, Row, TrainingInfo
@@ -81,10 +82,11 @@ def failures(row: Row) -> str:
 
 def marked_name(row: Row) -> str:
     """Return the model's name and its toys and classical parts, with † where evaluated samples were
-    trained on, ‡ where the run differs from the paper of its method, and § where it is
-    transductive.
+    trained on, ‡ where the run differs from the paper of its method, § where it is
+    transductive, and ¶ where responses were cut off.
     """
     marks = " †" * row.trained_on_some + " ‡" * bool(row.deviations) + " §" * row.transductive
+    marks += " ¶" * bool(row.cut)
     return row.name + f" [{', '.join(row.badges)}]" * bool(row.badges) + marks
 
 
@@ -121,6 +123,42 @@ def adaptation_note(row: Row) -> str:
 def trained_on(row: Row) -> str:
     """Return the footnote of the dagger."""
     return f"† {row.name} ({row.run}): {row.trained_on}."
+
+
+def ledger_note(row: Row) -> str:
+    """Return the footnote of the pilcrow, or of places beyond the image and of repairs."""
+    text = ledger_text(row.ledger, row.headline, row.n_total) if row.ledger else ""
+    return f"{'¶ ' * bool(row.cut)}{row.name} ({row.run}): {text}." if text else ""
+
+
+def ledger_text(ledger: Mapping[str, Any], headline: str, n_total: int) -> str:
+    """Describe what a limit may have cost, places beyond the image, and repairs."""
+    cut, text = ledger["cut"], []
+    if cut:
+        where = "" if ledger["limit"] is None else f" at {ledger['limit']:,} tokens"
+        text.append(
+            f"{cut:,} of {n_total:,} samples ({percent(cut / n_total)}) were cut off{where}"
+        )
+    if cut and ledger["if_right"] is not None:
+        wrong, right = (number(ledger[name][headline]) for name in ("if_wrong", "if_right"))
+        text.append(
+            f"{headline} would be {wrong} if none of them could be read, {right} if all were right"
+        )
+    if ledger["enough"] is not None:
+        text.append(f"a limit of {ledger['enough']:,} would have been enough, by their lengths")
+    for mark, words in (
+        ("outside", "named places beyond the image"),
+        ("repaired", "were repaired"),
+    ):
+        if ledger[mark]:
+            text.append(f"{ledger[mark]:,} of {n_total:,} samples {words}")
+    return "; ".join(text)
+
+
+def cut_of(row: Row, category: str, value: str) -> str:
+    """Return how many samples of one part were cut off, with the pilcrow; empty for none."""
+    found = (row.ledger or {}).get("categories", {}).get(category, {}).get(value, {}).get("cut")
+    return f" ¶ {found:,}" if found else ""
 
 
 def deviation_note(row: Row) -> str:

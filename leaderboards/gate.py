@@ -36,6 +36,7 @@ from harness.statistics.quantiles import check_level
 __all__ = ["GateReport", "TaskVerdict", "check"]
 
 MAX_DROP = 0.02
+MAX_CUT = 0.05
 
 Key: TypeAlias = tuple[str, str, str]
 """Task, split and subset of a run that the candidate must have too."""
@@ -48,6 +49,7 @@ def check(
     max_drop: float = MAX_DROP,
     max_drops: Mapping[str, float] | None = None,
     tasks: Collection[str] | None = None,
+    max_cut: float = MAX_CUT,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -62,6 +64,8 @@ def check(
             answers, fails if it is larger than this and than what the comparison can detect.
         max_drops: The same for single tasks, by their names.
         tasks: Names of the baseline's tasks to compare; None: all.
+        max_cut: Runs are not compared if the shares of samples whose responses were cut off by the
+            limit of new tokens differ by more than this, and by more than one sample.
         level: Of the paired intervals; a loss is significant if its p value, corrected for the
             number of tasks, is at most `1 - level`.
         resamples: Bootstrap draws and, at most, swaps.
@@ -75,9 +79,10 @@ def check(
     """
     check_level(level)
     max_drops = max_drops or {}
-    for each in (max_drop, *max_drops.values()):
+    drops = (max_drop, *max_drops.values())
+    for name, each in (("max_cut", max_cut), *(("max_drop", one) for one in drops)):
         if not each >= 0:
-            raise UsageError("max_drop", expected="a number from 0 on", found=str(each))
+            raise UsageError(name, expected="a number from 0 on", found=str(each))
     candidate = [candidate] if isinstance(candidate, Path) else list(candidate)
     before, after = _by_task(baseline, "baseline"), _by_task(candidate, "candidate")
     known = sorted({key[0] for key in before})
@@ -91,7 +96,7 @@ def check(
         before, after = (
             {key: run for key, run in side.items() if key[0] in tasks} for side in (before, after)
         )
-    rules = _Rules(max_drop, max_drops, level, resamples, seed, data_root)
+    rules = _Rules(max_drop, max_drops, max_cut, level, resamples, seed, data_root)
     half = _unfinished(candidate) if before.keys() - after.keys() else {}
     verdicts = [rules.judge(run, _counterpart(key, after, half)) for key, run in before.items()]
     return GateReport(
@@ -105,6 +110,7 @@ def check(
 class _Rules:
     max_drop: float
     max_drops: Mapping[str, float]
+    max_cut: float
     level: float
     resamples: int
     seed: int
@@ -123,7 +129,8 @@ class _Rules:
             return replace(verdict, failures=(candidate,))
         after = row(candidate)
         verdict = replace(verdict, candidate=after)
-        if different := differences(before, after):
+        different = differences(before, after) or other_cuts(before, after, self.max_cut)
+        if different:
             return replace(verdict, failures=tuple(different))
         try:
             a, b = tuple(baseline.units()), tuple(candidate.units())
@@ -143,7 +150,7 @@ class _Rules:
             if before.value is None or after.value is None
             else after.value - before.value,
             failures=tuple(_lost_number(before, after)),
-            notes=notes,
+            notes=(*notes, *_unknown_cuts(before, after)),
         )
 
     def _compare(
@@ -257,6 +264,25 @@ def differences(before: Row, after: Row) -> list[str]:
         for what, (old, new) in pairs.items()
         if old != new
     ]
+
+
+def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
+    """Return why two runs are not compared whose responses were cut off in other shares."""
+    old, new = before.cut, after.cut
+    if old is None or new is None or abs(new - old) <= max(max_cut * after.n_total, 1):
+        return []
+    return [
+        f"cannot be compared: the limit of new tokens cut off {old} of {before.n_total} samples, "
+        f"now {new} of {after.n_total}: they differ by more than --max-cut {max_cut:g}"
+    ]
+
+
+def _unknown_cuts(before: Row, after: Row) -> list[str]:
+    known = [one.cut for one in (before, after) if one.cut is not None]
+    if len(known) != 1 or not known[0]:
+        return []
+    side = "candidate" if before.cut is None else "baseline"
+    return [f"{known[0]} samples of the {side} were cut off; of the other that is not known"]
 
 
 def _lost_number(before: Row, after: Row) -> list[str]:

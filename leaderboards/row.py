@@ -92,6 +92,9 @@ class Row:
     """Number of samples without an answer, by kind of failure."""
     usage: Mapping[str, int]
     """Tokens and frames, over all samples."""
+    ledger: Mapping[str, Any] | None
+    """Responses that were cut off, repaired or named places beyond the image, and what a limit may
+    have cost (`harness.run.ledger`); None of a version that kept none."""
     seconds: float | None
     """Wall-clock time of the run in seconds, if recorded."""
     judge: str | None
@@ -142,6 +145,13 @@ class Row:
         return self.n_scored / self.n_total
 
     @property
+    def cut(self) -> int | None:
+        """Number of samples with a response that was cut off; None where that is not known."""
+        if self.ledger is None or not self.ledger["forms"]:
+            return None
+        return int(self.ledger["cut"])
+
+    @property
     def trained_on_some(self) -> bool:
         """True if some evaluated samples are known to have been trained on."""
         return self.trained_on is not None and self.trained_on.is_any
@@ -173,6 +183,7 @@ def row(run: Run) -> Row:
                 name: None if pair is None or _says_nothing(results) else _interval(*pair)
                 for name, pair in results["intervals"].items()
             },
+            ledger=results.get("ledger"),
             seconds=_seconds(run.folder / TIMING),
             judge=_judge(manifest.get("task", {}).get("arguments", {})),
             seed=manifest.get("seed"),

@@ -119,6 +119,19 @@ class Canvas:
 
         return _map_item(self.x_first(item), box, point)
 
+    def count_outside(self, item: Item) -> int:
+        """Return the number of coordinates beyond the canvas, which `to_image` clips.
+
+        >>> canvas = Canvas((1000, 1000), (640, 480))
+        >>> canvas.count_outside(Item(box=Box(-1, 0, 1000, 1200)))
+        2
+        """
+        places = [*(item.box or ())], [*(item.point or ()), *(item.negative or ())], item.second
+        flat = [value for several in places for value in several or ()]
+        across, down = (side / self.parts for side in self.size)
+        limits = (down, across) if self.y_first else (across, down)
+        return sum(not 0 <= value <= limits[place % 2] for place, value in enumerate(flat))
+
     def x_first(self, item: Item) -> Item:
         """Return an object with x before y, from the order of the response."""
         return _exchange_axes(item) if self.y_first else item

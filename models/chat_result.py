@@ -48,7 +48,22 @@ class ChatResult:
             frames=prediction.usage.frames if self.frames is None else self.frames,
         )
         notes = (*prediction.notes, *again, *cut)
-        return replace(prediction, calls=self.calls, usage=usage, notes=notes)
+        marked = with_cuts(prediction, [response.cut for response in self.responses])
+        return replace(marked, calls=self.calls, usage=usage, notes=notes)
+
+
+def with_cuts(prediction: Prediction, cut: Sequence[bool]) -> Prediction:
+    """Mark what was parsed of responses that reached their limit.
+
+    Args:
+        prediction: What the responses were read as.
+        cut: Whether each response reached its limit; earlier ones than those that were parsed are
+            votes and turns. One that several forms were parsed from stands for all of them.
+    """
+    number = len(prediction.parsed)
+    last = cut[-number:] if len(cut) >= number else [any(cut)] * number
+    both = zip(prediction.parsed, last, strict=False)
+    return replace(prediction, parsed=tuple(replace(one, cut=was_cut) for one, was_cut in both))
 
 
 def calls_of(

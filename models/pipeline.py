@@ -21,6 +21,7 @@ from harness.model import (
     ConversingChat,
     Coordinates,
     Propagator,
+    ReaderPart,
     Segmenter,
     StagedModel,
     settings,
@@ -156,6 +157,14 @@ class PromptedModel(StagedModel[ChatResult]):
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
         """Return the same model with another segmenter and propagator."""
         return replace(self, segmenter=segmenter, propagator=propagator)
+
+    def with_part(self, part: ReaderPart, other: "PromptedModel") -> Self:
+        """Return the same model with one part of another."""
+        if part == "coordinates":
+            return replace(self, coordinates=other.meaning)
+        if part == "segmenter":
+            return replace(self, segmenter=other.segmenter)
+        return replace(self, propagator=other.propagator)
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
         """Return the requests to the network, one a form of answer.
@@ -417,6 +426,8 @@ class PromptedModel(StagedModel[ChatResult]):
             objects=tuple(map(_to_parsed, items)),
             phrase=storable(output.phrase),
             frame=start if len(query.media[0]) > 1 else None,
+            outside=sum(map(canvas.count_outside, output.items)),
+            repairs=output.notes,
         )
         return self._locate(query, form, start, items, output.phrase), parsed, output.notes
 

@@ -126,6 +126,7 @@ def check(arguments: Namespace) -> int:
         max_drop=limits.pop("", DROP),
         max_drops=limits,
         tasks=tasks,
+        max_cut=arguments.max_cut,
         level=arguments.level,
         data_root=arguments.data,
     )

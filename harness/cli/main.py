@@ -41,6 +41,9 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         inspect.add_curves,
     ),
     "compare and publish": (
+        scores.add_diff,
+        scores.add_audit,
+        scores.add_ladder,
         board.add_board,
         board.add_reproduce,
         runs.add_runs,

@@ -36,6 +36,10 @@ def score(arguments: Namespace) -> int:
     if arguments.workers < 1:
         raise UsageError("--workers", expected="a number ≥ 1", found=str(arguments.workers))
     threshold = _threshold(arguments)
+    if arguments.protocols is not None:
+        from harness.cli.protocols import score_protocols
+
+        return score_protocols(arguments)
     if arguments.runs and arguments.predictions:
         raise UsageError("harness score", expected="RUN or --predictions", found="both")
     if arguments.runs:

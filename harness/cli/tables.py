@@ -69,6 +69,8 @@ def show_results(model: str, results: Mapping[str, Mapping[str, Any]]) -> None:
         print("\n".join(wrap_lines(f"  {key}, {one['protocol']}", indent=4)))
         counted = f"    {one['n_total']} samples, {coverage(one)} covered, {failures(one)} failed"
         print("\n".join(wrap_lines(counted, indent=4)))
+        if told := marks(one):
+            print("\n".join(wrap_lines(f"    {told}", indent=6)))
         names = [one["headline"], *(name for name in one["metrics"] if name != one["headline"])]
         longest = max(map(len, names))
         for name in names:
@@ -91,6 +93,14 @@ def interval(one: Mapping[str, Any]) -> str:
 def coverage(one: Mapping[str, Any]) -> str:
     """The share of samples with an answer."""
     return f"{one['n_scored'] / one['n_total']:.1%}"
+
+
+def marks(one: Mapping[str, Any]) -> str:
+    """Describe responses that were cut off, repaired, or named places beyond the image."""
+    from harness.leaderboards.formatting import ledger_text
+
+    ledger = one.get("ledger")
+    return ledger_text(ledger, one["headline"], one["n_total"]) if ledger else ""
 
 
 def failures(one: Mapping[str, Any]) -> str:

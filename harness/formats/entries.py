@@ -1,5 +1,6 @@
 """One response of another evaluation's file, and the fields that identify its question."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ class Entry:
     """Row of the question in a list, from 0: the benchmark's own list, or one in another order."""
     ground_truth: str = ""
     """The right answer as the file writes it."""
+    score: float | None = None
+    """Score of the response by the evaluation that wrote the file, if it has a single one."""
 
 
 def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
@@ -37,6 +40,23 @@ def ids_in(objects: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
         and not isinstance(one[key], bool)
         and one[key] != ""
     )
+
+
+def number_in(one: Mapping[str, object], keys: Iterable[str]) -> float | None:
+    """Return the only number under some keys of an object; None if there are none or several.
+
+    >>> number_in({"hit": "1", "doc_id": 7}, ["hit", "score"])
+    1.0
+    """
+    found = []
+    for key in keys:
+        value = one.get(key)
+        if isinstance(value, (bool, int, float, str)):
+            try:
+                found.append(float(value))
+            except ValueError:
+                continue
+    return found[0] if len(found) == 1 and math.isfinite(found[0]) else None
 
 
 def text_in(objects: Iterable[Mapping[str, object]], *keys: str) -> str:

@@ -1,16 +1,22 @@
 """Logs and result files in JSON: lmms-eval, Video-MME, TempCompass, STI-Bench."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
 from harness.responses import refuse_duplicate_keys
+
+LMMS_FIELDS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "input", "prompt", "resps", "filtered_resps"}
+    | {"filter", "metrics", "doc_hash", "prompt_hash", "target_hash", "token_counts"}
+)
+"""Fields of a sample that are no metric; every metric stands beside them under its own name."""
 
 
 def lmms_eval(path: Path) -> Iterator[Entry]:
@@ -48,7 +54,17 @@ def _lmms_entry(one: object, where: str) -> Entry:
         categories={"aspect": aspect} if aspect else {},
         row=row if type(row) is int else None,
         ground_truth=str(one["target"]) if type(one.get("target")) in (str, int) else "",
+        score=_lmms_score(one),
     )
+
+
+def _lmms_score(one: Mapping[str, Any]) -> float | None:
+    """Return the only metric of a sample; of one that is graded later, whether it is right."""
+    metrics = {name: value for name, value in one.items() if name not in LMMS_FIELDS}
+    graded = [value for value in metrics.values() if isinstance(value, dict)]
+    if len(metrics) == 1 and graded and {"pred_answer", "answer"} <= graded[0].keys():
+        return float(graded[0]["pred_answer"] == graded[0]["answer"])
+    return number_in(metrics, metrics)
 
 
 def _first_text(value: object, where: str) -> str:

@@ -8,7 +8,7 @@ samples is assigned to none, and no field of it may contradict its sample.
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from harness.errors import DataError
@@ -33,6 +33,8 @@ class Matched:
     """Entries that match no sample: their place and their name."""
     repeated: tuple[str, ...] = ()
     """Ids that occur again with the same response, as sharded runs pad them; counted once."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Scores of the responses by the file's own evaluation, by id, where it has some."""
 
 
 def match(
@@ -50,6 +52,7 @@ def match(
     rows: dict[str, Row] = {}
     unmatched: list[str] = []
     repeated: list[str] = []
+    scores: dict[str, float] = {}
     for entry in entries:
         found = finder.find(entry)
         if len(found) != 1 and by_row:
@@ -62,6 +65,8 @@ def match(
         (sample,) = found
         row = Row(sample.id, "response", storable(entry.response), None, entry.where)
         earlier = rows.setdefault(sample.id, row)
+        if entry.score is not None:
+            scores[sample.id] = entry.score
         if earlier is not row:
             if earlier.value != row.value:
                 raise DataError(
@@ -70,7 +75,7 @@ def match(
                     found="another one",
                 )
             repeated.append(sample.id)
-    return Matched(rows, tuple(unmatched), tuple(repeated))
+    return Matched(rows, tuple(unmatched), tuple(repeated), scores)
 
 
 class _Finder:

@@ -11,8 +11,11 @@ from zipfile import BadZipFile, ZipFile
 
 from harness.errors import DataError, MissingDependency
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
 
+SCORES = ("hit", "score")
+"""Columns of the tables that it writes after scoring (`…_result`, `…_score`)."""
+UNSCORED = -1  # of a question whose judge failed
 MAX_CELL = 2**24  # bytes
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
 DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -40,7 +43,12 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
             video=text_in([row], *VIDEO_KEYS),
             question=text_in([row], "question"),
             categories={"aspect": row["dim"]} if row.get("dim") else {},
+            score=_scored(number_in(row, SCORES)),
         )
+
+
+def _scored(score: float | None) -> float | None:
+    return None if score == UNSCORED else score
 
 
 def _table(path: Path) -> Iterator[dict[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ResumeMismatch, StoreError
-from harness.record import MANIFEST, RESULTS, SCORES, Run, differences
+from harness.record import MANIFEST, RESULTS, SCORES, Run, changed_numbers, differences
 from harness.run.batching import Batch
 from harness.run.manifest import repeatable
 from harness.run.options import Progress
@@ -119,7 +119,7 @@ def refuse_other_numbers(
     except StoreError as error:
         progress.note(f"{error}. It is written again")
         return
-    diff = differences(stored, _as_stored(results))
+    diff = changed_numbers(stored, results)
     diff += [
         f"{name}: {how} since it was scored"
         for name, how in outcome.items()

@@ -1,7 +1,6 @@
 """Score predictions that exist already: a file from elsewhere, or the journal of a run."""
 
 import hashlib
-import json
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from harness.interchange import row_to_prediction as read_row
 from harness.model import RecordedReader
 from harness.papers import Deviation, deviations
 from harness.provenance import device_of
-from harness.record import MANIFEST, RESULTS, SCORES, Run, differences, finish
+from harness.record import MANIFEST, RESULTS, SCORES, Run, changed_numbers, finish
 from harness.run.batching import Selection, samples_of, select, survey, units
 from harness.run.manifest import manifest_of
 from harness.run.parallel import TaskSource, score_journal
@@ -173,7 +172,9 @@ def _read_again(sample: Sample, run: Run, reader: RecordedReader | None) -> Pred
     if not recorded.responses or reader is None:
         return recorded
     read = reader.read(sample.query, recorded.responses, recorded.calls)
-    return replace(read, calls=recorded.calls, usage=recorded.usage)
+    cut = {one.form for one in recorded.parsed if one.cut}
+    parsed = tuple(replace(one, cut=one.form in cut) for one in read.parsed)
+    return replace(read, calls=recorded.calls, parsed=parsed, usage=recorded.usage)
 
 
 def _prediction(sample: Sample, row: Row | None, submission: Submission) -> Prediction:
@@ -318,11 +319,10 @@ def rescore(
         for score, counted in score_journal(source, run, selection=selection, processes=processes):
             scorer.add_scored(score, counted)
     results = scorer.results(run.manifest)
-    stored = json.loads(json.dumps(run.results))
     outcome = [
         f"{name}: {how} since it was written" for name, how in changed_files(run.folder).items()
     ]
-    return results, outcome + differences(stored, json.loads(json.dumps(results)))
+    return results, outcome + changed_numbers(run.results, results)
 
 
 def _selection(task: Task, run: Run) -> Selection:

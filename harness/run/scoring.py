@@ -9,6 +9,7 @@ from harness.errors import DataError, HarnessError
 from harness.plugins import plugin_errors
 from harness.record import summarise, values
 from harness.run.batching import units
+from harness.run.ledger import Ledger, UnitLedger, unit_ledger
 from harness.scores import UnitScore, check_scores
 from harness.statistics.bootstrap import intervals
 from harness.task import Task
@@ -25,6 +26,7 @@ class Scorer:
     done: list[UnitScore] = field(default_factory=list)
     failures: Counter[str] = field(default_factory=Counter)
     usage: Counter[str] = field(default_factory=Counter)
+    ledger: Ledger = field(default_factory=Ledger)
     _stream: Iterator[Sequence[Sample]] | None = None
     _next: Sequence[Sample] | None = None
 
@@ -52,6 +54,7 @@ class Scorer:
 
     def add_scored(self, score: UnitScore, counted: "Tally") -> None:
         """Add a unit that was scored, perhaps by another process."""
+        self.ledger.add(counted.ledger, len(self.done), score)
         self.done.append(score)
         self.failures.update(counted.failures)
         self.usage.update(counted.usage)
@@ -71,15 +74,17 @@ class Scorer:
         with plugin_errors(f"the metrics of {task.name}"):
             ceiling = task.protocol.ceiling.value_over(self.samples)
             bounds = intervals(task.protocol.metrics, done, seed=manifest["seed"])
-            return summarise(task, manifest, done, self.failures, self.usage, bounds, ceiling)
+            made = summarise(task, manifest, done, self.failures, self.usage, bounds, ceiling)
+            return {**made, "ledger": self.ledger.to_json(task, done, manifest["model"])}
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Usage of some predictions, and the number of samples without an answer, by kind."""
+    """Usage and ledger of a unit, and the number of samples without an answer, by kind."""
 
     failures: Counter[str]
     usage: Counter[str]
+    ledger: UnitLedger
 
 
 def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKind | None:
@@ -102,7 +107,7 @@ def failure_of(task: Task, sample: Sample, prediction: Prediction) -> FailureKin
 
 
 def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Prediction]) -> Tally:
-    """Count samples without an answer by kind, and add up usage."""
+    """Count a unit's samples without an answer by kind, add up usage, and make its ledger."""
     usage: Counter[str] = Counter(
         prompt_tokens=0, completion_tokens=0, reasoning_tokens=0, frames=0
     )
@@ -110,7 +115,8 @@ def tally(task: Task, samples: Sequence[Sample], predictions: Sequence[Predictio
         for name in usage:
             usage[name] += getattr(prediction.usage, name)
     kinds = (failure_of(task, *pair) for pair in zip(samples, predictions, strict=True))
-    return Tally(Counter(kind.value for kind in kinds if kind is not None), usage)
+    failures = Counter(kind.value for kind in kinds if kind is not None)
+    return Tally(failures, usage, unit_ledger(task, samples, predictions))
 
 
 def score_unit(task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]) -> UnitScore:

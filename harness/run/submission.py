@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator
 
 from harness.plugins import plugin_errors
 from harness.record import Run, finish, unscored_results
+from harness.run.ledger import Ledger
 from harness.run.options import Progress
-from harness.run.scoring import Tally, tally
+from harness.run.scoring import tally
 from harness.task import Task
 from harness.types import Prediction, Sample
 
@@ -30,25 +31,24 @@ def submit(
         total: Number of samples.
         progress: Receives a note with the file and the number of failed samples.
     """
-    counted = Tally(Counter(), Counter())
+    failures, usage, ledger = Counter[str](), Counter[str](), Ledger()
+
+    def counted() -> Iterator[tuple[Sample, Prediction]]:
+        for sample in samples:
+            prediction = run.prediction(sample.id)
+            one = tally(task, [sample], [prediction])
+            failures.update(one.failures)
+            usage.update(one.usage)
+            ledger.add(one.ledger)
+            yield sample, prediction
+
     with plugin_errors(f"the submission of {task.name}"):
         assert task.submission is not None, "only called with one"
-        written = task.submission(_count_samples(task, samples, run, counted), run.folder)
-    results = unscored_results(task, manifest, total, counted.failures, counted.usage)
-    finish(run.folder, None, results)
-    failed = sum(counted.failures.values())
+        written = task.submission(counted(), run.folder)
+    results = unscored_results(task, manifest, total, failures, usage)
+    finish(run.folder, None, {**results, "ledger": ledger.to_json(task, [], run.manifest["model"])})
+    failed = sum(failures.values())
     progress.note(
         f"the ground truth is hidden; the file for the organisers' server: {written}"
         + (f" ({failed} of {total} samples failed)" if failed else "")
     )
-
-
-def _count_samples(
-    task: Task, samples: Iterable[Sample], run: Run, counted: Tally
-) -> Iterator[tuple[Sample, Prediction]]:
-    for sample in samples:
-        prediction = run.prediction(sample.id)
-        one = tally(task, [sample], [prediction])
-        counted.failures.update(one.failures)
-        counted.usage.update(one.usage)
-        yield sample, prediction

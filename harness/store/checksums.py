@@ -19,8 +19,8 @@ from harness.store.journal import files
 
 VERSION = 2
 CHECKSUMS = "checksums.json"
-TRAINED_ON, TRAININGS = "trained_on.json", "training.json"
-LATER = (TRAINED_ON, TRAININGS)
+TRAINED_ON, TRAININGS, PROTOCOLS = "trained_on.json", "training.json", "protocols.json"
+LATER = (TRAINED_ON, TRAININGS, PROTOCOLS)
 """Files of a run that not every run has, and that are written after its numbers."""
 
 

@@ -56,6 +56,7 @@ def _entry(entry: Entry) -> dict[str, object]:
         "to_best": None if entry.to_best is None else entry.to_best.to_json(),
         **_row(entry.row),
         "answered": entry.row.answered_share,
+        "protocols": [asdict(one) for one in entry.protocols],
     }
 
 

@@ -53,6 +53,7 @@ def _table(table: Table) -> Iterator[str]:
         yield ""
     yield from grid(_head(table), [_cells(table, entry) for entry in table.entries], left=2)
     yield ""
+    yield from _protocols(table)
     yield from _published(table)
     yield from _records(table)
     for note in table.notes:
@@ -86,6 +87,38 @@ def _cell(cell: Cell) -> str:
     ours = formatting.beside(cell.value, cell.printed, cell.unit)
     paper = "" if cell.printed is None else f"*{escape(cell.printed)}*"
     return " ".join(filter(None, (paper, ours))) or formatting.NOTHING
+
+
+def _protocols(table: Table) -> Iterator[str]:
+    """The rows' predictions by the other protocols of the benchmark, where they were scored."""
+    names = dict.fromkeys(one.protocol for entry in table.entries for one in entry.protocols)
+    if not names:
+        return
+    yield "<details open><summary>The same predictions by every protocol</summary>"
+    yield ""
+    head = [
+        "Model",
+        *(escape(f"{name} (this table)" * (name == table.protocol) or name) for name in names),
+    ]
+    rows = []
+    for entry in table.entries:
+        found = {one.protocol: one for one in entry.protocols}
+        cells = (found.get(name) for name in names)
+        texts = (
+            f"{one.headline} {formatting.number(one.value)}"
+            if one and one.headline
+            else formatting.NOTHING
+            for one in cells
+        )
+        rows.append([escape(entry.row.name), *map(escape, texts)])
+    yield from grid(head, rows, left=1)
+    yield ""
+    for one in next(entry.protocols for entry in table.entries if entry.protocols):
+        papers = f" Papers: {'; '.join(one.papers)}." if one.papers else ""
+        yield f"- {escape(f'{one.protocol}: {one.reason or one.about}{papers}')}"
+    yield ""
+    yield "</details>"
+    yield ""
 
 
 def _published(table: Table) -> Iterator[str]:
@@ -194,7 +227,8 @@ def _breakdown(table: Table, category: str) -> Iterator[str]:
         count = next(cell["n"] for cell in cells if cell)
         numbers = [
             formatting.number(cell["metrics"].get(table.headline) if cell else None)
-            for cell in cells
+            + formatting.cut_of(entry.row, category, value)
+            for entry, cell in zip(table.entries, cells, strict=True)
         ]
         rows.append([escape(value), f"{count:,}", *numbers])
     summary = html.escape(f"{table.headline} by {' '.join(category.split())}")

@@ -1,5 +1,7 @@
 """Does it look, and does it mean what it reasons? A backend with images or reasoning changed.
 
+`harness audit` runs all of these and judges them.
+
 harness eval --model "qwen_vl(checkpoint=…,backend=ablation(images=grey),
     segmenter=…,propagator=…)" …
 
@@ -7,14 +9,15 @@ A model whose score stays when its images are grey, or another question's, does 
 whose score stays when its answer has to follow another question's reasoning does not use it.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from harness import plugins
-from harness.media import Media, pixels
+from harness.media import Frame, Media, pixels
 from harness.model import Chat, ChatRequest, ChatResponse, Coordinates
 from harness.models.backends.inputs import frames_shown
 from harness.models.grammar import reasoning
@@ -23,6 +26,10 @@ from harness.spec import Spec, Value
 GREY = 128
 CLOSED = "</think>"
 
+TILES = 4
+"""Tiles of a shuffled image along each side."""
+
+Images: TypeAlias = Literal["own", "grey", "swapped", "shuffled", "omitted"]
 T = TypeVar("T")
 
 
@@ -31,7 +38,7 @@ class AblationChat(Chat):
     """Another backend, shown other images or made to go on from other reasoning."""
 
     chat: Chat
-    images: Literal["own", "grey", "swapped"]
+    images: Images
     reasoning: Literal["own", "swapped"]
 
     @property
@@ -58,6 +65,21 @@ class AblationChat(Chat):
     def devices(self) -> tuple[str, ...]:
         """Devices that the inner backend computes on."""
         return self.chat.devices
+
+    @property
+    def greedy(self) -> bool:
+        """Return True if a repeated request would get the same response."""
+        return self.chat.greedy
+
+    @property
+    def goes_on(self) -> bool:
+        """Return True if the inner backend continues from a prefix and no other request matters."""
+        return self.chat.goes_on and self.images != "swapped" and self.reasoning == "own"
+
+    @property
+    def opening(self) -> str:
+        """Text that the inner backend's template begins every response with."""
+        return self.chat.opening
 
     @property
     def why_not_adaptable(self) -> str:
@@ -97,6 +119,10 @@ class AblationChat(Chat):
             requests = [replace(one, media=tuple(map(_grey, one.media))) for one in requests]
         elif self.images == "swapped":
             requests = _with_others_images(requests)
+        elif self.images == "shuffled":
+            requests = list(map(_with_shuffled_images, requests))
+        elif self.images == "omitted":
+            requests = [replace(one, media=(), frames=()) for one in requests]
         responses = [
             replace(response, calls=response.calls_of(request))
             for request, response in zip(requests, self.chat.generate(requests), strict=True)
@@ -136,6 +162,53 @@ def _grey(media: Media) -> Media:
     )
 
 
+def _with_shuffled_images(request: ChatRequest) -> ChatRequest:
+    """A request that shows the tiles of its images, or the frames of its videos, in another order.
+
+    Media hold only the frames that were to be shown; the order depends on the medium alone.
+    """
+    media = []
+    for place, medium in enumerate(request.media):
+        shown, times = frames_shown(request, place), medium.times()
+        seed = int.from_bytes(hashlib.blake2b(medium.id.encode(), digest_size=8).digest(), "big")
+        random = np.random.default_rng(seed)
+        frames = [medium.frame(one) for one in shown]
+        if len(frames) > 1:
+            frames = [frames[one] for one in _other_order(random, len(frames))]
+        else:
+            frames = [_other_tiles(random, frames[0])]
+        media.append(
+            pixels(
+                frames,
+                times=[times[one] for one in shown],
+                is_video=medium.is_video,
+                id=f"shuffled/{medium.id}",
+            )
+        )
+    return replace(request, media=tuple(media), frames=())
+
+
+def _other_order(random: np.random.Generator, count: int) -> list[int]:
+    """Return an order of several things that is not their own."""
+    order = list(range(count))
+    while order == list(range(count)):
+        order = random.permutation(count).tolist()
+    return order
+
+
+def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
+    """An image with its tiles in another order; rows and columns that are left over stay."""
+    height, width = image.shape[0] // TILES, image.shape[1] // TILES
+    made = image.copy()
+    if not height or not width:
+        return made
+    corners = [(row * height, column * width) for row in range(TILES) for column in range(TILES)]
+    order = _other_order(random, len(corners))
+    for (row, column), (y, x) in zip(corners, (corners[one] for one in order), strict=True):
+        made[row : row + height, column : column + width] = image[y : y + height, x : x + width]
+    return made
+
+
 def _with_others_images(requests: Sequence[ChatRequest]) -> list[ChatRequest]:
     """Each request with the images of the next one that has others of the same make."""
     others = _next_other(list(requests), _can_swap)
@@ -169,7 +242,7 @@ def _next_other(items: Sequence[T], fits: Callable[[T, T], bool]) -> list[T | No
 def ablation(
     *,
     chat: Spec | Chat = Spec("transformers"),  # noqa: B008 - a Spec is frozen
-    images: Literal["own", "grey", "swapped"] = "own",
+    images: Images = "own",
     reasoning: Literal["own", "swapped"] = "own",
     checkpoint: str | None = None,
     batch_size: int = 8,
@@ -181,7 +254,8 @@ def ablation(
     Args:
         chat: The backend that is asked.
         images: `own`; `grey`: a grey field of the same size; `swapped`: those of another
-            question of the batch (grey where all show the same).
+            question of the batch (grey where all show the same); `shuffled`: tiles of an image, or
+            frames of a video, in another order; `omitted`: the text alone.
         reasoning: `own`; `swapped`: the answer goes on from the reasoning of another response.
         checkpoint: Handed to the backend within.
         batch_size: Handed to the backend within.

@@ -31,7 +31,7 @@ from harness.model import (
 )
 from harness.models.answers import combine_answers
 from harness.models.canvas import Canvas
-from harness.models.chat_result import ChatResult, calls_of
+from harness.models.chat_result import ChatResult, calls_of, with_cuts
 from harness.models.composition import TRANSFORMERS
 from harness.models.dt_r1.answers import FORMS, answer_for, write_answer
 from harness.models.dt_r1.environment import (
@@ -331,7 +331,12 @@ class DTR1(StagedModel[TwinResult]):
 
     def begin(self, query: Query, result: TwinResult) -> Callable[[], Prediction]:
         """Return the function that reads the result."""
-        return lambda: result.chat.with_usage(self._read(query, result.episode, result.texts))
+
+        def read() -> Prediction:
+            made = result.chat.with_usage(self._read(query, result.episode, result.texts))
+            return with_cuts(made, [result.cut])
+
+        return read
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
@@ -385,7 +390,9 @@ class DTR1(StagedModel[TwinResult]):
             failure = Failure(FailureKind.PARSE, episode.answer_error or "there is no answer")
         for form in query.forms:
             if episode.answer is None:
-                break
+                error = episode.answer_error or "there is no answer"
+                parsed.append(Parsed(form=form, error=storable(error, 2000)))
+                continue
             try:
                 answer = answer_for(query, form, episode.answer)
                 answers.append(partial(replace, answer))

@@ -14,7 +14,7 @@ from harness.record import Run, unfinished_below
 from harness.run.contamination import Contamination, write_contamination
 from harness.scores import Corpus
 from harness.store import checksums, journal
-from harness.store.checksums import LATER, TRAININGS, write_later
+from harness.store.checksums import LATER, PROTOCOLS, TRAININGS, write_later
 
 
 def edit_results(folder, *, metric="giou", value=0.99):
@@ -121,6 +121,7 @@ def test_what_is_written_after_the_numbers_is_named_and_refused_too(
     nothing = Contamination(n_total=40, samples=0, images=0, alike=0, scans=0, examples=())
     write_contamination(folder, nothing)
     write_later(folder, TRAININGS, b'{"trainings": []}\n')
+    write_later(folder, PROTOCOLS, b'{"journal": null}\n')
     build(folder)
     if change == "lost":
         (folder / name).unlink()

@@ -6,6 +6,7 @@ from pathlib import Path
 from harness.cli.arguments.shared import Commands, add_json, command
 
 DROP = 0.02
+CUT = 0.05
 GATE_FORMATS = ("text", "markdown", "junit", "github", "json")
 
 
@@ -60,6 +61,14 @@ def add_board(commands: Commands) -> None:
         help="fail if the score, or the share of answered samples, drops by more than X, even if "
         f"the drop is not significant (default {DROP}), unless this data cannot detect such a "
         "drop; may be repeated",
+    )
+    check.add_argument(
+        "--max-cut",
+        type=float,
+        default=CUT,
+        metavar="X",
+        help="refuse to compare runs whose shares of samples cut off by the limit of new tokens "
+        "differ by more than X, and by more than one sample (default %(default)s)",
     )
     check.add_argument(
         "--level",

@@ -214,6 +214,12 @@ def add_score(commands: Commands) -> None:
         metavar="SPEC",
         help='reads "response" lines, or a RUN again, such as qwen_vl(backend=stored)',
     )
+    parser.add_argument(
+        "--protocols",
+        metavar="NAMES",
+        help="score a RUN's predictions by these protocols of its benchmark, or by `all`; boards "
+        "show what `all` gives",
+    )
     parser.add_argument("--name", help="the name on boards (default: the file's)")
     parser.add_argument("--subset", help="first<N>, seed<S>-<N>, or a file with one id a line")
     parser.add_argument("--allow-extra", action="store_true", help="ignore lines with unknown ids")
@@ -227,6 +233,93 @@ def add_score(commands: Commands) -> None:
     add_metrics(parser)
     add_judge(parser)
     add_config(parser)
+    add_json(parser)
+
+
+def add_diff(commands: Commands) -> None:
+    """`harness diff`."""
+    parser = command(
+        commands,
+        "diff",
+        "diff:diff",
+        "why two numbers differ: what each stage explains, from a run to another or to a log",
+        epilog="examples: harness diff runs/old/mevis runs/new/mevis --out waterfall.svg\n"
+        "          harness diff runs/mine/video_mme samples_videomme.jsonl --format lmms-eval",
+    )
+    parser.add_argument("a", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("b", type=Path, metavar="OTHER", help="another run, or a log of --format")
+    parser.add_argument(
+        "--format",
+        choices=("lmms-eval", "vlmevalkit"),
+        metavar="NAME",
+        help="OTHER is a file of lmms-eval (its samples) or of vlmevalkit (a table of predictions, "
+        "with its scores where it has some)",
+    )
+    parser.add_argument(
+        "--model", metavar="SPEC", help="reads the log's responses (default: as RUN's model does)"
+    )
+    parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
+    )
+    parser.add_argument(
+        "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the waterfall, as .svg or as .html"
+    )
+    add_json(parser)
+
+
+def add_audit(commands: Commands) -> None:
+    """`harness audit`."""
+    parser = command(
+        commands,
+        "audit",
+        "audit:audit",
+        "what of a score is seeing: controls without images, in other orders, with a verdict each",
+        epilog="examples: harness audit runs/pocket/reason_seg --out audit\n"
+        "          harness audit pocket --tasks reason_seg --data ROOT --out audit",
+    )
+    parser.add_argument("of", metavar="RUN|MODEL", help="a run folder, or a model's SPEC")
+    add_tasks_and_data(parser)
+    parser.add_argument("--subset", help="of a MODEL: first<N>, seed<S>-<N>, or a file of ids")
+    parser.add_argument("--seed", type=int, default=0, help="of a MODEL's sampling (default 0)")
+    parser.add_argument(
+        "--controls",
+        metavar="NAMES",
+        help="with commas: grey, swapped, shuffled, omitted, reasoning, options, frames, "
+        "contamination (default: all that apply)",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where audit.html, audit.json, badge.svg and the controls' runs go",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="worker processes (default 1)"
+    )
+    add_json(parser)
+
+
+def add_ladder(commands: Commands) -> None:
+    """`harness ladder`."""
+    parser = command(
+        commands,
+        "ladder",
+        "ladder:ladder",
+        "where masks are lost: one stage after another replaced by the truth",
+        epilog="example: harness ladder runs/pocket/mevis --out ladder.svg",
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run of a task with masks")
+    parser.add_argument("--data", type=Path, metavar="ROOT", help="default: where the run read it")
+    parser.add_argument(
+        "--level", type=float, default=0.95, help="of the paired intervals (default %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write the waterfall, as .svg or as .html"
+    )
     add_json(parser)
 
 

@@ -1,0 +1,181 @@
+"""`harness audit`: what of a model's score is seeing; one page, one verdict a control, a badge."""
+
+from argparse import Namespace
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from harness.cli.output import show_json, write_text
+from harness.cli.progress import LineProgress
+from harness.cli.spec_arguments import ROOT, TASKS, require, run_folder
+from harness.cli.spec_arguments import tasks as requested_tasks
+from harness.cli.tables import show_columns, wrap_lines
+from harness.errors import UsageError
+from harness.leaderboards import formatting
+from harness.leaderboards.differences.audit import CONTROLS, Audit, Control
+from harness.leaderboards.differences.audit import audit as run_audit
+from harness.record import MANIFEST, Run
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
+from harness.store.atomic import json_bytes, write_bytes
+
+COLOURS = {True: "#009e73", False: "#d55e00", None: "#777"}
+SYMBOLS = {True: "✓", False: "✗", None: "·"}
+WIDTH = 260
+"""Pixels of the longest bar."""
+
+
+def audit(arguments: Namespace) -> int:
+    """Run the controls, print the verdicts, and write the page."""
+    names = None if arguments.controls is None else arguments.controls.split(",")
+    if unknown := set(names or ()) - set(CONTROLS):
+        raise UsageError(
+            f"--controls {', '.join(sorted(unknown))}",
+            expected=f"some of {', '.join(CONTROLS)}",
+            found="others",
+        )
+    progress = LineProgress()
+    run = _run(arguments, progress)
+    run.check_files()
+    made = run_audit(
+        run,
+        out=arguments.out,
+        data_root=arguments.data,
+        names=names,
+        workers=arguments.workers,
+        progress=progress,
+    )
+    write_bytes(arguments.out / "audit.json", json_bytes(made.to_json()))
+    write_text(arguments.out / "audit.html", page(made))
+    write_text(arguments.out / "badge.svg", badge(made))
+    if arguments.json:
+        show_json(made.to_json())
+        return 0
+    _print(made)
+    print("\n" + "\n".join(str(arguments.out / name) for name in ("audit.html", "badge.svg")))
+    return 0
+
+
+def _run(arguments: Namespace, progress: LineProgress) -> Run:
+    """Open the run that was named, or evaluate the model that was."""
+    if (Path(arguments.of) / MANIFEST).is_file():
+        if arguments.tasks or arguments.subset:
+            raise UsageError("--tasks or --subset beside RUN", expected="the run's", found="others")
+        return Run.open(Path(arguments.of))
+    from harness.cli.checkpoint_config import requested_models
+
+    require(arguments, tasks=TASKS, data=ROOT)
+    ((_, spec, task), *others) = requested_tasks(arguments)
+    (model, *more) = requested_models([arguments.of], tell=True)
+    if others or more:
+        raise UsageError("harness audit", expected="one model and one task", found="several")
+    folder = run_folder(arguments.out / "runs", str(model), str(spec), arguments.subset)
+    options = Options(
+        subset=arguments.subset,
+        seed=arguments.seed,
+        workers=arguments.workers,
+        data_root=str(arguments.data.resolve()),
+    )
+    return evaluate(task, model, folder, options, task_spec=str(spec), progress=progress)
+
+
+def summary(made: Audit) -> str:
+    """Describe in one sentence what of the score is seeing."""
+    number = formatting.number
+    if made.seeing is None:
+        return "No control without the question's images could be run."
+    left = (made.value or 0.0) - made.seeing
+    return (
+        f"Of {made.headline} {number(made.value)}, {number(made.seeing)} is seeing: "
+        f"{number(left)} is left without the question's own images."
+    )
+
+
+def _print(made: Audit) -> None:
+    print(
+        f"{made.model} on {made.task}, {made.protocol}, {made.n_samples} samples: "
+        f"{made.headline} {formatting.number(made.value)}"
+    )
+    print("\n".join(wrap_lines(summary(made))) + "\n")
+    head = ("", "control", "score", "change", "verdict", "")
+    show_columns([head, *map(_cells, made.controls)])
+
+
+def _cells(one: Control) -> tuple[str, ...]:
+    number = formatting.number(one.value)
+    about = one.reason or one.about
+    return (SYMBOLS[one.passed], one.name, number, change(one), one.verdict, about)
+
+
+def change(one: Control) -> str:
+    """Return the difference of a control with its interval; empty where there is none."""
+    if one.comparison is None:
+        return ""
+    text: str = formatting.signed_number(one.comparison.difference)
+    if one.comparison.interval is None:
+        return text
+    return f"{text} ({formatting.signed_span(one.comparison.interval)})"
+
+
+def page(made: Audit) -> str:
+    """Return the page: the sentence, a bar and a verdict for each control."""
+    title = escape(f"Audit of {made.model} on {made.task}")
+    rows = "".join(_rows(made))
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        "<style>body{font:15px/1.4 sans-serif;margin:2em;max-width:70em;color:#222}"
+        "td,th{text-align:left;padding:.35em 1em .35em 0;vertical-align:top}"
+        "tr{border-bottom:1px solid #ddd}table{border-collapse:collapse}.b{white-space:nowrap}"
+        "small{color:#666}</style>"
+        f"<h1>{title}</h1><p><strong>{escape(summary(made))}</strong></p>"
+        f"<p>Protocol {escape(made.protocol)}, {made.n_samples:,} samples. Intervals and verdicts "
+        "are of the paired test that ranks rows, at 95 %.</p>"
+        f"<table><tr><th>control</th><th>{escape(made.headline)}</th><th>change</th>"
+        f"<th>verdict</th><th></th></tr>{rows}</table></html>\n"
+    )
+
+
+def _rows(made: Audit) -> Iterator[str]:
+    known = [one.value for one in made.controls if one.value is not None]
+    longest = max([abs(made.value or 0.0), *map(abs, known)]) or 1.0
+
+    def bar(value: float | None, colour: str) -> str:
+        if value is None:
+            return ""
+        wide = max(1, round(WIDTH * abs(value) / longest))
+        return (
+            f'<svg width="{wide}" height="12"><rect width="{wide}" height="12" fill="{colour}"/>'
+            f"</svg> {formatting.number(value)}"
+        )
+
+    yield (
+        f'<tr><td>as it is</td><td class="b">{bar(made.value, "#0072b2")}</td>'
+        f"<td>{escape(formatting.span(made.interval))}</td><td></td><td></td></tr>"
+    )
+    for one in made.controls:
+        colour = COLOURS[one.passed]
+        yield (
+            f'<tr><td>{escape(one.name)}</td><td class="b">{bar(one.value, colour)}</td>'
+            f'<td class="b">{escape(change(one))}</td>'
+            f'<td class="b" style="color:{colour}">{SYMBOLS[one.passed]} {escape(one.verdict)}</td>'
+            f"<td><small>{escape(one.reason or one.about)}</small></td></tr>"
+        )
+
+
+def badge(made: Audit) -> str:
+    """Return a badge for a README: what of the score is seeing."""
+    if made.seeing is None or not made.value:
+        text, colour = "not known", COLOURS[None]
+    else:
+        share = made.seeing / made.value
+        text = f"{made.headline} {formatting.number(made.value)}, {max(0.0, share):.0%} of it"
+        colour = COLOURS[True if share >= 0.5 else None if share > 0 else False]
+    left, right = 52, 14 + 7 * len(text)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '
+        f'aria-label="seeing: {escape(text)}" font-family="Verdana,sans-serif" font-size="11" '
+        f'fill="#fff"><rect width="{left}" height="20" fill="#444"/>'
+        f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/>'
+        f'<text x="7" y="14">seeing</text>'
+        f'<text x="{left + 7}" y="14">{escape(text)}</text></svg>\n'
+    )

@@ -1,0 +1,94 @@
+"""`harness diff`: why two numbers differ, stage by stage."""
+
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+
+from harness import plugins
+from harness.cli import waterfall
+from harness.cli.output import show_json, write_text
+from harness.errors import UsageError, printable
+from harness.formats import FORMATS, read_format
+from harness.formats.logs import lmms_eval
+from harness.leaderboards.differences.diff import Difference, diff_runs
+from harness.leaderboards.differences.scoring import task_for
+from harness.model import RecordedReader
+from harness.record import Run
+from harness.run.batching import samples_of
+from harness.run.counts import Counting
+from harness.run.counts import task_of as log_task
+from harness.run.score import Submission, score_file
+from harness.spec import Spec, parse
+
+PICTURES = {".svg": waterfall.svg, ".html": waterfall.html}
+
+
+def diff(arguments: Namespace) -> int:
+    """Print what each stage explains, and draw it."""
+    if arguments.out is not None and arguments.out.suffix not in PICTURES:
+        raise UsageError(
+            f"--out {arguments.out}", expected=" or ".join(PICTURES), found=arguments.out.suffix
+        )
+    if arguments.model is not None and arguments.format is None:
+        raise UsageError("--model", expected="--format beside it", found="none")
+    a = Run.open(arguments.a)
+    a.check_files()
+    if arguments.format is None:
+        b = Run.open(arguments.b)
+        b.check_files()
+        made = diff_runs(a, b, data_root=arguments.data, level=arguments.level)
+    else:
+        made = _against_log(a, arguments)
+    if arguments.out is not None:
+        write_text(arguments.out, PICTURES[arguments.out.suffix](made))
+    if arguments.json:
+        show_json(made.to_json())
+    else:
+        print("\n".join(map(printable, waterfall.lines(made))))
+        if arguments.out is not None:
+            print(arguments.out)
+    return 0
+
+
+def _against_log(a: Run, arguments: Namespace) -> Difference:
+    """Read a log's responses into a run of its own, which is thrown away, and compare with it."""
+    task, path = task_for(a, arguments.data), arguments.b
+    text = arguments.model or _stored(a.manifest["model"]["spec"])
+    reader: RecordedReader = plugins.build("models", parse(text))
+    if FORMATS[arguments.format] is lmms_eval and arguments.model is None:
+        reader = Counting(reader, log_task(path))
+    subset = a.manifest["subset"]
+    matched = read_format(arguments.format, path, samples_of(task))
+    submission = Submission(
+        path=path,
+        name=path.stem,
+        reader=reader,
+        reader_spec=text,
+        subset=None if subset is None or subset.startswith("ids-") else subset,
+        data_root=a.manifest["data"]["root"],
+        format=arguments.format,
+        allow_extra=True,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "log"
+        score_file(task, submission, folder=run, task_spec=a.manifest["task"]["spec"])
+        return diff_runs(
+            a,
+            Run.open(run),
+            data_root=arguments.data,
+            level=arguments.level,
+            logged=matched.scores or None,
+        )
+
+
+def _stored(text: str) -> str:
+    """Return a model's SPEC with stored responses in the place of its network."""
+    spec = parse(text)
+    if not plugins.accepts("models", spec.name, "backend"):
+        raise UsageError(
+            f"the model of RUN, {text}",
+            expected="one that reads responses, as the log's are read like its own",
+            found="none",
+            fix='Name a reader, such as --model "qwen_vl(backend=stored)".',
+        )
+    return str(Spec(spec.name, {**spec.arguments, "backend": Spec("stored")}))

@@ -1,0 +1,85 @@
+"""`harness score RUN --protocols`: the same predictions by every protocol of their benchmark."""
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from harness.cli.judge import build_judge
+from harness.cli.output import show_json
+from harness.cli.tables import number, wrap_lines
+from harness.errors import UsageError, printable
+from harness.leaderboards.differences import bracket
+from harness.leaderboards.differences.bracket import Bracketed
+from harness.record import Run
+
+STRIP = 40
+"""Columns of a strip from 0 to 1."""
+
+
+def score_protocols(arguments: Namespace) -> int:
+    """Print a run's number by each protocol; with `all`, also leave it in the run for boards."""
+    given = [("tasks", arguments.tasks), ("predictions", arguments.predictions)]
+    given += [("model", arguments.model), ("subset", arguments.subset), ("out", arguments.out)]
+    for name, value in given:
+        if value:
+            raise UsageError(f"--{name} beside --protocols", expected="RUN alone", found="it")
+    if not arguments.runs:
+        raise UsageError("--protocols", expected="a RUN", found="none")
+    names = None if arguments.protocols == "all" else _names(arguments.protocols)
+    judge = None if arguments.judge is None else build_judge(arguments.judge)
+    shown = []
+    for folder in arguments.runs:
+        run = Run.open(folder)
+        run.check_files()
+        found = bracket.bracket(run, data_root=arguments.data, names=names, judge=judge)
+        if names is None:
+            bracket.write(run, found)
+        shown.append({"run": str(folder), "protocols": [asdict(one) for one in found]})
+        if not arguments.json:
+            print("\n".join(map(printable, lines(run, found))))
+    if arguments.json:
+        show_json(shown)
+    return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name for part in text.split(",") if (name := part.strip())]
+
+
+def lines(run: Run, found: Sequence[Bracketed]) -> Iterator[str]:
+    """Yield a strip for each protocol, whose scorer it is, and the papers that use it."""
+    results = run.results
+    scored = [one for one in found if not one.reason]
+    yield (
+        f"{results['model']} on {results['task']} {results['split']}: the same "
+        f"{results['n_total']} predictions by {len(scored)} of {len(found)} protocols"
+    )
+    for one in found:
+        yield ""
+        own = " (the run's own)" if one.protocol == results["protocol"] else ""
+        yield f"  {one.protocol}{own}"
+        if one.reason:
+            yield from wrap_lines(f"    no number: {one.reason}", indent=6)
+            continue
+        yield f"    {strip(one.value, one.interval)}  {one.headline} {number(one.value)}"
+        if one.n_failed:
+            yield f"    {one.n_failed} of {results['n_total']} samples without an answer"
+        yield from wrap_lines(f"    {one.about}", indent=4)
+        papers = "; ".join(one.papers) or "none on file"
+        yield from wrap_lines(f"    papers: {papers}", indent=6)
+
+
+def strip(value: float | None, interval: tuple[float, float] | None) -> str:
+    """Draw a number and its interval between 0 and 1; blank if it lies elsewhere.
+
+    >>> strip(0.5, (0.25, 0.75))
+    '··········├─────────●─────────┤·········'
+    """
+    places = (value, *(interval or (value, value)))
+    if not all(one is not None and 0 <= one <= 1 for one in places):
+        return " " * STRIP
+    middle, low, high = (min(STRIP - 1, int(one * STRIP)) for one in places if one is not None)
+    drawn = ["·"] * STRIP
+    drawn[low : high + 1] = ["─"] * (high + 1 - low)
+    drawn[low], drawn[high], drawn[middle] = "├", "┤", "●"
+    return "".join(drawn)

@@ -1,0 +1,131 @@
+"""The way from one number to another, as text and as an SVG: a bar for each stage."""
+
+from collections.abc import Iterator
+from html import escape
+
+from harness.cli.tables import width
+from harness.leaderboards.differences.diff import Difference, Step
+from harness.leaderboards.formatting import signed_number
+
+BAR = 24
+"""Columns of a bar in a terminal."""
+UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
+"""Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
+WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 260, 260, 40
+
+
+def heights(made: Difference) -> list[tuple[float, float]]:
+    """Return the number before and after each step; the last ends at the second number."""
+    places, at = [], made.first or 0.0
+    for step in made.steps:
+        places.append((at, at + step.points))
+        at += step.points
+    return places
+
+
+def lines(made: Difference) -> Iterator[str]:
+    """Yield the waterfall as text; each step is the difference of the rounded numbers beside it."""
+    places = heights(made)
+    numbers = [made.first or 0.0, made.second or 0.0, *(one for pair in places for one in pair)]
+    low, high = min(numbers), max(numbers)
+    names = [made.a, made.b, *(step.name for step in made.steps)]
+    room = min(36, max(map(len, names)))
+    yield (
+        f"{made.b} against {made.a} on {made.task}, {made.headline}, {made.n_samples} samples: "
+        f"{_number(made.first)} → {_number(made.second)}"
+    )
+    yield ""
+    yield f"  {made.a:{room}}  {_number(made.first):>8}"
+    for step, (before, after) in zip(made.steps, places, strict=True):
+        drawn = _bar(before, after, low, high)
+        moved = _moved(before, after)
+        yield f"  {step.name:{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
+        for line in step.details:
+            yield f"      {_cut(line)}"
+    yield f"  {made.b:{room}}  {_number(made.second):>8}"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _moved(before: float, after: float) -> str:
+    """Return the difference of two numbers as they are printed."""
+    return f"{round(after, 4) - round(before, 4):+.4f}"
+
+
+def _cut(line: str) -> str:
+    most = max(40, min(width(), 160) - 8)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _evidence(step: Step) -> str:
+    """Return the paired interval of a step and the number of samples that it changes."""
+    parts = []
+    if step.interval is not None and step.samples:
+        low, high = map(signed_number, step.interval)
+        parts.append(f"{low} to {high}")
+    parts.append(f"{step.samples} change" if step.samples else "")
+    return "; ".join(filter(None, parts))
+
+
+def _bar(before: float, after: float, low: float, high: float) -> str:
+    scale = (BAR - 1) / (high - low) if high > low else 0.0
+    start, end = sorted(round((one - low) * scale) for one in (before, after))
+    mark = "·" if abs(after - before) < 5e-5 else "▲" if after > before else "▼"
+    return " " * start + mark * (end - start + 1) + " " * (BAR - 1 - end)
+
+
+def svg(made: Difference) -> str:
+    """Draw the waterfall: both numbers as whole bars, each step as what it adds or takes."""
+    places = [(0.0, made.first or 0.0), *heights(made), (0.0, made.second or 0.0)]
+    names = [made.a, *(step.name for step in made.steps), made.b]
+    evidence = ["", *map(_evidence, made.steps), ""]
+    numbers = [one for pair in places for one in pair]
+    low, high = min(numbers), max(numbers) or 1.0
+    scale = (WIDTH - LEFT - RIGHT) / (high - low)
+    parts = []
+    for row, ((before, after), name) in enumerate(zip(places, names, strict=True)):
+        y, whole = TOP + row * ROW, row in (0, len(places) - 1)
+        left, right = (LEFT + (one - low) * scale for one in sorted((before, after)))
+        colour = WHOLE if whole else UP if after >= before else DOWN
+        text = f"{after:.4f}" if whole else _moved(before, after)
+        weight = ' font-weight="bold"' if whole else ""
+        details = "" if whole else "\n".join(made.steps[row - 1].details)
+        parts.append(
+            f"<g><title>{escape(details)}</title>"
+            f'<text x="{LEFT - 10}" y="{y + 15}" text-anchor="end"{weight}>{escape(name)}</text>'
+            f'<rect x="{left:.1f}" y="{y}" width="{max(1.5, right - left):.1f}" height="20" '
+            f'fill="{colour}"/><text x="{right + 6:.1f}" y="{y + 15}"{weight}>{text}'
+            f'<tspan fill="#666" font-weight="normal" font-size="11">  {escape(evidence[row])}'
+            "</tspan></text></g>"
+        )
+        if row + 1 < len(places):
+            x = LEFT + (after - low) * scale
+            parts.append(f'<path d="M{x:.1f} {y + 20}v{ROW - 20}" stroke="#999"/>')
+    height = TOP + len(places) * ROW + 8
+    title = f"{made.headline} on {made.task}: {made.b} against {made.a}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
+        f'height="{height}" font-family="sans-serif" font-size="13" fill="#222">'
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>'
+        f'<text x="12" y="22" font-weight="bold">{escape(title)}</text>{"".join(parts)}</svg>\n'
+    )
+
+
+def html(made: Difference) -> str:
+    """Return a page with the drawing and what differs at each step."""
+    rows = "".join(
+        f"<tr><td>{escape(step.name)}</td><td>{_moved(*place)}</td>"
+        f"<td>{escape(_evidence(step))}</td>"
+        f"<td>{'<br>'.join(map(escape, step.details))}</td></tr>"
+        for step, place in zip(made.steps, heights(made), strict=True)
+    )
+    title = f"{escape(made.b)} against {escape(made.a)}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        "<style>body{font:14px sans-serif;margin:2em}td,th{text-align:left;padding:.3em 1em .3em 0;"
+        "vertical-align:top}</style>"
+        f"{svg(made)}<table><tr><th>stage</th><th>points</th><th>evidence</th><th>what differs</th>"
+        f"</tr>{rows}</table></html>\n"
+    )

@@ -1,0 +1,199 @@
+"""Ledger of a run: responses that were cut off, repaired, or named places beyond the image.
+
+A response that reached the limit of new tokens was ended by a setting and not by the network. What
+that may have cost is bounded by two more scores of the run: if every sample that was cut off had
+been right, and if none of them had been read.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Any, TypeAlias
+
+from harness.plugins import plugin_errors
+from harness.record import values
+from harness.scores import Scores, UnitScore
+from harness.task import Task
+from harness.types import Failure, FailureKind, Parsed, Prediction, Sample
+
+MARKS = ("cut", "outside", "repaired")
+"""Marks of a sample: a response reached its limit, named places beyond the image, was repaired."""
+COUNTED = ("n", "failed", *MARKS)
+STEP = 8  # tokens that a suggested limit is a multiple of
+
+Counts: TypeAlias = Counter[tuple[str, ...]]
+"""Numbers by the parts of a key, of which the last is one of `COUNTED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitLedger:
+    """Ledger of one unit."""
+
+    samples: Counter[str] = field(default_factory=Counter)
+    """Number of samples by mark."""
+    forms: Counts = field(default_factory=Counter)
+    """Number of responses by form and mark."""
+    lengths: tuple[tuple[int, bool], ...] = ()
+    """Tokens of each sample with a single call, and True if it was cut off."""
+    if_right: Scores | None = None
+    """Scores if what was cut off had been right; None: nothing was, or the truth is hidden."""
+    if_wrong: Scores | None = None
+    """Scores if what was cut off had not been read."""
+
+
+def marks_of(prediction: Prediction) -> set[str]:
+    """Return the marks of a sample."""
+    return {mark for one in prediction.parsed for mark in _marks(one)}
+
+
+def _marks(parsed: Parsed) -> Iterator[str]:
+    facts = (parsed.cut, parsed.outside, parsed.repairs)
+    return (mark for mark, fact in zip(MARKS, facts, strict=True) if fact)
+
+
+def unit_ledger(
+    task: Task, unit: Sequence[Sample], predictions: Sequence[Prediction]
+) -> UnitLedger:
+    """Count a unit's marks; score it as if what was cut off had been right, and had been unread.
+
+    Raises:
+        DataError: the scorer raises.
+    """
+    marks = list(map(marks_of, predictions))
+    forms: Counts = Counter()
+    for one in (parsed for prediction in predictions for parsed in prediction.parsed):
+        found = ["n", *_marks(one), *(["failed"] if one.error else [])]
+        forms.update((str(one.form), mark) for mark in found)
+    made = UnitLedger(
+        samples=Counter(mark for one in marks for mark in one),
+        forms=forms,
+        lengths=tuple(
+            (one.usage.completion_tokens, "cut" in found)
+            for one, found in zip(predictions, marks, strict=True)
+            if len(one.calls) == 1
+        ),
+    )
+    cut = ["cut" in one for one in marks]
+    if not any(cut) or any(sample.target is None for sample in unit):
+        return made
+    right = [
+        _right(sample) if was_cut else prediction
+        for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
+    ]
+    wrong = [
+        _unread(prediction) if was_cut else prediction
+        for prediction, was_cut in zip(predictions, cut, strict=True)
+    ]
+    with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
+        score = task.protocol.score
+        return replace(made, if_right=score(unit, right), if_wrong=score(unit, wrong))
+
+
+def _right(sample: Sample) -> Prediction:
+    assert sample.target is not None, "hidden ground truth was left out"
+    return Prediction(query_id=sample.query.id, answer=sample.target.answer)
+
+
+def _unread(prediction: Prediction) -> Prediction:
+    return Prediction(
+        query_id=prediction.query_id, failure=Failure(FailureKind.PARSE, "cut off"), responses=("",)
+    )
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The ledger of the units that were scored so far."""
+
+    samples: Counter[str] = field(default_factory=Counter)
+    forms: Counts = field(default_factory=Counter)
+    categories: Counts = field(default_factory=Counter)
+    """Number of samples by category, its value, and mark."""
+    lengths: list[tuple[int, bool]] = field(default_factory=list)
+    cut: list[tuple[int, UnitLedger]] = field(default_factory=list)
+    """Units with other scores, each with its place among all."""
+
+    def add(self, one: UnitLedger, place: int = 0, score: UnitScore | None = None) -> None:
+        """Add a unit.
+
+        Args:
+            one: Its ledger.
+            place: Its place among the units.
+            score: Its score; None where the ground truth is hidden.
+        """
+        self.samples.update(one.samples)
+        self.forms.update(one.forms)
+        self.lengths.extend(one.lengths)
+        if one.if_right is not None:
+            self.cut.append((place, one))
+        if score is not None:
+            counts = {"n": len(score.samples), "failed": score.failed, **one.samples}
+            for category in score.categories.items():
+                self.categories.update({(*category, mark): n for mark, n in counts.items()})
+
+    def to_json(
+        self, task: Task, units: Sequence[UnitScore], model: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the ledger as plain data, for results.json.
+
+        Args:
+            task: The task, whose metrics give the bounds.
+            units: The scores of all units, in order; none where the ground truth is hidden.
+            model: The manifest's model.
+        """
+        limit = model.get("description", {}).get("max_new_tokens")
+        limit = limit if type(limit) is int else None
+        plain: dict[str, Any] = {
+            **{mark: self.samples[mark] for mark in MARKS},
+            "forms": _nested(self.forms),
+            "categories": _nested(self.categories),
+            "limit": limit,
+            "enough": None if limit is None else enough_tokens(self.lengths, limit),
+            "if_wrong": None,
+            "if_right": None,
+        }
+        if self.cut and units:
+            for name in ("if_wrong", "if_right"):
+                other = list(units)
+                for place, one in self.cut:
+                    other[place] = replace(units[place], scores=getattr(one, name))
+                plain[name] = values(task, other)
+        return plain
+
+
+def _nested(counts: Counts) -> dict[str, Any]:
+    """Return numbers by key in nested objects, in the order of their first appearance."""
+    plain: dict[str, Any] = {}
+    for *path, _ in counts:
+        place = plain
+        for name in path[:-1]:
+            place = place.setdefault(name, {})
+        place[path[-1]] = {mark: counts[(*path, mark)] for mark in COUNTED}
+    return plain
+
+
+def enough_tokens(lengths: Sequence[tuple[int, bool]], limit: int) -> int | None:
+    """Estimate the limit under which less than one of the responses would have been cut off.
+
+    Responses longer than the median are taken to end at one rate a token, which is that of those
+    that ended so late over all the tokens beyond the median, cut ones included (the estimate of
+    greatest likelihood under censoring). None: nothing was cut off, or none ended late.
+
+    Args:
+        lengths: Tokens of each response, and True if it was cut off.
+        limit: The limit under which it was.
+
+    >>> enough_tokens([(10, False), (20, False), (30, False), (40, True)], 40)
+    64
+    """
+    ended = [tokens for tokens, cut in lengths if not cut]
+    number = len(lengths) - len(ended)
+    if not number or not ended:
+        return None
+    middle = median(ended)
+    late = [tokens - middle for tokens in ended if tokens > middle]
+    if not late:
+        return None
+    mean = (math.fsum(late) + number * max(0.0, limit - middle)) / len(late)
+    return math.ceil((limit + mean * math.log(2 * number)) / STEP) * STEP

@@ -1,0 +1,370 @@
+"""What of a model's score is seeing: controls that take away what it should need, and verdicts.
+
+Each control is a run of the same model on the same samples with one thing changed: images grey,
+of another question, with their tiles or frames in another order, or none at all; options in
+another order; fewer or more frames; an answer that goes on from another response's reasoning. It is
+compared with the model as it is by the paired test that ranks rows.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TypeAlias
+
+import numpy as np
+
+from harness import plugins
+from harness.errors import HarnessError
+from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.record import Run, values
+from harness.run.contamination import read_contamination
+from harness.run.evaluate import evaluate
+from harness.run.options import Options, Progress
+from harness.run.scoring import score_unit
+from harness.run.verify import perfect
+from harness.spec import Spec, Value, parse
+from harness.statistics.paired import Comparison, compare, dependencies_of
+from harness.task import Task
+from harness.types import Sample
+
+CONTROLS = (
+    *("grey", "swapped", "shuffled", "omitted", "reasoning", "options", "frames", "contamination"),
+)
+BLIND = ("grey", "omitted", "swapped")
+"""Controls without the question's own images."""
+MEANS: Mapping[str, str] = {
+    "grey": "images of one grey",
+    "swapped": "images of another question",
+    "shuffled": "tiles of an image, or frames of a video, in another order",
+    "omitted": "the text alone",
+    "options": "options in another order",
+    "reasoning": "answers go on from another response's reasoning",
+}
+LISTED = re.compile(r"(?m)^\s*\(?A[.):]\s")
+"""A line of a question's text that begins a list of its options."""
+Judge: TypeAlias = Callable[[Comparison], tuple[str, bool | None]]
+"""Returns the verdict on a control, and whether it is what a sound model does."""
+SAME = 0.5
+"""Share of the score that a model that sees keeps at most without its images."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """One control, and what it shows."""
+
+    name: str
+    about: str
+    value: float | None = None
+    comparison: Comparison | None = None
+    """The control (b) against the model as it is (a)."""
+    verdict: str
+    """`sees`, `partly`, `does not see`, …, or `not applicable`."""
+    passed: bool | None = None
+    """True for what a sound model does, False for what it does not; None: it says neither."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """All controls of one run."""
+
+    model: str
+    task: str
+    protocol: str
+    headline: str
+    n_samples: int
+    value: float | None
+    interval: tuple[float, float] | None
+    controls: tuple[Control, ...]
+
+    @property
+    def seeing(self) -> float | None:
+        """Part of the headline that is lost without the question's own images.
+
+        The least loss of the controls in `BLIND`; None if none of them could be run.
+        """
+        blind = [one.value for one in self.controls if one.name in BLIND and one.value is not None]
+        return None if self.value is None or not blind else self.value - max(blind)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, for programs."""
+        controls = [
+            {**asdict(replace(one, comparison=None)), "comparison": made and made.to_json()}
+            for one in self.controls
+            for made in [one.comparison]
+        ]
+        return {**asdict(replace(self, controls=())), "controls": controls, "seeing": self.seeing}
+
+
+@dataclass
+class _Auditor:
+    run: Run
+    data_root: Path | None
+    out: Path
+    progress: Progress
+    workers: int
+
+    @cached_property
+    def task(self) -> Task:
+        return task_for(self.run, self.data_root)
+
+    @cached_property
+    def spec(self) -> Spec:
+        return parse(self.run.manifest["model"]["spec"])
+
+    @cached_property
+    def has_network(self) -> bool:
+        return plugins.accepts("models", self.spec.name, "backend")
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        return [one for unit in samples_by_unit(self.task, self.run) for one in unit]
+
+    def backend(self, **changed: Value) -> Spec:
+        """The model's SPEC with an ablation around its backend."""
+        inner = self.spec.arguments.get("backend", Spec("transformers"))
+        inner = inner if isinstance(inner, Spec) else Spec(str(inner))
+        ablated = Spec("ablation", {"chat": inner, **changed})
+        return Spec(self.spec.name, {**self.spec.arguments, "backend": ablated})
+
+    def evaluate(self, name: str, spec: Spec, task: Task, folder: Path) -> Run:
+        manifest = self.run.manifest
+        chosen = manifest["subset"]
+        if chosen is not None and chosen.startswith("ids-"):
+            path = self.out / "ids.txt"
+            path.write_text("".join(f"{one.id}\n" for one in self.samples), "utf-8")
+            chosen = str(path)
+        options = Options(
+            subset=chosen,
+            name=f"{manifest['model']['name']}, {name}",
+            seed=manifest["seed"],
+            workers=self.workers,
+            data_root=str(self.data_root or manifest["data"]["root"]),
+        )
+        self.progress.note(f"control {name}: {spec}")
+        return evaluate(
+            task, spec, folder, options, task_spec=manifest["task"]["spec"], progress=self.progress
+        )
+
+    def compare(self, run: Run) -> tuple[float | None, Comparison]:
+        headline = self.run.results["headline"]
+        metrics = dependencies_of(self.task.protocol.metrics, headline)
+        made = compare(metrics, tuple(self.run.units()), tuple(run.units()), name=headline)
+        return run.results["metrics"][headline], made
+
+    def control(self, name: str, spec: Spec, judge: Judge) -> Control:
+        """Run a control and judge it."""
+        about = MEANS.get(name, "")
+        try:
+            run = self.evaluate(name, spec, self.task, self.out / "runs" / name)
+        except HarnessError as error:
+            return Control(name=name, about=about, verdict="not applicable", reason=str(error))
+        value, made = self.compare(run)
+        verdict, passed = judge(made)
+        return Control(
+            name=name, about=about, value=value, comparison=made, verdict=verdict, passed=passed
+        )
+
+    def all(self, names: Sequence[str] | None) -> Iterator[Control]:
+        """Yield every control, those that cannot be run with the reason."""
+        chosen = CONTROLS if names is None else names
+        for name in CONTROLS:
+            if name not in chosen:
+                continue
+            if name == "reasoning":
+                yield self._reasoning()
+            elif name == "options":
+                yield self._options()
+            elif name == "frames":
+                yield from self._frames()
+            elif name == "contamination":
+                yield self._contamination()
+            else:
+                judge = judge_order if name == "shuffled" else judge_blind
+                yield self._ablated(name, "images", name, judge)
+
+    def _ablated(self, name: str, setting: str, value: str, judge: Judge) -> Control:
+        if not self.has_network:
+            return _skipped(name, f"{self.spec.name} has no network behind a backend")
+        return self.control(name, self.backend(**{setting: value}), judge)
+
+    def _reasoning(self) -> Control:
+        said = (self.run.prediction(one.id).responses for one in self.samples)
+        if not any("<think>" in text for texts in said for text in texts):
+            return _skipped("reasoning", "no response reasons in <think> tags")
+        return self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
+
+    def _options(self) -> Control:
+        asked = [one for one in self.samples if one.query.options]
+        if not asked:
+            return _skipped("options", "no question has options")
+        task = shuffled_options(self.task)
+        ceilings = (_ceiling(one, self.run) for one in (self.task, task))
+        if len(set(ceilings)) > 1:
+            return _skipped("options", f"{task.protocol.name} reads the options by itself")
+        with tempfile.TemporaryDirectory() as folder:  # no board may take it for a run of the task
+            run = self.evaluate("options", self.spec, task, Path(folder) / "options")
+            value, made = self.compare(run)
+        verdict, passed = judge_options(made)
+        return Control(
+            name="options",
+            about=f"{MEANS['options']}, of {len(asked)} questions",
+            value=value,
+            comparison=made,
+            verdict=verdict,
+            passed=passed,
+        )
+
+    def _frames(self) -> Iterator[Control]:
+        if not any(len(media) > 1 for one in self.samples for media in one.query.media):
+            yield _skipped("frames", "no question shows a video")
+            return
+        if not plugins.accepts("models", self.spec.name, "frames"):
+            yield _skipped("frames", f"{self.spec.name} has no setting `frames`")
+            return
+        usual = self.run.manifest["model"]["description"].get("frames")
+        counts = (1, usual // 2, 2 * usual) if isinstance(usual, int) else (1, 4)
+        for count in sorted({one for one in counts if one >= 1 and one != usual}):
+            spec = Spec(self.spec.name, {**self.spec.arguments, "frames": count})
+            made = self.control(f"frames={count}", spec, judge_frames)
+            yield replace(made, about=f"{count} frames instead of {usual}")
+
+    def _contamination(self) -> Control:
+        found = read_contamination(self.run.folder)
+        if found is None:
+            verdict, passed, reason = "not known", None, "the checkpoint does not say"
+        elif found.is_any:
+            verdict, passed, reason = "trained on some", False, str(found)
+        else:
+            verdict, passed, reason = "none found", True, f"of {found.n_total} samples"
+        about = "samples that the checkpoint was trained on"
+        return Control(
+            name="contamination", about=about, verdict=verdict, passed=passed, reason=reason
+        )
+
+
+def _skipped(name: str, reason: str) -> Control:
+    return Control(name=name, about=MEANS.get(name, ""), verdict="not applicable", reason=reason)
+
+
+def judge_blind(made: Comparison) -> tuple[str, bool | None]:
+    """Judge a control without the right images: a model that sees loses at least half its score.
+
+    It does not see if no loss is shown and the interval leaves out a loss of half.
+    """
+    return _judge_loss(made, "sees", "does not see")
+
+
+def judge_order(made: Comparison) -> tuple[str, bool | None]:
+    """Judge images or frames in another order by the same rule; order may rightly not matter."""
+    verdict, passed = _judge_loss(made, "sees the order", "does not need the order")
+    return verdict, passed or None
+
+
+def _judge_loss(made: Comparison, seeing: str, blind: str) -> tuple[str, bool | None]:
+    whole = abs(made.a or 0.0)
+    if made.is_worse:
+        large = made.better == "lower" or (made.loss or 0.0) >= (1 - SAME) * whole
+        return (seeing, True) if large else ("partly", None)
+    bound = None
+    if made.interval is not None:
+        bound = -made.interval[0] if made.better == "higher" else made.interval[1]
+    known = bound is not None and whole > 0 and bound < SAME * whole
+    return (blind, False) if known else ("cannot tell", None)
+
+
+def judge_reasoning(made: Comparison) -> tuple[str, bool | None]:
+    """Judge answers on other reasoning: they get worse if the answer follows from the reasoning."""
+    return ("answers follow it", True) if made.is_worse else ("not shown to matter", None)
+
+
+def judge_options(made: Comparison) -> tuple[str, bool | None]:
+    """Judge another order of options, which a sound model does not notice."""
+    return ("prefers positions", False) if made.is_worse else ("stable", True)
+
+
+def judge_frames(made: Comparison) -> tuple[str, bool | None]:
+    """Judge another number of frames."""
+    if made.is_worse:
+        return "worse", None
+    return ("better", None) if made.is_better else ("no difference shown", None)
+
+
+def shuffled_options(task: Task) -> Task:
+    """Return a task whose options are in another order, the right letter in another place.
+
+    The order depends on the sample's id alone. Questions without options, or whose text names
+    their options itself, stay as they are.
+    """
+
+    def samples() -> Iterator[Sample]:
+        for sample in task.samples():
+            yield _shuffled(sample)
+
+    return replace(task, samples=samples)
+
+
+def _shuffled(sample: Sample) -> Sample:
+    query, target = sample.query, sample.target
+    letter = None if target is None else target.answer.choice
+    number = len(query.options)
+    if target is None or letter is None or number < 2 or LISTED.search(query.text):
+        return sample
+    seed = int(query.id[:8], 16) if all(one in "0123456789abcdef" for one in query.id[:8]) else 0
+    turn = int(np.random.default_rng(seed).integers(1, number))
+    place = ascii_uppercase.index(letter)
+    options = tuple(query.options[(one + turn) % number] for one in range(number))
+    answer = replace(target.answer, choice=ascii_uppercase[(place - turn) % number])
+    return replace(
+        sample,
+        query=replace(query, options=options),
+        target=replace(target, answer=answer),
+    )
+
+
+def _ceiling(task: Task, run: Run) -> float | None:
+    """The headline of perfect answers to the samples of a run."""
+    done = [
+        score_unit(task, unit, [perfect(one) for one in unit])
+        for unit in samples_by_unit(task, run)
+    ]
+    return values(task, done)[task.protocol.headline]
+
+
+def audit(
+    run: Run,
+    *,
+    out: Path,
+    data_root: Path | None = None,
+    names: Sequence[str] | None = None,
+    workers: int = 1,
+    progress: Progress,
+) -> Audit:
+    """Run all controls of a finished run and judge them.
+
+    Args:
+        run: The model as it is.
+        out: Where the controls' run folders go; what is there is gone on with.
+        data_root: Where the benchmark lies, if not where the run read it.
+        names: Controls to run; None: all.
+        workers: Processes.
+        progress: Receives the progress of the controls.
+    """
+    auditor = _Auditor(run, data_root, out, progress, workers)
+    out.mkdir(parents=True, exist_ok=True)
+    results, task = run.results, run.manifest["task"]
+    interval = results["intervals"].get(results["headline"])
+    return Audit(
+        model=run.manifest["model"]["name"],
+        task=f"{task['name']} {task['split']}",
+        protocol=task["protocol"],
+        headline=results["headline"],
+        n_samples=results["n_total"],
+        value=results["metrics"][results["headline"]],
+        interval=None if interval is None else (interval[0], interval[1]),
+        controls=tuple(auditor.all(names)),
+    )

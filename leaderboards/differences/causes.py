@@ -1,0 +1,130 @@
+"""What differs between the requests of two runs, sample by sample and setting by setting."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.record import Run, differences
+from harness.types import Prediction
+
+CAUSES = (
+    *("images", "frames", "canvas", "prompt", "reasoning", "network", "template", "processor"),
+    *("sampling", "limit", "retry", "backend"),
+)
+"""Causes of another response, in the order in which they are named."""
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "images": ("images",),
+    "reasoning": ("reasoning",),
+    "network": (
+        "checkpoint",
+        "revision",
+        "model_type",
+        "weights",
+        "adapter",
+        "model",
+        "config.json",
+    ),
+    "template": ("chat_template.jinja", "chat_template.json", "tokenizer_config.json", "template"),
+    "processor": (
+        *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"),
+        *("min_pixels", "max_pixels"),
+    ),
+    "sampling": (
+        *("temperature", "top_p", "top_k", "seed", "repetition_penalty", "generation_config.json"),
+    ),
+}
+"""Settings of a network's backend by the cause that they are; all others are the backend's."""
+FOLLOWING = ("template", "processor", "backend")
+"""Causes that come with another network, and are not named beside it."""
+
+
+def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
+    """Return what differs between the settings of two runs' networks, by cause; a line each."""
+    found: dict[str, list[str]] = {}
+    old, new = (_described(run) for run in (a, b))
+    if not (_chat(old) and _chat(new)):
+        return {"not on record": ["one of the two records holds no network and no requests"]}
+    for line in differences(_chat(old), _chat(new)):
+        name = line.partition(":")[0]
+        keys = name.split(".")
+        keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
+        cause = next((one for one, those in SETTINGS.items() if set(those) & set(keys)), "backend")
+        found.setdefault(cause, []).append(line)
+    others = (("limit", "max_new_tokens"), ("retry", "retry"), ("prompt", "prompt_text"))
+    for cause, key in others:
+        if old.get(key) != new.get(key):
+            found.setdefault(cause, []).append(_line(key, old.get(key), new.get(key)))
+    for key, cause in (("frames", "frames"), ("resize", "canvas"), ("words_resize", "canvas")):
+        if old.get(key) != new.get(key):
+            found.setdefault(cause, []).append(_line(key, old.get(key), new.get(key)))
+    if old.get("system") != new.get("system"):
+        found.setdefault("prompt", []).append(_line("system", old.get("system"), new.get("system")))
+    seeds = [run.manifest["seed"] for run in (a, b)]
+    if seeds[0] != seeds[1]:
+        found.setdefault("sampling", []).append(_line("seed", *seeds))
+    images = [run.manifest["data"].get("images") for run in (a, b)]
+    same = a.manifest["data"].get("ids") == b.manifest["data"].get("ids")
+    if images[0] != images[1] and same:
+        found.setdefault("images", []).append(_line("content of the images", *images))
+    return {cause: found[cause] for cause in CAUSES if cause in found}
+
+
+def _line(name: str, old: object, new: object) -> str:
+    return f"{name}: {str(old)[:60]} → {str(new)[:60]}"
+
+
+def _described(run: Run) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = run.manifest["model"]["description"]
+    return found
+
+
+def _chat(described: Mapping[str, Any]) -> Mapping[str, Any]:
+    chat = described.get("chat")
+    return (
+        {key: one for key, one in chat.items() if key != "trained"}
+        if isinstance(chat, Mapping)
+        else {}
+    )
+
+
+def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> str:
+    """Return the causes of two different responses to one question, joined by ` + `.
+
+    Request by request what was shown and asked is compared; of the settings, those that can have
+    decided these two responses. `chance` where nothing that is recorded differs.
+
+    Args:
+        a: The one prediction, with its calls.
+        b: The other.
+        settings: The causes by which the runs' settings differ.
+    """
+    found = set(_request_causes(a, b))
+    known = bool(a.calls and b.calls)
+    per_request = {"frames", "canvas", "prompt"}
+    found |= {one for one in settings if not known or one not in per_request}
+    if not (any(one.cut for one in a.parsed) or any(one.cut for one in b.parsed)):
+        found -= {"limit"}
+    if len(a.calls) == len(b.calls):
+        found -= {"retry"}
+    if "frames" in found and "prompt" not in settings:
+        found -= {"prompt"}  # its words are the same, but for the numbers of the frames
+    if "network" in found:
+        found -= set(FOLLOWING)
+    if len(found) > 1:
+        found -= {"backend"}  # alone it changes last bits, beside another cause nothing more
+    return " + ".join(one for one in (*CAUSES, "not on record") if one in found) or "chance"
+
+
+def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
+    ours, theirs = ({call.key: call.request for call in one.calls} for one in (a, b))
+    for key in ours.keys() & theirs.keys():
+        one, other = ours[key], theirs[key]
+        if (one.text, one.system, one.prefix) != (other.text, other.system, other.prefix):
+            yield "prompt"
+        shown = [[(s.medium, s.frames, s.times) for s in each.shown] for each in (one, other)]
+        if shown[0] != shown[1]:
+            yield "frames"
+        sizes = [[(s.resize, s.canvas) for s in each.shown] for each in (one, other)]
+        if sizes[0] != sizes[1] and len(sizes[0]) == len(sizes[1]):
+            yield "canvas"
+        if one.temperature != other.temperature:
+            yield "sampling"

@@ -1,0 +1,431 @@
+"""Why two runs' numbers differ: re-scored with one stage after another taken from the other run.
+
+The first run's predictions are scored; then one stage at a time is replaced by the second run's,
+until all is the second's. What the number moves by at each step is what that stage explains, so the
+steps add up to the difference by construction. Reading is repeated from stored responses; networks
+are not asked again, so what acts through the response (frames, prompt, sampling, …) is told apart
+sample by sample, by what differs between the two requests.
+
+Order: data, grammar, coordinates, segmenter, propagator, responses by cause, protocol. A grammar
+goes with the responses where the prompts differ, and coordinates where the networks do: a response
+cannot be read by the rules of what did not write it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.errors import DataError, HarnessError, UsageError
+from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
+from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.leaderboards.runs import value_of
+from harness.model import PartedReader
+from harness.record import Run, differences
+from harness.run.scoring import score_unit
+from harness.scores import Metric, UnitScore
+from harness.spec import Spec, parse
+from harness.statistics.paired import compare, dependencies_of
+from harness.task import Task
+from harness.types import Prediction, Sample
+
+READING = ("grammar", "coordinates", "segmenter", "propagator")
+"""Stages that read a response, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One stage of the way from the first number to the second."""
+
+    name: str
+    before: float | None
+    after: float | None
+    interval: tuple[float, float] | None = None
+    """Paired interval of the difference; None where no samples can be paired."""
+    samples: int = 0
+    """Number of samples whose scores change."""
+    details: tuple[str, ...] = ()
+    """The settings or facts that differ."""
+
+    @property
+    def points(self) -> float:
+        """Difference that the stage explains, in the headline's unit; 0 without numbers."""
+        return 0.0 if self.before is None or self.after is None else self.after - self.before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The way from one run's number to another's."""
+
+    a: str
+    b: str
+    task: str
+    headline: str
+    """Name of the first run's headline, by which all steps but `protocol` are measured."""
+    first: float | None
+    second: float | None
+    n_samples: int
+    """Number of samples that both runs have."""
+    steps: tuple[Step, ...]
+    level: float = 0.95
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, for programs."""
+        steps = [{**asdict(one), "points": one.points} for one in self.steps]
+        return {**asdict(self), "steps": steps}
+
+
+def reader_of(run: Run) -> PartedReader | None:
+    """Return the model that reads a run's responses, without its network; None if there is none."""
+    described = run.manifest["model"]["description"]
+    text = described.get("reader") or run.manifest["model"]["spec"]
+    try:
+        spec = parse(text)
+        if not plugins.accepts("models", spec.name, "backend"):
+            return None
+        meaning = described.get("coordinates")
+        stored = Spec("stored", {} if meaning is None else {"coordinates": meaning})
+        made = plugins.build("models", Spec(spec.name, {**spec.arguments, "backend": stored}))
+    except HarnessError:
+        return None
+    return made if isinstance(made, PartedReader) else None
+
+
+@dataclass
+class _Side:
+    """One of the two runs."""
+
+    run: Run
+    data_root: Path | None
+
+    @cached_property
+    def described(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self.run.manifest["model"]["description"]
+        return found
+
+    @property
+    def name(self) -> str:
+        return str(self.run.manifest["model"]["name"])
+
+    @cached_property
+    def reader(self) -> PartedReader | None:
+        return reader_of(self.run)
+
+    @cached_property
+    def stages(self) -> dict[str, object]:
+        """What decides each stage of reading, as recorded or as the reader says."""
+        described = self.described
+        if "segmenter" not in described and self.reader is not None:
+            described = self.reader.describe()  # type: ignore[attr-defined]
+        spec = parse(self.described.get("reader") or self.run.manifest["model"]["spec"])
+        keys = ("prompt", "keyframe")
+        return {
+            "grammar": (spec.name, *(described.get(key) for key in keys)),
+            **{name: _without_device(described.get(name)) for name in READING[1:]},
+        }
+
+
+def _without_device(settings: object) -> object:
+    if not isinstance(settings, Mapping):
+        return settings
+    return {key: one for key, one in settings.items() if key not in ("device", "compiled")}
+
+
+@dataclass
+class _Chain:
+    """The stages of the second run that have been taken so far."""
+
+    a: _Side
+    b: _Side
+    units: Sequence[Sequence[Sample]]
+    taken: set[str] = field(default_factory=set)
+    responses: set[str] = field(default_factory=set)
+    """Causes whose responses are the second run's."""
+
+    def __post_init__(self) -> None:
+        self.settings = setting_causes(self.a.run, self.b.run)
+        self.pairs = {
+            sample.id: (self.a.run.prediction(sample.id), self.b.run.prediction(sample.id))
+            for unit in self.units
+            for sample in unit
+        }
+        self.causes = {
+            name: causes_of(*pair, self.settings)
+            for name, pair in self.pairs.items()
+            if pair[0].responses != pair[1].responses
+        }
+        readable = self.a.reader is not None and self.b.reader is not None
+        self.differing = [
+            name for name in READING if self.a.stages[name] != self.b.stages[name] and readable
+        ]
+        with_response = {"grammar": "prompt", "coordinates": "network"}
+        self.joined = {
+            name for name in self.differing if with_response.get(name) in self.named_causes
+        }
+
+    @property
+    def named_causes(self) -> set[str]:
+        """Single causes of any response that differs."""
+        return {one for text in self.causes.values() for one in text.split(" + ")}
+
+    def predict(self, sample: Sample) -> Prediction:
+        """Return the prediction with the stages that were taken."""
+        name = sample.id
+        ours, theirs = self.pairs[name]
+        if "rest" in self.taken:
+            return theirs
+        moved = name in self.causes and self.causes[name] in self.responses
+        owners = {
+            stage: moved if stage in self.joined else stage in self.taken
+            for stage in self.differing
+        }
+        if moved and all(owners.values()):
+            return theirs
+        if not moved and not any(owners.values()):
+            return ours
+        source = theirs if moved else ours
+        if not source.responses:
+            return source
+        return self._composed(owners).read(sample.query, source.responses, source.calls)
+
+    def _composed(self, owners: Mapping[str, bool]) -> PartedReader:
+        a, b = self.a.reader, self.b.reader
+        assert a is not None and b is not None, "stages differ only between readers"
+        made, base = (b, True) if owners.get("grammar") else (a, False)
+        for part in READING[1:]:
+            if owners.get(part, base) != base:
+                made = made.with_part(part, a if base else b)  # type: ignore[arg-type]
+        return made
+
+    def score(self, task: Task) -> list[UnitScore]:
+        """Score all samples as they are now predicted."""
+        return [score_unit(task, unit, list(map(self.predict, unit))) for unit in self.units]
+
+
+def diff_runs(
+    a: Run,
+    b: Run,
+    *,
+    data_root: Path | None = None,
+    level: float = 0.95,
+    logged: Mapping[str, float] | None = None,
+) -> Difference:
+    """Explain the difference of two runs' headlines, stage by stage.
+
+    Args:
+        a: A finished run with its predictions.
+        b: Another one of the same task.
+        data_root: Where the benchmark lies, if not where each run read it.
+        level: Of the paired intervals.
+        logged: Scores of single samples, by their ids, as another evaluation's log of `b` has
+            them: a last step to what that evaluation reports.
+
+    Raises:
+        UsageError: the runs are of two tasks.
+        DataError: they have no sample in common, or something cannot be scored.
+    """
+    if a.manifest["task"]["name"] != b.manifest["task"]["name"]:
+        raise UsageError(
+            "two runs to explain",
+            expected="runs of one task",
+            found=" and ".join(run.manifest["task"]["name"] for run in (a, b)),
+        )
+    sides = _Side(a, data_root), _Side(b, data_root)
+    walk = Walk(task_for(a, data_root), level)
+    common = _common_units(a, b)
+    own = [unit for unit in a.units() if unit.unit in common]
+    walk.begin(own)
+    first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
+    other = task_for(b, data_root, protocol=walk.task.protocol.name)
+    same_data = _same_data(a, b, other)
+    if same_data:
+        samples = _samples(walk.task, a, common)
+    else:
+        walk.task, samples = other, _samples(other, b, common)
+    chain = _Chain(*sides, samples)
+    if not same_data:
+        walk.step("data", chain.score(walk.task), ["other annotations or samples"])
+    for stage in chain.differing:
+        if stage not in chain.joined:
+            chain.taken.add(stage)
+            walk.step(stage, chain.score(walk.task), _changes(*sides, stage))
+    counts = Counter(chain.causes.values())
+    for cause in sorted(counts, key=_in_order):
+        chain.responses.add(cause)
+        with_it = [name for name in READING if name in chain.joined]
+        name = " + ".join([f"responses: {cause}", *with_it])
+        lines = [line for one in cause.split(" + ") for line in chain.settings.get(one, ())]
+        told = f"{counts[cause]} of {len(chain.pairs)} responses differ"
+        walk.step(name, chain.score(walk.task), [told, *lines])
+    chain.taken.add("rest")
+    walk.step("not explained", chain.score(walk.task), _code(a, b), always=False)
+    judged = task_for(b, data_root)
+    if judged.protocol.name != walk.task.protocol.name:
+        scored = [one for one in b.units() if one.unit in common]
+        names = (walk.task.protocol, judged.protocol)
+        lines = [f"{one.name}, {one.headline}" for one in names]
+        walk.task = judged
+        walk.step("protocol", scored, [" → ".join(lines)])
+    steps = walk.steps
+    left = _left_out(first, own, second, walk, a, b, common)
+    if left is not None:
+        steps.insert(0, left)
+    if logged is not None:
+        second = walk.log(logged)
+    return Difference(
+        a=sides[0].name,
+        b=sides[1].name,
+        task=f"{a.manifest['task']['name']} {a.manifest['task']['split']}",
+        headline=a.results["headline"],
+        first=first,
+        second=second,
+        n_samples=len(chain.pairs),
+        steps=tuple(steps),
+        level=level,
+    )
+
+
+def _in_order(cause: str) -> tuple[int, ...]:
+    known = {name: place for place, name in enumerate((*CAUSES, "not on record", "chance"))}
+    return tuple(known[one] for one in cause.split(" + "))
+
+
+def _common_units(a: Run, b: Run) -> frozenset[str]:
+    ours, theirs = ({one.unit: one.samples for one in run.units()} for run in (a, b))
+    common = frozenset(name for name, samples in ours.items() if theirs.get(name) == samples)
+    if not common:
+        raise DataError(
+            "two runs to explain", expected="samples that both have", found="none in common"
+        )
+    return common
+
+
+def _same_data(a: Run, b: Run, task: Task) -> bool:
+    """Return True if the data of `b`, which `task` reads, is that of `a`, whatever subset each has.
+
+    The recorded fingerprints are of the subsets.
+    """
+    if a.manifest["data"]["fingerprint"] == b.manifest["data"]["fingerprint"]:
+        return True
+    if a.manifest["subset"] == b.manifest["subset"]:
+        return False
+    try:
+        next(iter(samples_by_unit(task, a)))
+    except DataError:
+        return False
+    return True
+
+
+def _samples(task: Task, run: Run, common: frozenset[str]) -> list[Sequence[Sample]]:
+    return [unit for unit in samples_by_unit(task, run) if unit[0].unit in common]
+
+
+def _changes(a: _Side, b: _Side, stage: str) -> list[str]:
+    old, new = a.stages[stage], b.stages[stage]
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        if old.get("name") != new.get("name"):
+            return [f"{old.get('name')} → {new.get('name')}"]
+        return differences(old, new)
+    if isinstance(old, tuple) and isinstance(new, tuple):
+        return [f"{one} → {other}" for one, other in zip(old, new, strict=True) if one != other]
+    return [f"{old} → {new}"]
+
+
+def _code(a: Run, b: Run) -> list[str]:
+    old, new = (run.manifest["provenance"] for run in (a, b))
+    keys = ("commit", "packages")
+    return [line for key in keys for line in differences(old[key], new[key], key)]
+
+
+@dataclass
+class Walk:
+    """The steps so far, and the scores where they stand."""
+
+    task: Task
+    level: float
+    steps: list[Step] = field(default_factory=list)
+    units: Sequence[UnitScore] = ()
+    metrics: Sequence[Metric] = ()
+
+    @property
+    def value(self) -> float | None:
+        """The headline of the scores where the walk stands."""
+        return _value(self.metrics, self.units)
+
+    def begin(self, units: Sequence[UnitScore]) -> None:
+        """Stand at the scores of a run."""
+        self.units, self.metrics = units, _metrics(self.task)
+
+    def step(
+        self, name: str, units: Sequence[UnitScore], details: Sequence[str], *, always: bool = True
+    ) -> None:
+        """Go to other scores of the same units.
+
+        A step that changes nothing is left out unless `always`.
+        """
+        metrics, before = _metrics(self.task), {one.unit: one for one in self.units}
+        changed = [one for one in units if one.scores != before[one.unit].scores]
+        after = _value(metrics, units)
+        interval = None
+        if metrics[-1].name == self.metrics[-1].name:
+            made = compare(metrics, self.units, units, name=metrics[-1].name, level=self.level)
+            same = made.a is not None and self.value is not None and abs(made.a - self.value) < 1e-9
+            interval = made.interval if same else None
+        made_step = Step(
+            name=name,
+            before=self.value,
+            after=after,
+            interval=interval,
+            samples=sum(len(one.samples) for one in changed),
+            details=tuple(details),
+        )
+        self.units, self.metrics = units, metrics
+        if always or changed:
+            self.steps.append(made_step)
+
+    def log(self, logged: Mapping[str, float]) -> float:
+        """Go to the mean of another evaluation's scores of single samples."""
+        missing = [one.unit for one in self.units if one.samples[0] not in logged]
+        second = sum(logged.values()) / len(logged)
+        details = [f"mean of {len(logged)} scores in the log"]
+        details += [f"{len(missing)} samples have none there"] if missing else []
+        self.steps.append(
+            Step(name="their scorer", before=self.value, after=second, details=tuple(details))
+        )
+        return second
+
+
+def _metrics(task: Task) -> list[Metric]:
+    return list(dependencies_of(task.protocol.metrics, task.protocol.headline))
+
+
+def _value(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> float | None:
+    return value_of(metrics, units, metrics[-1].name)
+
+
+def _left_out(
+    first: float | None,
+    own: Sequence[UnitScore],
+    second: float | None,
+    walk: Walk,
+    a: Run,
+    b: Run,
+    common: frozenset[str],
+) -> Step | None:
+    """Return the step of the samples that only one run has; None if both have the same."""
+    counts = [sum(len(one.samples) for one in run.units()) for run in (a, b)]
+    shared = sum(len(one.samples) for one in own)
+    if counts == [shared, shared] or None in (first, second):
+        return None
+    assert first is not None and second is not None, "checked"
+    begin = _value(_metrics(task_for(a)), own) or 0.0
+    return Step(
+        name="subset",
+        before=first,
+        after=begin + second - (walk.value or 0.0),
+        samples=sum(counts) - 2 * shared,
+        details=(f"{counts[0]} and {counts[1]} samples, {shared} in both",),
+    )

@@ -1,0 +1,353 @@
+"""Where masks are lost: one stage after another replaced by the truth.
+
+A response names a frame and objects in it; a segmenter makes their masks there, a propagator
+carries them on. The ladder goes from a run's score to that of perfect answers, and at each rung one
+kind of fault is made good: what the number moves by is what that fault costs. Prompts are matched
+with the true objects of their frame by the overlap of boxes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from harness.errors import UsageError
+from harness.leaderboards.differences.diff import Difference, Walk, reader_of
+from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.masks import BoolArray, Rle, Track
+from harness.model import ObjectPrompt, PartedReader
+from harness.record import Run
+from harness.run.scoring import score_unit
+from harness.run.verify import components, mask_with_box, perfect
+from harness.scores import UnitScore
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    Parsed,
+    ParsedObject,
+    Point,
+    Prediction,
+    Sample,
+)
+
+RUNGS: Mapping[str, str] = {
+    "truncated": "the limit of new tokens cut the response off",
+    "unreadable": "no answer could be read",
+    "wrong time": "the frame that was named does not show the target",
+    "wrong thing": "an object that overlaps no true one, in the place of one",
+    "extra": "further objects that overlap no true one",
+    "missed": "true objects that no prompt names",
+    "wrong extent": "boxes that are not the true ones",
+    "wrong point": "points that are not in the middle of the object",
+    "wrong mask": "the segmenter's masks of right prompts",
+    "drift": "what the propagator loses from true masks in the key frame",
+}
+"""Faults in the order in which they are made good, and what each is."""
+PARTS = {"wrong mask": "segmenter", "drift": "propagator"}
+"""Part of the model that a fault is of; all others are the network's."""
+ALONE: Mapping[str, tuple[str, ...]] = {
+    "frame": ("wrong time",),
+    "count": ("extra", "missed"),
+    "box": ("wrong thing", "wrong extent"),
+    "point": ("wrong point",),
+    "mask at the key frame": ("wrong mask",),
+}
+"""Stages that are replaced one by one, with all others as they are."""
+OVERLAP = 0.1
+"""IoU of boxes from which a prompt names an object; TIDE's bound of background (Bolya 2020)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """The way from a run's number to that of perfect answers."""
+
+    way: Difference
+    alone: Mapping[str, float | None]
+    """The number with one stage alone replaced by the truth."""
+
+    @property
+    def by_part(self) -> dict[str, float]:
+        """Loss of each part of the model; they add up to the loss of the run."""
+        found = dict.fromkeys(("network", "segmenter", "propagator"), 0.0)
+        for step in self.way.steps:
+            found[PARTS.get(step.name, "network")] += step.points
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Truth:
+    """A true object in the key frame."""
+
+    box: Box
+    mask: BoolArray
+
+    def prompt(self, like: ParsedObject) -> ParsedObject:
+        """Return the prompt that names the object, with a box and points where `like` has some."""
+        return ParsedObject(
+            box=None if like.box is None and like.positive else self.box,
+            positive=(self.middle,) if like.positive else (),
+            phrase=like.phrase,
+        )
+
+    @property
+    def middle(self) -> Point:
+        """The point that is farthest from the object's border."""
+        padded = np.pad(self.mask.astype(np.uint8), 1)
+        far = cv2.distanceTransform(padded, cv2.DIST_L2, 5)
+        row, column = np.unravel_index(int(np.argmax(far)), far.shape)
+        return Point(float(column - 1), float(row - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """One object of a response, and the true one that it names."""
+
+    given: ParsedObject
+    truth: _Truth | None = None
+    fed: bool = False
+    """True: the segmenter is replaced by the truth."""
+
+
+@dataclass
+class _Climber:
+    run: Run
+    reader: PartedReader
+    like: ParsedObject
+    cached: dict[str, tuple[object, Prediction]] = field(default_factory=dict)
+
+    def predict(self, sample: Sample, made_good: frozenset[str]) -> Prediction:
+        """Return the prediction with some faults made good."""
+        if "drift" in made_good:
+            return perfect(sample)
+        recorded = self.run.prediction(sample.id)
+        (parsed,) = recorded.parsed or (None,)
+        if recorded.answer is None or parsed is None or parsed.error:
+            cut = any(one.cut for one in recorded.parsed)
+            return (
+                perfect(sample) if ("truncated" if cut else "unreadable") in made_good else recorded
+            )
+        before = self._prompts(sample, parsed, frozenset())
+        now = self._prompts(sample, parsed, made_good)
+        if _key(*now) == _key(*before):
+            return recorded
+        known = self.cached.get(sample.id)
+        if known is None or known[0] != _key(*now):
+            known = (_key(*now), self._located(sample, recorded, parsed, *now))
+            self.cached[sample.id] = known
+        return known[1]
+
+    def _prompts(
+        self, sample: Sample, parsed: Parsed, made_good: frozenset[str]
+    ) -> tuple[int, list[_Prompt]]:
+        """Return the frame and its prompts with some faults made good."""
+        assert sample.target is not None, "a scored run has ground truth"
+        answer, start = sample.target.answer, parsed.frame or 0
+        areas = [mask.area for mask in answer.masks or ()]
+        given = list(parsed.objects)
+        seen = _truths(answer, start, len(given))
+        if any(areas) and not seen and given:
+            if "wrong time" not in made_good:
+                return start, [_Prompt(one) for one in given]
+            start = int(np.argmax(areas))
+            seen = _truths(answer, start, len(given))
+            return start, self._fed(
+                [_Prompt(one.prompt(self.like), one) for one in seen], made_good
+            )
+        if parsed.phrase and not given:  # words alone: there is nothing to match
+            whole = [] if not areas[start] else [_Prompt(ParsedObject(), seen[0], True)]
+            return start, whole if "wrong mask" in made_good else [_Prompt(ParsedObject())]
+        matched, left, missed = _match(given, seen)
+        prompts = [_Prompt(one, matched.get(place)) for place, one in enumerate(given)]
+        wrong = min(len(left), len(missed))
+        for place, truth in zip(left[:wrong], missed[:wrong], strict=True):
+            if "wrong thing" in made_good:
+                prompts[place] = _Prompt(truth.prompt(given[place]), truth)
+        if "extra" in made_good:
+            gone = set(left[wrong:])
+            prompts = [one for place, one in enumerate(prompts) if place not in gone]
+        if "missed" in made_good:
+            if any(areas) and not seen:  # it said that nothing is meant, in another frame
+                start = int(np.argmax(areas))
+                missed = _truths(answer, start, 0)
+            prompts += [_Prompt(one.prompt(self.like), one) for one in missed[wrong:]]
+        return start, self._fed([_mended(one, made_good) for one in prompts], made_good)
+
+    @staticmethod
+    def _fed(prompts: Sequence[_Prompt], made_good: frozenset[str]) -> list[_Prompt]:
+        fed = "wrong mask" in made_good
+        return [replace(one, fed=fed and one.truth is not None) for one in prompts]
+
+    def _located(
+        self,
+        sample: Sample,
+        recorded: Prediction,
+        parsed: Parsed,
+        start: int,
+        prompts: Sequence[_Prompt],
+    ) -> Prediction:
+        """Segment and propagate the prompts, true masks in the place of those that are fed."""
+        media = sample.query.media[0]
+        shape = (media.size[1], media.size[0])
+        asked = [
+            ObjectPrompt(
+                box=one.given.box,
+                positive=one.given.positive,
+                negative=one.given.negative,
+                phrase=one.given.phrase or parsed.phrase,
+            )
+            for one in prompts
+            if not one.fed
+        ]
+        made = iter(self.reader.segmenter.segment(media.frame(start), asked) if asked else ())
+        masks = [one.truth.mask if one.fed and one.truth else next(made) for one in prompts]
+        joint = Track(len(media), *shape)
+        if len(media) == 1 and masks:
+            joint[0] = np.logical_or.reduce(masks)
+        elif masks:
+            tracks = self.reader.propagator.propagate(media, start, masks)
+            for index, frame in enumerate(zip(*tracks, strict=True)):
+                joint[index] = np.logical_or.reduce(frame)
+        boxes = tuple(one.given.box for one in prompts if one.given.box is not None)
+        still = len(media) == 1 and len(boxes) == len(prompts)
+        answer = Answer(
+            masks=tuple(Rle.from_array(joint[index]) for index in range(len(media))),
+            boxes=boxes if still else None,
+            no_target=not prompts,
+        )
+        return replace(recorded, answer=answer)
+
+
+def _key(start: int, prompts: Sequence[_Prompt]) -> object:
+    return start, tuple((one.given, one.fed) for one in prompts)
+
+
+def _mended(prompt: _Prompt, made_good: frozenset[str]) -> _Prompt:
+    truth, given = prompt.truth, prompt.given
+    if truth is None:
+        return prompt
+    if "wrong extent" in made_good and given.box is not None:
+        given = replace(given, box=truth.box)
+    if "wrong point" in made_good and given.positive:
+        given = replace(given, positive=(truth.middle,), negative=())
+    return replace(prompt, given=given)
+
+
+def _truths(answer: Answer, start: int, named: int) -> list[_Truth]:
+    """Return the true objects in a frame.
+
+    Where a benchmark does not tell objects apart, the mask is one object for a response that names
+    at most one, and its connected parts for others.
+    """
+    if answer.masks is None or not answer.masks[start].area:
+        return []
+    if answer.instances is not None:
+        return [_Truth(*mask_with_box(one[start])) for one in answer.instances if one[start].area]
+    if named <= 1:
+        return [_Truth(*mask_with_box(answer.masks[start]))]
+    return [_Truth(*one) for one in components(answer.masks[start].to_array())]
+
+
+def _match(
+    given: Sequence[ParsedObject], truths: Sequence[_Truth]
+) -> tuple[dict[int, _Truth], list[int], list[_Truth]]:
+    """Match prompts with true objects, one to one, by the largest overlap.
+
+    Returns:
+        The object of each prompt by its place, the places of prompts without one, and the objects
+        without a prompt.
+    """
+    overlap = np.array([[_overlap(one, truth) for truth in truths] for one in given])
+    found: dict[int, int] = {}
+    if overlap.size:
+        rows, columns = linear_sum_assignment(-overlap)
+        pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+        found = {row: column for row, column in pairs if overlap[row, column] >= OVERLAP}
+    left = [place for place in range(len(given)) if place not in found]
+    missed = [truth for place, truth in enumerate(truths) if place not in found.values()]
+    return {row: truths[column] for row, column in found.items()}, left, missed
+
+
+def _overlap(given: ParsedObject, truth: _Truth) -> float:
+    """IoU of the boxes; of a prompt without one, the share of its points that lie on the object."""
+    if given.box is not None:
+        a, b = given.box, truth.box
+        wide = max(0.0, min(a.right, b.right) - max(a.left, b.left))
+        high = max(0.0, min(a.bottom, b.bottom) - max(a.top, b.top))
+        areas = sum((one.right - one.left) * (one.bottom - one.top) for one in (a, b))
+        return wide * high / (areas - wide * high)
+    on = [bool(truth.mask[int(one.y), int(one.x)]) for one in given.positive]
+    return sum(on) / len(on) if on else 0.0
+
+
+def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> Ladder:
+    """Replace one stage of a run after another by the truth.
+
+    Args:
+        run: A finished run of a task with masks, by a model of network, segmenter and propagator.
+        data_root: Where the benchmark lies, if not where the run read it.
+        level: Of the paired intervals.
+
+    Raises:
+        UsageError: the task asks for no masks, or the model has no such stages.
+    """
+    task, reader = task_for(run, data_root), reader_of(run)
+    units = list(samples_by_unit(task, run))
+    masked = (AnswerForm.MASK, AnswerForm.MASK_TRACK)
+    forms = {form for unit in units for one in unit for form in one.query.forms}
+    if not forms <= set(masked):
+        raise UsageError(
+            f"a ladder of {task.name}", expected="a task of masks", found=", ".join(sorted(forms))
+        )
+    if reader is None:
+        raise UsageError(
+            f"a ladder of {run.manifest['model']['spec']}",
+            expected="a model whose responses name objects that a segmenter makes masks of",
+            found="another",
+        )
+    climber = _Climber(run, reader, _usual_prompt(run, units))
+
+    def scored(*made_good: str) -> list[UnitScore]:
+        good = frozenset(made_good)
+        return [
+            score_unit(task, unit, [climber.predict(one, good) for one in unit]) for unit in units
+        ]
+
+    walk = Walk(task, level)
+    walk.begin(tuple(run.units()))
+    for place, name in enumerate(RUNGS):
+        walk.step(name, scored(*list(RUNGS)[: place + 1]), (), always=False)
+    values, headline = run.results["metrics"], run.results["headline"]
+    way = Difference(
+        a=run.manifest["model"]["name"],
+        b="perfect answers",
+        task=f"{task.name} {task.split}",
+        headline=headline,
+        first=values[headline],
+        second=walk.value,
+        n_samples=run.results["n_total"],
+        steps=tuple(walk.steps),
+        level=level,
+    )
+    alone = {}
+    for name, faults in ALONE.items():
+        single = Walk(task, level)
+        single.begin(scored(*faults))
+        alone[name] = single.value
+    return Ladder(way=way, alone=alone)
+
+
+def _usual_prompt(run: Run, units: Sequence[Sequence[Sample]]) -> ParsedObject:
+    """Return a prompt with the parts that the run's responses give their objects."""
+    found = ParsedObject()
+    for unit in units:
+        for sample in unit:
+            for parsed in run.prediction(sample.id).parsed:
+                for one in parsed.objects:
+                    found = ParsedObject(
+                        box=found.box or one.box, positive=found.positive or one.positive
+                    )
+    return found

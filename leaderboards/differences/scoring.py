@@ -1,0 +1,100 @@
+"""Score other predictions for the samples of a run, or the same ones by another protocol."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from harness import plugins
+from harness.errors import DataError
+from harness.model import Judge
+from harness.record import Run
+from harness.run.batching import samples_of, units
+from harness.run.judging import verdicts_of, with_judge
+from harness.run.sample_cache import read_once
+from harness.run.score import selected
+from harness.run.scoring import Scorer
+from harness.scores import UnitScore
+from harness.spec import Spec, parse
+from harness.task import Task
+from harness.types import Prediction, Sample
+
+Predict: TypeAlias = Callable[[Sample], Prediction]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores of a run's samples, and the content of a results.json."""
+
+    task: Task
+    units: Sequence[UnitScore]
+    results: dict[str, Any]
+
+    @property
+    def value(self) -> float | None:
+        """Number of the headline."""
+        number: float | None = self.results["metrics"][self.results["headline"]]
+        return number
+
+
+def task_for(
+    run: Run,
+    data_root: Path | None = None,
+    *,
+    protocol: str | None = None,
+    judge: Judge | None = None,
+) -> Task:
+    """Build a run's task, maybe with another protocol, and with the judge of its free answers.
+
+    Raises:
+        HarnessError: the task cannot be built so.
+    """
+    spec = parse(run.manifest["task"]["spec"])
+    if protocol is not None:
+        spec = Spec(spec.name, {**spec.arguments, "protocol": protocol})
+    root = data_root or Path(run.manifest["data"]["root"])
+    task: Task = read_once(plugins.build("tasks", spec, root))
+    if task.protocol.rubric is None:
+        return task
+    judge = judge or verdicts_of(run)
+    return task if judge is None else with_judge(task, judge)
+
+
+def score(task: Task, run: Run, predict: Predict | None = None) -> Scored:
+    """Score predictions for the samples of a run.
+
+    Args:
+        task: The run's task, of any protocol.
+        run: The run.
+        predict: Returns the prediction for a sample; None: the run's own.
+
+    Raises:
+        DataError, StoreError: the task does not have the run's samples, or a scorer raises.
+    """
+    predict = predict or (lambda sample: run.prediction(sample.id))
+    scorer = Scorer(task, tuple)
+    for unit in samples_by_unit(task, run):
+        scorer.add(unit, list(map(predict, unit)))
+    return Scored(task, scorer.done, scorer.results(run.manifest))
+
+
+def samples_by_unit(task: Task, run: Run) -> Iterator[Sequence[Sample]]:
+    """Yield the units of a task that hold the samples of a run.
+
+    Raises:
+        DataError, StoreError: the data is other data, or the protocol has other samples.
+    """
+    if task.protocol.name == run.manifest["task"]["protocol"]:
+        yield from selected(task, run)
+        return
+    known = {name for unit in run.units() for name in unit.samples}
+    found = 0
+    for unit in units(sample for sample in samples_of(task) if sample.id in known):
+        found += len(unit)
+        yield unit
+    if found != len(known):
+        raise DataError(
+            f"{task.name} by {task.protocol.name}",
+            expected=f"the run's {len(known)} samples",
+            found=f"{found} of them",
+        )

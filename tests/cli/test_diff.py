@@ -1,0 +1,268 @@
+"""`harness diff`: planted differences of two runs, each named and measured, and added up."""
+
+import json
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+
+import pytest
+
+from harness import plugins
+from harness.cli.main import main
+from harness.models.visionreasoner.grammar import VisionReasoner
+from harness.record import Run
+from harness.run.batching import samples_of
+from harness.spec import parse
+from harness.types import Answer, Box
+
+TASKS = Path(__file__).resolve().parents[2] / "tasks"
+MEVIS, STILLS = TASKS / "mevis" / "example", TASKS / "reason_seg" / "example"
+READER = "(segmenter=box,propagator=still,keyframe=named,frames=4,backend=stored(file={}))"
+
+
+@dataclass(frozen=True)
+class Shifted(VisionReasoner):
+    """A grammar that reads every box five units to the right."""
+
+    name: str = "shifted"
+
+    def parse(self, response):
+        found = super().parse(response)
+        boxes = [Box(x + 5, y, right + 5, below) for (x, y, right, below), *_ in found.items]
+        items = [one._replace(box=box) for one, box in zip(found.items, boxes, strict=True)]
+        return replace(found, items=tuple(items))
+
+
+@pytest.fixture(autouse=True)
+def shifted(monkeypatch):
+    """A model `shifted`: `visionreasoner` with the other grammar."""
+    load = plugins.load
+    own = load("models", "visionreasoner")
+
+    def with_shift(kind, name):
+        if (kind, name) != ("models", "shifted"):
+            return load(kind, name)
+
+        @wraps(own)
+        def build(*given, **named):
+            made = own(*given, **named)
+            return replace(made, name="shifted", prompt=Shifted(resize=made.prompt.resize))
+
+        return build
+
+    monkeypatch.setattr(plugins, "load", with_shift)
+
+
+@pytest.fixture
+def responses(tmp_path):
+    """Files of perfect responses, and of others whose boxes are ten pixels too small."""
+    reader = plugins.build("models", parse(f"visionreasoner{READER.format('none')}"))
+
+    def written(root, task, *, smaller):
+        path = tmp_path / f"{task}-{smaller}.jsonl"
+        rows = []
+        for sample in samples_of(plugins.build("tasks", task, root)):
+            answer = sample.target.answer
+            if smaller:
+                answer = Answer(masks=tuple(_eroded(mask) for mask in answer.masks))
+            (text,) = reader.write(sample.query, answer)
+            rows.append({"id": sample.id, "response": text})
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return written
+
+
+def _eroded(mask):
+    import numpy as np
+
+    from harness.masks import Rle
+
+    array = mask.to_array()
+    rows, columns = array.any(1).nonzero()[0], array.any(0).nonzero()[0]
+    if rows.size and rows[-1] - rows[0] > 12 and columns[-1] - columns[0] > 12:
+        array = array & False
+        array[rows[0] : rows[-1] - 9, columns[0] : columns[-1] - 9] = True
+    return Rle.from_array(np.ascontiguousarray(array))
+
+
+@pytest.fixture
+def evaluated(tmp_path):
+    def run(model, *, task="mevis", root=MEVIS, subset=None):
+        out = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
+        given = ["--data", str(root), "--out", str(out), "--quiet"]
+        given += ["--subset", subset] if subset else []
+        assert main(["eval", "--model", model, "--tasks", task, *given]) == 0
+        (manifest,) = out.rglob("manifest.json")
+        return Run.open(manifest.parent)
+
+    return run
+
+
+def explained(capsys, a, b, *given):
+    capsys.readouterr()
+    assert main(["diff", str(a.folder), str(getattr(b, "folder", b)), *given, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    total = sum(step["points"] for step in made["steps"])
+    assert made["first"] + total == pytest.approx(made["second"], abs=1e-12)
+    return made, {step["name"]: step for step in made["steps"]}
+
+
+def value(run):
+    return run.results["metrics"][run.results["headline"]]
+
+
+def test_other_frames_explain_all_and_only_the_responses_that_differ(
+    capsys, responses, evaluated, tmp_path
+):
+    good, bad = (responses(MEVIS, "mevis", smaller=one) for one in (False, True))
+    lines = good.read_text().splitlines()
+    mixed = tmp_path / "mixed.jsonl"  # of two responses out of three nothing differs
+    mixed.write_text("\n".join([bad.read_text().splitlines()[0], *lines[1:]]) + "\n")
+    a = evaluated(f"visionreasoner{READER.format(good)}")
+    b = evaluated(f"visionreasoner{READER.format(mixed)}".replace("frames=4", "frames=2"))
+    _, steps = explained(capsys, a, b)
+    assert list(steps) == ["responses: frames"]
+    (step,) = steps.values()
+    assert step["points"] == pytest.approx(value(b) - value(a), abs=1e-12) and step["points"] < 0
+    assert step["samples"] == 1 and any("4 → 2" in line for line in step["details"])
+    assert step["details"][0].startswith("1 of 3")
+
+
+def test_another_segmenter_a_shifted_grammar_and_a_protocol_are_named(capsys, responses, evaluated):
+    path = responses(STILLS, "reason_seg", smaller=False)
+    base = f"visionreasoner{READER.format(path)}"
+    given = {"task": "reason_seg", "root": STILLS}
+    a = evaluated(base, **given)
+    changes = {
+        "segmenter": (base.replace("segmenter=box", "segmenter=grabcut"), given),
+        "grammar": (base.replace("visionreasoner(", "shifted("), given),
+        "protocol": (base, {**given, "task": "reason_seg(protocol=seg/visionreasoner)"}),
+    }
+    for name, (model, arguments) in changes.items():
+        b = evaluated(model, **arguments)
+        _, steps = explained(capsys, a, b)
+        assert list(steps) == [name]
+        assert steps[name]["points"] == pytest.approx(value(b) - value(a), abs=1e-12)
+        assert value(a) != value(b)
+
+
+def test_every_number_on_the_way_is_that_of_a_run_made_so(capsys, responses, evaluated):
+    good, bad = (responses(MEVIS, "mevis", smaller=one) for one in (False, True))
+    base = f"visionreasoner{READER.format(good)}"
+    shift = base.replace("visionreasoner(", "shifted(")
+    cut = shift.replace("segmenter=box", "segmenter=grabcut")
+    other = cut.replace(str(good), str(bad)).replace("frames=4", "frames=3")
+    runs = [evaluated(one) for one in (base, shift, cut, other)]
+    _, steps = explained(capsys, runs[0], runs[-1])
+    assert list(steps) == ["grammar", "segmenter", "responses: frames"]
+    for step, before, after in zip(steps.values(), runs, runs[1:], strict=False):
+        assert step["before"] == pytest.approx(value(before), abs=1e-12)
+        assert step["after"] == pytest.approx(value(after), abs=1e-12)
+    back, steps = explained(capsys, runs[-1], runs[0])
+    assert back["first"] == value(runs[-1]) and list(steps) == [
+        "grammar",
+        "segmenter",
+        "responses: frames",
+    ]
+
+
+def test_a_grammar_goes_with_the_responses_of_another_prompt(capsys, evaluated, tmp_path):
+    given = {"task": "reason_seg", "root": STILLS}
+    runs = []
+    for prompt in ("locate", "visionreasoner"):
+        text = f"qwen_vl(prompt={prompt},segmenter=box,backend=stored)"
+        reader, path = plugins.build("models", parse(text)), tmp_path / f"{prompt}.jsonl"
+        rows = [
+            {"id": one.id, "response": reader.write(one.query, one.target.answer)[0]}
+            for one in samples_of(plugins.build("tasks", "reason_seg", STILLS))
+        ]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        runs.append(evaluated(text.replace("stored", f"stored(file={path})"), **given))
+    _, steps = explained(capsys, *runs)
+    assert list(steps) == ["responses: canvas + prompt + grammar"]
+    assert (
+        abs(steps["responses: canvas + prompt + grammar"]["points"]) < 0.05
+    )  # no way through failures
+
+
+def test_other_samples_are_a_step(capsys, responses, evaluated):
+    good, bad = (responses(MEVIS, "mevis", smaller=one) for one in (False, True))
+    a = evaluated(f"visionreasoner{READER.format(good)}", subset="first2")
+    b = evaluated(f"visionreasoner{READER.format(bad)}")
+    made, steps = explained(capsys, a, b)
+    assert list(steps) == ["subset", "responses: backend"] and made["n_samples"] == 2
+    assert steps["subset"]["details"] == ["2 and 3 samples, 2 in both"]
+
+
+def test_the_text_and_the_drawing_add_up_as_they_are_printed(
+    capsys, responses, evaluated, tmp_path
+):
+    good, bad = (responses(MEVIS, "mevis", smaller=one) for one in (False, True))
+    a = evaluated(f"visionreasoner{READER.format(good)}")
+    b = evaluated(f"shifted{READER.format(bad)}")
+    for name in ("fall.svg", "fall.html"):
+        capsys.readouterr()
+        given = ["diff", str(a.folder), str(b.folder), "--out", str(tmp_path / name)]
+        assert main(given) == 0
+        text = (tmp_path / name).read_text()
+        assert "<svg" in text and "grammar" in text and f"{value(b):.4f}" in text
+    printed = capsys.readouterr().out.splitlines()
+    rows = [one.split() for one in printed if one.startswith("  ") and one[2] != " "]
+    steps = [next(cell for cell in row if cell[0] in "+-" and "." in cell) for row in rows[1:-1]]
+    first, last = float(rows[0][-1]), float(rows[-1][-1])
+    assert round(first + sum(map(float, steps)), 4) == last
+    assert main(["diff", str(a.folder), str(b.folder), "--out", str(tmp_path / "x.png")]) == 2
+
+
+@pytest.mark.parametrize("kind", ["lmms-eval", "vlmevalkit"])
+def test_a_log_is_read_and_its_own_scorer_is_a_step(capsys, evaluated, tmp_path, kind):
+    root = TASKS / "long_video_bench" / "example"
+    samples = list(samples_of(plugins.build("tasks", "long_video_bench", root)))
+    mine = tmp_path / "mine.jsonl"
+    right = [sample.target.answer.choice for sample in samples]
+    wrong = ["B" if one == "A" else "A" for one in right]
+    mine.write_text(
+        "".join(
+            json.dumps({"id": one.id, "response": letter}) + "\n"
+            for one, letter in zip(samples, right, strict=True)
+        )
+    )
+    model = f"qwen_vl(backend=stored(file={mine}))"
+    a = evaluated(model, task="long_video_bench", root=root)
+    said = [wrong[0], *right[1:]]
+    if kind == "lmms-eval":
+        log = tmp_path / "x_samples_longvideobench_val_v.jsonl"
+        rows = [
+            {
+                "doc_id": place,
+                "input": one.query.text,
+                "target": "A",
+                "doc_hash": "0",
+                "filtered_resps": [letter],
+                "lvb_acc": {"id": one.id, "pred_answer": "A", "answer": "A" if place else "B"},
+            }
+            for place, (one, letter) in enumerate(zip(samples, said, strict=True))
+        ]
+        log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        log = tmp_path / "x_score.tsv"
+        cells = [
+            [str(place), one.query.text, letter, "1" if place else "0"]
+            for place, (one, letter) in enumerate(zip(samples, said, strict=True))
+        ]
+        lines = [["index", "question", "prediction", "score"], *cells]
+        log.write_text("".join("\t".join(line) + "\n" for line in lines))
+    made, steps = explained(capsys, a, log, "--format", kind)
+    number = len(samples)
+    assert list(steps) == ["responses: not on record", "their scorer"]
+    assert steps["responses: not on record"]["points"] == pytest.approx(-1 / number, abs=1e-12)
+    assert steps["their scorer"]["points"] == pytest.approx(0, abs=1e-12)
+    assert made["second"] == pytest.approx(1 - 1 / number)
+
+
+def test_runs_of_two_tasks_are_refused(responses, evaluated):
+    a = evaluated(f"visionreasoner{READER.format(responses(MEVIS, 'mevis', smaller=False))}")
+    path = responses(STILLS, "reason_seg", smaller=False)
+    b = evaluated(f"visionreasoner{READER.format(path)}", task="reason_seg", root=STILLS)
+    assert main(["diff", str(a.folder), str(b.folder)]) == 2

@@ -1,0 +1,190 @@
+"""Responses that a limit of new tokens cut off: planted ones, counted, and what they may cost."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+
+import harness
+from harness import plugins
+from harness.cli.main import main
+from harness.leaderboards.board import build
+from harness.leaderboards.differences.diff import diff_runs
+from harness.leaderboards.gate import check
+from harness.leaderboards.render import markdown
+from harness.model import Chat, ChatResponse
+from harness.record import Run
+from harness.run.batching import samples_of
+from harness.run.ledger import enough_tokens
+from harness.spec import parse
+
+READER = "qwen_vl(prompt=visionreasoner,segmenter=box,propagator=still,backend=stored)"
+LENGTHS = (3, 5, 7, 9, 11, 13, 15, 60)
+"""Words of reasoning before the answer of each sample."""
+
+
+@dataclass
+class Writer(Chat):
+    """Writes a prepared text for each question, up to the limit of new tokens, here words."""
+
+    texts: dict[str, str]
+    batch_size: int = 4
+    coordinates: str = "pixels"
+
+    def describe(self):
+        return {"backend": "writer"}
+
+    def generate(self, requests):
+        made = []
+        for one in requests:
+            words = self.texts[one.key].split(" ")
+            kept = words[: one.max_new_tokens]
+            cut = len(kept) < len(words)
+            text, size = " ".join(kept), self.canvas(one)
+            made.append(
+                ChatResponse(text=text, completion_tokens=len(kept), cut=cut, canvases=(size,))
+            )
+        return made
+
+    def canvas(self, request):
+        return request.media[0].size
+
+    def count_tokens(self, text):
+        return len(text.split())
+
+
+@pytest.fixture(scope="module")
+def task(shapes):
+    return plugins.build("tasks", parse("reason_seg"), shapes)
+
+
+def model(task, limit, change=lambda number, text: text):
+    """A model that answers with the box of the ground truth, after reasoning of `LENGTHS` words."""
+    chat = Writer({})
+    made = replace(
+        plugins.build("models", parse(READER)),
+        name=f"limit-{limit}",
+        chat=chat,
+        max_new_tokens=limit,
+    )
+    for number, sample in enumerate(samples_of(task)):
+        (text,) = made.write(sample.query, sample.target.answer)
+        answer = text[text.index("<answer>") :].replace(" ", "")
+        thought = " ".join(["so"] * LENGTHS[number])
+        chat.texts[sample.query.id] = change(number, f"<think>{thought}</think> {answer}")
+    return made
+
+
+@pytest.fixture(scope="module")
+def runs(task, tmp_path_factory):
+    """The same answers under a limit of ten words, of which four are cut off, and without one."""
+    out = tmp_path_factory.mktemp("runs")
+    return {limit: harness.evaluate(task, model(task, limit), out=out) for limit in (10, 1000)}
+
+
+def test_the_bounds_hold_the_score_without_the_limit(runs):
+    short, whole = (runs[limit].results for limit in (10, 1000))
+    ledger = short["ledger"]
+    assert whole["ledger"]["cut"] == 0 and whole["ledger"]["if_right"] is None
+    assert ledger["cut"] == short["n_failed"] == 4 and ledger["limit"] == 10
+    for name in ("gIoU", "cIoU"):
+        assert ledger["if_wrong"][name] == short["metrics"][name] < whole["metrics"][name]
+        assert whole["metrics"][name] < ledger["if_right"][name] <= 1
+
+
+def test_what_was_cut_is_counted_by_form_and_category(runs, task):
+    ledger = runs[10].results["ledger"]
+    assert ledger["forms"] == {"mask": {"n": 8, "failed": 4, "cut": 4, "outside": 0, "repaired": 0}}
+    cut = [sample.categories["length"] for sample in list(samples_of(task))[4:]]
+    found = ledger["categories"]["length"]
+    assert {value: one["cut"] for value, one in found.items() if one["cut"]} == {
+        value: cut.count(value) for value in cut
+    }
+    assert sum(one["n"] for one in found.values()) == 8
+
+
+def test_the_suggested_limit_cuts_nothing_off(task, tmp_path):
+    first = list(samples_of(task))[:7]  # the eighth is so long that nobody could have known
+    task = replace(task, samples=lambda: first)
+    short = harness.evaluate(task, model(task, 13), out=tmp_path)
+    enough = short.results["ledger"]["enough"]
+    assert short.results["ledger"]["cut"] == 2 and 16 <= enough <= 40
+    again = harness.evaluate(task, model(task, enough), out=tmp_path)
+    assert again.results["ledger"]["cut"] == 0
+
+
+def test_a_limit_that_is_enough_by_hand():
+    # Beyond the median 4, one of three ended after 2 tokens, and two went on for 6: 14 tokens.
+    lengths = [(2, False), (4, False), (6, False), (10, True), (10, True)]
+    assert enough_tokens(lengths, 10) == math.ceil((10 + 14 * math.log(4)) / 8) * 8 == 32
+    assert enough_tokens([(5, False)] * 3, 10) is None
+    assert enough_tokens([(10, True)] * 3, 10) is None
+    assert enough_tokens([(5, False), (5, False), (10, True)], 10) is None
+
+
+def test_places_beyond_the_image_and_repairs_are_counted(task, tmp_path):
+    def change(number, text):
+        if number == 1:
+            return text.replace("<answer>", "<answer>```json\n").replace(
+                "</answer>", "\n```</answer>"
+            )
+        if number == 2:
+            return "<think>.</think> " + json.dumps(
+                [{"bbox_2d": [-5, 10, 90000, 40], "point_2d": [20, 20]}]
+            ).replace(" ", "").join(["<answer>", "</answer>"])
+        return text
+
+    run = harness.evaluate(task, model(task, 1000, change), out=tmp_path)
+    ledger = run.results["ledger"]
+    assert (ledger["cut"], ledger["outside"], ledger["repaired"]) == (0, 1, 1)
+    stored = Run.open(run.folder)
+    ids = [sample.id for sample in samples_of(task)]
+    assert [stored.prediction(name).parsed[0].outside for name in ids[:4]] == [0, 0, 2, 0]
+    assert stored.prediction(ids[1]).parsed[0].repairs == ("code fence",)
+
+
+def test_the_ledger_is_the_same_when_a_run_is_scored_again(runs, shapes, capsys):
+    folder = runs[10].folder
+    for given in ((), ("--workers", "2"), ("--model", READER)):
+        capsys.readouterr()
+        assert main(["score", str(folder), "--data", str(shapes), *given, "--json"]) == 0
+        (again,) = json.loads(capsys.readouterr().out)["tasks"].values()
+        kept = ("cut", "forms", "categories", "if_wrong", "if_right")
+        assert {key: again["ledger"][key] for key in kept} == {
+            key: runs[10].results["ledger"][key] for key in kept
+        }
+
+
+def test_boards_mark_the_run_with_its_bounds(runs):
+    text = markdown.render(build([run.folder for run in runs.values()]))
+    (note,) = (line for line in text.splitlines() if line.startswith("> ¶"))
+    assert "limit-10 " in note and "4 of 8" in note
+    assert f"{runs[10].results['ledger']['if_right']['gIoU']:.3f}" in note
+    rows = [line for line in text.splitlines() if line.startswith(("| 1 |", "| 2 |"))]
+    rows = rows[:2]
+    assert ["¶" in line for line in rows] == ["limit-10 " in line for line in rows]
+
+
+def test_the_gate_compares_no_runs_of_other_cut_rates(runs, tmp_path):
+    def verdict(before, after, **given):
+        (one,) = check(runs[before].folder, runs[after].folder, **given).verdicts
+        return one
+
+    for before, after in ((10, 1000), (1000, 10)):
+        refused = verdict(before, after)
+        assert not refused.is_passed and refused.comparison is None
+        assert "max-cut" in refused.failures[0] and "4 of 8" in refused.failures[0]
+    assert verdict(10, 1000, max_cut=0.5).comparison is not None
+    assert verdict(10, 10).is_passed
+
+
+def test_the_difference_of_the_two_runs_is_explained_by_the_limit(runs, shapes):
+    made = diff_runs(*(Run.open(runs[limit].folder) for limit in (1000, 10)), data_root=shapes)
+    (step,) = made.steps
+    assert step.name == "responses: limit" and step.samples == 4
+    assert step.details == ("4 of 8 responses differ", "max_new_tokens: 1000 → 10")
+    assert made.first + step.points == pytest.approx(made.second, abs=1e-12)
+    assert step.points == pytest.approx(
+        runs[10].results["metrics"]["gIoU"] - runs[1000].results["metrics"]["gIoU"], abs=1e-12
+    )
