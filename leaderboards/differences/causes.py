@@ -23,7 +23,10 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "model",
         "config.json",
     ),
-    "template": ("chat_template.jinja", "chat_template.json", "tokenizer_config.json", "template"),
+    "template": (
+        *("chat_template.jinja", "chat_template.json", "tokenizer_config.json", "template"),
+        *("enable_thinking", "reasoning_effort"),
+    ),
     "processor": (
         *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"),
         *("min_pixels", "max_pixels"),
@@ -101,7 +104,8 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
     known = bool(a.calls and b.calls)
     per_request = {"frames", "canvas", "prompt"}
     found |= {one for one in settings if not known or one not in per_request}
-    if not (any(one.cut for one in a.parsed) or any(one.cut for one in b.parsed)):
+    cut = any(one.cut for one in (*a.parsed, *b.parsed)) or _begins_the_other(a, b)
+    if not cut:
         found -= {"limit"}
     if len(a.calls) == len(b.calls):
         found -= {"retry"}
@@ -112,6 +116,13 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
     if len(found) > 1:
         found -= {"backend"}  # alone it changes last bits, beside another cause nothing more
     return " + ".join(one for one in (*CAUSES, "not on record") if one in found) or "chance"
+
+
+def _begins_the_other(a: Prediction, b: Prediction) -> bool:
+    """Return True if a response is the beginning of the other run's: it was cut, and asked again."""
+    ours, theirs = ({call.key: call.response for call in one.calls} for one in (a, b))
+    pairs = [(ours[key] or "", theirs[key] or "") for key in ours.keys() & theirs.keys()]
+    return any(x != y and (x.startswith(y) or y.startswith(x)) for x, y in pairs if x and y)
 
 
 def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
