@@ -119,7 +119,7 @@ def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> s
 
 
 def _begins_the_other(a: Prediction, b: Prediction) -> bool:
-    """Return True if a response is the beginning of the other run's: it was cut, and asked again."""
+    """Return True if a response begins the other run's: it was cut off, and asked again."""
     ours, theirs = ({call.key: call.response for call in one.calls} for one in (a, b))
     pairs = [(ours[key] or "", theirs[key] or "") for key in ours.keys() & theirs.keys()]
     return any(x != y and (x.startswith(y) or y.startswith(x)) for x, y in pairs if x and y)

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.leaderboards.differences.causes import causes_of
-from harness.types import Call, Prediction, Request
+from harness.types import Answer, Call, Prediction, Request
 
 SETTINGS = {"limit": ["max_new_tokens: 256 → 24"]}
 
@@ -13,7 +13,7 @@ def predicted(*responses):
         Call(request=Request(text="?"), key=":again" * place, response=text)
         for place, text in enumerate(responses)
     )
-    return Prediction(query_id="a", calls=calls)
+    return Prediction(query_id="a", answer=Answer(), calls=calls)
 
 
 @pytest.mark.parametrize(
