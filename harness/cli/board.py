@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,14 +63,17 @@ def _built(arguments: Namespace) -> "Board":
     if arguments.board:
         path = Path(arguments.board)
         definition = read(path) if path.is_file() else find(*arguments.board.rsplit("/", 1))
-    board = build_board(
+    make = partial(
+        build_board,
         arguments.runs,
         title=arguments.title,
         data_root=arguments.data,
         published=not arguments.no_published,
         definition=definition,
-        names_refused=True,
     )
+    board = make(names_refused=True)
+    if board.refused and not board.tables:
+        return make()  # raises the reason: there is nothing to go on with
     if definition is not None and not board.tables:
         print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
     return board
