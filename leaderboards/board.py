@@ -6,12 +6,13 @@ are equal, because a number by another protocol or on other samples is another q
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
-from harness.errors import DataError, HarnessError
+from harness.errors import DataError, HarnessError, StoreError
 from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.differences import bracket
@@ -22,14 +23,15 @@ from harness.leaderboards.published_results import PublishedRow, is_benchmark, p
 from harness.leaderboards.ranking import Basis, Compare, rank
 from harness.leaderboards.reproduction import of_paper
 from harness.leaderboards.row import Row, row
-from harness.leaderboards.runs import check_numbers, metrics_for, open_runs
+from harness.leaderboards.runs import check_numbers, metrics_for, open_runs, refusals
 from harness.leaderboards.unit_values import unit_values
-from harness.record import SCORES, Run
+from harness.record import MANIFEST, SCORES, Run
 from harness.run.sweep import sweep_of
 from harness.scores import Better, Metric, UnitScore
 from harness.statistics.bootstrap import intervals
 from harness.statistics.clusters import of_corpora
 from harness.statistics.paired import Comparison, compare
+from harness.store.atomic import read_json
 
 LEVEL = 0.95
 OTHER_DATA = (
@@ -114,6 +116,28 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A run that is named on a board and counted nowhere, for its record cannot be believed."""
+
+    run: str
+    """Name of the run folder."""
+    model: str
+    """As far as its manifest can be read, else empty; so is the task."""
+    task: str
+    reason: str
+
+    @classmethod
+    def of(cls, folder: Path, error: HarnessError) -> "Refused":
+        """Describe a refused run, without the way to its folder."""
+        words = {"model": "", "task": ""}
+        with suppress(StoreError, TypeError, KeyError):
+            manifest = read_json(folder / MANIFEST)
+            words = {key: str(manifest[key]["name"]) for key in words}
+        name = folder.resolve().name
+        return cls(run=name, **words, reason=str(error).replace(str(folder), name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
     """Tables, in the order of their titles."""
 
@@ -123,6 +147,7 @@ class Board:
     tables: tuple[Table, ...]
     grid: Grid | None = None
     """The table of a paper that the board is of."""
+    refused: tuple[Refused, ...] = ()
 
 
 def build(
@@ -132,6 +157,7 @@ def build(
     data_root: Path | None = None,
     published: bool = True,
     definition: Definition | None = None,
+    names_refused: bool = False,
 ) -> Board:
     """Build a board from run folders, or from folders that hold some.
 
@@ -143,19 +169,22 @@ def build(
         data_root: Where the benchmarks lie now, if not where the runs read them.
         published: Whether tables of a benchmark hold the rows that papers print of it.
         definition: The board to build: runs that are in none of its cells are left out.
+        names_refused: Put runs whose records are not as they should be into `Board.refused`, and
+            build the board of the others; else the first of them is raised.
 
     Raises:
         StoreError: there is no finished run, or a record is not as it should be.
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
-    # A run whose ground truth the organisers keep is finished without scores.
-    opened = open_runs(folders, skips_unfinished=True)
-    runs = [run for run in opened if (run.folder / SCORES).is_file()]
-    rows = [
-        replace(made, of_benchmark=published and is_benchmark(run, made))
-        for run in runs
-        for made in [row(run)]
-    ]
+    refused: dict[Path, StoreError] | None = {} if names_refused else None
+    runs, rows = [], []
+    for run in open_runs(folders, skips_unfinished=True, refused=refused):
+        # A run whose ground truth the organisers keep is finished without scores.
+        if (run.folder / SCORES).is_file():
+            with refusals(run.folder, refused):
+                made = row(run)
+                rows.append(replace(made, of_benchmark=published and is_benchmark(run, made)))
+                runs.append(run)
     if definition is not None:
         title = definition.heading
         kept = [place for place, made in enumerate(rows) if is_in(definition, made)]
@@ -164,8 +193,9 @@ def build(
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
         grouped.setdefault(key(made), []).append((run, made))
     tables = [
-        table(members, data_root=data_root)
+        found
         for _, members in sorted(grouped.items(), key=lambda item: item[0])
+        if (found := table(members, data_root=data_root, refused=refused)) is not None
     ]
     known = [entry.row for made in tables for entry in made.entries]
     return Board(
@@ -173,6 +203,7 @@ def build(
         level=LEVEL,
         tables=tuple(_name_twins(tables)),
         grid=None if definition is None else grid(definition, known),
+        refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
     )
 
 
@@ -206,24 +237,30 @@ def key(row: Row) -> Key:
     return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
 
 
-def table(members: Sequence[tuple[Run, Row]], *, data_root: Path | None = None) -> Table:
-    """Rank the runs of one table."""
-    rows = [made for _, made in members]
-    runs = [run for run, _ in members]
-    first = rows[0]
-    units = [tuple(run.units()) for run in runs]
+def table(
+    members: Sequence[tuple[Run, Row]],
+    *,
+    data_root: Path | None = None,
+    refused: dict[Path, StoreError] | None = None,
+) -> Table | None:
+    """Rank the runs of one table; None if all of them are refused (`open_runs`)."""
     notes: list[str] = []
-    metrics: tuple[Metric, ...] = ()
-    known = next((i for i, made in enumerate(rows) if made.value is not None), 0)
-    try:
-        metrics = metrics_for(runs[known], units[known], name=first.headline, data_root=data_root)
-    except HarnessError as error:
-        notes.append(f"{first.headline} cannot be computed from the scores again: {error}")
-    if metrics:
-        for index, run in enumerate(runs):
-            check_numbers(run, units[index], metrics)
-            with_own = with_interval(rows[index], run, units[index], metrics)
-            rows[index] = replace(with_own, rescored=True)
+    metrics = _metrics(members, data_root, notes)
+    runs: list[Run] = []
+    rows: list[Row] = []
+    units: list[tuple[UnitScore, ...]] = []
+    for run, made in members:
+        with refusals(run.folder, refused):
+            scores = tuple(run.units())
+            if metrics:
+                check_numbers(run, scores, metrics)
+                made = replace(with_interval(made, run, scores, metrics), rescored=True)
+            runs.append(run)
+            rows.append(made)
+            units.append(scores)
+    if not rows:
+        return None
+    first = rows[0]
     rows = [replace(made, published=of_paper(made)) if made.of_benchmark else made for made in rows]
     of_papers = first.of_benchmark and first.subset is None
     unanswered = frozenset(i for i, made in enumerate(rows) if made.value is None)
@@ -268,6 +305,20 @@ def _protocols(run: Run, made: Row) -> tuple[Bracketed, ...]:
     """Return a run's numbers by protocol; none if its own is not the row's any more."""
     found = bracket.read(run.folder)
     return found if found and found[0].metrics.get(made.headline) == made.value else ()
+
+
+def _metrics(
+    members: Sequence[tuple[Run, Row]], data_root: Path | None, notes: list[str]
+) -> tuple[Metric, ...]:
+    """Metrics of the headline, by the first run that they can be found for; else a note."""
+    name, errors = members[0][1].headline, []
+    for run, _ in sorted(members, key=lambda member: member[1].value is None):
+        try:
+            return metrics_for(run, tuple(run.units()), name=name, data_root=data_root)
+        except HarnessError as error:
+            errors.append(error)
+    notes.append(f"{name} cannot be computed from the scores again: {errors[0]}")
+    return ()
 
 
 def with_interval(

@@ -34,8 +34,8 @@ def weights(description: Mapping[str, Any]) -> dict[str, str]:
 def badges(description: Mapping[str, Any], task: str) -> tuple[str, ...]:
     """Return the names of a model's toys and classical parts which decide the answers to a task.
 
-    A part is named by its checkpoint if that is a toy's, else by its own name. Where a task has no
-    card, every part counts.
+    A part is named by its checkpoint if that is a toy's, else by its own name, else by the toy that
+    its training began with. Where a task has no card, every part counts.
     """
     card = plugins.find_card(task)
     forms = None if card is None else frozenset(card.forms)
@@ -44,7 +44,10 @@ def badges(description: Mapping[str, Any], task: str) -> tuple[str, ...]:
         decided = DECIDED.get(place.rpartition(".")[2])
         if decided is not None and forms is not None and not decided & forms:
             continue
-        names = (part.get("checkpoint"), part.get("name"), part.get("model"))
+        trained = part.get("trained") or {}
+        method = str(trained.get("method", "")).partition("(")[0]  # `pocket`: from random weights
+        own = (part.get("checkpoint"), part.get("name"), part.get("model"))
+        names = (*own, trained.get("checkpoint"), method)
         found.extend([name for name in names if name in TOYS or name in CLASSICAL][:1])
     return tuple(dict.fromkeys(found))
 

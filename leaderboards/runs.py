@@ -15,13 +15,20 @@ from harness.statistics.paired import dependencies_of
 from harness.task import Protocol, Task
 
 
-def open_runs(folders: Path | Iterable[Path], *, skips_unfinished: bool = False) -> list[Run]:
+def open_runs(
+    folders: Path | Iterable[Path],
+    *,
+    skips_unfinished: bool = False,
+    refused: dict[Path, StoreError] | None = None,
+) -> list[Run]:
     """Every finished run at or below the folders, each once, in the order of the folders.
 
     Args:
         folders: Run folders, or folders that hold some.
         skips_unfinished: Leave out runs without `results.json`, which their evaluation had not
             written yet or which was lost; the caller names them (`record.unfinished_below`).
+        refused: Receives the runs that cannot be believed, with the reason, and the others are
+            returned; None: the first of them is raised.
 
     Raises:
         StoreError: a folder holds no finished run, or files of one were changed since.
@@ -40,9 +47,22 @@ def open_runs(folders: Path | Iterable[Path], *, skips_unfinished: bool = False)
             )
         for path in below:
             if path.resolve() not in found:
-                found[path.resolve()] = Run.open(path)
-                found[path.resolve()].check_files()
+                with refusals(path, refused):
+                    run = Run.open(path)
+                    run.check_files()
+                    found[path.resolve()] = run
     return list(found.values())
+
+
+@contextmanager
+def refusals(folder: Path, refused: dict[Path, StoreError] | None) -> Iterator[None]:
+    """Record why a run cannot be believed, and go on; raise it if there is no such record."""
+    try:
+        yield
+    except StoreError as error:
+        if refused is None:
+            raise
+        refused[folder] = error
 
 
 def check_numbers(run: Run, units: Sequence[UnitScore], metrics: Sequence[Metric]) -> None:

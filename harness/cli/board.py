@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,7 @@ def build(arguments: Namespace) -> int:
         write_samples([Run.open(folder) for folder in names], arguments.out / SAMPLES, names=names)
     except OSError as error:
         raise cannot_write(arguments.out, error) from error
-    _report(arguments, list(map(str, paths)), len(board.tables))
-    return 0
+    return _report(arguments, list(map(str, paths)), board)
 
 
 def site(arguments: Namespace) -> int:
@@ -51,8 +51,7 @@ def site(arguments: Namespace) -> int:
         images=not arguments.no_images,
         told=lambda line: print(printable(line), file=sys.stderr),
     )
-    _report(arguments, [str(start)], len(board.tables))
-    return 0
+    return _report(arguments, [str(start)], board)
 
 
 def _built(arguments: Namespace) -> "Board":
@@ -64,19 +63,24 @@ def _built(arguments: Namespace) -> "Board":
     if arguments.board:
         path = Path(arguments.board)
         definition = read(path) if path.is_file() else find(*arguments.board.rsplit("/", 1))
-    board = build_board(
+    make = partial(
+        build_board,
         arguments.runs,
         title=arguments.title,
         data_root=arguments.data,
         published=not arguments.no_published,
         definition=definition,
     )
+    board = make(names_refused=True)
+    if board.refused and not board.tables:
+        return make()  # raises the reason: there is nothing to go on with
     if definition is not None and not board.tables:
         print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
     return board
 
 
-def _report(arguments: Namespace, paths: Sequence[str], tables: int) -> None:
+def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
+    """Say what was written and what is not on the board; return 1 if a run was refused, else 0."""
     below = (path for folder in arguments.runs for path in runs_below(folder))
     for path in (path for path in below if not (path / SCORES).is_file()):
         print(f"note: {path} has no scores, for the ground truth is hidden.", file=sys.stderr)
@@ -86,10 +90,20 @@ def _report(arguments: Namespace, paths: Sequence[str], tables: int) -> None:
             f"note: {path} is not finished and not on the board; the same `harness eval` goes on.",
             file=sys.stderr,
         )
+    for one in board.refused:
+        print(f"refused: {one.run}: {one.reason}", file=sys.stderr)
     if arguments.json:
-        show_json({"files": paths, "tables": tables, "unfinished": list(map(str, unfinished))})
+        show_json(
+            {
+                "files": paths,
+                "tables": len(board.tables),
+                "unfinished": list(map(str, unfinished)),
+                "refused": [one.run for one in board.refused],
+            }
+        )
     else:
         print("\n".join(paths))
+    return int(bool(board.refused))
 
 
 def keep(arguments: Namespace) -> int:

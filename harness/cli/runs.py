@@ -64,11 +64,12 @@ def query(arguments: Namespace) -> int:
     elif arguments.csv:
         print(to_csv(plain), end="")
     else:
-        rows = [("finished", "task", "metric", "value", "commit", "model")]
+        rows = [("finished", "task", "split", "metric", "value", "commit", "model")]
         rows += [
             (
                 one["finished_at"][:10],
                 one["task"],
+                " ".join(filter(None, (one["split"], one["subset"]))),
                 one["metric"],
                 number(one["value"]),
                 (one["commit"] or "–")[:7],

@@ -1,7 +1,6 @@
 """`harness samples`: the ids of a run's samples by their scores."""
 
 from argparse import Namespace
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -22,8 +21,7 @@ def samples(arguments: Namespace) -> int:
         raise UsageError(
             f"--metric {name}", expected=", ".join(run.results["metrics"]), found="another"
         )
-    root = run.manifest["data"]["root"]
-    metrics = metrics_for(run, units, name=name, data_root=Path(root) if root else None)
+    metrics = metrics_for(run, units, name=name, data_root=arguments.data)
     if any(metric.corpus is not None for metric in metrics):
         raise UsageError(f"metric {name}", expected="one with a score of each sample", found="none")
     found: list[dict[str, Any]] = [

@@ -23,6 +23,7 @@ def to_json(board: Board) -> dict[str, object]:
         "title": board.title,
         "level": board.level,
         "tables": [_table(table) for table in board.tables],
+        "refused": [asdict(one) for one in board.refused],
         **({} if board.grid is None else {"grid": asdict(board.grid)}),
     }
 

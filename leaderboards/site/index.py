@@ -10,7 +10,17 @@ from typing import Any
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Table
 from harness.leaderboards.render.markup import Markup, element, escape, join
-from harness.leaderboards.row import Row
+from harness.leaderboards.render.sections import (
+    Block,
+    Cell,
+    Cells,
+    Heading,
+    Link,
+    Paragraph,
+    Printed,
+    Strong,
+    blocks,
+)
 from harness.leaderboards.site.columns import CHUNK
 from harness.leaderboards.site.media import THUMB, THUMB_COLUMNS, THUMBS
 from harness.version import __version__
@@ -102,6 +112,7 @@ def summary(board: Board) -> str:
         f"{models} {'model' if models == 1 else 'models'} on {tasks} "
         f"{'task' if tasks == 1 else 'tasks'}, from {len(rows)} "
         f"{'run' if len(rows) == 1 else 'runs'} with {answers:,} predictions"
+        + (f", {len(board.refused)} refused" if board.refused else "")
     )
 
 
@@ -115,116 +126,40 @@ def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
         policy=escape(POLICY),
         title=escape(board.title),
         summary=escape(summary(board)),
-        tables=join(
-            overview(board), paper_table(board), *(ranking(table) for table in board.tables)
-        ),
-        rule=escape(formatting.ranking_rule(board.level)),
+        tables=join(*map(_block, blocks(board, whole=False))),
         version=escape(__version__),
         data=escape(data),
     )
     return page.encode("utf-8", "replace")
 
 
-def overview(board: Board) -> Markup:
-    """Every model's headline number in every table; empty for a board of one table."""
-    if len(board.tables) < 2:
-        return Markup("")
-    rows_of: dict[str, list[Row]] = {}
-    for row in (entry.row for table in board.tables for entry in table.entries):
-        rows_of.setdefault(row.name, []).append(row)
-    heads = [
-        join(
-            table.title,
-            element("small", {}, formatting.heading(table.headline, table.better)),
-            element("small", {}, table.protocol),
-        )
-        for table in board.tables
-    ]
-    rows = [
-        [_marked(name, rows), *(_overview_cell(table, name) for table in board.tables)]
-        for name, rows in rows_of.items()
-    ]
-    return _table(["Model", *heads], rows)
+def _block(block: Block) -> Markup:
+    if isinstance(block, Heading):
+        return element("h2", {}, block.text)
+    if isinstance(block, Paragraph):
+        return element("p", {"class": "note" if block.is_note else "facts"}, block.text)
+    if not block.summary:
+        return _table(block)
+    attributes = {"class": "published", "open": None} if block.is_published else {}
+    return element("details", attributes, element("summary", {}, block.summary), _table(block))
 
 
-def paper_table(board: Board) -> Markup:
-    """The table of a paper, printed → measured; empty for a board of none."""
-    if board.grid is None:
-        return Markup("")
-    cells = board.grid.rows[0][1]
-    rows = [
-        [
-            name,
-            *(
-                " → ".join(
-                    filter(None, (one.printed, formatting.beside(one.value, one.printed, one.unit)))
-                )
-                or formatting.NOTHING
-                for one in row
-            ),
-        ]
-        for name, row in board.grid.rows
-    ]
-    return join(
-        element("h2", {}, board.grid.heading),
-        _table(["Row", *(one.column for one in cells)], rows),
-    )
+def _table(block: Cells) -> Markup:
+    def line(name: str, cells: Sequence[Cell]) -> Markup:
+        kinds = ("" if place < block.left else "num" for place in range(len(cells)))
+        made = zip(kinds, cells, strict=True)
+        return element("tr", {}, *(element(name, {"class": k}, *_cell(cell)) for k, cell in made))
+
+    head = element("thead", {}, line("th", block.head))
+    body = element("tbody", {}, *(line("td", row) for row in block.rows))
+    return element("div", {"class": "scroll", "tabindex": "0"}, element("table", {}, head, body))
 
 
-def _marked(name: str, rows: Sequence[Row]) -> str:
-    differs = any(row.deviations for row in rows)
-    return name + " ‡" * differs + " §" * any(row.transductive for row in rows)
-
-
-def _overview_cell(table: Table, name: str) -> str:
-    best = next((entry for entry in table.entries if entry.row.name == name), None)
-    if best is None:
-        return formatting.NOTHING
-    text: str = formatting.number(best.row.value)
-    return element("strong", {}, text) if best.rank == 1 else text
-
-
-def ranking(table: Table) -> Markup:
-    """The rows of one table, best first."""
-    head = [
-        "Rank",
-        "Model",
-        formatting.heading(table.headline, table.better),
-        "95 % interval",
-        "Answered",
-    ]
-    rows = [
-        [
-            formatting.NOTHING if entry.rank is None else str(entry.rank),
-            formatting.marked_name(entry.row),
-            formatting.number(entry.row.value),
-            formatting.span(entry.row.interval),
-            formatting.percent(entry.row.answered_share),
-        ]
-        for entry in table.entries
-    ]
-    return join(
-        element("h2", {}, table.title),
-        element("p", {"class": "facts"}, formatting.sentence(table.facts)),
-        *(element("p", {"class": "note"}, note) for note in table.notes),
-        _table(head, rows),
-    )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    return element(
-        "div",
-        {"class": "scroll", "tabindex": "0"},
-        element(
-            "table",
-            {},
-            element(
-                "thead", {}, element("tr", {}, *(element("th", {"scope": "col"}, h) for h in head))
-            ),
-            element(
-                "tbody",
-                {},
-                *(element("tr", {}, *(element("td", {}, cell) for cell in row)) for row in rows),
-            ),
-        ),
-    )
+def _cell(cell: Cell) -> Iterable[str]:
+    for part in cell if isinstance(cell, tuple) else (cell,):
+        if isinstance(part, Link):
+            yield element("a", {"href": part.to}, part.text)
+        elif isinstance(part, Strong):
+            yield element("strong", {}, part)
+        else:
+            yield element("span", {"class": "quiet"}, part) if isinstance(part, Printed) else part

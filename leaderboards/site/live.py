@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, StoreError
-from harness.leaderboards.board import LEVEL, Board, Entry, Table, build, key
+from harness.leaderboards.board import LEVEL, Board, Entry, Refused, Table, build, key
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
 from harness.leaderboards.row import row
@@ -145,9 +145,10 @@ class LiveSite:
     ) -> None:
         self.folders, self.title, self.data_root = folders, title, data_root
         self._lock = threading.RLock()
-        self._finished: frozenset[Path] | None = None
+        self._finished: frozenset[tuple[Path, int]] | None = None
         self._done = Board(title=title, level=LEVEL, tables=())
         self._running: dict[Path, Running] = {}
+        self._unreadable: dict[Path, HarnessError] = {}
         self.board = self._done
         self._tables: dict[int, _TableData] = {}
         self._media: dict[str, Media] = {}
@@ -162,12 +163,15 @@ class LiveSite:
             changed: list[str] = []
             if finished != self._finished:
                 self._finished, changed = finished, ["*"]
-                self._done = self._build(sorted(finished))
+                self._done = self._build([path for path, _ in sorted(finished)])
                 self._histories = [history(table) for table in self._done.tables]
             for path in self._running.keys() - unfinished:
                 del self._running[path]
                 changed = ["*"]
+            unreadable, self._unreadable = self._unreadable.keys(), {}
             grown = [path for path in sorted(unfinished) if self._refresh_run(path)]
+            if self._unreadable.keys() != unreadable:
+                changed = ["*"]
             if grown or changed:
                 before = [len(table.entries) for table in self.board.tables]
                 self.board = self._with_running()
@@ -180,15 +184,16 @@ class LiveSite:
     def _build(self, runs: Sequence[Path]) -> Board:
         if not runs:
             return Board(title=self.title, level=LEVEL, tables=())
-        return build(runs, title=self.title, data_root=self.data_root)
+        return build(runs, title=self.title, data_root=self.data_root, names_refused=True)
 
     def _refresh_run(self, path: Path) -> bool:
         try:
             if path not in self._running:
                 self._running[path] = Running.open(path, self.data_root)
             return self._running[path].refresh()
-        except HarnessError:
-            return False  # its benchmark is not here, or its manifest is being written
+        except HarnessError as error:  # its benchmark is not here, or it is another version's
+            self._unreadable[path] = error
+            return False
 
     def _with_running(self) -> Board:
         """The finished tables with the rows of unfinished runs at their ends."""
@@ -205,7 +210,8 @@ class LiveSite:
             table = tables[place]
             entry = replace(entry, row=replace(entry.row, name=_free_name(entry, table)))
             tables[place] = replace(table, entries=(*table.entries, entry))
-        return replace(self._done, tables=tuple(tables))
+        unreadable = (Refused.of(path, error) for path, error in self._unreadable.items())
+        return replace(self._done, tables=tuple(tables), refused=(*self._done.refused, *unreadable))
 
     def _keys_of(self, grown: Iterable[Path]) -> list[str]:
         found: list[str] = []
@@ -356,11 +362,12 @@ class LiveSite:
         return kept[0] if kept else None
 
 
-def _runs_below(folder: Path) -> list[Path]:
-    """Finished runs; a folder that a run is about to write its first file to has none."""
+def _runs_below(folder: Path) -> list[tuple[Path, int]]:
+    """Finished runs, and when; a folder that a run is about to write its first file to has none."""
     try:
-        return [path for path in runs_below(folder) if (path / RESULTS).is_file()]
-    except StoreError:
+        found = (path / RESULTS for path in runs_below(folder))
+        return [(path.parent, path.stat().st_mtime_ns) for path in found if path.is_file()]
+    except (StoreError, FileNotFoundError):
         return []
 
 

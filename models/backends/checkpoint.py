@@ -123,7 +123,8 @@ def refuse_code(folder: Path) -> None:
 def training_record(folder: Path) -> dict[str, object] | None:
     """Return the record of a checkpoint's training; None if harness did not train it.
 
-    It has the method, the tasks, the seed and the hash of the configuration.
+    It has the method, tasks, seed and the hash of the configuration; and `checkpoint`, which
+    the first of its trainings began with, where that was one.
 
     Raises:
         ModelError: the file that says so is damaged.
@@ -136,13 +137,18 @@ def training_record(folder: Path) -> dict[str, object] | None:
         tasks = [
             {key: task[key] for key in ("spec", "fingerprint", "ids")} for task in plain["tasks"]
         ]
+        model = plain.get("model") or {}
+        network = model.get("description", {}).get("chat", {})
+        earlier = network.get("trained", {}).get("checkpoint")
+        start = earlier or (model.get("base") or {}).get("checkpoint")
         return {
             "method": plain["method"]["spec"],
             "tasks": tasks,
             "seed": plain["seed"],
             "config_hash": plain["config_hash"],
+            **({} if start is None else {"checkpoint": start}),
         }
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"checkpoint file {path}",
             expected="the manifest of a training",

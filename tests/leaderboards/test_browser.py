@@ -14,6 +14,7 @@ from PIL import Image
 from harness import plugins
 from harness.leaderboards.board import build
 from harness.leaderboards.grid import Cell, Grid
+from harness.leaderboards.published_results import PublishedResult, PublishedRow
 from harness.leaderboards.render import rollouts
 from harness.leaderboards.rollouts import groups_of
 from harness.leaderboards.site.live import LiveSite
@@ -272,16 +273,16 @@ def test_a_video_is_scrubbed_frame_by_frame_and_the_frame_is_a_link(opened):
     here = opened()
     page = here.at(f"{VIDEO}/sample/clip3?a=steady", wait=".scrubber")
     slider = page.get_by_label("Frame", exact=True)
-    assert slider.get_attribute("aria-valuetext") == "frame 0 of 9, 0 s"
+    assert slider.get_attribute("aria-valuetext") == "frame 0 (1 of 9), 0 s"
     slider.focus()
     for frame in (1, 2, 3):
         page.keyboard.press("ArrowRight")
-        wanted = f"frame {frame} of 9, {frame} s"
+        wanted = f"frame {frame} ({frame + 1} of 9), {frame} s"
         becomes(page, lambda: slider.get_attribute("aria-valuetext"), wanted)
     assert "frame=3" in page.url
     page.locator("h1").click()
     page.keyboard.press(".")
-    page.wait_for_selector("output:text('frame 4 of 9')")
+    page.wait_for_selector("output:text('frame 4 (5 of 9)')")
     page.get_by_role("button", name="Play").click()
     page.wait_for_function(
         "() => Number(new URLSearchParams(location.hash.split('?')[1]).get('frame')) > 5"
@@ -432,7 +433,7 @@ def test_every_frame_is_its_own(opened, serve, world):
     page = here.at(f"{VIDEO}/sample/clip3?a=steady&layer=image", wait=".scrubber")
     for frame in (0, 4, 8):
         page.get_by_label("Frame", exact=True).fill(str(frame))
-        page.wait_for_selector(f"output:text('frame {frame} of 9')")
+        page.wait_for_selector(f"output:text('frame {frame} ({frame + 1} of 9)')")
         page.wait_for_timeout(100)
         mask = sample.target.answer.masks[frame].to_array()
         rows, columns = mask.nonzero()
@@ -614,4 +615,40 @@ def test_the_curves_and_rollouts_of_a_training_stand_on_its_runs_page(opened, ma
     assert texts(page, ".curves figcaption") == ["reward", "loss"]
     assert texts(page, ".terms thead th") == ["Rollout", "iou", "total", "advantage", "tokens"]
     assert texts(page, ".terms tbody td")[:2] == ["1.000", "2.000"]
+    assert here.complaints == []
+
+
+def test_rows_of_papers_stand_below_unranked_and_refused_runs_are_named(
+    opened, make_run, monkeypatch, tmp_path
+):
+    first, second, edited = (
+        make_run(f"runs/{name}", model=name, shift=shift)
+        for name, shift in (("worse", 9), ("better", 1), ("edited", 1))
+    )
+    (edited / "results.json").write_text((edited / "results.json").read_text() + " ")
+    monkeypatch.setattr("harness.leaderboards.board.is_benchmark", lambda run, made: True)
+    spot = PublishedResult(
+        **{**dict.fromkeys(PublishedResult.__slots__, ""), "paper": "dr2seg", "table": "1"}
+        | {"row": "Great", "metric": "giou", "printed": "99.9", "unit": "percent"}
+    )
+    rows = (PublishedRow(results=(spot,), is_comparable=True),)
+    monkeypatch.setattr("harness.leaderboards.board.published_rows", lambda *_: rows)
+    made = build([first, second, edited], names_refused=True)
+    here = opened(write_site(made, tmp_path / "site", images=False).as_uri())
+    for fragment in ("#/", SEG, f"{SEG}?sort=giou", f"{SEG}?sort=-giou"):
+        page = here.at(fragment, wait="tr.refused")
+        names = [text.split()[0] for text in texts(page, "tbody tr th.model")]
+        measured = ["worse", "better"] if fragment.endswith("sort=giou") else ["better", "worse"]
+        assert sorted(names[:2]) == sorted(measured) and names[2:] == ["Great", "edited"]
+        assert names[:2] == measured or fragment == "#/"
+        great = page.locator("tr.published", has_text="Great").first
+        weight = "node => Math.max(...[...node.children].map(c => +getComputedStyle(c).fontWeight))"
+        assert great.evaluate(weight) == 400
+        refused = page.locator("tr.refused").inner_text()
+        assert "results.json" in refused and str(tmp_path) not in refused
+    assert great.locator("svg.hollow circle").count() == 1 and "–" in great.inner_text()
+    page = here.at()
+    assert "2 of 2 models measured, 1 of 1 rows of papers, 1 run refused" in page.inner_text("main")
+    page.get_by_label("Reported in papers").uncheck()
+    becomes(page, page.locator("tr.published").count, 0)
     assert here.complaints == []

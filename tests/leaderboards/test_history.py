@@ -1,5 +1,6 @@
 """The index of runs: SQLite, a real PostgreSQL server, concurrent writers, faults."""
 
+import json
 import shutil
 import socket
 import sqlite3
@@ -276,3 +277,26 @@ def test_the_commands_index_query_and_clear(world, make_run, tmp_path, capsys, m
     assert not aside.exists()
     with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as plain:
         assert plain.execute("SELECT count(*) FROM runs").fetchone() == (6,)
+
+
+def test_a_query_shows_the_split_and_the_subset(make_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")  # a folder's name may be long
+    make_run("runs/a")
+    make_run("runs/b", subset="first9")
+    database_of = ("--db", f"sqlite:///{tmp_path / 'index.sqlite'}")
+    assert main(["runs", "index", str(tmp_path / "runs"), *database_of]) == 0
+    capsys.readouterr()
+    assert main(["runs", "query", *database_of]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert "split" in head.split()
+    at = head.index("split")
+    assert sorted(row[at:].split("  ")[0] for row in rows) == ["val", "val first9"]
+
+
+def test_samples_of_a_derived_metric_are_scored_where_the_data_lies_now(make_run, world, capsys):
+    folder = make_run("a", task="disc_video", changes={"data": {"root": "/gone"}})
+    assert main(["samples", str(folder), "--json"]) != 0
+    capsys.readouterr()
+    assert main(["samples", str(folder), "--json", "--data", str(world.data)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found) == 8 and found[0]["score"] == min(one["score"] for one in found)

@@ -9,7 +9,11 @@ import pytest
 from harness.errors import StoreError
 from harness.leaderboards.board import build
 from harness.leaderboards.gate import check
+from harness.leaderboards.render import markdown
 from harness.leaderboards.repeats import repeats
+from harness.leaderboards.site.index import start_page
+from harness.leaderboards.site.live import LiveSite
+from harness.leaderboards.site.write import write_site
 from harness.record import Run, unfinished_below
 from harness.run.contamination import Contamination, write_contamination
 from harness.scores import Corpus
@@ -73,6 +77,41 @@ def test_an_edited_file_is_named_and_refused(make_run, name, reader):
         READERS[reader](good, other)
     assert f"{other / name}" in str(error.value) and "harness score RUN" in str(error.value)
     assert str(good) not in str(error.value)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_board_names_a_refused_run_counts_it_nowhere_and_shows_the_others(
+    make_run, name, tmp_path
+):
+    make_run("runs/good")
+    model = {"spec": "evil", "name": "evil", "description": {}}
+    other = make_run("runs/other", changes={"manifest": {"model": model}}, shift=2)
+    alone = build(other.with_name("good"))
+    EDITS[name](other)
+    made = build(tmp_path / "runs", names_refused=True)
+    assert made.tables == alone.tables
+    (refused,) = made.refused
+    assert (refused.run, refused.model, refused.task) == ("other", "evil", "disc_seg")
+    assert f"other/{name}" in refused.reason and str(tmp_path) not in refused.reason
+    for text in (markdown.render(made), start_page(made).decode()):
+        assert text.count("evil") == 1 and f"other/{name}" in text
+    assert made.title == alone.title and "1 refused" in start_page(made).decode()
+    live = LiveSite([tmp_path / "runs"])
+    assert live.board.refused == made.refused
+    index = json.loads(live.file("data/index.js")[0].partition(b",")[2].rpartition(b")")[0])
+    assert [row["run"] for row in index["board"]["refused"]] == ["other"]
+    write_site(made, tmp_path / "site", images=False)
+
+
+def test_a_run_whose_numbers_are_not_those_of_its_scores_is_refused_beside_others(make_run):
+    """Its checksums are right, so that only its scores tell; alone, it leaves no table."""
+    good, other = make_run("good"), make_run("other")
+    edit_results(other)
+    seal(other)
+    made = build([other, good], names_refused=True)
+    assert [one.run for one in made.refused] == ["other"] and "giou" in made.refused[0].reason
+    assert [entry.row.run for entry in made.tables[0].entries] == ["good"]
+    assert build(other, names_refused=True).tables == ()
 
 
 @pytest.mark.parametrize("reader", READERS)

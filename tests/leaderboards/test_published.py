@@ -2,6 +2,7 @@
 place each of them, and what a measured row says of its paper.
 """
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -20,6 +21,7 @@ from harness.leaderboards.published_results import (
 )
 from harness.leaderboards.render import json as board_json
 from harness.leaderboards.render import markdown
+from harness.leaderboards.render.sections import HOLLOW
 from harness.leaderboards.reproduction import (
     compare_with_paper,
     of_paper,
@@ -380,10 +382,16 @@ def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
         for one in published:
             assert one["rank"] is None and "intervals" not in one and "to_best" not in one
             assert one["source"]["printed"]["gIoU"] and one["source"]["paper"] in PAPERS
-    text = markdown.render(made)
+    text, page = markdown.render(made), start_page(made).decode()
     lines = [line for line in text.splitlines() if "DR2Seg" in line]
-    assert lines and not any("**" in line for line in lines)
-    assert "DR2Seg" not in markdown.render(build(world.runs, published=False))
+    assert lines and all(HOLLOW in line and "**" not in line for line in lines)
+    assert page.count("DR2Seg") == text.count("DR2Seg")
+    for of_papers in re.findall(r'<details class="published" open>.*?</details>', page):
+        assert HOLLOW in of_papers and "<strong>" not in of_papers
+        page = page.replace(of_papers, "")
+    assert "DR2Seg" not in page and "<strong>" in page
+    without = build(world.runs, published=False)
+    assert "DR2Seg" not in markdown.render(without) + start_page(without).decode()
 
 
 def test_the_gate_reads_no_published_number(world, make_run, monkeypatch):
@@ -517,8 +525,8 @@ def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch)
         assert {cell.value for cell in rows[name]} == {None}
     text = markdown.render(made)
     page = start_page(made).decode()  # where there is no JavaScript
-    assert f"99.0 → {100 * first.value:.1f}<" in page
-    assert "not reproduced" in text and f"*99.0* {100 * first.value:.1f}" in text
+    assert f"99.0</span> → {100 * first.value:.1f}<" in page
+    assert "not reproduced" in text and f"*99.0* → {100 * first.value:.1f}" in text
     assert board_json.to_json(made)["grid"]["rows"][0][1][0]["printed"] == "99.0"
 
 

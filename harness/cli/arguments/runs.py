@@ -126,6 +126,9 @@ def add_samples(commands: Commands) -> None:
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument(
+        "--data", type=Path, metavar="ROOT", help="default: where the run read them"
+    )
+    parser.add_argument(
         "--sort",
         choices=("score", "-score", "id"),
         default="score",

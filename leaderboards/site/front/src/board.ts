@@ -98,8 +98,11 @@ export type Cell = { column: string; printed: string | null; unit: string; defec
 /** The table of a paper, the printed beside the measured number. */
 export type Grid = { heading: string; rows: [string, Cell[]][] };
 
+/** A run whose record cannot be believed; it is counted nowhere. */
+export type Refused = { run: string; model: string; task: string; reason: string };
+
 export type Index = {
-  board: { title: string; level: number; tables: Table[]; grid?: Grid };
+  board: { title: string; level: number; tables: Table[]; refused: Refused[]; grid?: Grid };
   site: {
     version: number;
     harness: string;

@@ -1,9 +1,9 @@
 // Every model's headline number in every table.
 import { isPublished, theIndex, valueOf, type Grid, type Row, type Table } from "./board";
-import { arrow, beside, number } from "./format";
+import { arrow, beside, number, plural } from "./format";
 import { href, route } from "./route";
 import { Strip } from "./strip";
-import { Badges, Choice, Hide, Scroll, Search, SortHead, Switch, hiddenIn, isOn, sorted, sourceOf } from "./ui";
+import { Badges, Choice, Hide, RefusedRows, Reported, Scroll, Search, SortHead, Switch, hiddenIn, isOn, sorted, sourceOf } from "./ui";
 
 type Line = { name: string; rows: (Row | undefined)[]; published: boolean };
 
@@ -43,6 +43,9 @@ export function Overview() {
         return one && line.rows[one.place] ? valueOf(one.table, line.rows[one.place]!) : null;
       })
     : found;
+  const parts = [list.filter((line) => !line.published), list.filter((line) => line.published)];
+  const every = lines(board.tables, true);
+  const counted = (part: Line[], published: boolean) => `${part.length} of ${every.filter((line) => line.published === published).length}`;
   const spans: { task: string; count: number }[] = [];
   for (const { table } of shown) {
     if (spans.at(-1)?.task === table.task) spans.at(-1)!.count += 1;
@@ -60,7 +63,9 @@ export function Overview() {
         <Hide label="Columns" name="hide" options={site.tables.map((one): [string, string] => [one.key, one.title])} />
         {anyPublished && <Switch label="Reported in papers" name="published" />}
         <span class="quiet push">
-          {list.length} of {lines(board.tables, true).length} models
+          {counted(parts[0], false)} models measured
+          {anyPublished && `, ${counted(parts[1], true)} rows of papers`}
+          {board.refused.length > 0 && `, ${plural(board.refused.length, "run")} refused`}
         </span>
       </div>
       <Scroll label="Overview">
@@ -100,18 +105,22 @@ export function Overview() {
               ))}
             </tr>
           </thead>
-          <tbody>
-            {list.map((line) => (
-              <tr key={`${line.published}${line.name}`} class={line.published ? "published" : undefined}>
-                <th scope="row" class="model">
-                  {line.name} <Marks rows={line.rows} />
-                </th>
-                {shown.map(({ table, site, place }) => (
-                  <Cell key={site.key} table={table} siteKey={site.key} row={line.rows[place]} />
-                ))}
-              </tr>
-            ))}
-          </tbody>
+          {parts.map((part, place) => part.length > 0 && (
+            <tbody key={place}>
+              {place === 1 && <Reported span={shown.length + 1} />}
+              {part.map((line) => (
+                <tr key={line.name} class={line.published ? "published" : undefined}>
+                  <th scope="row" class="model">
+                    {line.name} <Marks rows={line.rows} />
+                  </th>
+                  {shown.map(({ table, site, place }) => (
+                    <Cell key={site.key} table={table} siteKey={site.key} row={line.rows[place]} />
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          ))}
+          <RefusedRows refused={board.refused} span={Math.max(2, shown.length + 1)} />
         </table>
       </Scroll>
       {list.length === 0 && <p class="empty">{board.tables.length ? "No model fits the filter." : "No run stands on this board."}</p>}

@@ -255,7 +255,7 @@ function Scrubber(props: { medium: { shown?: number[]; times?: number[]; frames:
   const fits = found
     .filter((one) => one.answer?.masks && truth?.masks)
     .map((one) => ({ name: one.name, values: shown.map((at) => iou(one.answer!.masks![at], truth!.masks![at])) }));
-  const label = `frame ${shown[frame]} of ${medium.frames}${medium.times ? `, ${medium.times[frame]} s` : ""}`;
+  const label = `frame ${shown[frame]} (${shown[frame] + 1} of ${medium.frames})${medium.times ? `, ${medium.times[frame]} s` : ""}`;
   return (
     <div class="scrubber">
       <button type="button" class="plain" onClick={() => play(!playing)} aria-label={playing ? "Pause" : "Play"}>{playing ? "❚❚" : "▶"}</button>

@@ -13,8 +13,9 @@ export function Strip({ both, title }: { both: Both; title?: string }) {
   const box = useRef<HTMLElement>(null);
   const [near, setNear] = useState(false);
   useEffect(() => {
+    if (!box.current) return; // a site without images has no strip
     const observer = new IntersectionObserver(([entry]) => entry.isIntersecting && setNear(true), { rootMargin: "200px" });
-    observer.observe(box.current!);
+    observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
   const best = both.table.rows.findIndex((row, place) => both.site.runs[place] && row.kind !== "published");

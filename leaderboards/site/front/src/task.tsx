@@ -4,7 +4,7 @@ import { arrow, count, duration, number, pValue, percent, signed, signedSpan, sp
 import { Costs, History } from "./plots";
 import { go, href, route, setQuery } from "./route";
 import { Strip } from "./strip";
-import { AxisEnds, Badges, Crumbs, Hide, Interval, Scroll, Search, SortHead, Switch, axisOf, hiddenIn, isOn, sorted, sourceOf } from "./ui";
+import { AxisEnds, Badges, Crumbs, Hide, Interval, RefusedRows, Reported, Scroll, Search, SortHead, Switch, axisOf, hiddenIn, isOn, sorted, sourceOf } from "./ui";
 
 const VIEWS: [string, string][] = [
   ["", "Ranking"],
@@ -94,21 +94,19 @@ function Ranking({ both }: { both: Both }) {
     (row) => (published || !isPublished(row)) && words.every((word) => `${row.name} ${row.model_spec ?? ""}`.toLowerCase().includes(word)),
   );
   const sort = query.sort ?? "";
-  // Published rows stand where their number belongs; they have no rank.
-  const sign = table.better === "higher" ? -1 : 1;
   const list = sort
     ? sorted(rows, sort, (row, name) =>
         name === "rank" ? row.rank : name === "model" ? row.name : name === "best" ? row.to_best?.difference : name.startsWith("@") ? EXTRA.find(([key]) => key === name)?.[2](row) : row.metrics[name],
       )
-    : table.rows.some(isPublished)
-      ? sorted(rows, "value", (row) => (valueOf(table, row) === null ? null : sign * valueOf(table, row)!))
-      : rows;
+    : rows;
+  const parts = [list.filter((row) => !isPublished(row)), list.filter(isPublished)];
   const first = table.rows.find((row) => !isPublished(row));
   const metrics = [...new Set([table.headline, ...Object.keys(first?.metrics ?? {})])];
   const axis = axisOf(list.map((row) => valueOf(table, row)), list.map((row) => row.intervals?.[table.headline]));
   const best = first ? valueOf(table, first) : null;
   const extra = EXTRA.filter(([name]) => !hidden.has(name));
   const others = metrics.slice(1).filter((name) => !hidden.has(name));
+  const wide = 6 + others.length + extra.length;
   const pick = (name: string) => setQuery({ pick: (picked.includes(name) ? picked.filter((one) => one !== name) : [...picked, name].slice(-2)).join("~") });
   return (
     <>
@@ -155,44 +153,48 @@ function Ranking({ both }: { both: Both }) {
               ))}
             </tr>
           </thead>
-          <tbody>
-            {list.map((row) => (
-              <tr key={`${row.kind}${row.name}`} class={isPublished(row) ? "published" : row.rank === 1 ? "first" : undefined}>
-                <td class="pick">
-                  {!isPublished(row) && (
-                    <input type="checkbox" aria-label={`Compare ${row.name}`} checked={picked.includes(row.name)} onChange={() => pick(row.name)} />
-                  )}
-                </td>
-                <td class="num">{row.rank ?? "–"}</td>
-                <th scope="row" class="model">
-                  {isPublished(row) ? row.name : <a href={href(["task", site.key, "run", row.name])}>{row.name}</a>} <Badges row={row} />
-                  {isPublished(row) ? <small>{sourceOf(row)}</small> : row.model_spec !== row.model && <code class="spec">{row.model_spec}</code>}
-                  {row.rescored !== undefined && <small class="trace">{trace(row)}</small>}
-                  {row.published?.text && <small class={`verdict ${row.published.verdict ?? ""}`}>{row.published.text}</small>}
-                  {row.progress && <small>{row.progress.answered} of {row.progress.total} answered</small>}
-                </th>
-                <td class="num headline">{number(valueOf(table, row))}</td>
-                <td class="bar">
-                  {axis && <Interval axis={axis} value={valueOf(table, row)} interval={row.intervals?.[table.headline]} best={best} hollow={isPublished(row) || row.kind === "running"} />}
-                  {row.intervals?.[table.headline] && <small>{span(row.intervals[table.headline])}</small>}
-                </td>
-                <ToBest row={row} best={first} siteKey={site.key} />
-                {others.map((name) => (
-                  <td key={name} class="num">{number(row.metrics[name])}</td>
-                ))}
-                {extra.map(([name, , of, show]) => {
-                  const value = of(row);
-                  return (
-                    <td key={name} class={name === "@failures" && value ? "num failed" : "num"}>
-                      {name === "@failures" && value ? (
-                        <a href={href(["task", site.key, "samples", row.name], { failure: "failed" })}>{count(value)}</a>
-                      ) : value === null || value === undefined ? "–" : show(value)}
-                    </td>
-                  );
-                })}
-              </tr>
-            ))}
-          </tbody>
+          {parts.map((part, place) => part.length > 0 && (
+            <tbody key={place}>
+              {place === 1 && <Reported span={wide} />}
+              {part.map((row) => (
+                <tr key={`${row.kind}${row.name}`} class={isPublished(row) ? "published" : row.rank === 1 ? "first" : undefined}>
+                  <td class="pick">
+                    {!isPublished(row) && (
+                      <input type="checkbox" aria-label={`Compare ${row.name}`} checked={picked.includes(row.name)} onChange={() => pick(row.name)} />
+                    )}
+                  </td>
+                  <td class="num">{row.rank ?? "–"}</td>
+                  <th scope="row" class="model">
+                    {isPublished(row) ? row.name : <a href={href(["task", site.key, "run", row.name])}>{row.name}</a>} <Badges row={row} />
+                    {isPublished(row) ? <small>{sourceOf(row)}</small> : row.model_spec !== row.model && <code class="spec">{row.model_spec}</code>}
+                    {row.rescored !== undefined && <small class="trace">{trace(row)}</small>}
+                    {row.published?.text && <small class={`verdict ${row.published.verdict ?? ""}`}>{row.published.text}</small>}
+                    {row.progress && <small>{row.progress.answered} of {row.progress.total} answered</small>}
+                  </th>
+                  <td class="num headline">{number(valueOf(table, row))}</td>
+                  <td class="bar">
+                    {axis && <Interval axis={axis} value={valueOf(table, row)} interval={row.intervals?.[table.headline]} best={best} hollow={isPublished(row) || row.kind === "running"} />}
+                    {row.intervals?.[table.headline] && <small>{span(row.intervals[table.headline])}</small>}
+                  </td>
+                  <ToBest row={row} best={first} siteKey={site.key} />
+                  {others.map((name) => (
+                    <td key={name} class="num">{number(row.metrics[name])}</td>
+                  ))}
+                  {extra.map(([name, , of, show]) => {
+                    const value = of(row);
+                    return (
+                      <td key={name} class={name === "@failures" && value ? "num failed" : "num"}>
+                        {name === "@failures" && value ? (
+                          <a href={href(["task", site.key, "samples", row.name], { failure: "failed" })}>{count(value)}</a>
+                        ) : value === null || value === undefined ? "–" : show(value)}
+                      </td>
+                    );
+                  })}
+                </tr>
+              ))}
+            </tbody>
+          ))}
+          <RefusedRows refused={theIndex()!.board.refused.filter((one) => one.task === table.task)} span={wide} before={2} />
         </table>
       </Scroll>
       {list.length === 0 && <p class="empty">No row fits the filter.</p>}

@@ -2,7 +2,7 @@
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
-import { isPublished, theIndex, type Medium, type Pair, type Row, type SiteTable } from "./board";
+import { isPublished, theIndex, type Medium, type Pair, type Refused, type Row, type SiteTable } from "./board";
 import { number } from "./format";
 import { route, setQuery } from "./route";
 
@@ -236,6 +236,33 @@ export function sourceOf(row: Row): string {
   const protocol = source.protocol && `protocol ${source.protocol}${source.protocol_is ? ` (${source.protocol_is})` : ""}`;
   const parts = [source.title ?? source.paper, source.table && `table ${source.table}`, source.row, source.backbone, protocol, source.subset, source.defect];
   return parts.filter(Boolean).join(", ");
+}
+
+/** Below the measured rows of a table: what papers print, in no order with them. */
+export function Reported({ span }: { span: number }) {
+  return (
+    <tr class="published part">
+      <th scope="rowgroup" colSpan={span}>Reported in papers, not measured here: no rank, compared with nothing</th>
+    </tr>
+  );
+}
+
+/** Runs that are named and counted nowhere, each with the reason. */
+export function RefusedRows({ refused, span, before = 0 }: { refused: Refused[]; span: number; before?: number }) {
+  return refused.length ? (
+    <tbody>
+      {refused.map((one) => (
+        <tr key={one.run + one.reason} class="refused">
+          {before > 0 && <td colSpan={before}>–</td>}
+          <th scope="row" class="model">
+            {one.model || one.run} <span class="badge refused" title="Its record cannot be believed, so it is counted nowhere.">refused</span>
+            <small>{one.task && `${one.task}, `}run {one.run}</small>
+          </th>
+          <td colSpan={span - before - 1}>{one.reason}</td>
+        </tr>
+      ))}
+    </tbody>
+  ) : null;
 }
 
 /** A sample's thumbnail, cut from its sheet. */

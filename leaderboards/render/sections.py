@@ -1,0 +1,315 @@
+"""A board as headings, paragraphs and tables of text, for Markdown and for HTML without scripts.
+
+Numbers of papers stand in tables of their own, below the measured ones: grey or in italics, with a
+hollow mark in the place of a rank, never bold, and folded by a line above them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from harness.leaderboards import formatting
+from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.grid import Grid
+from harness.leaderboards.published_results import PAPERS, PublishedRow
+from harness.leaderboards.row import Row
+
+HOLLOW = "○"
+REPORTED = "Reported in papers, not measured here: no rank, no interval, compared with nothing"
+REFUSED = "Their records cannot be believed, so they are counted nowhere."
+
+
+class Strong(str):
+    """A number of rank 1."""
+
+    __slots__ = ()
+
+
+class Printed(str):
+    """What a paper prints."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads to a relative URL."""
+
+    text: str
+    to: str
+
+
+Part: TypeAlias = str | Link
+Cell: TypeAlias = Part | tuple[Part, ...]
+"""A text, or parts that follow each other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """The heading of a section."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paragraph:
+    """A sentence or some; a note is set off."""
+
+    text: str
+    is_note: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cells:
+    """A table whose first `left` columns are text and whose others are numbers."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    left: int
+    summary: str = ""
+    """The line that the table is folded under; empty: it always shows."""
+    is_published: bool = False
+
+
+Block: TypeAlias = Heading | Paragraph | Cells
+
+
+def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
+    """Yield all of a board; without breakdowns and records unless `whole`."""
+    if board.refused:
+        yield Heading(text="Refused runs")
+        yield Paragraph(text=REFUSED, is_note=True)
+        yield Cells(
+            head=("Run", "Model", "Task", "Reason"),
+            rows=[(one.run, one.model, one.task, one.reason) for one in board.refused],
+            left=4,
+        )
+    if len(board.tables) > 1:
+        yield from _overview(board)
+    if board.grid is not None:
+        yield from _grid(board.grid)
+    for table in board.tables:
+        yield from _table(table, whole)
+    yield Paragraph(text=formatting.ranking_rule(board.level))
+
+
+def _overview(board: Board) -> Iterator[Cells]:
+    """Every model's headline number in every table."""
+    head = [
+        f"{table.title}, {table.protocol}: {formatting.heading(table.headline, table.better)}"
+        for table in board.tables
+    ]
+    measured = [{entry.row.name: entry for entry in table.entries} for table in board.tables]
+    names = dict.fromkeys(name for entries in measured for name in entries)
+    rows = [
+        [_marked(name, measured), *(_headline(entries.get(name)) for entries in measured)]
+        for name in names
+    ]
+    yield Cells(head=["Model", *head], rows=rows, left=1)
+    printed = [{row.name: row for row in table.published} for table in board.tables]
+    if names := dict.fromkeys(name for rows_of in printed for name in rows_of):
+        rows = [
+            [
+                f"{HOLLOW} {name}",
+                *(
+                    _printed(found.get(name), table.headline)
+                    for found, table in zip(printed, board.tables, strict=True)
+                ),
+            ]
+            for name in names
+        ]
+        yield Cells(head=["Row", *head], rows=rows, left=1, summary=REPORTED, is_published=True)
+
+
+def _marked(name: str, measured: Sequence[dict[str, Entry]]) -> str:
+    """A model's name with the marks that any of its rows has."""
+    rows = [entries[name].row for entries in measured if name in entries]
+    badges = dict.fromkeys(badge for row in rows for badge in row.badges)
+    return (
+        name
+        + f" [{', '.join(badges)}]" * bool(badges)
+        + " †" * any(row.trained_on_some for row in rows)
+        + " ‡" * any(row.deviations for row in rows)
+        + " §" * any(row.transductive for row in rows)
+    )
+
+
+def _headline(entry: Entry | None) -> Cell:
+    text = formatting.number(None if entry is None else entry.row.value)
+    return Strong(text) if entry is not None and entry.rank == 1 else text
+
+
+def _printed(row: PublishedRow | None, metric: str) -> Cell:
+    values = {one.metric: one.value for one in row.results} if row else {}
+    text = formatting.number(values.get(metric))
+    return Printed(text) if metric in values else text
+
+
+def _grid(made: Grid) -> Iterator[Block]:
+    """A paper's table: the printed number → ours."""
+    yield Heading(text=made.heading)
+    if any(cell.printed for _, cells in made.rows for cell in cells):
+        yield Paragraph(text="Before the arrow: as the paper prints it; after it: measured here.")
+    rows = []
+    for name, cells in made.rows:
+        ours = [formatting.beside(one.value, one.printed, one.unit) for one in cells]
+        rows.append([name, *map(_beside, (one.printed for one in cells), ours)])
+    head = ["Row", *(cell.column for cell in made.rows[0][1])]
+    yield Cells(head=head, rows=rows, left=1)
+    for name, cells in made.rows:
+        for cell in cells:
+            if cell.reproduction is not None:
+                text = formatting.comparison_text(cell.reproduction)
+                yield Paragraph(text=f"{name}, {cell.column}: {text}")
+
+
+def _beside(printed: str | None, ours: str) -> Cell:
+    if printed is None:
+        return ours or formatting.NOTHING
+    return (Printed(printed), f" → {ours}") if ours else Printed(printed)
+
+
+def _table(table: Table, whole: bool) -> Iterator[Block]:
+    yield Heading(text=table.title)
+    yield Paragraph(text=formatting.sentence(table.facts))
+    if about := table.entries[0].row.about.get(table.headline):
+        yield Paragraph(text=f"Headline: {table.headline}, {about}")
+    yield _ranking(table)
+    yield from _protocols(table)
+    if table.published:
+        yield _published(table)
+    if whole:
+        yield _records(table)
+    for note in table.notes:
+        yield Paragraph(text=note, is_note=True)
+    if whole:
+        for category in dict.fromkeys(
+            name for entry in table.entries for name in entry.row.breakdowns
+        ):
+            yield _breakdown(table, category)
+
+
+def _ranking(table: Table) -> Cells:
+    better = table.entries[0].row.better
+    names = [formatting.heading(name, better[name]) for name in table.metrics]
+    head = ("Rank", "Model", names[0], "95 % interval", "To best", *names[1:])
+    return Cells(
+        head=(*head, "Answered", "Failures"),
+        rows=[_ranked(table, entry) for entry in table.entries],
+        left=2,
+    )
+
+
+def _ranked(table: Table, entry: Entry) -> list[Cell]:
+    row = entry.row
+    return [
+        formatting.NOTHING if entry.rank is None else str(entry.rank),
+        (formatting.marked_name(row), *_training(row)),
+        formatting.number(row.value),
+        formatting.span(row.interval),
+        _to_best(entry),
+        *(formatting.number(row.metrics.get(name)) for name in table.metrics[1:]),
+        formatting.percent(row.answered_share),
+        formatting.failures(row) or "0",
+    ]
+
+
+def _training(row: Row) -> tuple[Part, ...]:
+    """The recorded training behind a row, in brackets behind its model's name."""
+    made = row.training
+    if made is None or made.folder is None:
+        return ()
+    name = formatting.training_name(made)
+    return " (training ", Link(name, made.link) if made.link else name, ")"
+
+
+def _to_best(entry: Entry) -> str:
+    if entry.to_best is None:
+        return ""
+    difference = formatting.signed_number(entry.to_best.difference)
+    if entry.to_best.interval is None:
+        return difference
+    return f"{difference} ({formatting.signed_span(entry.to_best.interval)})"
+
+
+def _published(table: Table) -> Cells:
+    rows = []
+    for row in table.published:
+        first = row.results[0]
+        known = "" if row.is_comparable else "protocol not known to match"
+        remarks = (known, first.subset, first.note, *(one.defect for one in row.results))
+        rows.append(
+            [
+                HOLLOW,
+                row.name,
+                *(_printed(row, name) for name in table.metrics),
+                f"{PAPERS[first.paper]}, Table {first.table}",
+                f"{first.protocol}, {first.protocol_is}" if first.protocol else "unknown",
+                ", ".join(one.printed for one in row.results),
+                "; ".join(dict.fromkeys(filter(None, remarks))),
+            ]
+        )
+    head = ("", "Row", *table.metrics, "Paper", "Protocol", "As printed", "Remarks")
+    return Cells(head=head, rows=rows, left=2, summary=REPORTED, is_published=True)
+
+
+def _protocols(table: Table) -> Iterator[Block]:
+    """The rows' predictions by every protocol of the benchmark, where they were scored."""
+    names = dict.fromkeys(one.protocol for entry in table.entries for one in entry.protocols)
+    if not names:
+        return
+    rows = []
+    for entry in table.entries:
+        found = {one.protocol: one for one in entry.protocols}
+        cells = (found.get(name) for name in names)
+        texts = (
+            f"{one.headline} {formatting.number(one.value)}"
+            if one and one.headline
+            else formatting.NOTHING
+            for one in cells
+        )
+        rows.append([entry.row.name, *texts])
+    head = [f"{name} (this table)" * (name == table.protocol) or name for name in names]
+    yield Paragraph(text="The same predictions by every protocol:")
+    yield Cells(head=["Model", *head], rows=rows, left=1)
+    for one in next(entry.protocols for entry in table.entries if entry.protocols):
+        papers = f" Papers: {'; '.join(one.papers)}." if one.papers else ""
+        yield Paragraph(text=f"{one.protocol}: {one.reason or one.about}{papers}")
+
+
+def _records(table: Table) -> Cells:
+    """Where each number comes from: run, commit, hashes, and whether it was computed again."""
+    rows = [
+        (
+            row.name,
+            row.run,
+            "✓" if row.rescored else formatting.NOTHING,
+            (row.commit or formatting.NOTHING)[:12] + " (changed)" * bool(row.dirty),
+            row.data[:12],
+            formatting.weights(row),
+        )
+        for row in (entry.row for entry in table.entries)
+    ]
+    head = ("Model", "Run", "Re-scored", "Commit", "Data", "Weights")
+    return Cells(head=head, rows=rows, left=6, summary="Records")
+
+
+def _breakdown(table: Table, category: str) -> Cells:
+    found = [entry.row.breakdowns.get(category, {}) for entry in table.entries]
+    rows = []
+    for value in dict.fromkeys(value for cells in found for value in cells):
+        cells = [one.get(value) for one in found]
+        count = next(cell["n"] for cell in cells if cell)
+        numbers = (
+            formatting.number(cell["metrics"].get(table.headline) if cell else None)
+            + formatting.cut_of(entry.row, category, value)
+            for entry, cell in zip(table.entries, cells, strict=True)
+        )
+        rows.append([value, f"{count:,}", *numbers])
+    models = (entry.row.name for entry in table.entries)
+    return Cells(
+        head=(category, "Samples", *models),
+        rows=rows,
+        left=1,
+        summary=f"{table.headline} by {' '.join(category.split())}",
+    )
