@@ -1,0 +1,88 @@
+"""Golden files of whole protocols against our numbers, scored as in a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from comparison import Comparison, gap
+from scored import line, read
+
+from harness.masks import SoftMask
+from harness.media import pixels
+from harness.task import Protocol
+from harness.tasks.pointbench.task import PROTOCOLS as POINTBENCH
+from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
+from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
+from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
+from harness.types import Answer, AnswerForm, Point, Prediction, Query, Sample, Target
+
+
+def sample_of(
+    answer: Answer,
+    *,
+    size: tuple[int, int] = (1, 1),
+    form: AnswerForm = AnswerForm.POINTS,
+    extra: Mapping[str, Any] | None = None,
+    categories: Mapping[str, str] | None = None,
+) -> Sample:
+    """A sample with this ground truth, about a black image of (height, width)."""
+    media = pixels([np.zeros((*size, 3), np.uint8)], times=(0.0,), is_video=False, id="black")
+    return Sample(
+        id="s",
+        query=Query(id="q", text="?", media=(media,), forms=(form,)),
+        target=Target(answer=answer, extra=extra or {}),
+        categories=categories or {},
+    )
+
+
+def number(protocol: Protocol, sample: Sample, prediction: Prediction, name: str) -> float:
+    """The value of one number of one sample."""
+    statistic: Any = protocol.score([sample], [prediction])[name]
+    return float(statistic.value)
+
+
+def points_answer(points: Sequence[Sequence[float]]) -> Prediction:
+    """An answer of points, which may be none."""
+    return Prediction(query_id="q", answer=Answer(points=tuple(Point(x, y) for x, y in points)))
+
+
+def pointing(protocol: Protocol, name: str, key: str, source: str) -> Comparison:
+    """A protocol of regions against the golden file `pointing/NAME.json`."""
+    file, deviations = read(f"pointing/{name}.json"), []
+    for case in file["cases"]:
+        region = SoftMask.from_json(case["region"])
+        sample = sample_of(Answer(soft_masks=(region,)), extra={"count": case.get("count")})
+        found = number(protocol, sample, points_answer(case["points"]), "accuracy")
+        deviations.append(gap(found, float(case[key])))
+    return line(protocol.name, source, file, deviations)
+
+
+def robospatial() -> Comparison:
+    file, deviations = read("pointing/robospatial.json"), []
+    protocol = ROBOSPATIAL["robospatial/official"]
+    for case in file["cases"]:
+        if "polygon" in case:
+            extra, truth = {"polygon": case["polygon"]}, Answer()
+            prediction = points_answer([case["point"], (0.5, 0.5)])
+        else:
+            extra, truth = {}, Answer(text=case["truth"].lower())
+            prediction = Prediction(
+                query_id="q", answer=Answer(text=case["said"]), responses=(case["said"],)
+            )
+        sample = sample_of(truth, extra=extra, categories={"category": "context"})
+        deviations.append(
+            gap(number(protocol, sample, prediction, "accuracy"), float(case["right"]))
+        )
+    return line(protocol.name, "evaluation.py", file, deviations)
+
+
+def comparisons() -> Iterator[Comparison]:
+    """One line a protocol and official number."""
+    refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
+    yield pointing(refspatial, "refspatial", "accuracy", "summarize_acc.py")
+    yield pointing(REFSPATIAL["refspatial/white"], "white", "accuracy", "where2place/utils.py")
+    yield pointing(where2place, "where2place", "accuracy", "summarize_vqa.py")
+    yield pointing(WHERE2PLACE["where2place/white"], "white", "accuracy", "where2place/utils.py")
+    official = POINTBENCH["pointbench/official"]
+    yield pointing(official, "pointbench", "success", "model_evaluator.py")
+    yield robospatial()

@@ -1,0 +1,155 @@
+"""Benchmarks of 2025 and 2026: cards say what tasks do, layouts are read, ceilings are reached."""
+
+import inspect
+import shutil
+import typing
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from harness import plugins
+from harness.card import Card
+from harness.errors import DataError, UsageError
+from harness.run.verify import verify
+from harness.spec import parse
+from harness.types import Answer, Point, Prediction
+from harness.world.shapes import make
+
+SPECS = {
+    "refspatial": 8,
+    "refspatial(split=placement,protocol=refspatial/white)": 8,
+    "refspatial(split=unseen)": 8,
+    "where2place": 8,
+    "where2place(protocol=where2place/white)": 8,
+    "pointbench": 8,
+    "robospatial": 24,
+    "robospatial(split=context)": 8,
+}
+"""Each task, and its samples in a world of eight."""
+NAMES = sorted({parse(spec).name for spec in SPECS})
+
+
+def folder(name):
+    return Path(import_module(f"harness.tasks.{name}").__file__).parent
+
+
+def card(name):
+    return Card.read(folder(name) / "card.toml")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """The generated world in the layouts of these benchmarks alone."""
+    out = tmp_path_factory.mktemp("world") / "made"
+    writers = {name: import_module(f"harness.tasks.{name}.writer").write for name in NAMES}
+    make(out, seed=0, size=8, writers=writers)
+    return out
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return plugins.build("models", parse("qwen_vl(backend=stored)"))
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    """A prediction for a sample, of the fields of an answer."""
+    return lambda sample, **fields: Prediction(query_id=sample.query.id, answer=Answer(**fields))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cards_are_filled_and_name_the_splits_and_protocols_of_the_task(name):
+    shown, module = card(name), import_module(f"harness.tasks.{name}.task")
+    for field in fields(Card):
+        optional = ("notes", "hub", "videos", "counts", "folder")
+        assert getattr(shown, field.name) or field.name in optional, field.name
+    assert "arXiv" in shown.paper and "ROOT/" in shown.data
+    function = getattr(module, name)
+    hints, defaults = typing.get_type_hints(function), inspect.signature(function).parameters
+    assert set(shown.splits) == set(typing.get_args(hints["split"]))
+    assert defaults["split"].default == shown.default_split
+    assert defaults["protocol"].default == shown.protocol
+    assert list(shown.protocols) == list(module.PROTOCOLS)
+    assert module.PROTOCOLS[shown.protocol].headline == shown.headline
+    for key, protocol in module.PROTOCOLS.items():
+        assert protocol.name == key and protocol.about
+        assert all(metric.about for metric in protocol.metrics)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_arguments_and_missing_files_are_refused_by_name(build, world, tmp_path, name):
+    with pytest.raises(UsageError, match=card(name).default_split):
+        build(f"{name}(split=dev)", world)
+    with pytest.raises(UsageError, match=card(name).protocol):
+        build(f"{name}(protocol=miou)", world)
+    with pytest.raises(DataError, match="harness list tasks"):
+        build(name, tmp_path)
+
+
+@pytest.mark.parametrize(("spec", "count"), SPECS.items())
+def test_perfect_answers_reach_the_ceiling_both_ways(build, world, reader, spec, count):
+    task = build(spec, world)
+    assert not list(task.check())
+    assert tuple(map(str, task.forms)) == card(task.name).forms
+    verdicts = list(verify(task, reader))
+    assert [one.way for one in verdicts] == ["answers", "responses"]
+    for one in verdicts:
+        assert one.is_passed and one.n == count and one.ceiling == pytest.approx(1.0, abs=0.01)
+
+
+# Pointing: where a point is off by a little
+
+
+def value(task, sample, points, predicted):
+    return task.protocol.score([sample], [predicted(sample, points=points)])["accuracy"].value
+
+
+def test_a_counting_question_needs_every_point_inside_and_the_true_number(build, world, predicted):
+    task = build("pointbench", world)
+    counting = next(one for one in task.samples() if one.target.extra["count"])
+    points, away = counting.target.answer.points, Point(-5, 3)
+    assert len(points) == counting.target.extra["count"] > 1
+    assert value(task, counting, points, predicted) == 1
+    assert value(task, counting, points[:-1], predicted) == 0
+    assert value(task, counting, (*points, points[0]), predicted) == 0
+    assert value(task, counting, (*points[:-1], away), predicted) == 0
+    single = next(one for one in task.samples() if one.target.extra["count"] is None)
+    assert value(task, single, (*single.target.answer.points, away), predicted) == 1
+    assert value(task, single, (away, *single.target.answer.points), predicted) == 0
+
+
+def test_grey_borders_count_in_part_by_the_official_protocol_alone(build, world, predicted):
+    official, rounded = (
+        build("where2place", world),
+        build("where2place(protocol=where2place/white)", world),
+    )
+    seen = set()
+    for sample in official.samples():
+        levels = sample.target.answer.soft_masks[0].to_array()
+        for y, x in zip(*((levels > 0.2) & (levels < 0.8)).nonzero(), strict=True):
+            grey = value(official, sample, (Point(x, y),), predicted)
+            assert grey == pytest.approx(levels[y, x])
+            assert value(rounded, sample, (Point(x, y),), predicted) == float(grey > 0.5)
+            seen.add(round(grey))
+    assert seen == {0, 1}, "JPEG borders are there, on both sides"
+
+
+def test_a_sample_scores_the_share_of_its_points_and_no_point_is_nothing(build, world, predicted):
+    task = build("refspatial", world)
+    sample = next(iter(task.samples()))
+    (point,) = sample.target.answer.points
+    assert value(task, sample, (point, Point(-2, 0), point, Point(1e9, 1)), predicted) == 0.5
+    assert value(task, sample, (), predicted) == 0
+    assert value(task, sample, (Point(float("nan"), 0),), predicted) == 0
+
+
+def test_a_region_of_another_size_than_its_image_is_refused(build, world, tmp_path):
+    shutil.copytree(world / "pointbench", tmp_path / "pointbench")
+    path = next((tmp_path / "pointbench" / "masks").iterdir())
+    Image.open(path).resize((9, 9)).save(path)
+    with pytest.raises(DataError, match="9 × 9"):
+        list(build("pointbench", tmp_path).samples())
+    assert any("9 × 9" in problem.message for problem in build("pointbench", tmp_path).check())
