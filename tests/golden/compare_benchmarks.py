@@ -7,14 +7,29 @@ import numpy as np
 from comparison import Comparison, gap
 from scored import line, read
 
-from harness.masks import SoftMask
+from harness.masks import Rle, SoftMask
 from harness.media import pixels
+from harness.metrics.revos import in_percent
+from harness.scores import Totals
 from harness.task import Protocol
 from harness.tasks.pointbench.task import PROTOCOLS as POINTBENCH
+from harness.tasks.reason_vos.task import PROTOCOLS as REASON_VOS
+from harness.tasks.ref_sav.task import PROTOCOLS as REF_SAV
+from harness.tasks.ref_sav.task import TYPES
 from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
 from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
-from harness.types import Answer, AnswerForm, Point, Prediction, Query, Sample, Target
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Failure,
+    FailureKind,
+    Point,
+    Prediction,
+    Query,
+    Sample,
+    Target,
+)
 
 
 def sample_of(
@@ -76,6 +91,67 @@ def robospatial() -> Comparison:
     return line(protocol.name, "evaluation.py", file, deviations)
 
 
+def track(size: Sequence[int], counts: Sequence[str]) -> tuple[Rle, ...]:
+    """The masks of a track in a golden file."""
+    return tuple(Rle(*size, one) for one in counts)
+
+
+def reason_vos() -> Iterator[Comparison]:
+    file, deviations = read("reason_vos/scores.json"), []
+    protocol = REASON_VOS["reasonvos/official"]
+    totals = Totals(protocol.metrics)
+    for case in file["cases"]:
+        masks = track(case["size"], case["truth"])
+        sample = sample_of(
+            Answer(masks=masks), size=case["size"], extra={"counted": tuple(range(len(masks)))}
+        )
+        if case["predicted"] is None:
+            prediction = Prediction(query_id="q", failure=Failure(FailureKind.MODEL, "none"))
+        else:
+            answer = Answer(masks=track(case["size"], case["predicted"]))
+            prediction = Prediction(query_id="q", answer=answer)
+        found: Any = protocol.score([sample], [prediction])
+        totals.add(found)
+        official = case["official"] or [None, None]
+        for name, value in zip("JF", official, strict=True):
+            deviations.append(gap(found[name].value if found else None, value))
+    yield line("reasonvos/official: samples", "eval_reason_vos.py", file, deviations)
+    numbers = totals.values()
+    whole = [gap(numbers[name], file[key]) for name, key in (("J", "J"), ("F", "F"), ("J&F", "JF"))]
+    yield line("reasonvos/official: means", "eval_reason_vos.py", file, whole)
+
+
+def ref_sav() -> Iterator[Comparison]:
+    file, deviations = read("ref_sav/scores.json"), []
+    protocol = REF_SAV["refsav/official"]
+    totals = Totals(protocol.metrics)
+    for case in file["cases"]:
+        objects, kind = [track(case["size"], one) for one in case["objects"]], TYPES[case["type"]]
+        union = tuple(Rle.union(*frame) for frame in zip(*objects, strict=True))
+        sample = sample_of(
+            Answer(masks=union),
+            size=case["size"],
+            extra={"objects": objects, "foreground": union},
+            categories={"type": kind},
+        )
+        answer = Answer(masks=track(case["size"], case["predicted"]))
+        found: Any = protocol.score([sample], [Prediction(query_id="q", answer=answer)])
+        totals.add(found)
+        for name, value in zip("JFA", case["official"], strict=True):
+            deviations.append(gap(found[f"{name} {kind}"].value, in_percent(value) / 100))
+    yield line("refsav/official: samples", "eval_ref_sav.py", file, deviations)
+    numbers = totals.values()
+    whole = []
+    for kind in (*TYPES, "overall"):
+        end = "" if kind == "overall" else f" {kind}"
+        for name, key in (("J", "J"), ("F", "F"), ("A", "A"), ("J&F", "JF")):
+            if f"{name}{end}" in numbers:
+                ours = numbers[f"{name}{end}"]
+                value = file["results"][kind][key]
+                whole.append(gap(None if ours is None else ours * 100, value))
+    yield line("refsav/official: means, in percent", "eval_ref_sav.py", file, whole)
+
+
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
     refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
@@ -86,3 +162,5 @@ def comparisons() -> Iterator[Comparison]:
     official = POINTBENCH["pointbench/official"]
     yield pointing(official, "pointbench", "success", "model_evaluator.py")
     yield robospatial()
+    yield from reason_vos()
+    yield from ref_sav()

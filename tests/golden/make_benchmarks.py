@@ -1,4 +1,4 @@
-"""Write the golden files of pointing: our inputs from a seed, the official scorers' outputs.
+"""Write the golden files of whole protocols: our inputs from a seed, official scorers' outputs.
 
     python tests/golden/make_benchmarks.py --official FOLDER
 
@@ -20,10 +20,13 @@ from typing import Any
 
 import numpy as np
 from checkouts import COMMITS, inside, parts, write
-from inputs import KINDS, mask_of
+from inputs import KINDS, answer_to, mask_of, transformed
+from official import Queue, module, replace_scikit_image
+from pieces import statements
 from PIL import Image
+from pycocotools import mask as cocomask
 
-from harness.masks import SoftMask
+from harness.masks import Rle, SoftMask
 
 SEED = 20251125
 COMMITS |= {
@@ -31,6 +34,8 @@ COMMITS |= {
     "RoboPoint": "adbee8db06dcd9e12ac1f2f35bd280979ad5d4a5",
     "pointarena": "dcd82f29cfc80d6c2438e9be538ecfd241313d91",
     "RoboSpatial-Eval": "19f04a5d2290d496ec7bed509346d8a0b661a57d",
+    "VideoLISA": "146f2bca25c9bba18e754bd77b1454fa27cfb6ce",
+    "Sa2VA": "9832e1a80e74ed513e8072bf882a09bdd80566c4",
 }
 
 
@@ -240,9 +245,116 @@ def robospatial(official: Path) -> None:
     write("pointing/robospatial.json", "RoboSpatial-Eval", "evaluation.py", cases=cases)
 
 
+def videos(rng: np.random.Generator, number: int) -> list[dict[str, Any]]:
+    """Videos: the masks of one to three objects, which may overlap, and a prediction."""
+    found = []
+    for place in range(number):
+        size, frames = [(20, 31), (24, 16), (15, 15)][place % 3], 1 + place % 4
+        objects = []
+        for _ in range(1 + place % 3):
+            kind = ("ellipse", "rectangle", "empty", "noise")[int(rng.integers(4))]
+            first = mask_of(kind, size, rng)
+            objects.append([transformed(first, shift=(k, -k)) for k in range(frames)])
+        union = [np.any([track[k] for track in objects], axis=0) for k in range(frames)]
+        predicted = [answer_to(mask, rng) for mask in union]
+        found.append({"objects": objects, "union": union, "predicted": predicted})
+    return found
+
+
+def runs(masks: Any) -> list[str]:
+    """Run-lengths of a track."""
+    return [Rle.from_array(mask).counts for mask in masks]
+
+
+def reason_vos(official: Path) -> None:
+    """J and F of expressions by `eval_queue`; some have no prediction."""
+    rng = np.random.default_rng(SEED + 5)
+    place = official / "VideoLISA/evaluation/reason_vos"
+    sys.path.insert(0, str(place))
+    code = runpy.run_path(str(place / "eval_reason_vos.py"))
+    cases, queue, found = [], [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, video in enumerate(videos(rng, 40)):
+            key, answered = f"MOSE_v{number}_1", number % 5 != 0
+            queue.append((key, "0"))
+            for kind, masks in (("truth", video["union"]), ("answer", video["predicted"])):
+                if kind == "answer" and not answered:
+                    continue
+                target = Path(folder) / kind / key / ("" if kind == "truth" else "0")
+                target.mkdir(parents=True)
+                for frame, mask in enumerate(masks):
+                    Image.fromarray(mask.astype(np.uint8) * 255).save(target / f"{frame:05d}.png")
+            case = {"size": list(video["union"][0].shape), "truth": runs(video["union"])}
+            cases.append(case | {"predicted": runs(video["predicted"]) if answered else None})
+        code["eval_queue"](Queue(queue), 0, found, f"{folder}/truth", f"{folder}/answer")
+    for number, case in enumerate(cases):
+        case["official"] = found.get(f"MOSE_v{number}_1_0")
+    both = [float(np.mean([value[k] for value in found.values()])) for k in (0, 1)]
+    write(
+        "reason_vos/scores.json",
+        "VideoLISA",
+        "evaluation/reason_vos/eval_reason_vos.py; the means are its last lines",
+        J=both[0],
+        F=both[1],
+        JF=(both[0] + both[1]) / 2,
+        cases=cases,
+    )
+
+
+def ref_sav(official: Path) -> None:
+    """J, F and A of expressions and of types, by eval_ref_sav.py."""
+    rng = np.random.default_rng(SEED + 6)
+    metrics = module(official / "Sa2VA/third_parts/revos/utils/metircs.py")
+    names = ("db_eval_iou", "db_eval_boundary", "get_r2vos_accuracy")
+    source = official / "Sa2VA/tools/eval/eval_ref_sav.py"
+    exp_dict: dict[str, Any] = {}
+    mask_dict: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
+    cases = []
+    for number, video in enumerate(videos(rng, 40)):
+        height, width = video["union"][0].shape
+        ids = [str(len(mask_dict) + k) for k in range(len(video["objects"]))]
+        for one, track in zip(ids, video["objects"], strict=True):
+            mask_dict[one] = [Rle.from_array(m).to_json() if m.any() else None for m in track]
+        kind = number % 2
+        exp_dict[f"v{number}"] = {
+            "frames": [str(k) for k in range(len(video["union"]))],
+            "height": height,
+            "width": width,
+            "expressions": {"0": {"exp": "", "anno_id": ids, "type_id": kind}},
+        }
+        masks = [Rle.from_array(mask).to_json() for mask in video["predicted"]]
+        answers[f"v{number}"] = {"0": {"prediction_masks": masks}}
+        cases.append(
+            {
+                "size": [height, width],
+                "type": kind,
+                "objects": [runs(track) for track in video["objects"]],
+                "predicted": runs(video["predicted"]),
+            }
+        )
+    space = {
+        "np": np,
+        "cocomask": cocomask,
+        "exp_dict": exp_dict,
+        "mask_dict": mask_dict,
+        "mask_pred_dict": answers,
+        "output_dict": {},
+        **{name: getattr(metrics, name) for name in names},
+    }
+    code = parts(source, ["eval_queue"], **space)
+    code["eval_queue"](Queue([(name, "0") for name in exp_dict]), 0, code["output_dict"])
+    exec(statements(source, "data_list = []", "results = "), code)
+    for number, case in enumerate(cases):
+        case["official"] = list(map(float, code["output_dict"][f"v{number}_0"]))
+    what = "tools/eval/eval_ref_sav.py; fractions of expressions, percentages of all"
+    write("ref_sav/scores.json", "Sa2VA", what, results=code["results"], cases=cases)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
     given = parser.parse_args().official.resolve()
-    for make in (refspatial, where2place, white, pointbench, robospatial):
+    replace_scikit_image()
+    for make in (refspatial, where2place, white, pointbench, robospatial, reason_vos, ref_sav):
         make(given)

@@ -3,19 +3,22 @@
 import inspect
 import shutil
 import typing
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from harness import plugins
 from harness.card import Card
 from harness.errors import DataError, UsageError
+from harness.masks import Rle
 from harness.run.verify import verify
+from harness.scores import Totals
 from harness.spec import parse
-from harness.types import Answer, Point, Prediction
+from harness.types import Answer, Failure, FailureKind, Point, Prediction
 from harness.world.shapes import make
 
 SPECS = {
@@ -27,6 +30,13 @@ SPECS = {
     "pointbench": 8,
     "robospatial": 24,
     "robospatial(split=context)": 8,
+    "mevis(version=2)": 8,
+    "mevis(version=2,protocol=rvos/mevis_no_target)": 8,
+    "reason_vos": 8,
+    "reason_vos(protocol=reasonvos/strict)": 8,
+    "ref_sav": 8,
+    "ref_sav(protocol=refsav/strict)": 8,
+    "refcoco_m": 8,
 }
 """Each task, and its samples in a world of eight."""
 NAMES = sorted({parse(spec).name for spec in SPECS})
@@ -153,3 +163,74 @@ def test_a_region_of_another_size_than_its_image_is_refused(build, world, tmp_pa
     with pytest.raises(DataError, match="9 × 9"):
         list(build("pointbench", tmp_path).samples())
     assert any("9 × 9" in problem.message for problem in build("pointbench", tmp_path).check())
+
+
+# Videos: what is missing, what means nothing, what overlaps
+
+
+def numbers_of(task, pairs):
+    totals = Totals(task.protocol.metrics)
+    for sample, prediction in pairs:
+        totals.add(task.protocol.score([sample], [prediction]))
+    return totals.values()
+
+
+def test_what_is_not_answered_counts_by_the_strict_protocol_alone(build, world, predicted):
+    failure = Failure(FailureKind.MODEL, "none")
+    for protocol, share in (("official", 1), ("strict", 7 / 8)):
+        task = build(f"reason_vos(protocol=reasonvos/{protocol})", world)
+        first, *others = task.samples()
+        pairs = [(one, predicted(one, masks=one.target.answer.masks)) for one in others]
+        pairs.append((first, Prediction(query_id=first.query.id, failure=failure)))
+        assert numbers_of(task, pairs)["J&F"] == pytest.approx(share)
+
+
+def test_frames_without_an_annotation_do_not_count(build, world, predicted):
+    task = build("reason_vos", world)
+    for sample in task.samples():
+        counted, masks = sample.target.extra["counted"], sample.target.answer.masks
+        assert 0 < len(counted) < len(masks) == len(sample.query.media[0])
+        full = Rle.full(masks[0].height, masks[0].width)
+        answer = tuple(mask if k in counted else full for k, mask in enumerate(masks))
+        assert numbers_of(task, [(sample, predicted(sample, masks=answer))])["J&F"] == 1
+
+
+def test_an_expression_of_nothing_is_right_without_a_pixel(build, world, predicted):
+    task = build("mevis(version=2,protocol=rvos/mevis_no_target)", world)
+    samples = list(task.samples())
+    nothing = [one for one in samples if one.categories["objects"] == "none"]
+    assert 0 < len(nothing) < len(samples)
+    full = {one.id: Rle.full(*one.query.size[::-1]) for one in samples}
+    empty = [(one, predicted(one, no_target=True)) for one in samples]
+    assert numbers_of(task, empty)["N_acc"] == 1 and numbers_of(task, empty)["T_acc"] == 0
+    pairs = [
+        (one, predicted(one, masks=(full[one.id],) * len(one.query.media[0]))) for one in samples
+    ]
+    found = numbers_of(task, pairs)
+    assert found["N_acc"] == 0 and found["T_acc"] == 1
+    failure = Failure(FailureKind.MODEL, "none")
+    failed = [(one, Prediction(query_id=one.query.id, failure=failure)) for one in samples]
+    assert not any(numbers_of(task, failed).values())
+
+
+def test_objects_that_overlap_spoil_the_accuracy_of_a_perfect_answer(build, world, predicted):
+    for protocol, right in (("official", 0.75), ("strict", 1.0)):
+        task = build(f"ref_sav(protocol=refsav/{protocol})", world)
+        sample = next(iter(task.samples()))
+        both = Rle.from_array(np.array([[1, 0], [0, 0]], bool))
+        other = Rle.from_array(np.array([[1, 1], [0, 0]], bool))
+        extra = {"objects": ((both,), (other,)), "foreground": (other,)}
+        target = replace(sample.target, answer=Answer(masks=(other,)), extra=extra)
+        changed = replace(sample, target=target)
+        kind = sample.categories["type"]
+        found = task.protocol.score([changed], [predicted(changed, masks=(other,))])
+        assert found[f"A {kind}"].value == right and found[f"J {kind}"].value == 1
+
+
+def test_a_mask_that_is_no_frame_of_the_video_is_named(build, world, tmp_path):
+    shutil.copytree(world / "reason_vos", tmp_path / "reason_vos")
+    path = next((tmp_path / "reason_vos" / "Annotations").rglob("*.png"))
+    shutil.copy(path, path.with_name("99999.png"))
+    with pytest.raises(DataError, match="99999"):
+        list(build("reason_vos", tmp_path).samples())
+    assert any("99999" in problem.message for problem in build("reason_vos", tmp_path).check())
