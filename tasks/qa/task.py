@@ -165,6 +165,7 @@ class QuestionFormat:
                 options=question.options if self.apart else (),
             ),
             target=_target(question, as_text=as_text),
+            unit=question.unit,
             group=question.group or media[0].id,
             categories={name: value for name, value in question.categories.items() if value},
         )

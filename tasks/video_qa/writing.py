@@ -44,10 +44,12 @@ def name(scene: Scene) -> str:
     return f"{scene.family}_{scene.index:05d}"
 
 
-def write_videos(folder: Path, scenes: Sequence[Scene]) -> None:
-    """Write scenes as MP4 into a folder, one frame a second."""
-    for scene in scenes:
-        write_video(folder / f"{name(scene)}.mp4", scene)
+def write_videos(
+    folder: Path, scenes: Sequence[Scene], *, names: Sequence[str] | None = None
+) -> None:
+    """Write scenes as MP4 into a folder, one frame a second; `names` are other than `name`'s."""
+    for scene, stem in zip(scenes, names or map(name, scenes), strict=True):
+        write_video(folder / f"{stem}.mp4", scene)
 
 
 def write_table(

@@ -9,6 +9,7 @@ from scored import line, read
 
 from harness.masks import Rle, SoftMask
 from harness.media import pixels
+from harness.metrics.choices import video_mme_v2_choice
 from harness.metrics.revos import in_percent
 from harness.scores import Totals
 from harness.task import Protocol
@@ -18,6 +19,7 @@ from harness.tasks.ref_sav.task import PROTOCOLS as REF_SAV
 from harness.tasks.ref_sav.task import TYPES
 from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
+from harness.tasks.video_mme_v2.scoring import PROTOCOLS as VIDEO_MME_V2
 from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
 from harness.types import (
     Answer,
@@ -93,7 +95,7 @@ def robospatial() -> Comparison:
 
 def track(size: Sequence[int], counts: Sequence[str]) -> tuple[Rle, ...]:
     """The masks of a track in a golden file."""
-    return tuple(Rle(*size, one) for one in counts)
+    return tuple(Rle(size[0], size[1], one) for one in counts)
 
 
 def reason_vos() -> Iterator[Comparison]:
@@ -152,6 +154,37 @@ def ref_sav() -> Iterator[Comparison]:
     yield line("refsav/official: means, in percent", "eval_ref_sav.py", file, whole)
 
 
+def video_mme_v2() -> Iterator[Comparison]:
+    file, deviations = read("video_mme_v2/scores.json"), []
+    letters = [float((video_mme_v2_choice(one) or "") != said) for one, said in file["letters"]]
+    yield line("videommev2/official: letters", "test_video_mme_v2.py", file, letters)
+    protocol = VIDEO_MME_V2["videommev2/official"]
+    totals = Totals(protocol.metrics)
+    said = {1: "A", 0: "B", -1: "none"}
+    for case in file["cases"]:
+        categories = {"group_type": case["type"], "level": str(case["level"])}
+        extra = {"structure": case["structure"], "letter": "A", "letters": "ABCDEFGH"}
+        sample = sample_of(Answer(choice="A"), extra=extra, categories=categories)
+        answers = [
+            Prediction(query_id="q", answer=Answer(text="?"), responses=(said[one],))
+            for one in case["scores"]
+        ]
+        found: Any = protocol.score([sample] * 4, answers)
+        totals.add(found)
+        deviations.append(gap(found["score"].value * 100, case["points"]))
+    yield line("videommev2/official: groups, in percent", "test_video_mme_v2.py", file, deviations)
+    numbers, rating = totals.values(), file["rating"]
+    names = {
+        "score": "total",
+        "logic": "logic_score",
+        "relevance": "relevance_score",
+        "relevance_linear": "relevance_linear_score",
+        **{f"level_{one}": f"level_{one}" for one in (1, 2, 3)},
+    }
+    whole = [gap((numbers[ours] or 0) * 100, rating[theirs]) for ours, theirs in names.items()]
+    yield line("videommev2/official: rating, in percent", "test_video_mme_v2.py", file, whole)
+
+
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
     refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
@@ -164,3 +197,4 @@ def comparisons() -> Iterator[Comparison]:
     yield robospatial()
     yield from reason_vos()
     yield from ref_sav()
+    yield from video_mme_v2()

@@ -7,6 +7,7 @@ compiled or run from there, without what it imports; none of it is kept here.
 """
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
+from answers import choice_responses
 from checkouts import COMMITS, inside, parts, write
 from inputs import KINDS, answer_to, mask_of, transformed
 from official import Queue, module, replace_scikit_image
@@ -35,6 +38,7 @@ COMMITS |= {
     "pointarena": "dcd82f29cfc80d6c2438e9be538ecfd241313d91",
     "RoboSpatial-Eval": "19f04a5d2290d496ec7bed509346d8a0b661a57d",
     "VideoLISA": "146f2bca25c9bba18e754bd77b1454fa27cfb6ce",
+    "Video-MME-v2": "b24176a14506c48a9f3e156d9f20068db6c4782b",
     "Sa2VA": "9832e1a80e74ed513e8072bf882a09bdd80566c4",
 }
 
@@ -225,11 +229,11 @@ def robospatial(official: Path) -> None:
     """Whether an answer is right, by `evaluate_answer`."""
     rng = np.random.default_rng(SEED + 4)
     code = parts(
-        official / "RoboSpatial-Eval/evaluation.py", ["point_in_polygon", "evaluate_answer"], re=re
+        official / "RoboSpatial-Eval/evaluation.py",
+        ["point_in_polygon", "evaluate_answer"],
+        re=re,
+        ast=ast,
     )
-    import ast
-
-    code["ast"] = ast
     cases: list[dict[str, Any]] = []
     for number in range(300):
         polygon = [tuple(map(float, row.round(3))) for row in rng.random((3 + number % 5, 2))]
@@ -351,10 +355,64 @@ def ref_sav(official: Path) -> None:
     write("ref_sav/scores.json", "Sa2VA", what, results=code["results"], cases=cases)
 
 
+def video_mme_v2(official: Path) -> None:
+    """Letters, scores of groups and the final rating, by `evaluate`."""
+    rng = np.random.default_rng(SEED + 7)
+    code = parts(
+        official / "Video-MME-v2/evaluation/test_video_mme_v2.py",
+        ["extract_characters_regex_v2", "cal_relevance", "cal_logic", "get_final_rating"],
+        re=re,
+        ast=ast,
+    )
+    letter = code["extract_characters_regex_v2"]
+    responses = [one.replace("D", "H") for one in choice_responses(rng, 300)]
+    letters = [[one, letter(one)] for one in responses]
+    structures = ["[1, 2, 3, 4]", "[1, [2, 3], 4]", "[[1, 2], 3, 4]"]
+    rows, groups = [], []
+    for number in range(120):
+        logic = number % 3 > 0
+        structure, level = structures[number % len(structures)], 1 + number % 3
+        scores = [int(one) for one in rng.choice([1, 0, -1], 4, p=[0.6, 0.25, 0.15])]
+        kind = "logic" if logic else "relevance"
+        groups.append({"type": kind, "structure": structure, "level": level, "scores": scores})
+        rows += [
+            {
+                "level": level,
+                "group_type": kind,
+                "group_structure": structure,
+                "score": one,
+                "second_head": "h",
+                "third_head": "t",
+            }
+            for one in scores
+        ]
+        points = code["cal_logic"](scores, structure) if logic else code["cal_relevance"](scores)[0]
+        groups[-1]["points"] = points
+    rating = code["get_final_rating"](pandas.DataFrame(rows))["final_rating"]
+    what = "evaluation/test_video_mme_v2.py: [response, letter]; groups with scores and points"
+    write(
+        "video_mme_v2/scores.json",
+        "Video-MME-v2",
+        what,
+        rating=rating,
+        cases=groups,
+        letters=letters,
+    )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
     given = parser.parse_args().official.resolve()
     replace_scikit_image()
-    for make in (refspatial, where2place, white, pointbench, robospatial, reason_vos, ref_sav):
+    for make in (
+        refspatial,
+        where2place,
+        white,
+        pointbench,
+        robospatial,
+        reason_vos,
+        ref_sav,
+        video_mme_v2,
+    ):
         make(given)

