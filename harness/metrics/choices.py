@@ -27,6 +27,16 @@ VIDEO_MME_PHRASES = (
     "The correct answer",
     "The correct option",
 )
+VIDEO_MME_V2_PHRASES = (
+    "Final Answer:",
+    *VIDEO_MME_PHRASES[:4],
+    "The best option is",
+    "The correct option is",
+    "Best answer:",
+    "Best option:",
+    "Answer:",
+    "Option:",
+)
 LONGVIDEOBENCH_PHRASES = (
     "The best answer is",
     "The correct answer is",
@@ -67,6 +77,19 @@ def video_mme_choice(response: str) -> str | None:
     ['C', 'B', None]
     """
     return _first_letter(response, VIDEO_MME_PHRASES, "ABCD")
+
+
+def video_mme_v2_choice(response: str) -> str | None:
+    """The letter A to H that Video-MME-v2's scorer reads, or None.
+
+    Equal to `extract_characters_regex_v2` in `evaluation/test_video_mme_v2.py`
+    (MME-Benchmarks/Video-MME-v2, commit b24176a), whose "" is None here.
+
+    >>> responses = "Final Answer: H", "However", "i do not know"
+    >>> [video_mme_v2_choice(response) for response in responses]
+    ['H', 'H', None]
+    """
+    return _first_letter(response, VIDEO_MME_V2_PHRASES, "ABCDEFGH")
 
 
 def longvideobench_choice(response: str) -> str | None:

@@ -46,6 +46,44 @@ def point_distances(first: PointRows, second: PointRows) -> NDArray[np.float64]:
     return np.asarray(np.sqrt((difference**2).sum(axis=2)))
 
 
+def values_at(points: PointRows, values: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Value of the pixel under each point; float64 of N, 0 outside the image.
+
+    Coordinates are cut towards 0, as `int` does in the scorers of RefSpatial-Bench, Where2Place and
+    PointBench: a point at -0.5 lies in pixel 0. Points outside come last, as those scorers have
+    them, so that a mean adds up in their order.
+
+    >>> values_at([Point(9, 0), Point(1.9, -0.5)], np.array([[0, 7]])).tolist()
+    [7.0, 0.0]
+    """
+    places = rows_of(points, 2, "points")
+    height, width = values.shape
+    with np.errstate(invalid="ignore"):
+        cut = np.trunc(places)
+        inside = ((cut >= 0) & (cut < (width, height))).all(axis=1)
+    columns, rows = cut[inside].astype(int).T
+    found = np.zeros(len(places))
+    found[: len(rows)] = values[rows, columns]
+    return found
+
+
+def in_polygon(point: Point, corners: PointRows) -> bool:
+    """Return True if a ray from the point crosses the polygon's edges an odd number of times.
+
+    Equal to `point_in_polygon` in RoboSpatial-Eval's evaluation.py (commit 19f04a5).
+
+    >>> in_polygon(Point(0.5, 0.5), [(0, 0), (1, 0), (0, 2)])
+    True
+    """
+    x, y = point
+    rows = [(float(one), float(other)) for one, other in corners]
+    crossed = (
+        (yi > y) != (yj > y) and x < (xj - xi) * (y - yi) / (yj - yi) + xi
+        for (xi, yi), (xj, yj) in zip(rows, [*rows[-1:], *rows[:-1]], strict=True)
+    )
+    return sum(crossed) % 2 == 1
+
+
 def rows_of(rows: object, length: int, what: str) -> NDArray[np.float64]:
     """Rows as float64 of N × `length`, which need not be finite.
 

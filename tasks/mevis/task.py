@@ -9,7 +9,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,9 +18,10 @@ from harness.errors import DataError, MediaError
 from harness.layout import JsonFile, JsonIndex, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media, frame_files, placeholder_media
+from harness.scores import Mean, Metric, Scores
 from harness.task import Problem, Task, choose
 from harness.tasks.mevis.submission import write_submission
-from harness.tasks.rvos.scoring import by_expressions
+from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicted_masks, score
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import (
     check_videos,
@@ -30,7 +31,7 @@ from harness.tasks.rvos.videos import (
     refuse_missing,
     uneven,
 )
-from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
 FIX = "`harness list tasks mevis` says where the data is had."
 
@@ -55,16 +56,18 @@ def mevis(
     *,
     split: Literal["train", "valid_u", "valid"] = "valid_u",
     protocol: str = "rvos/mevis",
+    version: Literal[1, 2] = 1,
 ) -> Task:
     """One sample an expression.
 
     Args:
         data: The folder that holds one folder a benchmark.
         split: `valid` has no ground truth: evaluating it writes the server's submission.zip.
-        protocol: `rvos/mevis`.
+        protocol: `rvos/mevis`, or `rvos/mevis_no_target` with the two accuracies of no target.
+        version: Of the data set. The second, in `mevis_v2`, has expressions that mean nothing.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "mevis" / split, fix=FIX)
+    place = folder(data / ("mevis" if version == 1 else "mevis_v2") / split, fix=FIX)
     hidden = split == "valid"
     names = ("meta_expressions.json", *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]
@@ -81,7 +84,7 @@ def mevis(
         check=partial(_check, layout),
         check_samples=check_videos,
         submission=partial(write_submission, layout.videos) if hidden else None,
-        arguments={"split": split, "protocol": protocol},
+        arguments={"split": split, "protocol": protocol} | ({"version": 2} if version == 2 else {}),
     )
 
 
@@ -150,7 +153,7 @@ def _categories(expression: Mapping[str, object]) -> dict[str, str]:
     objects = expression.get("anno_id")
     if not isinstance(objects, list):
         return {}  # the ground truth is hidden
-    return {"objects": "several" if len(objects) > 1 else "one"}
+    return {"objects": "several" if len(objects) > 1 else "one" if objects else "none"}
 
 
 def _target(
@@ -195,4 +198,30 @@ def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
             yield Problem(str(layout.place / "mask_dict.json"), str(error))
 
 
-PROTOCOLS = {"rvos/mevis": by_expressions("tools/eval_mevis.py: all frames, all expressions alike")}
+def score_no_target(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """J and F, and whether an answer has a pixel in some frame exactly where something is meant."""
+    (sample,), (prediction,) = unit, predictions
+    ground_truth = ground_truth_of(sample)
+    means_nothing = not any(mask.area for mask in ground_truth)
+    predicted = predicted_masks(prediction.answer, ground_truth)
+    answered_nothing = not any(mask.area for mask in predicted)
+    right = prediction.answer is not None and answered_nothing == means_nothing
+    accuracy = {"N_acc" if means_nothing else "T_acc": Mean(float(right))}
+    return {**score(unit, predictions), **accuracy}
+
+
+BY_EXPRESSIONS = by_expressions("tools/eval_mevis.py: all frames, all expressions alike")
+PROTOCOLS = {
+    "rvos/mevis": BY_EXPRESSIONS,
+    "rvos/mevis_no_target": replace(
+        BY_EXPRESSIONS,
+        name="rvos/mevis_no_target",
+        score=score_no_target,
+        metrics=(
+            *BY_EXPRESSIONS.metrics,
+            Metric("N_acc", about="share of expressions of nothing with no pixel in any frame"),
+            Metric("T_acc", about="share of the other expressions with a pixel in some frame"),
+        ),
+        about="the same, with accuracies of no target, which are ours",
+    ),
+}

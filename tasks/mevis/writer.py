@@ -5,9 +5,11 @@ organisers keep its masks.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.tasks.revos.writer import ABSENT, absent_phrase
 from harness.tasks.rvos.writing import (
     frame_name,
     mask_tracks,
@@ -29,9 +31,20 @@ WITHOUT_GROUND_TRUTH = frozenset({"valid"})
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/mevis/{train,valid_u,valid}`: JPEGImages and the two JSON files."""
-    for name, split in SPLIT_NAMES.items():
-        folder = root / "mevis" / name
+    """Write `root/mevis/{train,valid_u,valid}`, and `valid_u` of the second version.
+
+    Each holds JPEGImages and the two JSON files.
+    """
+    write_splits(world, root / "mevis", SPLIT_NAMES)
+    write_splits(world, root / "mevis_v2", {"valid_u": "val"}, absent=ABSENT)
+
+
+def write_splits(
+    world: World, root: Path, splits: Mapping[str, Split], *, absent: int | None = None
+) -> None:
+    """Write some splits below `root`; the expression number `absent` of a video means nothing."""
+    for name, split in splits.items():
+        folder = root / name
         folder.mkdir(parents=True)
         videos: dict[str, object] = {}
         masks: dict[str, list[dict[str, object] | None]] = {}
@@ -39,7 +52,8 @@ def write(world: World, root: Path) -> None:
             scene = example.scene
             write_frames(scene, folder / "JPEGImages" / video_name(scene))
             annotated = None if name in WITHOUT_GROUND_TRUTH else len(masks)
-            videos[video_name(scene)] = video_entry(example, number, first_annotation=annotated)
+            entry = video_entry(example, number, first_annotation=annotated, absent=absent)
+            videos[video_name(scene)] = entry
             if annotated is not None:
                 tracks = enumerate(mask_tracks(scene), start=annotated)
                 masks.update((str(anno_id), track) for anno_id, track in tracks)
@@ -49,16 +63,20 @@ def write(world: World, root: Path) -> None:
 
 
 def video_entry(
-    example: Example, number: int, *, first_annotation: int | None
+    example: Example, number: int, *, first_annotation: int | None, absent: int | None = None
 ) -> dict[str, object]:
     """The entry of one video in `meta_expressions.json`.
 
     `obj_id` counts the things of the video; `anno_id` those of the split, of which this video's
-    begin at `first_annotation`. Where that is None, expressions carry their text alone.
+    begin at `first_annotation`. Where that is None, expressions carry their text alone. The
+    expression number `absent` has no referent.
     """
     expressions: dict[str, dict[str, object]] = {}
     for place, question in enumerate(example.questions):
         expressions[str(place)] = {"exp": question.text}
+        if place == absent:
+            expressions[str(place)] = {"exp": absent_phrase(example.scene)}
+            question = replace(question, referents=())
         if first_annotation is not None:
             expressions[str(place)] |= {
                 "obj_id": list(question.referents),

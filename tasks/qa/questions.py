@@ -41,6 +41,8 @@ class Question:
     """Without their letters."""
     group: str = ""
     """Group for the clusters of statistics; by default the medium's name or content."""
+    unit: str = ""
+    """Unit of the questions that are scored together, in a row; by default it is alone."""
     categories: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, object] = field(default_factory=dict)
     """Data for the benchmark's scorer besides the letter and the existing letters."""

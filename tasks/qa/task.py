@@ -165,6 +165,7 @@ class QuestionFormat:
                 options=question.options if self.apart else (),
             ),
             target=_target(question, as_text=as_text),
+            unit=question.unit,
             group=question.group or media[0].id,
             categories={name: value for name, value in question.categories.items() if value},
         )
@@ -172,11 +173,13 @@ class QuestionFormat:
 
 def form_of(question: Question) -> AnswerForm:
     """Return the form of answer: an option, where there are options or the ground truth is a
-    letter.
+    letter; else that of the ground truth.
     """
     answer = question.answer
     if question.options or answer is None or answer.choice is not None:
         return AnswerForm.CHOICE
+    if answer.points is not None:
+        return AnswerForm.POINTS
     return AnswerForm.TEXT if answer.number is None else AnswerForm.NUMBER
 
 

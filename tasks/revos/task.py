@@ -52,6 +52,10 @@ class Layout:
     """Tracks of run-lengths by annotation id."""
     foreground: TrackFile | None
     """Masks of all objects by video; None where the file is not there."""
+    images: str = "JPEGImages"
+    """Folder of the videos' folders of frames."""
+    types: tuple[str, ...] = TYPES
+    """Types of expressions, by their `type_id`."""
 
 
 def revos(
@@ -88,10 +92,10 @@ def revos(
         split=split,
         forms=(AnswerForm.MASK_TRACK,),
         protocol=scoring,
-        samples=partial(_samples, layout),
+        samples=partial(read_samples, layout),
         annotations=(meta, masks, *([around] if known else [])),
-        check=partial(_check, layout),
-        check_samples=partial(check_videos, fault=_without_object),
+        check=partial(check_files, layout),
+        check_samples=partial(check_videos, fault=without_object),
         arguments={
             "split": split,
             "protocol": protocol,
@@ -100,7 +104,8 @@ def revos(
     )
 
 
-def _samples(layout: Layout) -> Iterator[Sample]:
+def read_samples(layout: Layout) -> Iterator[Sample]:
+    """One sample an expression, in the order of the file."""
     for name, video in layout.videos.items():
         film = _film(layout, name, video)
         ground_truth = GroundTruth(layout, name, video, film)
@@ -120,7 +125,7 @@ def _samples(layout: Layout) -> Iterator[Sample]:
                 ),
                 target=ground_truth.target(expression, where),
                 group=name,
-                categories=_categories(expression, where),
+                categories=_categories(layout, expression, where),
                 frames=frames,
             )
 
@@ -135,20 +140,17 @@ def _film(layout: Layout, name: str, video: object) -> Media:
 def _paths(layout: Layout, name: str, video: object) -> list[Path]:
     where = f"{layout.meta}, video {name!r}"
     names = frame_names(field(video, "frames", list, where), where)
-    return frame_paths(path_inside(layout.place / "JPEGImages", name), names)
+    return frame_paths(path_inside(layout.place / layout.images, name), names)
 
 
-def _categories(expression: Mapping[str, object], where: str) -> dict[str, str]:
+def _categories(layout: Layout, expression: Mapping[str, object], where: str) -> dict[str, str]:
     kind = field(expression, "type_id", int, where)
-    if kind not in range(len(TYPES)):
-        raise DataError(
-            f"{where}: 'type_id'",
-            found=str(kind),
-            expected="0 (referring), 1 (reasoning) or 2 (hallucination)",
-        )
+    if kind not in range(len(layout.types)):
+        named = (f"{number} ({name})" for number, name in enumerate(layout.types))
+        raise DataError(f"{where}: 'type_id'", found=str(kind), expected=", ".join(named))
     objects = field(expression, "anno_id", list, where)
     number = "none" if not objects else "one" if len(objects) == 1 else "several"
-    return {"type": TYPES[kind], "objects": number}
+    return {"type": layout.types[kind], "objects": number}
 
 
 class GroundTruth:
@@ -225,7 +227,8 @@ class GroundTruth:
         )
 
 
-def _check(layout: Layout) -> Iterator[Problem]:
+def check_files(layout: Layout) -> Iterator[Problem]:
+    """Everything that is wrong with the files."""
     kept = (layout.masks, layout.foreground)
     for tracks in (one for one in kept if one is not None):
         try:
@@ -250,7 +253,7 @@ def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
         where = f"{ground_truth.where}, expression {number!r}"
         try:
             field(expression, "exp", str, where)
-            names = _categories(expression, where)
+            names = _categories(layout, expression, where)
             ground_truth.target(expression, where)
         except DataError as error:
             yield Problem(str(layout.meta), str(error))
@@ -259,7 +262,8 @@ def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
             yield Problem(str(layout.meta), f"{where} {wrong}")
 
 
-def _without_object(sample: Sample) -> str | None:
+def without_object(sample: Sample) -> str | None:
+    """Describe the fault of an expression of no object that should have one."""
     return _wrong(sample.categories)
 
 

@@ -57,14 +57,19 @@ def write(world: World, root: Path) -> None:
     write_json(folder / "mask_dict_foreground.json", foreground)
 
 
-def video_entry(example: Example, *, first_annotation: int) -> dict[str, Any]:
-    """Return the entry of one video; its annotations are numbered from a given number."""
+def video_entry(
+    example: Example, *, first_annotation: int, absent: int | None = ABSENT
+) -> dict[str, Any]:
+    """Return the entry of one video; its annotations are numbered from a given number.
+
+    The expression number `absent` has no referent.
+    """
     scene = example.scene
     expressions: dict[str, dict[str, object]] = {}
     target: tuple[int, ...]
     for place, question in enumerate(example.questions):
         kind = place % 2
-        if place == ABSENT:
+        if place == absent:
             kind, text, target = 2, absent_phrase(scene), ()
         else:
             taken = {entry["exp"] for entry in expressions.values()}

@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.errors import DataError, MediaError
 from harness.masks import Rle
-from harness.media import Media, decode_image, open_image, placeholder_media
+from harness.media import Media, decode_image, image_bytes, open_image, placeholder_media
 from harness.task import Problem, Protocol, Task, lost_media
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -19,7 +19,8 @@ class Phrase:
 
     id: str
     text: str
-    image: Path
+    image: Path | bytes
+    """Its file, or the content of one."""
     mask: Rle
     where: str
     """Place of the phrase in its file, for messages."""
@@ -70,7 +71,8 @@ class Phrases:
     def _problems(self, phrase: Phrase, listed: str) -> Iterator[Problem]:
         try:
             if fault := self._media(phrase).fault:
-                yield Problem(str(phrase.image), fault)
+                where = phrase.where if isinstance(phrase.image, bytes) else str(phrase.image)
+                yield Problem(where, fault)
         except DataError as error:
             yield Problem(listed, str(error))
 
@@ -94,7 +96,10 @@ class Phrases:
         """Open the image, or a stand-in if it is missing or damaged."""
         mask = phrase.mask
         try:
-            media = open_image(phrase.image)
+            if isinstance(phrase.image, bytes):
+                media = image_bytes(phrase.image, f"of {phrase.where}")
+            else:
+                media = open_image(phrase.image)
         except MediaError as error:
             return placeholder_media(error, size=mask.size)
         width, height = media.size

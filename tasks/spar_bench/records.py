@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.layout import path_inside
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
+from harness.tasks.qa.images import images_of
 from harness.tasks.qa.questions import Question, numeric, read_records
 from harness.tasks.qa.tables import text
 from harness.types import Answer
@@ -44,7 +44,7 @@ def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
     return Question(
         id=str(row["id"]),
         text=text(row, "question", where),
-        media=_images(row["image"], where, place),
+        media=images_of(row["image"], where, place),
         answer=_answer(task, value, where),
         categories={"task": task, "level": level}
         | {name: value if isinstance(value, str) else "" for name, value in others.items()},
@@ -61,25 +61,3 @@ def _answer(task: str, text: str, where: str) -> Answer:
     if text.upper() not in tuple(FOUR_LETTERS):
         raise DataError(f"{where}: 'answer'", expected="a letter A to D", found=repr(text)[:40])
     return Answer(choice=text.upper())
-
-
-def _images(value: object, where: str, place: Path) -> tuple[bytes | Path, ...]:
-    """Return each image's bytes, or its file below the folder where the table has none."""
-    entries = value if isinstance(value, list) else [value]
-    found: list[bytes | Path] = []
-    for entry in entries:
-        data = entry.get("bytes") if isinstance(entry, dict) else None
-        name = entry.get("path") if isinstance(entry, dict) else entry
-        if data:
-            found.append(data)
-        elif name:
-            found.append(path_inside(place, name))
-        else:
-            raise DataError(
-                f"{where}: 'image'",
-                expected="bytes or a path for each image",
-                found=repr(entry)[:60],
-            )
-    if not found:
-        raise DataError(f"{where}: 'image'", expected="at least one image", found="none")
-    return tuple(found)

@@ -7,19 +7,20 @@ A row; its options, where it has any, are in its question:
      meters, determine the depth of towel (blue point) …", "answer": "1.5"}
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.errors import DataError, MediaError
+from harness.errors import DataError
 from harness.layout import folder
-from harness.media import Media, image_bytes, open_image, placeholder_media
+from harness.media import Media
 from harness.metrics import spar
 from harness.scores import Mean, Scores
-from harness.task import Ceiling, Problem, Protocol, Task, choose
+from harness.task import Ceiling, Protocol, Task, choose
 from harness.tasks.qa.answer_text import answer_text, read_by
+from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.task import QuestionFormat, form_of, question_task
@@ -60,8 +61,8 @@ def spar_bench(
     layout = QuestionFormat(
         files=files,
         read=partial(read_questions, files),
-        open=_open,
-        problems=_problems,
+        open=open_images,
+        problems=image_problems,
         text=partial(_text, prompt),
     )
     return question_task(
@@ -73,26 +74,6 @@ def spar_bench(
         arguments={"prompt": prompt},
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER, AnswerForm.TEXT),
     )
-
-
-def _open(question: Question) -> tuple[Media, ...]:
-    """Open a question's images, from the table or beside it."""
-    return tuple(_media(image, question) for image in question.media if not isinstance(image, str))
-
-
-def _media(image: bytes | Path, question: Question) -> Media:
-    try:
-        if isinstance(image, Path):
-            return open_image(image)
-        return image_bytes(image, f"of question {question.id!r}")
-    except MediaError as error:
-        return placeholder_media(error, size=(1, 1))
-
-
-def _problems(question: Question) -> Iterator[Problem]:
-    for media in _open(question):
-        if media.fault:
-            yield Problem(f"question {question.id!r}", media.fault)
 
 
 def _text(prompt: Prompt, question: Question, media: Media) -> str:

@@ -44,10 +44,12 @@ def name(scene: Scene) -> str:
     return f"{scene.family}_{scene.index:05d}"
 
 
-def write_videos(folder: Path, scenes: Sequence[Scene]) -> None:
-    """Write scenes as MP4 into a folder, one frame a second."""
-    for scene in scenes:
-        write_video(folder / f"{name(scene)}.mp4", scene)
+def write_videos(
+    folder: Path, scenes: Sequence[Scene], *, names: Sequence[str] | None = None
+) -> None:
+    """Write scenes as MP4 into a folder, one frame a second; `names` are other than `name`'s."""
+    for scene, stem in zip(scenes, names or map(name, scenes), strict=True):
+        write_video(folder / f"{stem}.mp4", scene)
 
 
 def write_table(
@@ -58,7 +60,8 @@ def write_table(
     Args:
         path: The file; its folder is made.
         rows: The cells of each row by column. Others are left out.
-        columns: The type of each column: `text`, `texts`, `whole` or `real`.
+        columns: The type of each column: `text`, `texts`, `whole`, `real`, or `image`
+            (`{"bytes": …, "path": …}`).
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -68,6 +71,7 @@ def write_table(
         "texts": pa.list_(pa.string()),
         "whole": pa.int64(),
         "real": pa.float64(),
+        "image": pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
     }
     schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
     cells = [{name: row[name] for name in columns} for row in rows]

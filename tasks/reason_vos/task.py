@@ -1,0 +1,185 @@
+"""ReasonVOS (Bai et al., 2024): expressions that need reasoning, on videos of four data sets.
+
+`meta_expressions.json` names videos, frames and expressions; the masks of an object are the PNG
+files of `Annotations/<source>_<video>_<obj_id>`, of which not every frame has one:
+
+    {"videos": {"0a1b": {"source": "BURST", "frames": ["00000", "00001"], "expressions": [
+       {"obj_id": 1, "exp_id": 0, "exp_text": "the one that gets away", "is_sent": false}]}}}
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
+from harness.masks import Rle
+from harness.media import Media
+from harness.task import Problem, Task, choose
+from harness.tasks.reason_vos.scoring import PROTOCOLS
+from harness.tasks.rvos.labels import BACKGROUND, first_size_of, sized_labels
+from harness.tasks.rvos.videos import (
+    check_videos,
+    film,
+    frame_names,
+    frame_paths,
+    missing_files,
+    of_each,
+    uneven,
+)
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+
+__all__ = ["PROTOCOLS", "reason_vos"]
+
+FIX = "`harness list tasks reason_vos` says where the data is had."
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The benchmark as its files describe it, of which one video is held at a time."""
+
+    place: Path
+    meta: Path
+    videos: JsonIndex
+
+
+def reason_vos(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    protocol: str = "reasonvos/official",
+) -> Task:
+    """One sample an expression.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `reasonvos/official` or `reasonvos/strict`, which counts what is not answered.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "reason_vos", fix=FIX)
+    meta = file(place / "meta_expressions.json", fix=FIX)
+    layout = Layout(place, meta, JsonIndex(JsonFile(meta, ("videos",))))
+    return Task(
+        name="reason_vos",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=partial(_samples, layout),
+        annotations=LazyFileList(partial(_annotations, layout)),
+        check=partial(_check, layout),
+        check_samples=check_videos,
+        arguments={"split": split, "protocol": protocol},
+    )
+
+
+def _annotations(layout: Layout) -> Iterator[Path]:
+    yield layout.meta
+    for name, video in layout.videos.items():
+        for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
+            yield from _labels(layout, key)
+
+
+def _frames(layout: Layout, name: str, video: object) -> list[str]:
+    where = f"{layout.meta}, video {name!r}"
+    return frame_names(field(video, "frames", list, where), where)
+
+
+def _images(layout: Layout, name: str, video: object) -> list[Path]:
+    place = path_inside(layout.place / "JPEGImages", name)
+    return frame_paths(place, _frames(layout, name, video))
+
+
+def _labels(layout: Layout, key: str) -> list[Path]:
+    """The PNG files of an object, in order.
+
+    Raises:
+        DataError: there is none.
+    """
+    place = path_inside(layout.place / "Annotations", key)
+    found = sorted(place.glob("*.png"))
+    if not found:
+        raise DataError(f"folder {place}", expected="masks, <frame>.png", found="none", fix=FIX)
+    return found
+
+
+def _expressions(
+    layout: Layout, name: str, video: object
+) -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    """(object's folder, number, text, categories) of each expression."""
+    where = f"{layout.meta}, video {name!r}"
+    source = field(video, "source", str, where)
+    for place, one in enumerate(field(video, "expressions", list, where)):
+        named = f"{where}, expression {place}"
+        categories = {
+            "source": source,
+            "length": "sentence" if field(one, "is_sent", (bool, int), named) else "phrase",
+        }
+        key = f"{source}_{name}_{field(one, 'obj_id', (int, str), named)}"
+        number = str(field(one, "exp_id", (int, str), named))
+        yield key, number, field(one, "exp_text", str, named), categories
+
+
+def _samples(layout: Layout) -> Iterator[Sample]:
+    for name, video in layout.videos.items():
+        expressions = list(_expressions(layout, name, video))
+        labels = {key: _labels(layout, key) for key, *_ in expressions}
+        every = [path for paths in labels.values() for path in paths]
+        media = film(_images(layout, name, video), size=partial(first_size_of, every))
+        frames = tuple(_frames(layout, name, video))
+        targets = {key: target(paths, frames, media) for key, paths in labels.items()}
+        for key, number, text, categories in expressions:
+            sample_id = f"{key}/{number}"
+            yield Sample(
+                id=sample_id,
+                query=Query(
+                    id=query_id(sample_id),
+                    text=" ".join(text.split()),
+                    media=(media,),
+                    forms=(AnswerForm.MASK_TRACK,),
+                ),
+                target=targets[key],
+                group=name,
+                categories=categories,
+                frames=frames,
+            )
+
+
+def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target:
+    """An object's masks by its PNG files; frames without one are empty and do not count.
+
+    Raises:
+        DataError: a file is damaged, of another size, or of no frame of the video.
+    """
+    numbers: Mapping[str, int] = {frame: index for index, frame in enumerate(frames)}
+    masks = [Rle.empty(media.size[1], media.size[0])] * len(frames)
+    counted = []
+    for path in paths:
+        if path.stem not in numbers:
+            raise DataError(f"annotation {path}", expected="a frame of the video", found=path.stem)
+        counted.append(numbers[path.stem])
+        masks[counted[-1]] = Rle.from_array(sized_labels(path, media.size) != BACKGROUND)
+    whole = tuple(masks)
+    return Target(answer=Answer(masks=whole, instances=(whole,)), extra={"counted": tuple(counted)})
+
+
+def _check(layout: Layout) -> Iterator[Problem]:
+    yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
+
+
+def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
+    images = _images(layout, name, video)
+    gone = list(missing_files(images))
+    yield from gone
+    if gone:
+        return
+    if problem := uneven(images):
+        yield problem
+        return
+    frames = _frames(layout, name, video)
+    media = film(images, size=lambda: (1, 1))
+    for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
+        target(_labels(layout, key), frames, media)

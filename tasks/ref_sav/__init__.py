@@ -1,0 +1,1 @@
+"""Ref-SAV: segment what a long or a short description of an object in SA-V says."""

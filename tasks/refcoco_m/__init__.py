@@ -1,0 +1,1 @@
+"""RefCOCO-M: the expressions of RefCOCO's validation set with masks that were drawn anew."""

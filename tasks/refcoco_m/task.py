@@ -1,0 +1,82 @@
+"""RefCOCO-M: RefCOCO's validation expressions with masks drawn anew, where they could be repaired.
+
+A row of `data/validation-*.parquet` is an image with its objects:
+
+    {"image": …, "image_id": 581857, "file_name": "…", "samples": [{"id": 1719310,
+     "category": "person", "sentences": ["lady in black"], "bbox": […],
+     "mask": {"counts": "…", "size": [428, 640]}}]}
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.errors import DataError
+from harness.layout import field
+from harness.masks import Rle
+from harness.task import Task, choose
+from harness.tasks.pointing.task import parts
+from harness.tasks.qa.images import images_of
+from harness.tasks.qa.questions import fill_pattern, read_records
+from harness.tasks.refer.scoring import EXPRESSION
+from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task
+
+FIX = "`harness list tasks refcoco_m` says where the data is had."
+COLUMNS = {"image": "image", "image_id": "number", "samples": "objects"}
+PROTOCOLS = {"res/expression": EXPRESSION}
+
+
+def refcoco_m(
+    data: Path,
+    *,
+    split: Literal["validation"] = "validation",
+    protocol: str = "res/expression",
+) -> Task:
+    """One sample an expression; statistics cluster by image.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `res/expression`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = data / "refcoco_m"
+    files = parts(place / "data", f"{split}-*.parquet", fix=FIX)
+    phrases = Phrases(files=files, read=partial(_phrases, place, files))
+    return segmentation_task(phrases, "refcoco_m", protocol=scoring, split=split)
+
+
+def _phrases(place: Path, files: tuple[Path, ...]) -> Iterator[Phrase | DataError]:
+    for found in read_records(files, COLUMNS, partial(_of_image, place)):
+        yield from (found,) if isinstance(found, DataError) else found
+
+
+def _of_image(place: Path, row: Mapping[str, object], where: str) -> list[Phrase]:
+    """Every expression of an image; ids are `object/number of the expression`."""
+    (image,) = images_of(row["image"], where, place)
+    found = []
+    for one in field(row, "samples", list, where):
+        named = f"{where}, object {fill_pattern('{id}', one, where)}"
+        mask = Rle.from_json(field(one, "mask", dict, named), f"{named}: 'mask'")
+        for number, sentence in enumerate(field(one, "sentences", list, named)):
+            found.append(
+                Phrase(
+                    id=f"{fill_pattern('{id}', one, named)}/{number}",
+                    text=_text(sentence, named),
+                    image=image,
+                    mask=mask,
+                    group=fill_pattern("{image_id}", row, where),
+                    where=named,
+                    categories={"category": str(one.get("category") or "")},
+                )
+            )
+    return found
+
+
+def _text(sentence: Any, where: str) -> str:
+    """An expression: a text, or an object with the text `sent`, as refer's files have it."""
+    text = sentence.get("sent") if isinstance(sentence, dict) else sentence
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"{where}: 'sentences'", expected="texts", found=repr(sentence)[:60])
+    return text.strip()

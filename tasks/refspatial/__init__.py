@@ -1,0 +1,1 @@
+"""RefSpatial-Bench: point at an object or at free space that several relations describe."""

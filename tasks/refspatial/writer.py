@@ -1,0 +1,40 @@
+"""Still scenes in the hub's tables of RefSpatial-Bench."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.tasks.pointing.writing import pointed
+from harness.tasks.refer.tables import image, write_table
+from harness.world.scene import Split
+from harness.world.shapes import World
+
+SPLITS: Mapping[str, Split] = {"location": "val", "placement": "test", "unseen": "train"}
+COLUMNS = {
+    "id": "int64",
+    "image": "image",
+    "mask": "image",
+    "object": "string",
+    "prompt": "string",
+    "suffix": "string",
+    "step": "int64",
+}
+SUFFIX = "Your answer should be formatted as a list of tuples, i.e. [(x1, y1)]."
+
+
+def write(world: World, root: Path, *, splits: Mapping[str, Split] = SPLITS) -> None:
+    """Write `root/refspatial/data/{location,placement,unseen}-*.parquet`."""
+    for name, split in splits.items():
+        rows = [
+            {
+                "id": number,
+                "image": image(one.scene, f"{one.scene.index}.png"),
+                "mask": {"bytes": one.encoded, "path": f"mask_{one.scene.index}.png"},
+                "object": one.question.text,
+                "prompt": f"Please point out {one.question.text}",
+                "suffix": SUFFIX,
+                "step": 1 + number % 3,
+            }
+            for number, one in enumerate(pointed(world, split))
+            if number < world.size
+        ]
+        write_table(root / "refspatial", name, rows, COLUMNS)

@@ -1,0 +1,154 @@
+"""RoboSpatial-Home: 350 questions on rooms: a point in free space, or yes and no.
+
+An entry of `annotations.json`, as the official `download_benchmark.py` writes it:
+
+    {"category": "context", "question": "…", "answer": "[(0.31, 0.52), (0.40, 0.52), …]",
+     "img": "images/img_context_0.png", "depth_image": "…", "mask": "…"}
+
+The answer is a polygon in shares of the image's sides, or `yes` or `no`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import file, path_inside
+from harness.metrics.points import in_polygon
+from harness.scores import Mean, Metric, Scores
+from harness.task import Ceiling, Protocol, Task, choose
+from harness.tasks.pointing.task import points_of
+from harness.tasks.qa.answer_text import answer_text
+from harness.tasks.qa.images import image_problems, open_images
+from harness.tasks.qa.questions import Question, read_records
+from harness.tasks.qa.tables import text
+from harness.tasks.qa.task import QuestionFormat, question_task
+from harness.types import Answer, AnswerForm, Point, Prediction, Sample
+
+FIX = "`harness list tasks robospatial` says where the data is had."
+COLUMNS = {"category": "category", "question": "question", "answer": "answer", "img": "image"}
+CATEGORIES = ("configuration", "compatibility", "context")
+YES_NO = ("yes", "no")
+
+
+def robospatial(
+    data: Path,
+    *,
+    split: Literal["all", "configuration", "compatibility", "context"] = "all",
+    protocol: str = "robospatial/official",
+) -> Task:
+    """One sample a question.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: All questions, or those of one category.
+        protocol: `robospatial/official`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = data / "robospatial"
+    files = (file(place / "annotations.json", fix=FIX),)
+    read = partial(_questions, place, files, split)
+    layout = QuestionFormat(files=files, read=read, open=open_images, problems=image_problems)
+    forms = (AnswerForm.POINTS, AnswerForm.TEXT)
+    return question_task(
+        layout, "robospatial", protocol=scoring, split=split, forms=forms, arguments={}
+    )
+
+
+def _questions(place: Path, files: Sequence[Path], split: str) -> Iterator[Question | DataError]:
+    for one in read_records(files, COLUMNS, partial(_question, place)):
+        if isinstance(one, DataError) or split in ("all", one.categories["category"]):
+            yield one
+
+
+def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
+    category, answer = text(row, "category", where), text(row, "answer", where).strip()
+    if category not in CATEGORIES:
+        raise DataError(
+            f"{where}: 'category'", expected=f"one of {', '.join(CATEGORIES)}", found=category
+        )
+    image = path_inside(place, text(row, "img", where))
+    question = Question(
+        id=str(row["_index"]),
+        text=text(row, "question", where).strip(),
+        media=(image,),
+        answer=Answer(text=answer.lower()),
+        categories={"category": category},
+    )
+    if answer.lower() in YES_NO:
+        return question
+    polygon = _polygon(answer, f"{where}: 'answer'")
+    width, height = open_images(question)[0].size
+    x, y = inner_point(polygon, f"{where}: 'answer'")
+    point = Point(x * width, y * height)
+    return replace(question, answer=Answer(points=(point,)), extra={"polygon": polygon})
+
+
+def _polygon(value: str, where: str) -> list[tuple[float, float]]:
+    """The corners in a text such as `[(0.3, 0.5), …]`."""
+    try:
+        plain = json.loads(value.replace("(", "[").replace(")", "]"))
+        corners = [(float(x), float(y)) for x, y in plain]
+    except (TypeError, ValueError, RecursionError):
+        corners = []
+    if len(corners) < 3:
+        raise DataError(where, expected="yes, no, or three corners or more", found=repr(value)[:60])
+    return corners
+
+
+def inner_point(polygon: Sequence[tuple[float, float]], where: str) -> Point:
+    """The middle of the longest stretch inside the polygon along lines between its corners.
+
+    Raises:
+        DataError: nothing lies inside.
+    """
+    heights = sorted({y for _, y in polygon})
+    best: tuple[float, Point] | None = None
+    for low, high in pairwise(heights):
+        y = (low + high) / 2
+        crossings = sorted(
+            xi + (xj - xi) * (y - yi) / (yj - yi)
+            for (xi, yi), (xj, yj) in zip(polygon, [*polygon[1:], polygon[0]], strict=True)
+            if (yi > y) != (yj > y)
+        )
+        for left, right in zip(crossings[::2], crossings[1::2], strict=True):
+            point, width = Point((left + right) / 2, y), min(right - left, high - low)
+            if in_polygon(point, polygon) and (best is None or width > best[0]):
+                best = (width, point)
+    if best is None:
+        raise DataError(where, expected="a polygon with something in it", found="none")
+    return best[1]
+
+
+def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`evaluate_answer`: the first point in the polygon; a response that begins with yes or no."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the ground truth is public"
+    if (polygon := sample.target.extra.get("polygon")) is not None:
+        (width, height), points = sample.query.size, points_of(prediction)
+        right = bool(points) and in_polygon(
+            Point(points[0].x / width, points[0].y / height), polygon
+        )
+    else:
+        said = (answer_text(prediction) or "").strip().lower()
+        right = said.startswith(str(sample.target.answer.text))
+    return {"accuracy": Mean(float(right)), sample.categories["category"]: Mean(float(right))}
+
+
+PROTOCOLS = {
+    "robospatial/official": Protocol(
+        name="robospatial/official",
+        score=score_official,
+        metrics=(
+            Metric("accuracy", about="share of questions answered rightly"),
+            *(Metric(name, about=f"the same, of {name}") for name in CATEGORIES),
+        ),
+        headline="accuracy",
+        ceiling=Ceiling(value=1.0),
+        about="RoboSpatial-Eval: the first point lies in the polygon; yes and no at the beginning",
+    )
+}

@@ -1,0 +1,126 @@
+"""Video-MME-v2's score of four questions together: consistency counts, and chains of reasoning."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from harness.metrics.choices import video_mme_v2_choice
+from harness.scores import Mean, Metric, Ratio, Scores
+from harness.task import Ceiling, Protocol
+from harness.tasks.qa.answer_text import answer_text, read_by
+from harness.tasks.qa.options import stated_letter
+from harness.types import Prediction, Sample
+
+GROUP = 4
+SQUARES = (0.0, 100.0 / 16, 100.0 * 4 / 16, 100.0 * 9 / 16, 100.0)
+CHAINS = {
+    "[1, 2, 3, 4]": SQUARES,
+    "[1, [2, 3], 4]": (0.0, 100.0 / 12, 100.0 * 4 / 12, 100.0 * 7 / 12, 100.0),
+    "[[1, 2], 3, 4]": (0.0, 100.0 / 10, 100.0 * 2 / 10, 100.0 * 5 / 10, 100.0),
+}
+"""Points by the length of the chain of right answers, by which questions build on which."""
+SIDEWAYS = {"[1, [2, 3], 4]": 1, "[[1, 2], 3, 4]": 0}
+"""Length of a chain that the question after next extends, where two questions are of one step."""
+LEVELS = ("1", "2", "3")
+
+
+def relevance(scores: Sequence[int]) -> float:
+    """Points for a group of questions on one matter: the square of the share that is right.
+
+    >>> relevance([1, 1, 0, 0]), relevance([1, -1, 0, 0])
+    (25.0, 0.0)
+    """
+    right = sum(scores)
+    return SQUARES[right] if right >= 0 else 0.0
+
+
+def logic(scores: Sequence[int], structure: str) -> float:
+    """Points for a chain of questions: by how many are right before the first that is wrong.
+
+    A score of -1, which the official script gives to an answer that it cannot read, is no 0: there
+    the chain goes on.
+
+    >>> logic([1, 0, 1, 1], "[1, 2, 3, 4]"), logic([1, 0, 1, 1], "[1, [2, 3], 4]")
+    (6.25, 33.333333333333336)
+    >>> logic([-1, -1, -1, -1], "[1, 2, 3, 4]")
+    100.0
+    """
+    wrong = [place for place, score in enumerate(scores) if not score]
+    length = wrong[0] if wrong else len(scores)
+    if length == SIDEWAYS.get(structure) and scores[length + 1]:
+        length += 1
+    return CHAINS[structure][length]
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+    """The points of a group, from 0 to 1, under all its headings, and the share of right answers.
+
+    Args:
+        unit: Four questions on one video.
+        predictions: An answer to each.
+        strict: An answer that cannot be read is wrong; else it is -1, as in `evaluate`, and does
+            not count in `accuracy`.
+    """
+    scores = [_score(*pair, strict=strict) for pair in zip(unit, predictions, strict=True)]
+    target = unit[-1].target
+    assert target is not None, "the ground truth is public"
+    kind, level = (unit[-1].categories.get(name) for name in ("group_type", "level"))
+    if kind == "logic":
+        points = logic(scores, target.extra["structure"]) / 100
+        found: Scores = {"logic": Mean(points)}
+    else:
+        points = relevance(scores) / 100
+        found = {"relevance": Mean(points), "relevance_linear": Mean(sum(scores) / GROUP)}
+    counted = [one for one in scores if one >= 0]
+    return {
+        **found,
+        "score": Mean(points),
+        **({f"level_{level}": Mean(points)} if level in LEVELS else {}),
+        "accuracy": Ratio(float(sum(counted)), float(len(counted))),
+    }
+
+
+def _score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
+    said = answer_text(prediction) or ""
+    letter = stated_letter(sample, said) if strict else video_mme_v2_choice(said)
+    if letter is None:
+        return 0 if strict else -1
+    assert sample.target is not None, "the ground truth is public"
+    return int(letter == sample.target.extra["letter"])
+
+
+METRICS = (
+    Metric("score", about="mean over groups of a group's points"),
+    Metric("relevance", about="the same, of groups on one matter: the square of the share right"),
+    Metric("relevance_linear", about="mean share of right answers of these groups"),
+    Metric("logic", about="the same, of chains: right answers before the first wrong one"),
+    *(Metric(f"level_{one}", about=f"the same, of groups of level {one}") for one in LEVELS),
+    Metric("accuracy", about="share of right answers, whatever their groups"),
+)
+
+
+def _protocol(name: str, about: str, *, strict: bool) -> Protocol:
+    reads = read_by(stated_letter if strict else lambda _, text: video_mme_v2_choice(text))
+    return Protocol(
+        name=name,
+        score=partial(score, strict=strict),
+        metrics=METRICS,
+        headline="score",
+        ceiling=Ceiling(value=1.0),
+        about=about,
+        reads=reads,
+        beside=("accuracy",),
+    )
+
+
+PROTOCOLS = {
+    "videommev2/official": _protocol(
+        "videommev2/official",
+        "test_video_mme_v2.py: an unreadable answer is -1, which goes on with a chain",
+        strict=False,
+    ),
+    "videommev2/strict": _protocol(
+        "videommev2/strict",
+        "only a stated letter counts, and an unreadable answer is wrong",
+        strict=True,
+    ),
+}

@@ -1,0 +1,162 @@
+r"""Video-MME-v2: 3,200 questions with eight options on 800 videos, in groups of four.
+
+A row of `test.parquet` (or of the hub's `data/test-*.parquet`), four in a row on one video:
+
+    {"video_id": "001", "question_id": "001-1", "question": "…", "options": "A. …\\nB. …\\n… H. …",
+     "answer": "C", "group_type": "logic", "group_structure": "[1, [2, 3], 4]", "level": 3,
+     "second_head": "…", "third_head": "…"}
+
+and the video `data/<video_id>.mp4`. Subtitles are words, a line of JSON each.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import folder, path_inside
+from harness.media import Media
+from harness.spec import Spec
+from harness.task import Problem, Task, choose
+from harness.tasks.qa.options import texts
+from harness.tasks.qa.prompts import templates
+from harness.tasks.qa.questions import Fields, Question, read_records
+from harness.tasks.qa.tables import records, text
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task, wording_of
+from harness.tasks.video_mme_v2.scoring import CHAINS, GROUP, PROTOCOLS
+
+__all__ = ["PROTOCOLS", "video_mme_v2"]
+
+FIX = "`harness list tasks video_mme_v2` says where the data is had."
+PACKAGE = "harness.tasks.video_mme_v2"
+FIELDS = Fields(
+    id="{question_id}",
+    media="{video_id}",
+    options="options",
+    categories={"group_type": "group_type"},
+    allowed_values={"group_type": ("relevance", "logic")},
+)
+OF_GROUP = {"level": "of difficulty", "second_head": "category", "third_head": "category"}
+
+
+def video_mme_v2(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    subtitles: Literal["none", "all"] = "none",
+    prompt: Literal["question", "official"] = "question",
+    frames: int | Spec | None = None,
+    protocol: str = "videommev2/official",
+) -> Task:
+    """One sample a question; the four of a video are a unit, which is scored together.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        subtitles: `none`, or `all` words before the question.
+        prompt: `question`: options apart; `official`: all of the official text.
+        frames: A rule for the frames that a video consists of; all, without.
+        protocol: `videommev2/official` or `videommev2/strict`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "video_mme_v2", fix=FIX)
+    found = sorted(place.glob("test*.parquet")) or sorted(place.glob("data/test-*.parquet"))
+    if not found:
+        raise DataError(f"folder {place}", expected="test.parquet", found="no such file", fix=FIX)
+    videos = Videos((place / "data", place / "videos"), frames, (".mp4",))
+    worded = Worded(place, subtitles, prompt, videos)
+    layout = QuestionFormat(
+        files=found,
+        read=lambda: read_questions(found),
+        open=videos.open,
+        problems=worded.problems,
+        opens_all=subtitles == "none",
+        text=worded,
+        apart=prompt == "question",
+        as_text=prompt == "official",
+    )
+    arguments = {"subtitles": subtitles, "prompt": prompt, "frames": str(videos.selection)}
+    return question_task(layout, "video_mme_v2", protocol=scoring, split=split, arguments=arguments)
+
+
+def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
+    """Every question, with the categories of its group, which are those of the last of four."""
+    columns = {**FIELDS.columns, **OF_GROUP, "group_structure": "order of the questions"}
+    questions = read_records(files, columns, _question)
+    while group := list(islice(questions, GROUP)):
+        if errors := [one for one in group if isinstance(one, DataError)]:
+            yield from errors
+            continue
+        yield from _together([one for one in group if isinstance(one, Question)])
+
+
+def _question(row: Mapping[str, object], where: str) -> Question:
+    lines = [line for line in text(row, "options", where).split("\n") if line.strip()]
+    letters = list(texts(lines, f"{where}: 'options'"))
+    question = FIELDS.read_record({**row, "options": letters}, where)
+    if question.categories["group_type"] == "relevance":
+        return replace(question, extra={"structure": ""})
+    try:
+        structure = json.dumps(json.loads(text(row, "group_structure", where)))
+    except ValueError:
+        structure = ""
+    if structure not in CHAINS:
+        raise DataError(
+            f"{where}: 'group_structure'",
+            expected=" or ".join(CHAINS),
+            found=repr(row["group_structure"])[:60],
+        )
+    return replace(question, extra={"structure": structure})
+
+
+def _together(group: Sequence[Question]) -> Iterator[Question | DataError]:
+    """Four questions as a unit, or why they are none."""
+    first, last = group[0], group[-1]
+    if len(group) < GROUP or len({one.media for one in group}) > 1:
+        yield DataError(
+            f"questions {first.id!r} to {last.id!r}",
+            expected=f"{GROUP} on one video, in a row",
+            found=f"{len(group)} on {', '.join(sorted({str(one.media) for one in group}))}",
+        )
+        return
+    shared = {name: str(last.row[name]) for name in OF_GROUP if last.row[name] is not None}
+    categories = {**last.categories, **shared}
+    for one in group:
+        yield replace(one, unit=str(one.media), categories=categories, extra=last.extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """The text of a question, with the words of its video before it."""
+
+    place: Path
+    subtitles: str
+    prompt: str
+    videos: Videos
+
+    def __call__(self, question: Question, media: Media) -> str:
+        """All the text that a model is given."""
+        worded = wording_of(PACKAGE, self.prompt)(question, media)
+        if self.subtitles == "none":
+            return worded
+        before = templates(PACKAGE)["subtitles"]
+        return before.format(subtitles=self._words(str(question.media))) + worded
+
+    def _words(self, name: str) -> str:
+        path = path_inside(self.place / "subtitle", f"{name}.jsonl")
+        if not path.is_file():
+            return ""
+        found = records(path, {"text": "word"})
+        return " ".join(text(row, "text", where) for where, row in found)
+
+    def problems(self, question: Question) -> Iterator[Problem]:
+        """Yield the faults of the video, and of its words where they are needed."""
+        yield from self.videos.problems(question)
+        if self.subtitles == "all":
+            try:
+                self._words(str(question.media))
+            except DataError as error:
+                yield Problem(str(self.place / "subtitle"), str(error))

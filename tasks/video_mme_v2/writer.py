@@ -1,0 +1,58 @@
+"""Videos of the generated world in the layout of Video-MME-v2, four questions each."""
+
+import json
+from pathlib import Path
+from string import ascii_uppercase
+
+from harness.tasks.video_mme_v2.scoring import CHAINS, GROUP
+from harness.tasks.video_qa.writing import choose_questions, write_table, write_videos
+from harness.world.qa import QA
+from harness.world.scene import Scene
+from harness.world.shapes import World
+
+OPTIONS = 8
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/video_mme_v2/test.parquet`, the videos, and the words of every second one."""
+    place = root / "video_mme_v2"
+    (place / "subtitle").mkdir(parents=True)
+    found = choose_questions(world, "test", limit=GROUP)
+    groups = [one for one in found if len(one[1]) == GROUP]
+    rows = []
+    for number, (scene, questions) in enumerate(groups, start=1):
+        write_videos(place / "data", [scene], names=[f"{number:03d}"])
+        rows += [_row(number, place_, one) for place_, one in enumerate(questions, start=1)]
+        if number % 2:
+            (place / "subtitle" / f"{number:03d}.jsonl").write_text(_words(scene), "utf-8")
+    kinds = {key: "whole" if key == "level" else "text" for key in rows[0]}
+    write_table(place / "test.parquet", rows, kinds)
+
+
+def _row(number: int, place: int, question: QA) -> dict[str, object]:
+    structures = list(CHAINS)
+    logic = number % 2 == 0
+    options = [*question.options]
+    options += [f"none of these ({k})" for k in range(OPTIONS - len(options))]
+    lines = (f"{letter}. {one}" for letter, one in zip(ascii_uppercase, options, strict=False))
+    return {
+        "video_id": f"{number:03d}",
+        "question_id": f"{number:03d}-{place}",
+        "question": question.text,
+        "options": "\n".join(lines),
+        "answer": question.letter,
+        "group_type": "logic" if logic else "relevance",
+        "group_structure": structures[number // 2 % len(structures)] if logic else None,
+        "level": 1 + number % 3,
+        "second_head": "motion",
+        "third_head": question.kind,
+    }
+
+
+def _words(scene: Scene) -> str:
+    """Words without hints at the answers: the number of every second."""
+    lines = (
+        {"text": f"second-{k}", "start_time": float(k), "end_time": k + 0.5}
+        for k in range(scene.frames)
+    )
+    return "".join(json.dumps(line) + "\n" for line in lines)

@@ -1,0 +1,1 @@
+"""Where2Place: point at the free space that a spatial relation describes."""

@@ -1,0 +1,41 @@
+"""Still scenes in FlagEval's table of Where2Place; regions are JPEG files, grey along borders."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from harness.masks import BoolArray
+from harness.tasks.pointing.writing import pointed
+from harness.tasks.refer.tables import image, write_table
+from harness.world.shapes import World
+
+COLUMNS = {
+    "question_id": "string",
+    "question": "string",
+    "question_type": "string",
+    "image": "image",
+    "mask": "image",
+}
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/where2place/data/test-00000-of-00001.parquet`."""
+    rows = [
+        {
+            "question_id": str(number),
+            "question": f"Please point out {one.question.text}",
+            "question_type": "seen" if number % 2 else "unseen",
+            "image": image(one.scene, f"{number:02d}.png"),
+            "mask": {"bytes": _jpeg(one.region), "path": f"{number:02d}.jpg"},
+        }
+        for number, one in enumerate(pointed(world, "test"))
+    ]
+    write_table(root / "where2place", "test", rows, COLUMNS)
+
+
+def _jpeg(region: BoolArray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(region.astype(np.uint8) * 255).save(file, "JPEG", quality=30)
+    return file.getvalue()

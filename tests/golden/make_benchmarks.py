@@ -1,0 +1,418 @@
+"""Write the golden files of whole protocols: our inputs from a seed, official scorers' outputs.
+
+    python tests/golden/make_benchmarks.py --official FOLDER
+
+FOLDER holds checkouts under the names and at the commits of `COMMITS` below. Their code is
+compiled or run from there, without what it imports; none of it is kept here.
+"""
+
+import argparse
+import ast
+import json
+import os
+import re
+import runpy
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas
+from answers import choice_responses
+from checkouts import COMMITS, inside, parts, write
+from inputs import KINDS, answer_to, mask_of, transformed
+from official import Queue, module, replace_scikit_image
+from pieces import statements
+from PIL import Image
+from pycocotools import mask as cocomask
+
+from harness.masks import Rle, SoftMask
+
+SEED = 20251125
+COMMITS |= {
+    "RoboRefer": "d97a995ad28376720a4c8beb64915c58ed16c844",
+    "RoboPoint": "adbee8db06dcd9e12ac1f2f35bd280979ad5d4a5",
+    "pointarena": "dcd82f29cfc80d6c2438e9be538ecfd241313d91",
+    "RoboSpatial-Eval": "19f04a5d2290d496ec7bed509346d8a0b661a57d",
+    "VideoLISA": "146f2bca25c9bba18e754bd77b1454fa27cfb6ce",
+    "Video-MME-v2": "b24176a14506c48a9f3e156d9f20068db6c4782b",
+    "Sa2VA": "9832e1a80e74ed513e8072bf882a09bdd80566c4",
+}
+
+
+def regions(rng: np.random.Generator, number: int) -> list[np.ndarray]:
+    """Images of masks, some of them grey."""
+    found = []
+    for place in range(number):
+        size = tuple(map(int, rng.integers(8, 40, 2)))
+        mask = mask_of(KINDS[place % len(KINDS)], size, rng).astype(np.uint8) * 255
+        if place % 3 == 0:
+            grey = rng.integers(0, 256, size)
+            mask = np.where(rng.random(size) < 0.3, grey, mask).astype(np.uint8)
+        found.append(mask)
+    return found
+
+
+def shares(rng: np.random.Generator, most: int = 6) -> list[list[float]]:
+    """Points in shares of an image's sides, a few outside of it."""
+    return [
+        [round(float(v), 4) for v in rng.uniform(-0.1, 1.1, 2)] for _ in range(rng.integers(most))
+    ]
+
+
+def case(mask: np.ndarray, points: Any, **official: Any) -> dict[str, Any]:
+    """One case: the region, points in pixels, and what official code says."""
+    levels = SoftMask.from_array(mask / 255.0).to_json()
+    return {"region": levels, "points": points, **official}
+
+
+def in_pixels(points: list[list[float]], mask: np.ndarray) -> list[list[float]]:
+    """Points in pixels, as official code has them before it cuts them."""
+    height, width = mask.shape
+    return [[x * width, y * height] for x, y in points]
+
+
+def told(points: list[list[float]]) -> str:
+    """Points as a response tells them."""
+    return "[" + ", ".join(f"({x:.4f}, {y:.4f})" for x, y in points) + "]"
+
+
+def refspatial(official: Path) -> None:
+    """Share of points in the mask, by summarize_acc.py."""
+    rng = np.random.default_rng(SEED)
+    code = parts(
+        official / "RoboRefer/Evaluation/summarize_acc.py",
+        ["text2pts", "compute_accuracy"],
+        np=np,
+        os=os,
+        re=re,
+        Image=Image,
+        tqdm=lambda items: items,
+        List=list,
+        Dict=dict,
+        Callable=Callable,
+    )
+    masks = regions(rng, 90)
+    points = [shares(rng) for _ in masks]
+    with tempfile.TemporaryDirectory() as folder, inside(folder):
+        Path("RefSpatial-Bench/Location").mkdir(parents=True)
+        answers = []
+        for number, (mask, each) in enumerate(zip(masks, points, strict=True)):
+            Image.fromarray(mask).save(f"RefSpatial-Bench/Location/{number}.png")
+            answers.append(
+                {"question_id": number, "mask_path": f"{number}.png", "text": told(each)}
+            )
+        code["compute_accuracy"](answers, "Location", code["text2pts"])
+    cases = [
+        case(mask, in_pixels(each, mask), accuracy=float(answer["accuracy"]))
+        for mask, each, answer in zip(masks, points, answers, strict=True)
+    ]
+    write("pointing/refspatial.json", "RoboRefer", "Evaluation/summarize_acc.py", cases=cases)
+
+
+def where2place(official: Path) -> None:
+    """Grey under the points, by summarize_vqa.py, whose images are JPEG files."""
+    rng = np.random.default_rng(SEED + 1)
+    masks, points, cases = regions(rng, 90), [], []
+    with tempfile.TemporaryDirectory() as folder, inside(folder):
+        Path("masks").mkdir()
+        for number, mask in enumerate(masks):
+            Image.fromarray(mask).resize((640, 480)).save(f"masks/{number:02d}.jpg")
+            points.append(shares(rng))
+        questions = "\n".join(json.dumps({"id": number}) for number in range(len(masks)))
+        Path("point_questions.jsonl").write_text(questions)
+        Path("answers.jsonl").write_text(
+            "\n".join(json.dumps({"text": told(each)}) for each in points)
+        )
+        sys.argv = ["summarize_vqa.py", "--answer_file", "answers.jsonl", "--data_dir", "."]
+        sys.modules.setdefault("tqdm", SimpleNamespace(tqdm=lambda items: items))  # type: ignore[arg-type]
+        done = runpy.run_path(
+            str(official / "RoboPoint/robopoint/eval/summarize_vqa.py"), run_name="__main__"
+        )
+        for number, (each, value) in enumerate(zip(points, done["accuracy"], strict=True)):
+            image = np.array(Image.open(f"masks/{number:02d}.jpg"))
+            pixels = in_pixels(each, image)
+            # Only the pixels under points matter: the rest of a large region is left out.
+            kept = np.zeros_like(image)
+            for x, y in np.array(pixels, dtype=int).reshape(-1, 2):
+                if 0 <= x < image.shape[1] and 0 <= y < image.shape[0]:
+                    kept[y, x] = image[y, x]
+            cases.append(case(kept, pixels, accuracy=float(value)))
+    write("pointing/where2place.json", "RoboPoint", "robopoint/eval/summarize_vqa.py", cases=cases)
+
+
+def white(official: Path) -> None:
+    """Share of points on pixels above half of white, by lmms-eval."""
+    rng = np.random.default_rng(SEED + 2)
+    code = parts(
+        official / "lmms-eval/lmms_eval/tasks/where2place/utils.py",
+        ["_text2pts", "_where2place_acc", "where2place_process_results"],
+        np=np,
+        re=re,
+        Dict=dict,
+        List=list,
+        config={},
+    )
+    cases = []
+    for mask in regions(rng, 90):
+        each = shares(rng)
+        doc = {"mask": mask, "question_id": 0}
+        found = code["where2place_process_results"](doc, [told(each)])["where2place_acc"]
+        cases.append(case(mask, in_pixels(each, mask), accuracy=float(found["accuracy"])))
+    write("pointing/white.json", "lmms-eval", "tasks/where2place/utils.py", cases=cases)
+
+
+def pointbench(official: Path) -> None:
+    """Success of each question, by `evaluate_model` with a model that gives our points."""
+    rng = np.random.default_rng(SEED + 3)
+    masks, entries, points = regions(rng, 120), [], []
+    for number, mask in enumerate(masks):
+        rows, columns = np.nonzero(mask > 127)
+        count = int(rng.integers(1, 4))
+        given = in_pixels(shares(rng, 3), mask)
+        if len(rows) and number % 4:  # points that hit, as many as are asked for or one more
+            chosen = rng.integers(0, len(rows), count + (number % 8 == 1))
+            given = [[float(columns[k]) + 0.25, float(rows[k]) + 0.75] for k in chosen]
+        category = "counting" if number % 2 else "spatial"
+        name = f"{number}.png"
+        entry = {"image_filename": name, "mask_filename": name, "category": category}
+        entries.append({**entry, "user_input": str(number), "count": count})
+        points.append(given)
+
+    def answer(path: str, query: str, model: str, category: str) -> list[dict[str, list[float]]]:
+        given = points[int(query)]
+        return [{"point": one} for one in (given if category == "counting" else given[:1])]
+
+    with tempfile.TemporaryDirectory() as folder, inside(folder):
+        for entry, mask in zip(entries, masks, strict=True):
+            place = Path("images") / str(entry["category"])
+            place.mkdir(parents=True, exist_ok=True)
+            Path("masks").mkdir(exist_ok=True)
+            for one in (place, Path("masks")):
+                Image.fromarray(mask).save(one / str(entry["image_filename"]))
+        Path("data.json").write_text(json.dumps(entries))
+        code = parts(
+            official / "pointarena/model_evaluator.py",
+            ["load_mask", "is_point_in_mask", "evaluate_model"],
+            np=np,
+            os=os,
+            json=json,
+            Path=Path,
+            Image=Image,
+            IMAGES_DIR=Path("images"),
+            MASKS_DIR=Path("masks"),
+            POINT_ON_MASK_DIR=Path("shown"),
+            call_openai=answer,
+            visualize_points_on_mask=lambda *_: None,
+            print=lambda *_: None,
+        )
+        code["evaluate_model"]("ours", "openai", resume=False)
+        (file,) = Path("static_results").glob("*.json")
+        details = json.loads(file.read_text())["details"]
+    right = {one["image"]: one["success"] for one in details}
+    cases = [
+        case(
+            mask,
+            given,
+            count=entry["count"] if entry["category"] == "counting" else None,
+            success=right[entry["image_filename"]],
+        )
+        for mask, given, entry in zip(masks, points, entries, strict=True)
+    ]
+    write("pointing/pointbench.json", "pointarena", "model_evaluator.py", cases=cases)
+
+
+def robospatial(official: Path) -> None:
+    """Whether an answer is right, by `evaluate_answer`."""
+    rng = np.random.default_rng(SEED + 4)
+    code = parts(
+        official / "RoboSpatial-Eval/evaluation.py",
+        ["point_in_polygon", "evaluate_answer"],
+        re=re,
+        ast=ast,
+    )
+    cases: list[dict[str, Any]] = []
+    for number in range(300):
+        polygon = [tuple(map(float, row.round(3))) for row in rng.random((3 + number % 5, 2))]
+        point = [float(v) for v in rng.random(2).round(3)]
+        if number % 10 == 0:
+            point = list(polygon[number % 3])
+        right, *_ = code["evaluate_answer"](str(polygon), f"[({point[0]}, {point[1]}), (0.5, 0.5)]")
+        cases.append({"polygon": polygon, "point": point, "right": right})
+    for truth in ("Yes", "no", "NO"):
+        for said in ("yes", "No.", "  YES, it is", "not sure", "", "It is yes", "nope", "n"):
+            right, *_ = code["evaluate_answer"](truth, said)
+            cases.append({"truth": truth, "said": said, "right": right})
+    write("pointing/robospatial.json", "RoboSpatial-Eval", "evaluation.py", cases=cases)
+
+
+def videos(rng: np.random.Generator, number: int) -> list[dict[str, Any]]:
+    """Videos: the masks of one to three objects, which may overlap, and a prediction."""
+    found = []
+    for place in range(number):
+        size, frames = [(20, 31), (24, 16), (15, 15)][place % 3], 1 + place % 4
+        objects = []
+        for _ in range(1 + place % 3):
+            kind = ("ellipse", "rectangle", "empty", "noise")[int(rng.integers(4))]
+            first = mask_of(kind, size, rng)
+            objects.append([transformed(first, shift=(k, -k)) for k in range(frames)])
+        union = [np.any([track[k] for track in objects], axis=0) for k in range(frames)]
+        predicted = [answer_to(mask, rng) for mask in union]
+        found.append({"objects": objects, "union": union, "predicted": predicted})
+    return found
+
+
+def runs(masks: Any) -> list[str]:
+    """Run-lengths of a track."""
+    return [Rle.from_array(mask).counts for mask in masks]
+
+
+def reason_vos(official: Path) -> None:
+    """J and F of expressions by `eval_queue`; some have no prediction."""
+    rng = np.random.default_rng(SEED + 5)
+    place = official / "VideoLISA/evaluation/reason_vos"
+    sys.path.insert(0, str(place))
+    code = runpy.run_path(str(place / "eval_reason_vos.py"))
+    cases, queue, found = [], [], {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, video in enumerate(videos(rng, 40)):
+            key, answered = f"MOSE_v{number}_1", number % 5 != 0
+            queue.append((key, "0"))
+            for kind, masks in (("truth", video["union"]), ("answer", video["predicted"])):
+                if kind == "answer" and not answered:
+                    continue
+                target = Path(folder) / kind / key / ("" if kind == "truth" else "0")
+                target.mkdir(parents=True)
+                for frame, mask in enumerate(masks):
+                    Image.fromarray(mask.astype(np.uint8) * 255).save(target / f"{frame:05d}.png")
+            case = {"size": list(video["union"][0].shape), "truth": runs(video["union"])}
+            cases.append(case | {"predicted": runs(video["predicted"]) if answered else None})
+        code["eval_queue"](Queue(queue), 0, found, f"{folder}/truth", f"{folder}/answer")
+    for number, case in enumerate(cases):
+        case["official"] = found.get(f"MOSE_v{number}_1_0")
+    both = [float(np.mean([value[k] for value in found.values()])) for k in (0, 1)]
+    write(
+        "reason_vos/scores.json",
+        "VideoLISA",
+        "evaluation/reason_vos/eval_reason_vos.py; the means are its last lines",
+        J=both[0],
+        F=both[1],
+        JF=(both[0] + both[1]) / 2,
+        cases=cases,
+    )
+
+
+def ref_sav(official: Path) -> None:
+    """J, F and A of expressions and of types, by eval_ref_sav.py."""
+    rng = np.random.default_rng(SEED + 6)
+    metrics = module(official / "Sa2VA/third_parts/revos/utils/metircs.py")
+    names = ("db_eval_iou", "db_eval_boundary", "get_r2vos_accuracy")
+    source = official / "Sa2VA/tools/eval/eval_ref_sav.py"
+    exp_dict: dict[str, Any] = {}
+    mask_dict: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
+    cases = []
+    for number, video in enumerate(videos(rng, 40)):
+        height, width = video["union"][0].shape
+        ids = [str(len(mask_dict) + k) for k in range(len(video["objects"]))]
+        for one, track in zip(ids, video["objects"], strict=True):
+            mask_dict[one] = [Rle.from_array(m).to_json() if m.any() else None for m in track]
+        kind = number % 2
+        exp_dict[f"v{number}"] = {
+            "frames": [str(k) for k in range(len(video["union"]))],
+            "height": height,
+            "width": width,
+            "expressions": {"0": {"exp": "", "anno_id": ids, "type_id": kind}},
+        }
+        masks = [Rle.from_array(mask).to_json() for mask in video["predicted"]]
+        answers[f"v{number}"] = {"0": {"prediction_masks": masks}}
+        cases.append(
+            {
+                "size": [height, width],
+                "type": kind,
+                "objects": [runs(track) for track in video["objects"]],
+                "predicted": runs(video["predicted"]),
+            }
+        )
+    space = {
+        "np": np,
+        "cocomask": cocomask,
+        "exp_dict": exp_dict,
+        "mask_dict": mask_dict,
+        "mask_pred_dict": answers,
+        "output_dict": {},
+        **{name: getattr(metrics, name) for name in names},
+    }
+    code = parts(source, ["eval_queue"], **space)
+    code["eval_queue"](Queue([(name, "0") for name in exp_dict]), 0, code["output_dict"])
+    exec(statements(source, "data_list = []", "results = "), code)
+    for number, case in enumerate(cases):
+        case["official"] = list(map(float, code["output_dict"][f"v{number}_0"]))
+    what = "tools/eval/eval_ref_sav.py; fractions of expressions, percentages of all"
+    write("ref_sav/scores.json", "Sa2VA", what, results=code["results"], cases=cases)
+
+
+def video_mme_v2(official: Path) -> None:
+    """Letters, scores of groups and the final rating, by `evaluate`."""
+    rng = np.random.default_rng(SEED + 7)
+    code = parts(
+        official / "Video-MME-v2/evaluation/test_video_mme_v2.py",
+        ["extract_characters_regex_v2", "cal_relevance", "cal_logic", "get_final_rating"],
+        re=re,
+        ast=ast,
+    )
+    letter = code["extract_characters_regex_v2"]
+    responses = [one.replace("D", "H") for one in choice_responses(rng, 300)]
+    letters = [[one, letter(one)] for one in responses]
+    structures = ["[1, 2, 3, 4]", "[1, [2, 3], 4]", "[[1, 2], 3, 4]"]
+    rows, groups = [], []
+    for number in range(120):
+        logic = number % 3 > 0
+        structure, level = structures[number % len(structures)], 1 + number % 3
+        scores = [int(one) for one in rng.choice([1, 0, -1], 4, p=[0.6, 0.25, 0.15])]
+        kind = "logic" if logic else "relevance"
+        groups.append({"type": kind, "structure": structure, "level": level, "scores": scores})
+        rows += [
+            {
+                "level": level,
+                "group_type": kind,
+                "group_structure": structure,
+                "score": one,
+                "second_head": "h",
+                "third_head": "t",
+            }
+            for one in scores
+        ]
+        points = code["cal_logic"](scores, structure) if logic else code["cal_relevance"](scores)[0]
+        groups[-1]["points"] = points
+    rating = code["get_final_rating"](pandas.DataFrame(rows))["final_rating"]
+    what = "evaluation/test_video_mme_v2.py: [response, letter]; groups with scores and points"
+    write(
+        "video_mme_v2/scores.json",
+        "Video-MME-v2",
+        what,
+        rating=rating,
+        cases=groups,
+        letters=letters,
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--official", type=Path, required=True)
+    given = parser.parse_args().official.resolve()
+    replace_scikit_image()
+    for make in (
+        refspatial,
+        where2place,
+        white,
+        pointbench,
+        robospatial,
+        reason_vos,
+        ref_sav,
+        video_mme_v2,
+    ):
+        make(given)

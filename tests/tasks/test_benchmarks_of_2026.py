@@ -1,0 +1,287 @@
+"""Benchmarks of 2025 and 2026: cards say what tasks do, layouts are read, ceilings are reached."""
+
+import inspect
+import shutil
+import typing
+from dataclasses import fields, replace
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness import plugins
+from harness.card import Card
+from harness.errors import DataError, UsageError
+from harness.masks import Rle
+from harness.run.verify import verify
+from harness.scores import Totals
+from harness.spec import parse
+from harness.types import Answer, Failure, FailureKind, Point, Prediction
+from harness.world.shapes import make
+
+SPECS = {
+    "refspatial": 8,
+    "refspatial(split=placement,protocol=refspatial/white)": 8,
+    "refspatial(split=unseen)": 8,
+    "where2place": 8,
+    "where2place(protocol=where2place/white)": 8,
+    "pointbench": 8,
+    "robospatial": 24,
+    "robospatial(split=context)": 8,
+    "mevis(version=2)": 8,
+    "mevis(version=2,protocol=rvos/mevis_no_target)": 8,
+    "reason_vos": 8,
+    "reason_vos(protocol=reasonvos/strict)": 8,
+    "ref_sav": 8,
+    "ref_sav(protocol=refsav/strict)": 8,
+    "refcoco_m": 8,
+    "video_mme_v2": 2,
+    "video_mme_v2(protocol=videommev2/strict,subtitles=all)": 2,
+    "video_mme_v2(prompt=official,frames=4)": 2,
+}
+"""Each task, and its units in a world of eight."""
+NAMES = sorted({parse(spec).name for spec in SPECS})
+
+
+def folder(name):
+    return Path(import_module(f"harness.tasks.{name}").__file__).parent
+
+
+def card(name):
+    return Card.read(folder(name) / "card.toml")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """The generated world in the layouts of these benchmarks alone."""
+    out = tmp_path_factory.mktemp("world") / "made"
+    writers = {name: import_module(f"harness.tasks.{name}.writer").write for name in NAMES}
+    make(out, seed=0, size=8, writers=writers)
+    return out
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return plugins.build("models", parse("qwen_vl(backend=stored)"))
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    """A prediction for a sample, of the fields of an answer."""
+    return lambda sample, **fields: Prediction(query_id=sample.query.id, answer=Answer(**fields))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cards_are_filled_and_name_the_splits_and_protocols_of_the_task(name):
+    shown, module = card(name), import_module(f"harness.tasks.{name}.task")
+    for field in fields(Card):
+        optional = ("notes", "hub", "videos", "counts", "folder")
+        assert getattr(shown, field.name) or field.name in optional, field.name
+    assert "arXiv" in shown.paper and "ROOT/" in shown.data
+    function = getattr(module, name)
+    hints, defaults = typing.get_type_hints(function), inspect.signature(function).parameters
+    assert set(shown.splits) == set(typing.get_args(hints["split"]))
+    assert defaults["split"].default == shown.default_split
+    assert defaults["protocol"].default == shown.protocol
+    assert list(shown.protocols) == list(module.PROTOCOLS)
+    assert module.PROTOCOLS[shown.protocol].headline == shown.headline
+    for key, protocol in module.PROTOCOLS.items():
+        assert protocol.name == key and protocol.about
+        assert all(metric.about for metric in protocol.metrics)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unknown_arguments_and_missing_files_are_refused_by_name(build, world, tmp_path, name):
+    with pytest.raises(UsageError, match=card(name).default_split):
+        build(f"{name}(split=dev)", world)
+    with pytest.raises(UsageError, match=card(name).protocol):
+        build(f"{name}(protocol=miou)", world)
+    with pytest.raises(DataError, match="harness list tasks"):
+        build(name, tmp_path)
+
+
+@pytest.mark.parametrize(("spec", "count"), SPECS.items())
+def test_perfect_answers_reach_the_ceiling_both_ways(build, world, reader, spec, count):
+    task = build(spec, world)
+    assert not list(task.check())
+    assert tuple(map(str, task.forms)) == card(task.name).forms or "official" in spec
+    verdicts = list(verify(task, reader))
+    assert [one.way for one in verdicts] == ["answers", "responses"]
+    for one in verdicts:
+        assert one.is_passed and one.n == count and one.ceiling == pytest.approx(1.0, abs=0.01)
+
+
+# Pointing: where a point is off by a little
+
+
+def value(task, sample, points, predicted):
+    return task.protocol.score([sample], [predicted(sample, points=points)])["accuracy"].value
+
+
+def test_a_counting_question_needs_every_point_inside_and_the_true_number(build, world, predicted):
+    task = build("pointbench", world)
+    counting = next(one for one in task.samples() if one.target.extra["count"])
+    points, away = counting.target.answer.points, Point(-5, 3)
+    assert len(points) == counting.target.extra["count"] > 1
+    assert value(task, counting, points, predicted) == 1
+    assert value(task, counting, points[:-1], predicted) == 0
+    assert value(task, counting, (*points, points[0]), predicted) == 0
+    assert value(task, counting, (*points[:-1], away), predicted) == 0
+    single = next(one for one in task.samples() if one.target.extra["count"] is None)
+    assert value(task, single, (*single.target.answer.points, away), predicted) == 1
+    assert value(task, single, (away, *single.target.answer.points), predicted) == 0
+
+
+def test_grey_borders_count_in_part_by_the_official_protocol_alone(build, world, predicted):
+    official, rounded = (
+        build("where2place", world),
+        build("where2place(protocol=where2place/white)", world),
+    )
+    seen = set()
+    for sample in official.samples():
+        levels = sample.target.answer.soft_masks[0].to_array()
+        for y, x in zip(*((levels > 0.2) & (levels < 0.8)).nonzero(), strict=True):
+            grey = value(official, sample, (Point(x, y),), predicted)
+            assert grey == pytest.approx(levels[y, x])
+            assert value(rounded, sample, (Point(x, y),), predicted) == float(grey > 0.5)
+            seen.add(round(grey))
+    assert seen == {0, 1}, "JPEG borders are there, on both sides"
+
+
+def test_a_sample_scores_the_share_of_its_points_and_no_point_is_nothing(build, world, predicted):
+    task = build("refspatial", world)
+    sample = next(iter(task.samples()))
+    (point,) = sample.target.answer.points
+    assert value(task, sample, (point, Point(-2, 0), point, Point(1e9, 1)), predicted) == 0.5
+    assert value(task, sample, (), predicted) == 0
+    assert value(task, sample, (Point(float("nan"), 0),), predicted) == 0
+
+
+def test_a_region_of_another_size_than_its_image_is_refused(build, world, tmp_path):
+    shutil.copytree(world / "pointbench", tmp_path / "pointbench")
+    path = next((tmp_path / "pointbench" / "masks").iterdir())
+    Image.open(path).resize((9, 9)).save(path)
+    with pytest.raises(DataError, match="9 × 9"):
+        list(build("pointbench", tmp_path).samples())
+    assert any("9 × 9" in problem.message for problem in build("pointbench", tmp_path).check())
+
+
+# Videos: what is missing, what means nothing, what overlaps
+
+
+def numbers_of(task, pairs):
+    totals = Totals(task.protocol.metrics)
+    for sample, prediction in pairs:
+        totals.add(task.protocol.score([sample], [prediction]))
+    return totals.values()
+
+
+def test_what_is_not_answered_counts_by_the_strict_protocol_alone(build, world, predicted):
+    failure = Failure(FailureKind.MODEL, "none")
+    for protocol, share in (("official", 1), ("strict", 7 / 8)):
+        task = build(f"reason_vos(protocol=reasonvos/{protocol})", world)
+        first, *others = task.samples()
+        pairs = [(one, predicted(one, masks=one.target.answer.masks)) for one in others]
+        pairs.append((first, Prediction(query_id=first.query.id, failure=failure)))
+        assert numbers_of(task, pairs)["J&F"] == pytest.approx(share)
+
+
+def test_frames_without_an_annotation_do_not_count(build, world, predicted):
+    task = build("reason_vos", world)
+    for sample in task.samples():
+        counted, masks = sample.target.extra["counted"], sample.target.answer.masks
+        assert 0 < len(counted) < len(masks) == len(sample.query.media[0])
+        full = Rle.full(masks[0].height, masks[0].width)
+        answer = tuple(mask if k in counted else full for k, mask in enumerate(masks))
+        assert numbers_of(task, [(sample, predicted(sample, masks=answer))])["J&F"] == 1
+
+
+def test_an_expression_of_nothing_is_right_without_a_pixel(build, world, predicted):
+    task = build("mevis(version=2,protocol=rvos/mevis_no_target)", world)
+    samples = list(task.samples())
+    nothing = [one for one in samples if one.categories["objects"] == "none"]
+    assert 0 < len(nothing) < len(samples)
+    full = {one.id: Rle.full(*one.query.size[::-1]) for one in samples}
+    empty = [(one, predicted(one, no_target=True)) for one in samples]
+    assert numbers_of(task, empty)["N_acc"] == 1 and numbers_of(task, empty)["T_acc"] == 0
+    pairs = [
+        (one, predicted(one, masks=(full[one.id],) * len(one.query.media[0]))) for one in samples
+    ]
+    found = numbers_of(task, pairs)
+    assert found["N_acc"] == 0 and found["T_acc"] == 1
+    failure = Failure(FailureKind.MODEL, "none")
+    failed = [(one, Prediction(query_id=one.query.id, failure=failure)) for one in samples]
+    assert not any(numbers_of(task, failed).values())
+
+
+def test_objects_that_overlap_spoil_the_accuracy_of_a_perfect_answer(build, world, predicted):
+    for protocol, right in (("official", 0.75), ("strict", 1.0)):
+        task = build(f"ref_sav(protocol=refsav/{protocol})", world)
+        sample = next(iter(task.samples()))
+        both = Rle.from_array(np.array([[1, 0], [0, 0]], bool))
+        other = Rle.from_array(np.array([[1, 1], [0, 0]], bool))
+        extra = {"objects": ((both,), (other,)), "foreground": (other,)}
+        target = replace(sample.target, answer=Answer(masks=(other,)), extra=extra)
+        changed = replace(sample, target=target)
+        kind = sample.categories["type"]
+        found = task.protocol.score([changed], [predicted(changed, masks=(other,))])
+        assert found[f"A {kind}"].value == right and found[f"J {kind}"].value == 1
+
+
+def test_a_mask_that_is_no_frame_of_the_video_is_named(build, world, tmp_path):
+    shutil.copytree(world / "reason_vos", tmp_path / "reason_vos")
+    path = next((tmp_path / "reason_vos" / "Annotations").rglob("*.png"))
+    shutil.copy(path, path.with_name("99999.png"))
+    with pytest.raises(DataError, match="99999"):
+        list(build("reason_vos", tmp_path).samples())
+    assert any("99999" in problem.message for problem in build("reason_vos", tmp_path).check())
+
+
+# Groups of four
+
+
+def group_score(task, unit, *said):
+    answers = [
+        Prediction(query_id=one.query.id, answer=Answer(text=text), responses=(text,))
+        for one, text in zip(unit, said, strict=True)
+    ]
+    return task.protocol.score(unit, answers)["score"].value
+
+
+def test_a_group_is_scored_together_and_an_unreadable_answer_is_no_zero(build, world):
+    official, strict = (
+        build(f"video_mme_v2(protocol=videommev2/{name})", world) for name in ("official", "strict")
+    )
+    samples = list(official.samples())
+    units = {name: [one for one in samples if one.unit == name] for name in ("001", "002")}
+    assert all(len(unit) == 4 for unit in units.values())
+    relevance, logic = units["001"], units["002"]
+    assert logic[0].target.extra["structure"] == "[1, [2, 3], 4]"
+    right = [one.target.answer.choice for one in relevance]
+    wrong = "H" if right[0] != "H" else "G"
+    assert group_score(official, relevance, *right[:2], wrong, wrong) == 0.25
+    assert group_score(official, relevance, *right[:2], "?", "?") == 0
+    assert group_score(strict, relevance, *right[:2], "?", "?") == 0.25
+    right = [one.target.answer.choice for one in logic]
+    assert group_score(official, logic, right[0], wrong, right[2], right[3]) == pytest.approx(1 / 3)
+    assert group_score(official, logic, "?", "?", "?", "?") == 1
+    assert group_score(strict, logic, "?", "?", "?", "?") == 0
+
+
+def test_groups_are_four_questions_on_one_video(build, world, tmp_path):
+    from pyarrow import parquet
+
+    shutil.copytree(world / "video_mme_v2", tmp_path / "video_mme_v2")
+    path = tmp_path / "video_mme_v2" / "test.parquet"
+    table = parquet.read_table(path)
+    parquet.write_table(table.slice(1), path)
+    with pytest.raises(DataError, match="001-2"):
+        list(build("video_mme_v2", tmp_path).samples())
+
+
+def test_words_of_a_video_stand_before_its_questions(build, world):
+    with_words = {one.id: one for one in build("video_mme_v2(subtitles=all)", world).samples()}
+    assert "second-0 second-1" in with_words["001-1"].query.text
+    assert "second-" not in with_words["002-1"].query.text
