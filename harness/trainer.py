@@ -70,6 +70,8 @@ class Trainer(ABC):
 
     needs_model: ClassVar[bool] = False
     """True if the trainer is refused without a model, before anything is read or written."""
+    needs_tasks: ClassVar[bool] = False
+    """True if it is refused without tasks to train on."""
 
     if TYPE_CHECKING:  # see `harness.model.Model`
 

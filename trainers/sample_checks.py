@@ -4,15 +4,15 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
 from typing import TypeVar
 
-from harness.errors import DataError
+from harness.errors import DataError, HarnessError
 from harness.trainer import TrainingRun
-from harness.trainers.session import gather, place
+from harness.trainers.session import gather, processes
 
 ExampleT = TypeVar("ExampleT")
 SAMPLES_PER_NOTE = 3
@@ -30,8 +30,9 @@ class SkippedSample:
 
 
 def keep_usable(
-    made: "Sequence[ExampleT | SkippedSample]",
-    check: Callable[[ExampleT], SkippedSample | None],
+    made: "Iterable[ExampleT | SkippedSample]",
+    length: Callable[[ExampleT], int],
+    max_length: int | None,
     key: Callable[[ExampleT], tuple[str, str]],
     run: TrainingRun,
 ) -> tuple[list[ExampleT], list[SkippedSample]]:
@@ -42,16 +43,31 @@ def keep_usable(
 
     Args:
         made: Examples, and samples of which none could be made.
-        check: Encodes an example as training will; returns why it cannot be learned from, or None.
+        length: Encodes an example as training will; returns how many tokens it has.
+        max_length: Most tokens of an example; None: no bound.
         key: Task and id of an example's sample. All examples of a sample are kept, or none.
         run: Receives the notes and the progress.
 
     Raises:
         DataError: nothing is left.
     """
+    made = list(made)
     examples = [one for one in made if not isinstance(one, SkippedSample)]
-    rank, ranks = place()
+    connected = processes()
+    rank, ranks = connected.process_index, connected.num_processes
     own = range(rank, len(examples), ranks)
+
+    def check(example: ExampleT) -> SkippedSample | None:
+        try:
+            tokens = length(example)
+        except (HarnessError, ValueError, OSError) as error:
+            return SkippedSample(*key(example), "unreadable", str(error))
+        if max_length is not None and tokens > max_length:
+            return SkippedSample(
+                *key(example), f"longer than {max_length} tokens", f"{tokens} tokens"
+            )
+        return None
+
     faults: list[tuple[int, SkippedSample]] = []
     run.progress.start("checking samples", len(examples), 0)
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:

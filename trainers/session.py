@@ -1,33 +1,26 @@
-"""Frame of every training beside its steps: curve, evaluations, interruption.
-
-`sft` (on TRL) and `grpo` (a loop of its own) share it: the curve, the loggers that are named, the
-evaluations while training, Ctrl-C, and the few words that processes exchange.
-"""
+"""Frame of every training beside its steps: state, curve, loggers, evaluations, interruption."""
 
 import math
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from harness.errors import MissingDependency, ModelError, UsageError
-from harness.store.atomic import read_json, write_json
+from harness.errors import ModelError, UsageError
+from harness.plugins import plugin_errors
 from harness.trainer import TrainingRun
-from harness.trainers.state import keep_generators, newest_state, step_of
+from harness.trainers.state import newest_state, step_of
 
 if TYPE_CHECKING:
+    from accelerate import PartialState
     from accelerate.tracking import GeneralTracker
 
+T = TypeVar("T")
 PATIENCE = 7 * 86_400
-"""Seconds that processes wait for each other: as long as a benchmark takes that the first one
-evaluates alone, or images that it looks at. If one dies, the launcher ends the others."""
+"""Seconds that processes wait for each other: as long as an evaluation by the first one takes."""
 TENSORBOARD = "tensorboard"  # also the folder of a training that holds its event files
-KINDS = (TENSORBOARD, "wandb", "trackio")
-LOGGED = "logged.json"
-"""The file of a training with the id that Weights & Biases and Trackio know it by."""
 
 
 def started() -> int:
@@ -35,36 +28,30 @@ def started() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def place() -> tuple[int, int]:
-    """Return (number of this process, number of all) as a launcher has started them.
+def processes() -> "PartialState":
+    """Return what accelerate knows of all processes; ModelError if each would train alone."""
+    from accelerate import PartialState
 
-    Raises:
-        ModelError: they do not know of each other, and each would train alone.
-    """
-    state = import_module("accelerate").PartialState()
+    state = PartialState()
     if state.num_processes != started():
         raise ModelError(
             "training in several processes",
             expected=f"{started()} that are connected",
             found=str(state.num_processes),
         )
-    return int(state.process_index), int(state.num_processes)
+    return state
 
 
-def gather(values: Sequence[Any]) -> list[Any]:
+def gather(values: Sequence[T]) -> list[T]:
     """Return the values of all processes, those of the first process first."""
-    place()
-    return list(import_module("accelerate.utils").gather_object(list(values)))
+    from accelerate.utils import gather_object
 
-
-def resumed_from(run: TrainingRun) -> tuple[Path | None, int]:
-    """Return the state to go on from, if there is one, and the steps that are done in it."""
-    state = newest_state(run.state) if run.resume else None
-    return state, 0 if state is None else step_of(state)
+    processes()
+    return list(gather_object(list(values)))
 
 
 class Session:
-    """Follows a training: its curve, its progress, its evaluations, its interruption."""
+    """Follows a training: its state, its curve, its evaluations, its interruption."""
 
     def __init__(
         self,
@@ -72,24 +59,33 @@ class Session:
         snapshot: Callable[[Path], None],
         *,
         report_to: str | None,
-        settings: Mapping[str, Any],
+        settings: Mapping[str, object],
     ) -> None:
-        """Follow a training; `snapshot` writes its network as it is now, in every process."""
+        """Find the state to go on from, and cut the curve there.
+
+        `snapshot` writes the network as it is now, in every process.
+        """
         self.run, self._snapshot = run, snapshot
-        self._loggers = loggers(report_to, run, settings)
+        self.state = newest_state(run.state) if run.resume else None
+        self.done = 0 if self.state is None else step_of(self.state)
+        """Steps that are done in `state`."""
+        if run.main:
+            run.curve.cut(self.done)
+        self._loggers = loggers(report_to, run, self.done, settings)
 
     def evaluate(self, step: int) -> dict[str, float]:
         """Return `eval/<task>/<metric>`, if the network is evaluated after this step."""
+        import torch
+
         run = self.run
         if not run.every or run.evaluate is None or step % run.every:
             return {}
         folder, numbers = run.state / f"evaluated-{step}", dict[str, float]()
-        with keep_generators():
+        with torch.random.fork_rng():
             self._snapshot(folder)
             if run.main:
                 numbers = dict(run.evaluate(folder, step))
-        found: dict[str, float] = gather([numbers])[0]
-        return found
+        return gather([numbers])[0]
 
     def log(self, step: int, numbers: Mapping[str, float]) -> None:
         """Tell a step's numbers to the curve, the loggers and whoever watches."""
@@ -105,9 +101,12 @@ class Session:
 
 
 def loggers(
-    names: str | None, run: TrainingRun, settings: Mapping[str, Any]
+    names: str | None, run: TrainingRun, done: int, settings: Mapping[str, object]
 ) -> "list[GeneralTracker]":
-    """Return accelerate's trackers that are named, joined by `+`; `auto` is TensorBoard.
+    """Return accelerate's trackers of the names, joined by `+`; `auto`: TensorBoard if installed.
+
+    To both, a resumed training is the same run: TensorBoard forgets the steps after `done`, W&B
+    goes on with the run that it keeps the id of in the training's folder.
 
     Raises:
         UsageError: there is none of a name.
@@ -115,48 +114,34 @@ def loggers(
     """
     if names == "auto":
         names = TENSORBOARD if find_spec(TENSORBOARD) is not None else None
-        if names is None and run.main:
-            run.progress.note(
-                "the curve is in curve.jsonl alone: TensorBoard, a part of the extra "
-                "`train`, is not installed. Without this note: report_to=none"
-            )
-    kinds = [] if names in (None, "none") or not run.main else str(names).split("+")
+    known: Mapping[str, Mapping[str, object]] = {
+        TENSORBOARD: {
+            "run_name": TENSORBOARD,
+            "logging_dir": str(run.out),
+            "purge_step": done + 1 if run.resume else None,
+        },
+        "wandb": {
+            "run_name": "harness",
+            "name": run.out.resolve().name,
+            "dir": str(run.out),
+            "resume": "auto",
+            "config": dict(settings),
+        },
+    }
     made: list[GeneralTracker] = []
-    for kind in map(str.strip, kinds):
-        if kind not in KINDS:
+    for name in str(names).split("+") if run.main and names not in (None, "none") else ():
+        if name not in known:
             raise UsageError(
-                f"report_to={names}", expected=f"names of {', '.join(KINDS)}", found=repr(kind)
+                f"report_to={names}", expected=f"names of {', '.join(known)}", found=repr(name)
             )
-        if find_spec(kind) is None:
-            raise MissingDependency(
-                f"report_to={names}",
-                expected=f"the package {kind!r}",
-                found="it is not installed",
-                fix="Install it.",
-            )
-        tracker = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[kind]
-        name = kind if kind == TENSORBOARD else "harness"
-        made.append(tracker(name, **_identity(kind, run, settings)))
-        made[-1].start()
+        with plugin_errors(f"report_to={names}", ModelError):
+            import_module(name)
+            tracker = import_module("accelerate.tracking").LOGGER_TYPE_TO_CLASS[name]
+            made.append(tracker(**known[name]))
+            made[-1].start()
     return made
 
 
-def _identity(kind: str, run: TrainingRun, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by which a resumed training is the same run to a logger, another is not."""
-    if kind == TENSORBOARD:
-        # Steps after the state that a resumed training goes on from are made, and shown, anew.
-        again = resumed_from(run)[1] + 1 if run.resume else None
-        return {"logging_dir": str(run.out), "purge_step": again}
-    path, name = run.out / LOGGED, run.out.resolve().name
-    if not (run.resume and path.is_file()):
-        write_json(path, {"id": secrets.token_hex(4)})
-    known = str(read_json(path)["id"])
-    # W&B leaves out steps that it has, of a run that it knows by its id; Trackio by its name alone.
-    named = {"name": name, "id": known} if kind == "wandb" else {"name": f"{name}-{known}"}
-    return {"config": dict(settings), "resume": "allow", **named}
-
-
-def finite(value: Any) -> float | None:
+def finite(value: float) -> float | None:
     """Return a number for a record; None where it is none."""
-    number = float(value)
-    return number if math.isfinite(number) else None
+    return float(value) if math.isfinite(value) else None

@@ -1,47 +1,43 @@
 """States that a training goes on from: whole or absent, however it was killed.
 
-A state is a folder `state/step-<n>`. It is written under another name, synced, and renamed. Its
-content is the trainer's own business, as long as nothing is unpickled but what
-`torch.load(…, weights_only=True)` reads.
+A state is a folder `state/step-<n>`, which is written under another name, synced, and renamed.
+Nothing in it is unpickled but what `torch.load(…, weights_only=True)` reads.
 """
 
-import random
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from harness.errors import StoreError
-from harness.store.atomic import cannot_write, read_json, sync
+from harness.store.atomic import cannot_write, sync
 
-STATE = re.compile(r"step-(\d{1,12})\Z")
-PARTIAL = ".partial-"
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+PARTIAL, REPLACED = ".partial", ".replaced"  # names of a folder that does not count, or no longer
 
 
 @contextmanager
 def saved_state(
     folder: Path, step: int, *, main: bool = True, wait: Callable[[], object] = lambda: None
 ) -> Iterator[Path]:
-    """Yield a folder to write the state after `step` into; it counts once the block has ended.
+    """Yield a folder to write the state after `step` into; it replaces older ones at the end.
 
-    Older states are removed then. With several processes each enters the block; the one with
-    `main` makes the folder and gives it its name, and `wait` returns once all have called it.
+    Each process enters the block: the one with `main` makes the folder and gives it its name, and
+    `wait` returns once all have called it.
 
     Raises:
         StoreError: the disk is full or read-only; the older state is still there.
     """
     whole = folder / f"step-{step}"
-    for left in folder.glob(f"{PARTIAL}*") if main else ():
-        shutil.rmtree(left)
-    with replaced_folder(whole) if main else nullcontext(_partial(whole)) as partial:
+    with replaced_folder(whole) if main else nullcontext(folder / PARTIAL) as partial:
         wait()
         yield partial
         wait()
-    for older in states(folder) if main else ():
+    for older in folder.glob("step-*") if main else ():
         if older != whole:
             shutil.rmtree(older)
     wait()
@@ -54,36 +50,27 @@ def replaced_folder(folder: Path) -> Iterator[Path]:
     Raises:
         StoreError: the disk is full or read-only.
     """
-    partial, old = _partial(folder), folder.with_name(f"{PARTIAL}old-{folder.name}")
+    partial, replaced = folder.with_name(PARTIAL), folder.with_name(REPLACED)
     try:
-        for left in (partial, old):
-            if left.exists():
-                shutil.rmtree(left)
+        for left in (partial, replaced):
+            shutil.rmtree(left, ignore_errors=True)
         partial.mkdir(parents=True)
-    except OSError as error:
-        raise cannot_write(partial, error) from error
-    yield partial
-    try:
+        yield partial
         for written in (*partial.rglob("*"), partial):
             sync(written)
         if folder.exists():
-            folder.rename(old)
+            folder.rename(replaced)
         partial.rename(folder)
         sync(folder.parent)
     except OSError as error:
         raise cannot_write(folder, error) from error
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def states(folder: Path) -> list[Path]:
-    """Return the whole states, oldest first."""
-    found = [path for path in folder.glob("step-*") if STATE.match(path.name) and path.is_dir()]
-    return sorted(found, key=step_of)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def newest_state(folder: Path) -> Path | None:
-    """Return the state to go on from, if there is one."""
-    return next(reversed(states(folder)), None)
+    """Return the whole state to go on from, if there is one."""
+    named = (path for path in folder.glob("step-*") if re.fullmatch(r"step-\d{1,12}", path.name))
+    return max(filter(Path.is_dir, named), key=step_of, default=None)
 
 
 def step_of(state: Path) -> int:
@@ -91,31 +78,25 @@ def step_of(state: Path) -> int:
     return int(state.name.removeprefix("step-"))
 
 
-def forget_states(folder: Path) -> None:
-    """Remove every state, as a training that is finished does."""
-    for path in [*states(folder), *folder.glob(f"{PARTIAL}*")]:
-        shutil.rmtree(path)
-
-
-def trained_tensors(network: Any) -> dict[str, Any]:
+def trained_tensors(network: "nn.Module") -> "dict[str, Tensor]":
     """Return what training changes: parameters with gradients, and buffers that are saved.
 
     Under the network's own names; tied weights, one tensor under two names, are there once.
     """
     saved = network.state_dict()
-    tensors = [pair for pair in network.named_parameters() if pair[1].requires_grad]
-    tensors += [pair for pair in network.named_buffers() if pair[0] in saved]
-    return {name: tensor.detach() for name, tensor in tensors}
+    trained = {name: one for name, one in network.named_parameters() if one.requires_grad}
+    buffers = {name: one for name, one in network.named_buffers() if name in saved}
+    return {name: one.detach() for name, one in {**trained, **buffers}.items()}
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+def save_tensors(path: Path, tensors: "Mapping[str, Tensor]") -> None:
     """Write tensors as safetensors."""
     from safetensors.torch import save_file
 
     save_file({name: one.contiguous() for name, one in tensors.items()}, path)
 
 
-def load_tensors(path: Path, network: Any) -> None:
+def load_tensors(path: Path, network: "nn.Module") -> None:
     """Load what `save_tensors` wrote of `trained_tensors`, every tensor and no other.
 
     Raises:
@@ -130,44 +111,14 @@ def load_tensors(path: Path, network: Any) -> None:
     except (OSError, SafetensorError) as error:
         raise StoreError(f"state {path}", expected="tensors", found=str(error)) from error
     ours, theirs = (
-        {name: (one.dtype, tuple(one.shape)) for name, one in several.items()}
+        {(name, one.dtype, *one.shape) for name, one in several.items()}
         for several in (wanted, found)
     )
-    if differing := sorted({name for name, _ in ours.items() ^ theirs.items()}):
+    if ours != theirs:
         raise StoreError(
-            f"state {path}: {differing[0]}",
-            expected=f"exactly the tensors that are trained ({ours.get(differing[0])})",
-            found=f"{len(differing)} others, such as {theirs.get(differing[0])}",
+            f"state {path}",
+            expected=f"exactly the tensors that are trained, {list(ours - theirs)[:1]} among them",
+            found=f"{list(theirs - ours)[:1]} among them",
         )
     for name, tensor in found.items():
         wanted[name].copy_(tensor)
-
-
-@contextmanager
-def keep_generators() -> Iterator[None]:
-    """Leave the generators as they were, whatever the block draws."""
-    import torch
-
-    before = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            random.setstate(before[0])
-            np.random.set_state(before[1])
-
-
-def read_plain(path: Path, *names: str) -> dict[str, Any]:
-    """Read an object of a state's JSON file that has these fields.
-
-    Raises:
-        StoreError: it is something else.
-    """
-    plain = read_json(path)
-    if not isinstance(plain, dict) or not plain.keys() >= set(names):
-        raise StoreError(f"file {path}", expected=", ".join(names), found=repr(plain)[:80])
-    return plain
-
-
-def _partial(folder: Path) -> Path:
-    return folder.with_name(f"{PARTIAL}{folder.name}")

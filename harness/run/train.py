@@ -83,8 +83,8 @@ def train(
     """Train, and leave a folder that records all that is needed to repeat the training.
 
     Raises:
-        UsageError: the folder is not empty, and this is not a resumption; or there is no model,
-            and the trainer needs one.
+        UsageError: the folder is not empty, and this is not a resumption; or there is no model
+            or task, and the trainer needs one.
         DataError: a file of a benchmark is missing or damaged, or an id occurs twice.
         ResumeMismatch: the folder was begun with another configuration; the differences are named.
         Locked: another process trains in this folder.
@@ -94,6 +94,10 @@ def train(
     if model is None and trainer.needs_model:
         raise UsageError(
             f"trainer {trainer.name}", expected="a model to start from (--model)", found="none"
+        )
+    if not tasks and trainer.needs_tasks:
+        raise UsageError(
+            f"trainer {trainer.name}", expected="tasks to train on (--train-tasks)", found="none"
         )
     main = is_main()
     _refuse_used(out, resume=options.resume or not main)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from harness.models.learning.rows import ScoredRows, answer_span
 
@@ -12,7 +13,30 @@ if TYPE_CHECKING:
     from torch import nn
 
 LOGITS_AT_ONCE = 1 << 27
-"""Numbers of logits (tokens × vocabulary) beyond which they are computed twice instead of kept."""
+"""Numbers of logits (tokens × vocabulary) that are held at once, 0.5 GB in float32."""
+
+
+def score_tokens(
+    states: Tensor, targets: Tensor, *, head: "nn.Linear", temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities and entropies of tokens (N each) from the states before them.
+
+    Logits are made of some tokens at a time, and made again for the gradient: for a vocabulary of
+    150,000 those of a whole batch would be the largest tensor of a training.
+    """
+
+    def scores(some: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        logps = (_precise(head(some)) / temperature).log_softmax(dim=-1)
+        return logps.gather(1, tokens[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
+
+    rows = max(1, LOGITS_AT_ONCE // head.out_features)
+    again = len(states) > rows and torch.is_grad_enabled()
+    found = [
+        checkpoint(scores, *part, use_reentrant=False) if again else scores(*part)
+        for part in zip(torch.split(states, rows), torch.split(targets, rows), strict=True)
+    ]
+    logps, entropies = zip(*found, strict=True)
+    return torch.cat(logps), torch.cat(entropies)
 
 
 def score_rows(
@@ -43,17 +67,9 @@ def score_rows(
     inside = torch.arange(mask.shape[1], device=mask.device)
     answer = torch.stack([(inside >= first) & (inside < end) for first, end in spans]) & counts
 
-    def scores(states: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logps = (_precise(head(states)) / temperature).log_softmax(dim=-1)
-        return logps.gather(1, targets[:, None])[:, 0], -(logps.exp() * logps).sum(dim=-1)
-
-    states, targets = hidden[counts], tokens[counts]
-    if torch.is_grad_enabled() and len(states) * head.weight.shape[0] > LOGITS_AT_ONCE:
-        from torch.utils.checkpoint import checkpoint
-
-        logps, entropies = checkpoint(scores, states, targets, use_reentrant=False)
-    else:
-        logps, entropies = scores(states, targets)
+    logps, entropies = score_tokens(
+        hidden[counts], tokens[counts], head=head, temperature=temperature
+    )
     empty = logps.new_zeros(mask.shape)
     return ScoredRows(
         places=places,

@@ -1,32 +1,26 @@
 """The loss of GRPO as one pure function, tested equal to TRL's, value and gradient.
 
-Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the ways of averaging that followed it.
+Shao et al., "DeepSeekMath" (2024), Eq. 3 and 4, with the averages that followed it.
 Shapes: B rollouts of T tokens; `mask` is 1 where a token counts (written by the policy), else 0.
 """
 
-from typing import get_args
+from typing import assert_never
 
 import torch
 from torch import Tensor
 
-from harness.errors import UsageError
 from harness.models.learning.loss_types import LossType, Scale
 
 STD_EPSILON = 1e-4
-"""Added to the standard deviation of a group, as TRL does; the official code of VisionReasoner adds
+"""Added to the standard deviation of a group, as TRL does; VisionReasoner's official code adds
 1e-6, which differs where all rewards of a group are nearly equal."""
 
 
 def advantages(rewards: Tensor, num_generations: int, *, scale_rewards: Scale = "group") -> Tensor:
-    """Return how much better each rollout is than its group; exactly 0 where all earn the same.
+    """Return how much better each rollout is than its group, whose rewards stand side by side.
 
-    A mean of equal numbers may be off by rounding, and AdamW would make a whole step of that.
-
-    Args:
-        rewards: One a rollout, those of a group side by side.
-        num_generations: Rollouts of a group.
-        scale_rewards: Divide by the (unbiased) standard deviation of the `group`, of the whole
-            `batch`, or by nothing (None).
+    Exactly 0 where all earn the same: a mean of equal numbers may be off by rounding, and AdamW
+    would make a whole step of that. Standard deviations are the unbiased ones.
     """
     grouped = rewards.view(-1, num_generations)
     differ = (grouped != grouped[:, :1]).any(dim=1, keepdim=True)
@@ -67,20 +61,16 @@ def grpo_loss(
         logp: Log-probabilities of the tokens under the policy, B × T, at the rollouts' temperature.
         old_logp: The same under the policy that wrote them; None: it is the policy itself.
         ref_logp: The same under the reference; needed if `beta` is not 0.
-        advantage: One a rollout, B.
+        advantage: Advantage of each rollout, B.
         mask: Tokens that count, B × T.
-        loss_type: How tokens are averaged.
-        epsilon: How far below 1 the ratio of new to old probability counts.
-        epsilon_high: How far above; None: as far as below.
+        loss_type: Averaging of tokens.
+        epsilon: Range below 1 in which the ratio of new to old probability counts.
+        epsilon_high: Range above 1; None: `epsilon`.
         beta: Weight of the divergence from the reference.
-        max_completion_length: The longest length allowed, for `dr_grpo`; None: T.
-        tokens: Tokens that count in the whole step, for `dapo`, at least 1; None: those of this
-            batch.
+        max_completion_length: Longest length allowed, for `dr_grpo`; None: T.
+        tokens: Tokens that count in the whole step, for `dapo`; None: those of this batch.
         sampler_ratio: Probabilities of `old_logp` over those that another engine has drawn the
             tokens with, B × 1, limited; None: they are the same.
-
-    Raises:
-        UsageError: `loss_type` is none of `LossType`.
     """
     ratio = torch.exp(logp - (logp.detach() if old_logp is None else old_logp))
     gain = advantage.unsqueeze(1)
@@ -92,24 +82,6 @@ def grpo_loss(
         if ref_logp is None:
             raise ValueError("beta is not 0: log-probabilities of the reference are needed")
         loss = loss + beta * divergence(logp, ref_logp)
-    return average_loss(
-        loss, mask, loss_type=loss_type, max_completion_length=max_completion_length, tokens=tokens
-    )
-
-
-def average_loss(
-    loss: Tensor,
-    mask: Tensor,
-    *,
-    loss_type: LossType,
-    max_completion_length: int | None = None,
-    tokens: Tensor | float | None = None,
-) -> Tensor:
-    """Return one number for a number a token (B × T); see `LossType`.
-
-    Raises:
-        UsageError: `loss_type` is none of `LossType`.
-    """
     each = (loss * mask).sum(dim=1)
     match loss_type:
         case "grpo":
@@ -120,8 +92,6 @@ def average_loss(
             whole = torch.as_tensor(mask.sum() if tokens is None else tokens)
             return each.sum() / whole.clamp(min=1.0)
         case "dr_grpo":
-            longest = mask.shape[1] if max_completion_length is None else max_completion_length
-            return each.sum() / (mask.shape[0] * longest)
-    raise UsageError(
-        f"loss_type={loss_type}", expected=" or ".join(get_args(LossType)), found="another name"
-    )
+            return each.sum() / (len(mask) * (max_completion_length or mask.shape[1]))
+        case _:
+            assert_never(loss_type)

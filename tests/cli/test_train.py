@@ -474,7 +474,6 @@ def test_two_processes_train_as_one_with_twice_the_batch(line, tmp_path):
     assert together.manifest["processes"] == 2
     # Three samples are an odd number: only the first batch of an epoch is the same for both.
     assert together.curve.read()[0]["loss"] == pytest.approx(alone[0]["loss"], rel=1e-5)
-    assert together.curve.read()[0]["num_tokens"] == alone[0]["num_tokens"]
 
 
 @pytest.mark.slow

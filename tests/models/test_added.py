@@ -3,7 +3,6 @@
 import re
 import runpy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,8 @@ from harness.run.verify import Oracle, verify
 from harness.spec import parse
 from harness.trainers.grpo.examples import example_of
 from harness.trainers.grpo.method import Group, Rollout
-from harness.trainers.grpo.method import request_of as first
+from harness.trainers.grpo.settings import Settings
+from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.types import Answer, AnswerForm, FailureKind, Point, Query, Sample, Target
 
 PLACE = Path(__file__).parent / "added"
@@ -109,10 +109,10 @@ def test_a_reward_reads_points_alone(molmo, response, reward):
 
 def test_rewards_have_the_numbers_of_responses_and_x_first(molmo):
     sample = Sample(id="s", query=asked(AnswerForm.MASK), target=oracle(RING).target)
-    example = partial(example_of, task="t", sample=sample, ask=first, max_completion_length=9)
-    assert example(molmo).canvas == (100, 100)
+    method = GrpoTrainer(name="m", settings=Settings(), reward=lambda group: [])
+    assert example_of(method, molmo, "t", sample).canvas == (100, 100)
     with pytest.raises(UsageError):
-        example(replace(molmo, coordinates="normalized_1000_yx"))
+        example_of(method, replace(molmo, coordinates="normalized_1000_yx"), "t", sample)
 
 
 WIDTH, HEIGHT = 200, 100

@@ -1,5 +1,6 @@
 """DR2Seg by vLLM, for which a tiny network stands in that holds the weights that TRL brings it."""
 
+import sys
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -136,7 +137,7 @@ def installed(monkeypatch) -> list[Llm]:
         Llm.keys = [one.key for one in requests]
         return of(chat, requests, group)
 
-    monkeypatch.setattr(vllm, "find_spec", lambda name: name)
+    monkeypatch.setattr(vllm, "import_module", lambda name: name)
     monkeypatch.setattr(vllm.VllmChat, "_write", noted)
     monkeypatch.setattr(module, "is_vllm_available", lambda: True)
     monkeypatch.setattr(module, "LLM", begun, raising=False)
@@ -230,6 +231,6 @@ def test_no_token_of_a_second_pass_by_vllm_is_learned_from(both, by_vllm):
 
 
 def test_without_vllm_it_is_named_before_anything_is_made(begin, monkeypatch):
-    monkeypatch.setattr(vllm, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(MissingDependency, match=r"vllm_mode=colocate: .*'vllm'"):
         begin(vllm_mode="colocate")

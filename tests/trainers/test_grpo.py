@@ -115,8 +115,8 @@ def assert_same_training(one, other) -> None:
     assert first and set(first) == set(second)
     assert all(torch.equal(first[name], second[name]) for name in first)
     states = [newest_state(training.folder / "state") for training in (one, other)]
-    for name in ("counters.json", "trained.safetensors"):
-        assert (states[0] / name).read_bytes() == (states[1] / name).read_bytes(), name
+    first, second = (state / "trained.safetensors" for state in states)
+    assert first.read_bytes() == second.read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +315,7 @@ def test_samples_that_cannot_be_learned_from_are_named(begin, told):
 
     training = begin("some", usable=usable, max_steps=1, max_prompt_length=600)
     dropped = training.manifest["result"]["dropped"]
-    assert dropped == {"no ground truth for the reward": 1}
+    assert dropped == {"cannot be asked or rewarded": 1}
     assert any("reason_seg val_00001" in note for note in told.notes)
     with pytest.raises(DataError, match=r"3 dropped, .*'val_00000': .*50 tokens"):
         begin("none", max_prompt_length=50)
@@ -335,7 +335,7 @@ def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qw
     assert lengths[longest] > limit
     reward = Letters()
     training = begin("mixed", reward, max_prompt_length=limit, max_steps=2)
-    why = f"a prompt of more than {limit} tokens"
+    why = f"longer than {limit} tokens"
     result = training.manifest["result"]
     assert (result["examples"], result["dropped"]) == (2, {why: 1})
     assert result["dropped_samples"] == [
@@ -352,17 +352,17 @@ def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qw
 
 
 def test_what_a_round_cannot_be_shared_in_is_refused(begin):
-    with pytest.raises(UsageError, match=r"per_device_train_batch_size=3: .*8 .*found 3"):
+    with pytest.raises(UsageError, match=r"per_device_train_batch_size=3 .*found 8\b"):
         begin("odd", per_device_train_batch_size=3)
     assert Settings(generation_batch_size=24, num_generations=4).accumulation_steps(3) == 2
-    with pytest.raises(UsageError, match=r"=48: .*32: num_generations=8 .*4 processes"):
+    with pytest.raises(UsageError, match=r"=48: .*32, num_generations=8 .*4 processes"):
         Settings(generation_batch_size=48).accumulation_steps(4)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"num_generations": 1}, "num_generations=….*2, found 1"),
+        ({"num_generations": 1}, "num_generations=….*2 .*found 1"),
         ({"temperature": 0}, "temperature=….*0, .*found 0"),
         ({"finetune": "lora", "freeze_vision": True, "lora_layers": "all"}, "lora_layers"),
         ({"learning_rate": -1.0}, "learning_rate"),

@@ -4,6 +4,7 @@ import inspect
 import json
 import typing
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ pytest.importorskip("trl")
 from harness import media, plugins  # noqa: E402
 from harness.errors import UsageError  # noqa: E402
 from harness.model import ChatRequest  # noqa: E402
+from harness.models.backends import row_scores  # noqa: E402
 from harness.models.backends.inputs import joined_inputs, processor_inputs  # noqa: E402
 from harness.models.backends.sampling import Sampling  # noqa: E402
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
@@ -98,15 +100,13 @@ def test_prompts_that_are_put_together_equal_those_encoded_together(model, reque
 def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
     processor = model.chat.processor
     for sample in samples:
-        example = example_of(model, "t", sample, ask=request_of, max_completion_length=77)
+        (example,) = examples_of(model, [sample], limit=77)
         (request,) = model.requests(sample.query)
         assert example.request == replace(request, max_new_tokens=77)
         assert example.canvas == model.chat.canvas(request)
         theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
         assert encode_prompt(processor, example.request)["input_ids"][0].tolist() == theirs
-    assert example_of(model, "t", samples[1], ask=request_of, max_completion_length=7).frames == (
-        (0, 1, 3, 4),
-    )
+    assert examples_of(model, samples)[1].frames == ((0, 1, 3, 4),)
 
 
 def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
@@ -119,10 +119,9 @@ def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
 
 
 def examples_of(model, samples, limit=9):
-    return [
-        example_of(model, "t", sample, ask=request_of, max_completion_length=limit)
-        for sample in samples
-    ]
+    settings = Settings(max_completion_length=limit)
+    method = GrpoTrainer(name="m", settings=settings, reward=lambda group: [])
+    return [example_of(method, model, "t", sample) for sample in samples]
 
 
 def chosen(samples, **given):
@@ -220,8 +219,6 @@ def test_a_clip_changes_what_is_likely(learner, model, samples):
 
 
 def test_logits_that_are_made_some_at_a_time_are_the_same(learner, model, samples, monkeypatch):
-    from harness.trainers.grpo import policy
-
     batch = learner.round(examples_of(model, samples), 0).batches[0]
 
     def scored():
@@ -232,7 +229,7 @@ def test_logits_that_are_made_some_at_a_time_are_the_same(learner, model, sample
         return logp.detach(), weight.grad.clone()
 
     whole = scored()
-    monkeypatch.setattr(policy, "LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr(row_scores, "LOGITS_AT_ONCE", 1)
     for one, other in zip(whole, scored(), strict=True):
         assert torch.allclose(one, other, atol=1e-5)
 
@@ -364,7 +361,7 @@ def test_a_training_that_is_stopped_inside_a_round_ends_it_first(model, samples,
     run = TrainingRun(out=tmp_path, stopping=lambda: True)
     session = Session(run, learner.export, report_to=None, settings={})
     with pytest.raises(KeyboardInterrupt):
-        loop.train(learner, examples_of(model, samples), session, None)
+        loop.train(learner, examples_of(model, samples), session, model.prompt.parse)
     assert newest_state(run.state).name == "step-2"
     assert [row["step"] for row in run.curve.read()] == [1, 2]
 
@@ -647,13 +644,13 @@ def test_clips_for_vllm_are_refused_before_any_prompt_is_encoded(model, samples,
 def test_limits_that_vllm_would_not_have_are_refused(
     tiny_qwen, samples, tmp_path, monkeypatch, limits
 ):
-    monkeypatch.setattr(vllm, "find_spec", lambda name: name)
+    monkeypatch.setattr(vllm, "import_module", lambda name: name)
     spec = parse(f"qwen_vl(backend=transformers(checkpoint={tiny_qwen},{limits}))")
     run = TrainingRun(out=tmp_path, tasks=(Shown(samples[:1]),), model=spec)
     chosen = Settings(vllm_mode="server", report_to=None)
     method = GrpoTrainer(name="m", settings=chosen, reward=lambda group: [])
     for way in (method.check, method.train):
-        with pytest.raises(UsageError, match=rf"vllm_mode=server .*{limits.split(',')[-1]}"):
+        with pytest.raises(UsageError, match=rf"vllm_mode=server\b.*{limits.split(',')[-1]}"):
             way(run)
     replace(method, settings=replace(chosen, vllm_mode=None)).check(run)
     model = plugins.build("models", spec)
@@ -682,9 +679,7 @@ def test_the_answers_tokens_are_those_between_its_tags(before, answer, after):
 
 @given(st.integers(0, 9), st.integers(1, 9), st.integers(1, 12), st.integers(0, 20))
 def test_every_sample_comes_once_an_epoch(seed, samples, prompts, rounds):
-    stream = [
-        row for number in range(rounds) for row in loop.draw_samples(seed, samples, prompts, number)
-    ]
+    stream = list(islice(loop.sample_order(seed, samples), prompts * rounds))
     for start in range(0, len(stream) - samples + 1, samples):
         assert sorted(stream[start : start + samples]) == list(range(samples))
 
@@ -696,8 +691,9 @@ def test_learning_rates_are_those_of_transformers(kind):
     settings = Settings(lr_scheduler_type=kind, warmup_steps=3, max_steps=11)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     theirs = get_scheduler(kind, optimizer, num_warmup_steps=3, num_training_steps=11)
+    ours = loop.learning_rates(settings, 11)
     for step in range(11):
-        assert loop.schedule(settings, step, 11) == pytest.approx(theirs.get_last_lr()[0])
+        assert ours(step) == theirs.get_last_lr()[0] * settings.peak_learning_rate
         optimizer.step()
         theirs.step()
 

@@ -10,24 +10,20 @@ import pytest
 
 from harness import media
 from harness.errors import MissingDependency, ModelError, ParseError, UsageError
-from harness.model import ChatRequest
 from harness.models.grammar import Item, ParseResult, split_frame
 from harness.trainer import Curve, TrainingRun
-from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import Group, Rollout
-from harness.trainers.grpo.rewards import numbers_of, reward_group, uniform
-from harness.trainers.grpo.rollout_log import RolloutLog, places_of
+from harness.trainers.grpo.rewards import log_rollouts, numbers_of, places_of, reward_group
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.session import loggers
 from harness.types import Answer, AnswerForm, Box, Point, Query, Sample, Target
 
 
-def example(name):
+def sample_of(name):
     shown = media.pixels([np.zeros((4, 4, 3), dtype=np.uint8)], times=[0.0], is_video=False, id="x")
     query = Query(id=name, text="?", media=(shown,), forms=(AnswerForm.MASK,))
-    sample = Sample(id=name, query=query, target=Target(answer=Answer(no_target=True)))
-    return Example("t", sample, ChatRequest(key=name, text="?", media=(shown,)), (4, 4))
+    return Sample(id=name, query=query, target=Target(answer=Answer(no_target=True)))
 
 
 def rollout(text):
@@ -44,7 +40,8 @@ def lengths(group):
 
 def group_of(name, texts, **more):
     return Group(
-        sample=example(name).sample,
+        sample=sample_of(name),
+        task="t",
         rollouts=tuple(rollout(text) for text in texts),
         canvas=(4, 4),
         count_tokens=lambda text: len(text.split()),
@@ -72,6 +69,8 @@ def test_components_are_kept_by_name_and_totals_in_order():
     assert numbers_of(GROUPS, rewards) == {
         "frac_groups_zero_variance": [0, 1],
         "frac_groups_all_zero": [0, 1],
+        "completions/mean_length": [18, 2, 0, 0],
+        "completions/clipped_ratio": [0, 0, 0, 0],
         "think_length": [2, 0, 0, 0],
         "rewards/length": [18, 2, 0, 0],
         "rewards/total": [18, 2, 0, 0],
@@ -118,9 +117,9 @@ def test_a_reward_sees_one_group():
     assert seen == [("a", TEXTS[0], (4, 4)), ("b", TEXTS[1], (4, 4))]
 
 
-def keep(file, groups, parse=None):
-    log = RolloutLog(file, groups, parse or Boxes().parse)
-    log.write(3, [example("a"), example("b")], GROUPS, score(), [0.7, -0.7, 0.0, 0.0])
+def keep(file, groups):
+    gains = [0.7, -0.7, 0.0, 0.0]
+    log_rollouts(file, 3, GROUPS[:groups], score(), gains, Boxes().parse)
 
 
 def test_some_rollouts_are_kept_with_their_components_and_advantages(tmp_path):
@@ -144,13 +143,13 @@ def test_what_an_environment_noted_and_a_second_pass_said_is_kept(tmp_path):
     kept = Curve(tmp_path / "rollouts.jsonl")
     one = Rollout(text="x", tokens=1, facts={"exit_code": 2})
     group = Group(
-        sample=example("a").sample,
+        sample=sample_of("a"),
         rollouts=(one,),
         seconds=(rollout("yy"),),
         canvas=(4, 4),
         count_tokens=len,
     )
-    RolloutLog(kept, 1, Boxes().parse).write(1, [example("a")], [group], [[{"total": 1.0}]], [0.0])
+    log_rollouts(kept, 1, [group], [[{"total": 1.0}]], [0.0], Boxes().parse)
     (row,) = kept.read()
     assert (row["facts"], row["second"]) == ({"exit_code": 2}, "yy")
     assert numbers_of([group], [[{"total": 1.0}]])["second_length"] == [2]
@@ -162,8 +161,8 @@ def placed(response, *, canvas=(100, 50), frames=((0,),), length=1, forms=(Answe
     shown = media.pixels(pixels, times=range(length), is_video=length > 1, id="x")
     query = Query(id="q", text="?", media=(shown,), forms=forms)
     sample = Sample(id="q", query=query, target=Target(answer=Answer(no_target=True)))
-    request = ChatRequest(key="q", text="?", media=(shown,), frames=frames)
-    return places_of(Boxes().parse, Example("t", sample, request, canvas), response)
+    group = Group(sample=sample, rollouts=(), canvas=canvas, count_tokens=len, frames=frames)
+    return places_of(Boxes().parse, group, response)
 
 
 class Boxes:
@@ -210,39 +209,33 @@ def test_a_control_learns_from_numbers_that_depend_on_the_key_alone():
     plain, control = score(), score(source="random")
     logged = numbers_of(GROUPS, control)
     assert logged["rewards/method_total"] == totals(plain)
-    assert totals(control) == [uniform(1, key) for keys in KEYS for key in keys]
+    assert totals(control) == totals(score(lambda group: [{"total": 9.0}] * 2, "random"))
     assert len(set(totals(control))) == 4
     assert all(0 <= one < 1 for one in totals(control))
-    many = [uniform(0, str(number)) for number in range(2000)]
-    assert abs(sum(many) / 2000 - 0.5) < 0.03
+    method = GrpoTrainer(name="m", settings=Settings(reward="random"), reward=lengths)
+    group = group_of("a", ["x"] * 2000)
+    many = reward_group(method, group, list(map(str, range(2000))), seed=0)
+    assert abs(sum(totals([many])) / 2000 - 0.5) < 0.03
 
 
 def test_a_group_that_never_got_a_second_answer_has_no_length_of_one():
-    group = Group(
-        sample=example("a").sample, rollouts=(rollout("x"),), canvas=(4, 4), count_tokens=len
-    )
+    group = Group(sample=sample_of("a"), rollouts=(rollout("x"),), canvas=(4, 4), count_tokens=len)
     assert "second_length" not in numbers_of([group], [[{"total": 1.0}]])
 
 
-def test_loggers_are_named_and_told(tmp_path, monkeypatch, told):
+def test_loggers_are_named_and_told(tmp_path, monkeypatch):
     run = TrainingRun(out=tmp_path)
-    assert loggers(None, run, {}) == loggers("none", run, {}) == []
-    with pytest.raises(UsageError, match=r"report_to=tensorbord: .*tensorboard, wandb, trackio"):
-        loggers("tensorbord", run, {})
+    assert loggers(None, run, 0, {}) == loggers("none", run, 0, {}) == []
+    with pytest.raises(UsageError, match=r"report_to=tensorbord: .*tensorboard, wandb"):
+        loggers("tensorbord", run, 0, {})
     from harness.trainers import session as module
 
     monkeypatch.setattr(module, "find_spec", lambda name: None)
-    assert loggers("auto", run, {}) == []
-    assert loggers("auto", TrainingRun(out=tmp_path, progress=told), {}) == []
-    assert ["TensorBoard" in note and "extra `train`" in note for note in told.notes] == [True]
-    told.notes.clear()
-    assert loggers("none", TrainingRun(out=tmp_path, progress=told), {}) == [] == told.notes
-    assert loggers("auto", TrainingRun(out=tmp_path, progress=told, main=False), {}) == []
-    assert not told.notes
+    assert loggers("auto", run, 0, {}) == []
+    monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(MissingDependency, match="wandb"):
-        loggers("wandb", run, {})
-    monkeypatch.setattr(module, "find_spec", lambda name: name)
-    assert loggers("wandb", TrainingRun(out=tmp_path, main=False), {}) == []
+        loggers("tensorboard+wandb", run, 0, {})
+    assert loggers("wandb", TrainingRun(out=tmp_path, main=False), 0, {}) == []
 
 
 def stub(monkeypatch, name, **content):
@@ -252,33 +245,24 @@ def stub(monkeypatch, name, **content):
     for key, value in content.items():
         setattr(module, key, value)
     monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("harness.trainers.session.find_spec", lambda name: name)
     return module
 
 
-@pytest.mark.parametrize("name", ["wandb", "trackio"])
-def test_a_resumed_training_is_the_same_run_to_its_logger_and_another_is_another(
-    name, tmp_path, monkeypatch
-):
+def test_weights_and_biases_keeps_a_training_s_run_in_its_folder(tmp_path, monkeypatch):
+    """`resume=auto` with `dir`: it keeps the run's id there."""
     started, info = [], []
     run = SimpleNamespace(log=lambda numbers, step: info.append((step, numbers)))
-    stub(
-        monkeypatch,
-        name,
-        init=lambda **given: started.append(given) or run,
-    )
-    for out, resume in (("a", False), ("a", True), ("a", False), ("a", True), ("b", True)):
-        (tmp_path / out).mkdir(exist_ok=True)
-        (log,) = loggers(name, TrainingRun(out=tmp_path / out, resume=resume), {"beta": 1})
+    stub(monkeypatch, "wandb", init=lambda **given: started.append(given) or run)
+    for out, resume in (("a", False), ("a", True), ("b", False)):
+        (log,) = loggers("wandb", TrainingRun(out=tmp_path / out, resume=resume), 2, {"beta": 1})
         log.log({"loss": 0.5}, step=3)
-    assert info == [(3, {"loss": 0.5})] * 5
-    known = [(one["name"], one.get("id")) for one in started]
-    assert known[0] == known[1] != known[2] == known[3]
-    assert len(set(known)) == 3
-    assert all(one["resume"] == "allow" and one["config"] == {"beta": 1} for one in started)
-    assert all(
-        one["name"].startswith("b" if index == 4 else "a") for index, one in enumerate(started)
+    assert info == [(3, {"loss": 0.5})] * 3
+    assert (
+        [Path(one["dir"]).name for one in started]
+        == [one["name"] for one in started]
+        == list("aab")
     )
+    assert all(one["resume"] == "auto" and one["config"] == {"beta": 1} for one in started)
 
 
 def test_tensorboard_forgets_the_steps_that_a_resumed_training_makes_again(tmp_path, monkeypatch):
@@ -288,16 +272,9 @@ def test_tensorboard_forgets_the_steps_that_a_resumed_training_makes_again(tmp_p
         def __init__(self, folder, purge_step=None):
             made.append((Path(folder).name, purge_step))
 
+    stub(monkeypatch, "tensorboard")
     fake = stub(monkeypatch, "torch.utils.tensorboard", SummaryWriter=SummaryWriter)
     monkeypatch.setattr(sys.modules["torch"].utils, "tensorboard", fake, raising=False)
-    loggers("tensorboard", TrainingRun(out=tmp_path), {})
-    loggers("tensorboard", TrainingRun(out=tmp_path, resume=True), {})
-    (tmp_path / "state" / "step-40").mkdir(parents=True)
-    loggers("tensorboard", TrainingRun(out=tmp_path, resume=True), {})
-    loggers("tensorboard", TrainingRun(out=tmp_path), {})
-    assert made == [
-        ("tensorboard", None),
-        ("tensorboard", 1),
-        ("tensorboard", 41),
-        ("tensorboard", None),
-    ]
+    for resume, done in ((False, 0), (True, 0), (True, 40)):
+        loggers("tensorboard", TrainingRun(out=tmp_path, resume=resume), done, {})
+    assert made == [("tensorboard", None), ("tensorboard", 1), ("tensorboard", 41)]

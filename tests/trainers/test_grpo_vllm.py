@@ -59,8 +59,13 @@ CLIP = ChatRequest(key="film", text="?", media=(CUP, FILM), frames=((0,), (1, 4)
 
 
 @pytest.fixture(scope="module")
-def processor(tiny_qwen):
-    return backend(checkpoint=str(tiny_qwen)).processor
+def base(tiny_qwen):
+    return backend(checkpoint=str(tiny_qwen))
+
+
+@pytest.fixture(scope="module")
+def processor(base):
+    return base.processor
 
 
 def runs(tokens, token):
@@ -122,7 +127,7 @@ class Client:
         }
 
 
-def with_vllm(processor, monkeypatch, *, rank=0, **parts):
+def with_vllm(base, monkeypatch, *, rank=0, **parts):
     """The chat with TRL's own way to vLLM, in a process that is alone."""
     from trl.generation import vllm_generation as module
 
@@ -144,15 +149,9 @@ def with_vllm(processor, monkeypatch, *, rank=0, **parts):
         max_completion_length=9,
         top_p=0.95,
     )
-    tokens = processor.tokenizer
-    return VllmChat(
-        settings,
-        torch.nn.Linear(1, 1),
-        accelerator,
-        processor,
-        ends=[tokens.eos_token_id],
-        suppress_tokens=tokens.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"]),
-    )
+    tokens = base.processor.tokenizer
+    media = tokens.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
+    return VllmChat(base, settings, torch.nn.Linear(1, 1), accelerator, media)
 
 
 def rollout(request, *more):
@@ -177,9 +176,11 @@ def groups(requests, *more):
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_every_rollout_reaches_vllm_with_its_tokens_and_its_images(processor, monkeypatch, mode):
+def test_every_rollout_reaches_vllm_with_its_tokens_and_its_images(
+    base, processor, monkeypatch, mode
+):
     llm, client = Llm(), Client()
-    chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    chat = with_vllm(base, monkeypatch, mode=mode, llm=llm, vllm_client=client)
     responses = chat.converse(groups(REQUESTS))
     assert [[one.tokens for one in several] for several in responses] == [[tuple(SAID)]] * 15
     assert [len(one) for one in chat.logps.values()] == [len(SAID)] * 15
@@ -210,9 +211,9 @@ def test_every_rollout_reaches_vllm_with_its_tokens_and_its_images(processor, mo
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_vllm_sees_no_images_where_there_are_none(processor, monkeypatch, mode):
+def test_vllm_sees_no_images_where_there_are_none(base, processor, monkeypatch, mode):
     llm, client = Llm(), Client()
-    chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    chat = with_vllm(base, monkeypatch, mode=mode, llm=llm, vllm_client=client)
     assert len(chat.converse(groups(BARE))) == GROUP
     if mode == "server":
         assert client.features is None and not hasattr(client, "images")
@@ -221,9 +222,9 @@ def test_vllm_sees_no_images_where_there_are_none(processor, monkeypatch, mode):
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_vllm_may_write_no_token_of_a_medium(processor, monkeypatch, mode):
+def test_vllm_may_write_no_token_of_a_medium(base, processor, monkeypatch, mode):
     llm, client = Llm(), Client()
-    chat = with_vllm(processor, monkeypatch, mode=mode, llm=llm, vllm_client=client)
+    chat = with_vllm(base, monkeypatch, mode=mode, llm=llm, vllm_client=client)
     chat.converse(groups(REQUESTS[:2]))
     ids = processor.tokenizer.convert_tokens_to_ids(["<|image_pad|>", "<|video_pad|>"])
     given = llm.sampling if mode == "colocate" else client.sampling["generation_kwargs"]
@@ -245,7 +246,9 @@ def again(request, number):
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_second_requests_follow_with_their_own_temperature_and_limits(processor, monkeypatch, mode):
+def test_second_requests_follow_with_their_own_temperature_and_limits(
+    base, processor, monkeypatch, mode
+):
     calls = []
 
     class Noted(Llm):
@@ -258,7 +261,7 @@ def test_second_requests_follow_with_their_own_temperature_and_limits(processor,
             calls.append((len(prompts), given))
             return super().generate(prompts, **given)
 
-    chat = with_vllm(processor, monkeypatch, mode=mode, llm=Noted(), vllm_client=NotedClient())
+    chat = with_vllm(base, monkeypatch, mode=mode, llm=Noted(), vllm_client=NotedClient())
     found = chat.converse(groups(REQUESTS[:2], again))
     assert [[one.tokens for one in several] for several in found] == [[tuple(SAID)] * 2] * 6
     first, second = ((count, given) for count, given in calls)
@@ -270,10 +273,10 @@ def test_second_requests_follow_with_their_own_temperature_and_limits(processor,
 
 
 def test_rollouts_of_fewer_turns_wait_for_the_others_and_are_asked_nothing_more(
-    processor, monkeypatch
+    base, processor, monkeypatch
 ):
     llm = Llm()
-    chat = with_vllm(processor, monkeypatch, mode="colocate", llm=llm)
+    chat = with_vllm(base, monkeypatch, mode="colocate", llm=llm)
 
     def next_turn(request, number):
         return replace(request, key=f"{request.key}#{number}/turn1", written=(7, 8, 9))
@@ -288,11 +291,11 @@ def test_rollouts_of_fewer_turns_wait_for_the_others_and_are_asked_nothing_more(
     assert len(chat.logps) == GROUP + 1
 
 
-def test_a_response_ends_where_its_own_request_says(processor, monkeypatch):
+def test_a_response_ends_where_its_own_request_says(base, processor, monkeypatch):
     tokens = processor.tokenizer
     ids = tokens("one two; three four", add_special_tokens=False)["input_ids"]
     written, end = [*ids, tokens.eos_token_id, *ids], tokens.eos_token_id
-    chat = with_vllm(processor, monkeypatch, mode="colocate")
+    chat = with_vllm(base, monkeypatch, mode="colocate")
 
     def kept(**changes):
         request = ChatRequest(key="a", text="?", **changes)
@@ -301,18 +304,18 @@ def test_a_response_ends_where_its_own_request_says(processor, monkeypatch):
     assert (kept().tokens, kept().cut) == ((*ids, end), False)
     assert (kept(max_new_tokens=3).tokens, kept(max_new_tokens=3).cut) == (tuple(ids[:3]), True)
     stopped = kept(stop=("; ",))
-    assert "; " in stopped.text and "three" not in stopped.text and not stopped.cut
+    assert "three" not in stopped.text and stopped.stopped == "; " and not stopped.cut
     assert chat.logps["a"] == [-1.0] * len(stopped.tokens)
 
 
-def test_a_second_request_with_a_clip_is_refused_by_name(processor, monkeypatch):
-    chat = with_vllm(processor, monkeypatch, mode="colocate", llm=Llm())
+def test_a_second_request_with_a_clip_is_refused_by_name(base, processor, monkeypatch):
+    chat = with_vllm(base, monkeypatch, mode="colocate", llm=Llm())
     film = replace(CLIP, key="film#0/second")
     with pytest.raises(UsageError, match=r"film#0/second: .*2 frames"):
         chat.converse([rollout(BARE[0], film)])
 
 
-def test_vllm_is_begun_with_arguments_that_trl_takes(processor, monkeypatch):
+def test_vllm_is_begun_with_arguments_that_trl_takes(base, processor, monkeypatch):
     """If this fails, TRL has changed: see `VllmChat`."""
     from trl.generation.vllm_generation import VLLMGeneration
 
@@ -332,7 +335,7 @@ def test_vllm_is_begun_with_arguments_that_trl_takes(processor, monkeypatch):
         "gather_object(prompts)",
     ):
         assert used in source, used
-    chat = with_vllm(processor, monkeypatch, mode="server")
+    chat = with_vllm(base, monkeypatch, mode="server")
     engine = chat.engine
     assert (engine.mode, engine.max_completion_length) == ("server", 9)
     assert (engine.top_p, engine.max_num_seqs, engine.logprobs) == (0.95, 4 * GROUP, 0)
@@ -378,13 +381,13 @@ class Counting(Client):
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
 def test_processes_ask_equally_often_and_with_the_longest_limit_of_all(
-    processor, monkeypatch, mode
+    base, processor, monkeypatch, mode
 ):
     from trl.generation import vllm_generation as module
 
     both, client, llms = Processes(), Counting(), [Llm(), Llm()]
     chats = [
-        with_vllm(processor, monkeypatch, mode=mode, rank=rank, vllm_client=client, llm=llms[rank])
+        with_vllm(base, monkeypatch, mode=mode, rank=rank, vllm_client=client, llm=llms[rank])
         for rank in (0, 1)
     ]
     monkeypatch.setattr(module, "gather_object", both.gather)

@@ -104,7 +104,6 @@ def assert_same_training(one: Training, other: Training) -> None:
     names = sorted(path.name for path in states[0].iterdir())
     assert names == sorted(path.name for path in states[1].iterdir())
     for name in (
-        "counters.json",
         "trainer_state.json",
         "trained.safetensors",
         "rng_state.pth",
@@ -215,8 +214,6 @@ def test_a_training_that_died_after_its_last_step_is_only_completed(start, whole
 
 @pytest.mark.parametrize("method", ["sft", "video_str_sft"])
 def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_path, monkeypatch):
-    from harness.trainers import session as loggers
-
     logged = []
     wandb = ModuleType("wandb")
     wandb.__spec__ = ModuleSpec("wandb", None)
@@ -224,7 +221,6 @@ def test_loggers_are_told_what_the_curve_is_told(method, task, tiny_qwen, tmp_pa
         log=lambda numbers, step: logged.append((step, numbers))
     )
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    monkeypatch.setattr(loggers, "find_spec", lambda name: name)
     trainer = plugins.build("trainers", parse(f"{method}(max_steps=1,report_to=wandb)"))
     training = train(
         trainer,
@@ -274,7 +270,6 @@ def test_two_batches_of_one_are_one_of_two(start):
     )
     for first, second in zip(one.curve.read(), two.curve.read(), strict=True):
         assert first["loss"] == pytest.approx(second["loss"], rel=1e-5)
-        assert first["num_tokens"] == second["num_tokens"]
 
 
 def test_what_is_learned_is_said_and_ends(start, examples, tiny_qwen):

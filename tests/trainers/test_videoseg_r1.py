@@ -650,7 +650,7 @@ def test_other_processes_wait_for_the_file_and_not_for_each_other(tmp_path, monk
     def connected():
         raise AssertionError("processes are connected before everything is rated")
 
-    monkeypatch.setattr(session, "place", connected)
+    monkeypatch.setattr(session, "processes", connected)
     looks = iter([[], SAMPLES[:2], SAMPLES])
     file = tmp_path / "difficulty.jsonl"
 

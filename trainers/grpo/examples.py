@@ -1,13 +1,13 @@
 """From samples to prompts: the request that evaluation makes, and its tensors."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from os import cpu_count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
 from harness.models.backends.inputs import frames_shown, processor_inputs
 from harness.models.pipeline import LOCATED, PromptedModel
@@ -19,6 +19,7 @@ from harness.types import Sample
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from transformers import ProcessorMixin
 
 Prompt: TypeAlias = "Mapping[str, Tensor]"
 """One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
@@ -39,20 +40,21 @@ class Example:
         return tuple(frames_shown(self.request, place) for place in range(len(self.request.media)))
 
 
-def example_of(
-    model: PromptedModel,
-    task: str,
-    sample: Sample,
-    *,
-    ask: Callable[[PromptedModel, Sample], ChatRequest],
-    max_completion_length: int,
-) -> Example:
+def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Sample) -> Example:
     """Return a sample as a prompt; the canvas is the one by which evaluation reads responses.
 
     Raises:
-        UsageError: the policy writes y before x, of which rewards read places wrongly.
+        HarnessError: it cannot be asked, or has no ground truth for the reward.
+        UsageError: rewards would read places wrongly, or vLLM is to see a clip.
     """
-    request = replace(ask(model, sample), max_new_tokens=max_completion_length)
+    settings = method.settings
+    if method.unlabelled:
+        sample = replace(sample, target=None)  # it is not seen
+    elif sample.target is None:
+        raise DataError(f"sample {sample.id}", expected="a target", found="none")
+    else:
+        method.usable(sample)
+    request = replace(method.ask(model, sample), max_new_tokens=settings.max_completion_length)
     canvas = model.canvas(request)
     if canvas.y_first and sample.query.form in LOCATED:
         raise UsageError(
@@ -60,10 +62,12 @@ def example_of(
             expected="x before y, which rewards read",
             found="y before x",
         )
+    if settings.vllm_mode is not None:
+        refuse_clips(request, f"sample {sample.id} of {task}")
     return Example(task, sample, request, canvas.extent)
 
 
-def encode_prompt(processor: Any, request: ChatRequest) -> Prompt:
+def encode_prompt(processor: "ProcessorMixin", request: ChatRequest) -> Prompt:
     """Return one prompt, encoded by the function that evaluation uses."""
     import torch
 
@@ -71,7 +75,7 @@ def encode_prompt(processor: Any, request: ChatRequest) -> Prompt:
     return {name: torch.as_tensor(value) for name, value in made.items()}
 
 
-def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt]:
+def encoded_each(processor: "ProcessorMixin", requests: Sequence[ChatRequest]) -> list[Prompt]:
     """Return several prompts, in order; those that ask the same are one object, encoded once."""
     plain = [replace(request, key="") for request in requests]
     alike = list(dict.fromkeys(plain))
@@ -82,63 +86,34 @@ def encoded_each(processor: Any, requests: Sequence[ChatRequest]) -> list[Prompt
 
 
 def prepare_examples(
-    method: GrpoMethod, model: PromptedModel, processor: Any, run: TrainingRun
+    method: GrpoMethod, model: PromptedModel, processor: "ProcessorMixin", run: TrainingRun
 ) -> tuple[list[Example], list[SkippedSample]]:
     """Return what is learned from, and what is left out. Every prompt was encoded once.
 
     Raises:
         DataError: nothing is left.
-        UsageError: a prompt shows a clip, and vLLM is to see it.
+        UsageError: as of `example_of`.
     """
-    longest = method.settings.max_prompt_length
 
-    def check(example: Example) -> SkippedSample | None:
-        skipped = partial(SkippedSample, example.task, example.sample.id)
-        try:
-            length = int(encode_prompt(processor, example.request)["input_ids"].shape[1])
-        except (HarnessError, ValueError, OSError) as error:
-            return skipped("unreadable", str(error))
-        if longest is not None and length > longest:
-            return skipped(f"a prompt of more than {longest} tokens", f"{length} tokens")
-        return None
+    def length(example: Example) -> int:
+        return int(encode_prompt(processor, example.request)["input_ids"].shape[1])
 
-    made = list(make_examples(method, model, run))
-    return keep_usable(made, check, lambda one: (one.task, one.sample.id), run)
+    made, longest = make_examples(method, model, run), method.settings.max_prompt_length
+    return keep_usable(made, length, longest, lambda one: (one.task, one.sample.id), run)
 
 
 def make_examples(
     method: GrpoMethod, model: PromptedModel, run: TrainingRun
 ) -> Iterator[Example | SkippedSample]:
-    """Yield the prompt of every sample, or why it has none; nothing is encoded.
-
-    Raises:
-        UsageError: a prompt shows a clip, and vLLM is to see it.
-    """
-    limit = method.settings.max_completion_length
+    """Yield `example_of` every sample, or why there is none; nothing is encoded."""
     for task in run.tasks:
         for sample in samples_of(task):
-            skipped = partial(SkippedSample, task.name, sample.id)
-            if sample.target is None and not method.unlabelled:
-                yield skipped("no target")
-                continue
-            why = "no ground truth for the reward"
             try:
-                if method.unlabelled:
-                    sample = replace(sample, target=None)  # it is not seen
-                else:
-                    method.usable(sample)
-                why = "cannot be asked"
-                example = example_of(
-                    model, task.name, sample, ask=method.ask, max_completion_length=limit
-                )
+                yield example_of(method, model, task.name, sample)
             except UsageError:
                 raise
             except HarnessError as error:
-                yield skipped(why, str(error))
-                continue
-            if method.settings.vllm_mode is not None:
-                refuse_clips(example.request, f"sample {sample.id} of {task.name}")
-            yield example
+                yield SkippedSample(task.name, sample.id, "cannot be asked or rewarded", str(error))
 
 
 def refuse_clips(request: ChatRequest, what: str) -> None:
@@ -149,6 +124,5 @@ def refuse_clips(request: ChatRequest, what: str) -> None:
             f"vllm_mode=…, {what}",
             expected="single images, since TRL hands vLLM no videos",
             found=f"a clip of {longest} frames",
-            fix="Leave vllm_mode out: rollouts are then written by transformers; "
-            "`generation_micro_batch_size` says how many at once.",
+            fix="Leave vllm_mode out: rollouts are then written by transformers.",
         )

@@ -6,12 +6,12 @@ Test-time methods have a lighter one: `harness.models.test_time`.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from pathlib import Path
-from statistics import fmean
-from typing import Any
+from statistics import fmean, stdev
 
 import numpy as np
 import torch
@@ -24,65 +24,64 @@ from torch.nn.utils.rnn import pad_sequence
 from harness.errors import ModelError
 from harness.model import Conversation
 from harness.models.backends.inputs import joined_inputs
-from harness.models.backends.networks import end_tokens
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
+from harness.models.grammar import ParseResult
 from harness.models.learning.loss import advantages, divergence, grpo_loss
 from harness.models.learning.rows import answer_span
 from harness.models.learning.weights import decayed
 from harness.models.rollout import Transcript, write_rollout
 from harness.plugins import plugin_errors
-from harness.store.atomic import write_json
+from harness.trainer import Curve
 from harness.trainers import state as states
 from harness.trainers.grpo.examples import Example, Prompt, encoded_each
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.policy import Policy, load_policy, reference_of, zero_stage
-from harness.trainers.grpo.rewards import numbers_of, reward_group
-from harness.trainers.grpo.rollout_log import RolloutLog
+from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts, numbers_of, reward_group
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
-from harness.trainers.session import Session, gather, resumed_from
+from harness.trainers.session import Session, gather
 from harness.trainers.sft import network as networks
 
-WEIGHTS, OPTIMIZER, COUNTERS = "trained.safetensors", "optimizer.pt", "counters.json"
-MEDIA = ("image", "video")
-ENGINE = "engine"  # the name of what DeepSpeed saves by itself
+WEIGHTS, OPTIMIZER, ENGINE = "trained.safetensors", "optimizer.pt", "engine"
+"""Files of a state, and the name of what DeepSpeed saves instead."""
 
 
 def train(
-    learner: "Learner", examples: Sequence[Example], session: Session, log: RolloutLog | None
+    learner: "Learner",
+    examples: Sequence[Example],
+    session: Session,
+    parse: Callable[[str], ParseResult],
 ) -> None:
-    """Train to the end from the newest state, or from the beginning.
+    """Train to the end, from the session's state or from the beginning.
 
-    Args:
-        learner: The policy, as it is before its first step.
-        examples: All samples to learn from.
-        session: The curve, the evaluations and the interruption.
-        log: The log of rollouts, in the first process.
+    `parse` is the method's grammar, with which the log of rollouts names places.
 
     Raises:
-        KeyboardInterrupt: the run was request to stop; the state after its round is saved.
+        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
     """
-    run, chosen = session.run, learner.settings
+    run, chosen, done = session.run, learner.settings, session.done
     total, turns = chosen.steps(len(examples)), chosen.num_iterations
-    state, done = resumed_from(run)
-    if state is not None:
-        learner.load(state)
-    if log is not None:
-        run.curve.cut(done)
-        log.file.cut(done)
+    prompts, log = chosen.prompts_per_round, Curve(run.out / ROLLOUTS)
+    if session.state is not None:
+        learner.load(session.state)
+    if run.main:
+        learner.tokens = max((row.get("num_tokens", 0.0) for row in run.curve.read()), default=0.0)
+        log.cut(done)
+    rate = learning_rates(chosen, total)
     run.progress.start("training", total, done)
-    for number in range(-(-done // turns), -(-total // turns)):
-        rows = draw_samples(run.seed, len(examples), chosen.prompts_per_round, number)
-        batch = learner.round([examples[row] for row in rows], number)
+    rounds = range(math.ceil(done / turns), math.ceil(total / turns))
+    order = islice(sample_order(run.seed, len(examples)), rounds.start * prompts, None)
+    for number in rounds:
+        batch = learner.round([examples[row] for row in islice(order, prompts)], number)
         first, end = number * turns, min(total, (number + 1) * turns)
-        if log is not None:
-            log.write(first + 1, batch.examples, batch.groups, batch.rewards, batch.advantages)
+        if run.main:
+            kept = batch.groups[: chosen.keep_rollouts]
+            log_rollouts(log, first + 1, kept, batch.rewards, batch.advantages, parse)
         for step in range(first, end):
             numbers = batch.numbers if step == first else {}
-            rate = chosen.peak_learning_rate * schedule(chosen, step, total)
-            numbers |= learner.update(batch, rate)
-            numbers["epoch"] = (number + 1) * chosen.prompts_per_round / len(examples)
+            numbers |= learner.update(batch, rate(step))
+            numbers["epoch"] = (number + 1) * prompts / len(examples)
             session.log(step + 1, numbers | session.evaluate(step + 1))
         stopping = session.stopping()
         # A state is of the end of a round, whose rollouts need not be kept in it.
@@ -95,32 +94,23 @@ def train(
     run.progress.end()
 
 
-def draw_samples(seed: int, samples: int, prompts: int, number: int) -> list[int]:
-    """Return the samples of round `number`: the next `prompts` of one permutation after another.
+def sample_order(seed: int, samples: int) -> Iterator[int]:
+    """Yield samples without end, each once an epoch, in an order of seed and epoch alone.
 
-    A function of seed and round, so that a resumed training needs to know nothing but its step,
-    and no sample is left out because it does not fill a round.
-
-    >>> sorted(draw_samples(0, 4, 2, 0) + draw_samples(0, 4, 2, 1))
-    [0, 1, 2, 3]
+    So a state holds no order, and no sample is left out because it does not fill a round.
     """
-    found = []
-    for place in range(number * prompts, (number + 1) * prompts):
-        key = np.array([seed % 2**64, place // samples], dtype=np.uint64)
-        order = np.random.Generator(np.random.Philox(key=key)).permutation(samples)
-        found.append(int(order[place % samples]))
-    return found
+    for epoch in count():
+        key = np.array([seed % 2**64, epoch], dtype=np.uint64)
+        yield from np.random.Generator(np.random.Philox(key=key)).permutation(samples).tolist()
 
 
-def schedule(settings: Settings, step: int, total: int) -> float:
-    """Return the share of the learning rate that the step after `step` others has."""
-    warm = settings.warmup_steps
-    if step < warm:
-        return step / warm
-    gone = (step - warm) / max(1, total - warm)
-    if settings.lr_scheduler_type == "linear":
-        return max(0.0, 1 - gone)
-    return (1 + math.cos(math.pi * gone)) / 2 if settings.lr_scheduler_type == "cosine" else 1.0
+def learning_rates(settings: Settings, total: int) -> Callable[[int], float]:
+    """Return the learning rate of the step after so many others: transformers' schedule."""
+    from transformers import get_scheduler
+
+    stand_in = torch.optim.SGD([torch.zeros(1)], lr=1.0)  # a state then holds no schedule
+    course = get_scheduler(settings.lr_scheduler_type, stand_in, settings.warmup_steps, total)
+    return lambda step: settings.peak_learning_rate * course.lr_lambdas[0](step)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -161,7 +151,6 @@ class Batch:
 class Round:
     """Rollouts of this process with their rewards, and the batches that are learned from."""
 
-    examples: Sequence[Example]
     groups: Sequence[Group]
     rewards: Sequence[Sequence[RewardComponents]]
     advantages: Sequence[float]
@@ -188,15 +177,16 @@ class Learner:
             torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
         )
         self.reference = reference_of(chat, chosen, accelerator)
-        named = (getattr(self.network.config, f"{kind}_token_id", None) for kind in MEDIA)
-        self.suppressed = tuple(sorted({token for token in named if token is not None}))
+        media = (f"{kind}_token_id" for kind in ("image", "video"))
+        named = {getattr(self.network.config, name, None) for name in media}
+        self.suppressed = tuple(sorted(token for token in named if token is not None))
         """Tokens of media: one that is written would want its patches."""
-        self.vllm: VllmChat | None = None
-        if chosen.vllm_mode is not None:
-            parts = (chosen, self.network, accelerator, chat.processor)
-            ends = end_tokens(chat.folder, chat.processor.tokenizer)
-            self.vllm = VllmChat(*parts, ends=ends, suppress_tokens=self.suppressed)
-        self.tokens = 0
+        self.vllm = (
+            None
+            if chosen.vllm_mode is None
+            else VllmChat(chat, chosen, self.network, accelerator, self.suppressed)
+        )
+        self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
 
     # -- rollouts ---------------------------------------------------------------------------------
@@ -204,61 +194,69 @@ class Learner:
     def round(self, examples: Sequence[Example], number: int) -> Round:
         """Write a group of rollouts to each prompt of a round, and reward them.
 
-        Args:
-            examples: Of all processes; each takes its share.
-            number: Of the round; with the seed it decides every draw of it and of its steps, so
-                that a training that goes on draws what an uninterrupted one does.
+        Each process takes its share of `examples`; seed and `number` decide every draw.
 
         Raises:
             ModelError: the reward, the second pass or the environment fails.
         """
         drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
         set_seed(int(drawn[0]) >> 1, device_specific=True)
-        ranks, rank = self.accelerator.num_processes, self.accelerator.process_index
-        share, size = len(examples) // ranks, self.settings.num_generations
+        rank, size = self.accelerator.process_index, self.settings.num_generations
+        share = len(examples) // self.accelerator.num_processes
         own = examples[rank * share : (rank + 1) * share]
         prompts = encoded_each(self.chat.processor, [one.request for one in own])
-        drafts = [
-            Draft(
-                example=one,
-                prompt=prompt,
-                key=rollout_key(f"{one.request.key}@{number}:{place}", rollout),
-            )
-            for place, (one, prompt) in enumerate(zip(own, prompts, strict=True), rank * share)
-            for rollout in range(size)
+        several = [
+            [
+                Draft(example=one, prompt=prompt, key=rollout_key(key, place))
+                for place in range(size)
+            ]
+            for at, (one, prompt) in enumerate(zip(own, prompts, strict=True), rank * share)
+            for key in [f"{one.request.key}@{number}:{at}"]
         ]
+        drafts = [draft for some in several for draft in some]
         with self.answering() as chat:
             chat.converse([self.conversation(draft) for draft in drafts])
-        several = [drafts[start : start + size] for start in range(0, len(drafts), size)]
         groups = [self._group(some) for some in several]
         rewards = [
             reward_group(self.method, group, [one.key for one in some], seed=self.seed)
             for group, some in zip(groups, several, strict=True)
         ]
-        totals = gather([one[TOTAL] for some in rewards for one in some])
+        numbers = numbers_of(groups, rewards)
+        numbers["num_tokens"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
+        merged = defaultdict[str, list[float]](list)
+        for name, values in (pair for each in gather([numbers]) for pair in each.items()):
+            merged[name] += values
+        totals, lengths = merged[f"rewards/{TOTAL}"], merged["completions/mean_length"]
+        self.tokens += sum(merged["num_tokens"]) + sum(lengths)
         gains = advantages(torch.tensor(totals), size, scale_rewards=self.settings.scale_rewards)
         gains = gains[rank * len(drafts) : (rank + 1) * len(drafts)]
         each = self.settings.per_device_train_batch_size
         parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
-        numbers, tokens = self._numbers(drafts, numbers_of(groups, rewards), totals)
         return Round(
-            examples=own,
             groups=groups,
             rewards=rewards,
             advantages=gains.tolist(),
             batches=[self._batch(drafts[part], gains[part]) for part in parts],
-            tokens=tokens,
-            numbers=numbers,
+            tokens=sum(lengths),
+            numbers={
+                **{name: fmean(values) for name, values in merged.items()},
+                "num_tokens": self.tokens,
+                "completions/min_length": min(lengths),
+                "completions/max_length": max(lengths),
+                "reward": fmean(totals),
+                "reward_std": stdev(totals),
+            },
         )
 
     @contextmanager
-    def answering(self) -> Iterator[Any]:
+    def answering(self) -> "Iterator[TransformersChat | VllmChat]":
         """Yield a chat by which the policy answers as it is now, without gradients."""
         if self.vllm is not None:
             self.vllm.begin_round()
             yield self.vllm
             return
-        whole: Any = nullcontext(self.accelerator.unwrap_model(self.policy))
+        whole: AbstractContextManager[Policy]
+        whole = nullcontext(self.accelerator.unwrap_model(self.policy))
         if zero_stage(self.accelerator) == 3:
             from trl.models.utils import unwrap_model_for_generation
 
@@ -268,15 +266,15 @@ class Learner:
             yield self.chat_of(one.network)
         self.policy.train()
 
-    def chat_of(self, network: Any) -> TransformersChat:
+    def chat_of(self, network: networks.Network) -> TransformersChat:
         """Return evaluation's backend with a network in the place of what it would load."""
         chosen, device = self.settings, self.accelerator.device
+        share = chosen.generation_batch_size // self.accelerator.num_processes
         chat = replace(
             self.chat,
             device=str(device),
             seed=self.seed,
-            batch_size=chosen.generation_micro_batch_size
-            or chosen.generation_batch_size // self.accelerator.num_processes,
+            batch_size=chosen.generation_micro_batch_size or share,
             temperature=chosen.temperature,
             top_p=chosen.top_p,
             repetition_penalty=1.0,  # what is drawn is what the loss scores
@@ -314,65 +312,35 @@ class Learner:
             frames=example.frames,
         )
 
-    def _numbers(
-        self, drafts: Sequence[Draft], own: dict[str, list[float]], totals: Sequence[float]
-    ) -> tuple[dict[str, float], float]:
-        """Return what is logged of a round, over all processes, and the tokens that count."""
-        own["prompts"] = [float(one.prompt["input_ids"].shape[1]) for one in drafts]
-        own["lengths"] = [float(sum(one.mask)) for one in drafts]
-        own["completions/clipped_ratio"] = [float(one.cut) for one in drafts]
-        merged = defaultdict[str, list[float]](list)
-        for several in gather([own]):
-            for name, values in several.items():
-                merged[name] += values
-        prompts, written = merged.pop("prompts"), merged.pop("lengths")
-        self.tokens += int(sum(prompts) + sum(written))
-        return {
-            "num_tokens": float(self.tokens),
-            "completions/mean_length": fmean(written),
-            "completions/min_length": min(written),
-            "completions/max_length": max(written),
-            "reward": fmean(totals),
-            "reward_std": float(torch.tensor(totals).std()),
-            **{name: fmean(values) for name, values in sorted(merged.items())},
-        }, sum(written)
-
     # -- learning ---------------------------------------------------------------------------------
 
     def _batch(self, drafts: Sequence[Draft], advantage: Tensor) -> Batch:
         """Return rollouts as tensors, with their log-probabilities before the step."""
         chosen, device = self.settings, self.accelerator.device
-
-        def padded(rows: Iterable[Sequence[float]], fill: float = 0.0) -> Tensor:
-            kind = torch.float32 if isinstance(fill, float) else torch.int64
-            tensors = [torch.tensor(row, dtype=kind) for row in rows]
-            return pad_sequence(tensors, batch_first=True, padding_value=fill)
-
         tokenizer = self.chat.processor.tokenizer
         inputs = dict(joined_inputs(self.chat.processor, [one.prompt for one in drafts]))
-        ids = padded([one.tokens for one in drafts], tokenizer.pad_token_id)
-        seen = padded([[1] * len(one.tokens) for one in drafts], 0)
+        ids = _padded([one.tokens for one in drafts], tokenizer.pad_token_id)
+        seen = _padded([[1] * len(one.tokens) for one in drafts])
         inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
         inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
         if "mm_token_type_ids" in inputs:  # all that is written is text, 0
             inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, ids.shape[1]))
-        mask = padded(one.mask for one in drafts)
-        answers = padded(
-            [float(start <= place < end) for place in range(len(one.tokens))]
+        answers = (
+            [own * (start <= place < end) for place, own in enumerate(one.mask)]
             for one in drafts
             for start, end in [answer_span(tokenizer.decode, one.tokens)]
         )
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
-            mask=mask.to(device),
-            answers=(answers * mask).to(device),
+            mask=_padded(one.mask for one in drafts).float().to(device),
+            answers=_padded(answers).float().to(device),
             advantage=advantage.to(device),
         )
         with torch.no_grad():
             if chosen.num_iterations > 1 or self.vllm is not None:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
             if batch.old is not None and self.vllm is not None:
-                drawn = padded(map(self.vllm.drawn_logps, drafts)).to(device)
+                drawn = _padded(map(self.vllm.drawn_logps, drafts)).to(device)
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
             if chosen.beta and self.reference is not None:
                 with self.accelerator.autocast():
@@ -459,8 +427,6 @@ class Learner:
         elif self.accelerator.is_main_process:
             states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
             torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
-        if self.accelerator.is_main_process:
-            write_json(folder / COUNTERS, {"tokens": self.tokens})
 
     def load(self, folder: Path) -> None:
         """Go on from a state."""
@@ -469,7 +435,6 @@ class Learner:
         else:
             states.load_tensors(folder / WEIGHTS, self.network)
             self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
-        self.tokens = states.read_plain(folder / COUNTERS, "tokens")["tokens"]
 
     def export(self, folder: Path) -> None:
         """Write the network as it is now; called in every process."""
@@ -480,3 +445,7 @@ class Learner:
         if self.accelerator.is_main_process:
             networks.export(self.network, self.chat.folder, folder, tensors=tensors)
         self.accelerator.wait_for_everyone()
+
+
+def _padded(rows: Iterable[Sequence[float]], fill: float = 0) -> Tensor:
+    return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=fill)

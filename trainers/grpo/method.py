@@ -1,8 +1,8 @@
-"""A method with GRPO: its settings, its reward, what it asks, and the values that these see."""
+"""A method with GRPO: its settings, its reward, its requests, and the values that these see."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from harness.errors import DataError
 from harness.model import ChatRequest
@@ -12,10 +12,9 @@ from harness.trainer import Trainer
 from harness.trainers.grpo.settings import Settings
 from harness.types import Sample
 
+TOTAL = "total"
 RewardComponents: TypeAlias = Mapping[str, float]
 """A rollout's reward, part by part, under the paper's names; `total` is what is learned from."""
-
-TOTAL = "total"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +33,7 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The rollouts of one prompt, and its sample.
-
-    A reward of one rollout may look at the whole group (DR2Seg's gate does), never at another.
-    """
+    """The rollouts of one prompt, and its sample."""
 
     sample: Sample
     """Query and target, in original pixels."""
@@ -55,25 +51,18 @@ class Group:
     """Frames that were shown, one tuple a medium."""
 
 
-class Reward(Protocol):
-    """Scores a group: one `RewardComponents` a rollout, in order; a pure function of the group.
+Reward: TypeAlias = Callable[[Group], list[RewardComponents]]
+"""Scores the rollouts of a group, in order, by a pure function of the whole group.
 
-    It never raises on what a network wrote: a malformed response is worth what the method's paper
-    says. What it raises is a fault of the method, and ends the training.
-    """
+It never raises on what a network wrote: a malformed response is worth what the method's paper
+says. What it raises is a fault of the method, and ends the training.
+"""
+SecondPass: TypeAlias = Callable[[Sample, Rollout], ChatRequest]
+"""Words the second request that a rollout leads to (DR2Seg asks again with its description).
 
-    def __call__(self, group: Group) -> list[RewardComponents]: ...  # noqa: D102
-
-
-class SecondPass(Protocol):
-    """The second request that a rollout leads to (DR2Seg asks again with its description).
-
-    Always one a rollout, also of a malformed one: with several devices all must generate the same
-    number of times. The reward decides what it is worth. Rollouts come in the order in which they
-    end, so that a request has to depend on nothing but sample and rollout.
-    """
-
-    def __call__(self, sample: Sample, rollout: Rollout) -> ChatRequest: ...  # noqa: D102
+Always one a rollout, also of a malformed one: with several devices all must generate equally often.
+Rollouts come in the order in which they end: nothing but sample and rollout may decide.
+"""
 
 
 def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
@@ -92,9 +81,10 @@ def request_of(model: PromptedModel, sample: Sample) -> ChatRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class GrpoMethod(Trainer):
-    """The parts of a method: its reward, and what it asks beside evaluation's own request."""
+    """The parts of a method: its reward, and its requests beside evaluation's own."""
 
     needs_model: ClassVar[bool] = True
+    needs_tasks: ClassVar[bool] = True
     model_kind: ClassVar[type[Any]] = PromptedModel
     """Class of the model that training starts from."""
 
@@ -104,7 +94,7 @@ class GrpoMethod(Trainer):
     environment: Environment | None = None
     """Answers the policy's turns, for rollouts of several."""
     second: SecondPass | None = None
-    """The second request that each rollout leads to."""
+    """Words the second request that each rollout leads to."""
     second_temperature: float | None = None
     """Temperature of its response; 0: greedy. None: that of rollouts."""
     own: Mapping[str, Any] = field(default_factory=dict)

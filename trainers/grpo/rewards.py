@@ -1,30 +1,34 @@
-"""Groups to rewards: every component checked, and the numbers that are logged of them."""
+"""What becomes of groups: their rewards, numbers for the curve, rows of `rollouts.jsonl`.
+
+`harness explain DIR` draws the rows. Places are read as evaluation reads them, by the method's own
+grammar and coordinate rule, and kept in pixels of the image: to draw them, no network is needed.
+"""
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from harness.errors import ModelError
+from harness.errors import ModelError, ParseError
 from harness.models.backends.sampling import uniforms
-from harness.models.grammar import reasoning
+from harness.models.canvas import Canvas
+from harness.models.grammar import ParseResult, reasoning
+from harness.models.pipeline import LOCATED
 from harness.plugins import plugin_errors
+from harness.responses import storable
+from harness.trainer import Curve
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents
+
+ROLLOUTS = "rollouts.jsonl"
 
 
 def reward_group(
     method: GrpoMethod, group: Group, keys: Sequence[str], *, seed: int
 ) -> list[RewardComponents]:
-    """Reward a group by its method, or, for a control, at random.
-
-    Args:
-        method: Its reward, and the setting that puts a uniform number in its place.
-        group: The rollouts of one prompt.
-        keys: Those that its rollouts were drawn under.
-        seed: Of the uniform numbers.
+    """Reward a group by its method, or, for a control, by uniform numbers of seed and key alone.
 
     Raises:
         ModelError: the reward fails, or gives no number a rollout.
@@ -32,19 +36,26 @@ def reward_group(
     what = f"reward of {method.name}, sample {group.sample.id}"
     with plugin_errors(what, ModelError):
         given = list(method.reward(group))
-    wrong = next((one for one in given if not _are_components(one)), None)
-    if wrong is not None or len(given) != len(group.rollouts):
+    wrong = [one for one in given if not _are_components(one)]
+    if wrong or len(given) != len(group.rollouts):
         raise ModelError(
             what,
             expected=f"{len(group.rollouts)} dicts of finite numbers, {TOTAL!r} among them",
-            found=f"{len(given)} of them" if wrong is None else repr(wrong)[:200],
-            fix=f"Return [{{{TOTAL!r}: number, …}}, …], one a rollout.",
+            found=repr(wrong[0])[:200] if wrong else f"{len(given)} of them",
         )
     found = [{name: float(value) for name, value in one.items()} for one in given]
-    if method.settings.reward == "random":
-        for one, key in zip(found, keys, strict=True):
-            one[f"method_{TOTAL}"], one[TOTAL] = one[TOTAL], uniform(seed, key)
+    for one, key in zip(found, keys, strict=True) if method.settings.reward == "random" else ():
+        drawn = float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
+        one[f"method_{TOTAL}"], one[TOTAL] = one[TOTAL], drawn
     return list(found)
+
+
+def _are_components(given: Any) -> bool:
+    return (
+        isinstance(given, Mapping)
+        and TOTAL in given
+        and all(isinstance(one, (Real, np.bool)) and math.isfinite(one) for one in given.values())
+    )
 
 
 def numbers_of(
@@ -57,22 +68,76 @@ def numbers_of(
         found["frac_groups_zero_variance"].append(float(max(totals) == min(totals)))
         found["frac_groups_all_zero"].append(float(not any(totals)))
         for rollout, components in zip(group.rollouts, several, strict=True):
+            found["completions/mean_length"].append(float(rollout.tokens))
+            found["completions/clipped_ratio"].append(float(rollout.cut))
             found["think_length"].append(float(group.count_tokens(reasoning(rollout.text))))
             for name, value in components.items():
                 found[f"rewards/{name}"].append(value)
-        for second in group.seconds:
-            found["second_length"].append(float(second.tokens))
-    return found
+        found["second_length"] += [float(second.tokens) for second in group.seconds]
+    return {name: values for name, values in found.items() if values}
 
 
-def uniform(seed: int, key: str) -> float:
-    """Return a number from 0 to 1 that depends on nothing but these."""
-    return float(uniforms(seed=seed, key=f"{key}/reward", block=0)[0])
+def log_rollouts(
+    file: Curve,
+    step: int,
+    groups: Sequence[Group],
+    rewards: Sequence[Sequence[RewardComponents]],
+    advantages: Sequence[float],
+    parse: Callable[[str], ParseResult],
+) -> None:
+    """Add a row for each rollout of groups.
+
+    Args:
+        file: The log.
+        step: The optimiser step that learns from them, from 1.
+        groups: Groups to keep.
+        rewards: Components of each rollout of at least these groups.
+        advantages: Advantage of each rollout of at least these groups.
+        parse: The method's grammar, with the repairs of inference.
+    """
+    learned = iter(advantages)
+    for group, several in zip(groups, rewards, strict=False):
+        for number, rollout in enumerate(group.rollouts):
+            row: dict[str, Any] = {
+                "task": group.task,
+                "sample": group.sample.id,
+                "rollout": number,
+                "canvas": list(group.canvas),
+                "text": rollout.text,
+                "tokens": rollout.tokens,
+                "cut": rollout.cut,
+                "components": dict(several[number]),
+                **places_of(parse, group, rollout.text),
+            }
+            if rollout.facts:
+                row["facts"] = dict(rollout.facts)
+            if group.seconds:
+                row["second"] = group.seconds[number].text
+            file.append(step, {**row, "advantage": next(learned)})
 
 
-def _are_components(given: Any) -> bool:
-    return (
-        isinstance(given, Mapping)
-        and TOTAL in given
-        and all(isinstance(one, (Real, np.bool)) and math.isfinite(one) for one in given.values())
-    )
+def places_of(
+    parse: Callable[[str], ParseResult], group: Group, response: str
+) -> Mapping[str, Any]:
+    """Return the places that a response names, and `unread` where it is outside the grammar.
+
+    `boxes` are [left, top, right, bottom] and `points` [x, y], in pixels of the original image,
+    `frame` the frame of the first medium that they are in: the one that was shown alone, or is
+    named. Empty for a question that is answered in words.
+    """
+    query = group.sample.query
+    if len(query.forms) != 1 or query.form not in LOCATED or not group.frames:
+        return {}
+    try:
+        read = parse(storable(response))
+    except ParseError as error:
+        read = ParseResult(error=str(error))
+    shown, total, canvas = group.frames[0], len(query.media[0]), Canvas(group.canvas, query.size)
+    named = read.frame if read.frame is not None and read.frame < total else total // 2
+    items = [canvas.to_image(item) for item in read.items]
+    return {
+        "frame": shown[0] if len(shown) == 1 else named,
+        "boxes": [list(item.box) for item in items if item.box is not None],
+        "points": [list(item.point) for item in items if item.point is not None],
+        **({} if read.error is None else {"unread": read.error}),
+    }

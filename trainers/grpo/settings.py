@@ -2,28 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeAlias
+from math import inf
+from typing import Any, Literal
 
 from harness.errors import UsageError
 from harness.models.learning.loss_types import LossType, Scale
 
-Scheduler: TypeAlias = Literal["constant_with_warmup", "linear", "cosine"]
-LEARNING_RATES: Mapping[str, float] = {"full": 1e-6, "lora": 2e-5}
-"""Learning rates where none is given; an adapter wants 20 to 100 times more."""
-MINIMUM: Mapping[object, int] = {
-    **{"num_generations": 2, "warmup_steps": 0, "keep_rollouts": 0},
-    **{int: 1, int | None: 1, float: 0, float | None: 0},
+RANGES: Mapping[object, tuple[float, float]] = {
+    **{"num_generations": (2, inf), "warmup_steps": (0, inf), "keep_rollouts": (0, inf)},
+    **{"temperature": (1e-6, 100), "top_p": (1e-6, 1)},
+    **{int: (1, inf), int | None: (1, inf), float: (0, inf), float | None: (0, inf)},
 }
-"""Smallest value of a setting, by its name or else its type."""
+"""Least and greatest value of a setting, by its name or else its type."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every hyper-parameter of a training with GRPO.
+    """Every hyper-parameter; what TRL, transformers, PEFT or vLLM has too is called as there.
 
     One round: `generation_batch_size` rollouts, `num_generations` of each prompt, one reward a
-    rollout; then `num_iterations` optimiser steps on them. What TRL, transformers, PEFT or vLLM has
-    too is called as there.
+    rollout; then `num_iterations` optimiser steps on them.
     """
 
     num_generations: int = 8
@@ -33,8 +31,7 @@ class Settings:
     per_device_train_batch_size: int = 4
     """Rollouts on each device that gradients are computed for at once."""
     generation_micro_batch_size: int | None = None
-    """Rollouts on each device that are written at once; None: all of a round. vLLM decides that
-    by itself."""
+    """Rollouts on each device that are written at once, but by vLLM; None: all of a round."""
     num_iterations: int = 1
     """Optimiser steps a round."""
     max_completion_length: int = 2000
@@ -44,9 +41,8 @@ class Settings:
     top_p: float = 1.0
     """Tokens are drawn from the likeliest that hold this share of the probability."""
     noise: Literal["auto", "keyed", "torch"] = "auto"
-    """`keyed`: a token depends on seed, round, prompt, rollout and position alone, in whatever
-    batch or process it is drawn; `torch`: drawn by PyTorch, which is faster on a GPU. `auto`:
-    `keyed` on a CPU. Not with vLLM, which draws by itself."""
+    """`keyed`: a token depends on seed, round, prompt, rollout and position alone; `torch`: drawn
+    by PyTorch, which is faster on a GPU. `auto`: `keyed` on a CPU. Not with vLLM."""
     reward: Literal["method", "random"] = "method"
     """`random` is the control of an experiment: a uniform number takes the reward's place."""
 
@@ -65,7 +61,7 @@ class Settings:
 
     learning_rate: float | None = None
     """Peak of the learning rate; None: 1e-6, or 2e-5 for an adapter."""
-    lr_scheduler_type: Scheduler = "constant_with_warmup"
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
     """Course of the learning rate after the warm-up."""
     warmup_steps: int = 0
     """Steps in which the learning rate rises from 0."""
@@ -106,19 +102,14 @@ class Settings:
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
     report_to: str | None = "auto"
-    """Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if it is
-    installed; None: none."""
+    """`tensorboard`, `wandb` or `tensorboard+wandb`; `auto`: TensorBoard if it is installed."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            value, least = getattr(self, one.name), MINIMUM.get(one.name, MINIMUM.get(one.type))
-            if value is not None and least is not None and not value >= least:
-                raise UsageError(f"{one.name}=…", expected=f"at least {least}", found=str(value))
-        for name, most in (("temperature", 100), ("top_p", 1)):
-            value = getattr(self, name)
-            if not 0 < value <= most:
-                expected = f"more than 0, at most {most}"
-                raise UsageError(f"{name}=…", expected=expected, found=str(value))
+            value, bounds = getattr(self, one.name), RANGES.get(one.name, RANGES.get(one.type))
+            if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
+                expected = "{} to {}".format(*bounds)
+                raise UsageError(f"{one.name}=…", expected=expected, found=str(value))
         self.accumulation_steps(1)
         if self.finetune == "lora" and self.freeze_vision and self.lora_layers == "all":
             raise UsageError(
@@ -136,35 +127,26 @@ class Settings:
 
     @property
     def peak_learning_rate(self) -> float:
-        """`learning_rate`, or what `finetune` has where none is given."""
-        return LEARNING_RATES[self.finetune] if self.learning_rate is None else self.learning_rate
+        """`learning_rate`, or that of `finetune`; an adapter wants 20 to 100 times more."""
+        usual = 2e-5 if self.finetune == "lora" else 1e-6
+        return usual if self.learning_rate is None else self.learning_rate
 
     def describe(self) -> dict[str, Any]:
         """Return every setting as resolved, but those that change nothing of what is learned."""
-        aside = {"generation_micro_batch_size", "keep_rollouts", "report_to"}
+        aside = ("generation_micro_batch_size", "keep_rollouts", "report_to")
         plain = {name: value for name, value in asdict(self).items() if name not in aside}
         return {**plain, "learning_rate": self.peak_learning_rate}
 
     def accumulation_steps(self, processes: int) -> int:
-        """Return the batches on each device that a round is made of.
-
-        Raises:
-            UsageError: a round cannot be shared evenly among the devices, whole groups to each.
-        """
+        """Return the batches of a round on each device; UsageError if it does not divide."""
         own, each = self.generation_batch_size // processes, self.per_device_train_batch_size
         whole = processes * self.num_generations
-        if self.generation_batch_size % whole:
+        if self.generation_batch_size % whole or own % each:
             raise UsageError(
                 f"generation_batch_size={self.generation_batch_size}",
-                expected=f"a multiple of {whole}: num_generations={self.num_generations} times the "
-                f"{processes} processes, each of which rewards whole groups",
-                found=str(self.generation_batch_size),
-            )
-        if own % each:
-            raise UsageError(
-                f"per_device_train_batch_size={each}",
-                expected=f"a divisor of the {own} rollouts a round on each device",
-                found=str(each),
+                expected=f"a multiple of {whole}, num_generations={self.num_generations} times "
+                f"{processes} processes, whose share per_device_train_batch_size={each} divides",
+                found=f"{own} rollouts for each process",
             )
         return own // each
 
@@ -177,11 +159,7 @@ class Settings:
 
 
 def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:
-    """Raise UsageError for settings of a method that are not their defaults and change nothing.
-
-    `why` is the setting that makes them idle, such as `temporal=false`; `given` holds what was
-    given and the default, by name.
-    """
+    """Raise UsageError for settings, (given, default) by name, that `why` makes idle."""
     idle = [f"{name}={value}" for name, (value, usual) in given.items() if value != usual]
     if idle:
         raise UsageError(

@@ -9,20 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import UsageError
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
-from harness.trainer import Curve, TrainingRun
+from harness.trainer import TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
 from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
-    """Return what decides how a model asks: equal for two that ask in the same words.
-
-    What a method's own training does otherwise than its evaluation is no other wording: a newline
-    before the prompt, and of which samples a graph or map is asked.
+    """Return what decides how a model asks, but for a newline before the prompt and the samples
+    that a graph or map is asked of: there a method's training may differ from its evaluation.
     """
     words = model.words if isinstance(model, PromptedModel) else None
     words = getattr(words, "templates", words)
@@ -42,11 +39,9 @@ class GrpoTrainer(GrpoMethod):
         """Check every prompt, train, and write the checkpoint.
 
         Raises:
-            UsageError: there is no model that can be trained, or no task, or vLLM is to write what
-                it cannot.
+            UsageError: there is no model that can be trained, or vLLM is to write what it cannot.
             DataError: no sample is left to learn from.
             ModelError: the reward fails.
-            KeyboardInterrupt: the run was asked to stop; the state is saved.
         """
         given, chat = trainable(self.name, run.model, self.model_kind)
         model = self.with_prompt(given)
@@ -57,10 +52,6 @@ class GrpoTrainer(GrpoMethod):
                 f'--eval-model "{self.name}(checkpoint={{checkpoint}})", so that it is evaluated '
                 "as it was trained"
             )
-        if not run.tasks:
-            raise UsageError(
-                f"trainer {self.name}", expected="tasks to train on (--train-tasks)", found="none"
-            )
         return self.bound(model)._train(run, model, chat)
 
     def _train(
@@ -68,21 +59,19 @@ class GrpoTrainer(GrpoMethod):
     ) -> Mapping[str, Any]:
         from harness.trainers.grpo import loop
         from harness.trainers.grpo.policy import accelerator_of
-        from harness.trainers.grpo.rollout_log import ROLLOUTS, RolloutLog
         from harness.trainers.session import Session, finite
 
         self._check(chat)
         settings, accelerator = self.settings, accelerator_of(self.settings, chat.device)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
         learner = loop.Learner(self, chat, accelerator, seed=run.seed)
-        log = RolloutLog(Curve(run.out / ROLLOUTS), settings.keep_rollouts, model.prompt.parse)
         session = Session(
             run, learner.export, report_to=settings.report_to, settings=self.describe()
         )
-        loop.train(learner, examples, session, log if run.main else None)
+        loop.train(learner, examples, session, model.prompt.parse)
         learner.export(run.checkpoint)
         if run.main and settings.finetune == "lora":
-            learner.network.save_pretrained(run.out / "adapter", save_embedding_layers=False)
+            learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
         rows = run.curve.read() if run.main else []
         rewards = [row["reward"] for row in rows if "reward" in row]  # of steps that began a round
         return {

@@ -6,23 +6,25 @@ TRL hands vLLM no videos. Contracts in tests/trainers/test_grpo_vllm.py.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.util import find_spec
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import TypeVar
 
 import torch
+from accelerate import Accelerator
 from PIL import Image
 from torch import Tensor
 
-from harness.errors import MissingDependency, UsageError
+from harness.errors import UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
 from harness.models.backends.inputs import frames_shown, squashed
-from harness.models.backends.stop_strings import tokens_to_stop
 from harness.models.backends.transformers import TransformersChat
 from harness.models.multi_turn import ConversationScheduler
 from harness.models.rollout import Transcript
+from harness.plugins import plugin_errors
 from harness.trainers.grpo.examples import encoded_each, refuse_clips
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.session import gather
+from harness.trainers.sft.network import Network
 
 T = TypeVar("T")
 MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default
@@ -38,19 +40,15 @@ def check(settings: Settings, chat: TransformersChat) -> None:
     Limits on pixels are refused, which vLLM's own processor of the checkpoint would not have: it
     would make another number of image tokens than the prompt has.
     """
-    mode = settings.vllm_mode
-    if mode is not None and find_spec("vllm") is None:
-        raise MissingDependency(
-            f"vllm_mode={mode}",
-            expected="the package 'vllm'",
-            found="it is not installed",
-            fix="Install it, or leave it out: rollouts are then written by transformers.",
-        )
+    if settings.vllm_mode is None:
+        return
+    with plugin_errors(f"vllm_mode={settings.vllm_mode}"):
+        import_module("vllm")
     limits = {"min_pixels": chat.min_pixels, "max_pixels": chat.max_pixels}
     given = [f"{name}={value}" for name, value in limits.items() if value is not None]
-    if mode is not None and given:
+    if given:
         raise UsageError(
-            f"vllm_mode={mode} with {' and '.join(given)}",
+            f"vllm_mode={settings.vllm_mode}",
             expected="the checkpoint's own limits on pixels, which vLLM has",
             found=", ".join(given),
             fix="Leave them out: the size of images is then that of the prompt's canvas "
@@ -58,7 +56,7 @@ def check(settings: Settings, chat: TransformersChat) -> None:
         )
 
 
-def images_of(request: ChatRequest) -> list[Any]:
+def images_of(request: ChatRequest) -> list[Image.Image]:
     """Return the images of a request as vLLM takes them.
 
     Raises:
@@ -76,22 +74,20 @@ class VllmChat:
 
     def __init__(
         self,
+        chat: TransformersChat,
         settings: Settings,
-        network: Any,
-        accelerator: Any,
-        processor: Any,
-        *,
-        ends: Sequence[int],
+        network: Network,
+        accelerator: Accelerator,
         suppress_tokens: Sequence[int],
     ) -> None:
-        """Start vLLM, or find its server."""
+        """Start vLLM, or find its server, for the network of a backend."""
         from trl.generation.vllm_generation import VLLMGeneration
 
-        self._settings, self._processor, self._ends = settings, processor, ends
-        self.engine: Any = VLLMGeneration(
+        self._chat, self._settings = chat, settings
+        self.engine = VLLMGeneration(
             model=network,
             accelerator=accelerator,
-            processing_class=processor,
+            processing_class=chat.processor,
             mode=settings.vllm_mode or "colocate",
             max_num_seqs=settings.generation_batch_size // accelerator.num_processes,
             temperature=settings.temperature,
@@ -135,15 +131,17 @@ class VllmChat:
             places = [at for at, heat in heats().items() if heat == max(everywhere)]
             requests = [scheduler.requests[at] for at in places]
             written = self._write([*requests, *fillers[len(requests) :]], group)
-            for at, request, (tokens, logps) in zip(places, requests, written, strict=False):
-                scheduler.receive(at, self._response(request, tokens, logps))
+            for at, request, found in zip(places, requests, written, strict=False):
+                scheduler.receive(at, self._response(request, *found))
             group = 1  # the first time, a group's rollouts share their prompt
         return scheduler.ends()
 
-    def _write(self, requests: Sequence[ChatRequest], group: int) -> list[tuple[Any, Any]]:
+    def _write(
+        self, requests: Sequence[ChatRequest], group: int
+    ) -> list[tuple[list[int], list[list[float]]]]:
         limits = gather([max(one.max_new_tokens for one in requests)])
         self.engine.max_completion_length = max(limits)
-        prompts = encoded_each(self._processor, requests)
+        prompts = encoded_each(self._chat.processor, requests)
         images = [images_of(one) or None for one in requests]
         _, tokens, logps, _ = self.engine.generate(
             prompts=[one["input_ids"][0].tolist() for one in prompts],
@@ -152,17 +150,13 @@ class VllmChat:
         )
         return list(zip(tokens, logps, strict=True))
 
-    def _response(self, request: ChatRequest, tokens: Sequence[int], logps: Any) -> ChatResponse:
+    def _response(
+        self, request: ChatRequest, tokens: Sequence[int], logps: Sequence[Sequence[float]]
+    ) -> ChatResponse:
         """Return a response up to where its own request has it end, if vLLM went on."""
-        decode = self._processor.tokenizer.decode
-        kept = tokens[: request.max_new_tokens]
-        end = next((at for at, token in enumerate(kept) if token in self._ends), len(kept) - 1)
-        kept = kept[: end + 1]
-        stopped = tokens_to_stop(kept, request.stop, decode)
-        kept = kept[:stopped]
-        self.logps[request.key] = [float(several[0]) for several in logps[: len(kept)]]
-        cut = stopped is None and kept[-1] not in self._ends
-        return ChatResponse(text=decode(kept), tokens=tuple(kept), cut=cut)
+        response = self._chat.to_response(request, tokens[: request.max_new_tokens], 0, ())
+        self.logps[request.key] = [float(one[0]) for one in logps[: len(response.tokens)]]
+        return response
 
 
 def sampler_ratio(old: Tensor, drawn: Tensor, mask: Tensor) -> Tensor:

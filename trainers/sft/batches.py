@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.errors import HarnessError
 from harness.models.backends.inputs import processor_inputs, without_special_tokens
-from harness.trainers.sample_checks import SkippedSample
 from harness.trainers.sft.examples import Example
 
 if TYPE_CHECKING:
@@ -71,18 +69,3 @@ def response_tokens(processor: "ProcessorMixin", response: str) -> list[int]:
         "input_ids"
     ]
     return [*tokens, words.eos_token_id]
-
-
-def check_example(
-    processor: "ProcessorMixin", example: Example, *, max_length: int | None
-) -> SkippedSample | None:
-    """Encode an example as training will: None, or why it cannot be learned from."""
-    try:
-        length = int(encode_examples(processor, [example])["input_ids"].shape[1])
-    except (HarnessError, ValueError, OSError) as error:
-        return SkippedSample(example.task, example.sample, "unreadable", str(error))
-    if max_length is not None and length > max_length:
-        return SkippedSample(
-            example.task, example.sample, f"longer than {max_length} tokens", f"{length} tokens"
-        )
-    return None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import plugins
 from harness.errors import MissingDependency, ModelError, UsageError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel, Trainer
 
+Network: TypeAlias = "PreTrainedModel | PeftModel"
+"""A network that learns: as transformers loads it, or in PEFT's wrapper with an adapter."""
 SHOWN = 20  # dropped samples that the manifest names
 COPIED = (
     "generation_config.json",
@@ -117,7 +119,7 @@ def training_facts(
 
 
 def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
-    """The network of a backend, for training: weights as stored, converted to `dtype`."""
+    """Load a backend's network for training, its weights converted to `dtype`; `auto`: its own."""
     attention = (
         {}
         if chat.attn_implementation == "auto"
@@ -126,7 +128,7 @@ def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
     with loading(f"checkpoint {chat.checkpoint}"), memory():
         network, report = loader(chat.folder).from_pretrained(
             chat.folder,
-            dtype=dtype,
+            dtype=chat.dtype if dtype == "auto" else dtype,
             use_safetensors=True,
             local_files_only=True,
             trust_remote_code=False,
@@ -138,7 +140,7 @@ def load(chat: TransformersChat, *, dtype: str) -> "PreTrainedModel":
 
 
 def export(
-    network: "PreTrainedModel | PeftModel",
+    network: Network,
     base: Path,
     folder: Path,
     *,
@@ -163,7 +165,7 @@ def export(
 
 @contextmanager
 def merged_weights(
-    network: "PreTrainedModel | PeftModel",
+    network: Network,
 ) -> "Iterator[tuple[PreTrainedModel, dict[str, Tensor]]]":
     """The network without its adapter's layers, and its weights with the adapter merged in."""
     if not hasattr(network, "merge_adapter"):

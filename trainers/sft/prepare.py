@@ -1,12 +1,11 @@
 """Examples of a fine-tuning: those of all samples, without those that cannot be learned from."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.models.pipeline import PromptedModel
 from harness.trainer import TrainingRun
 from harness.trainers.sample_checks import SkippedSample, keep_usable
-from harness.trainers.sft.batches import check_example
+from harness.trainers.sft.batches import encode_examples
 from harness.trainers.sft.descriptions import Complete, as_written
 from harness.trainers.sft.examples import Example, Reasoning, examples_of
 
@@ -39,6 +38,9 @@ def prepare_examples(
     Raises:
         DataError: nothing is left.
     """
+
+    def length(example: Example) -> int:
+        return int(encode_examples(processor, [example])["input_ids"].shape[1])
+
     found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
-    check = partial(check_example, processor, max_length=max_length)
-    return keep_usable(list(found), check, lambda one: (one.task, one.sample), run)
+    return keep_usable(found, length, max_length, lambda one: (one.task, one.sample), run)

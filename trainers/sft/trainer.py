@@ -38,6 +38,7 @@ class Sft(Trainer):
     """The trainer with its settings; see `sft`."""
 
     needs_model: ClassVar[bool] = True
+    needs_tasks: ClassVar[bool] = True
 
     finetune: Literal["full", "lora"]
     reasoning: Reasoning
@@ -77,7 +78,7 @@ class Sft(Trainer):
         """Check every sample, train, and write the checkpoint.
 
         Raises:
-            UsageError: there is no model that can be trained, or no task.
+            UsageError: there is no model that can be trained.
             DataError: no sample is left to learn from.
             KeyboardInterrupt: the run received a signal to stop; the state is saved.
         """
@@ -85,10 +86,6 @@ class Sft(Trainer):
         from harness.trainers.sft.engine import train_to_end
 
         model, chat = trainable("sft", run.model)
-        if not run.tasks:
-            raise UsageError(
-                "trainer sft", expected="tasks to train on (--train-tasks)", found="none"
-            )
         # Before anything is loaded: it says whether there are several processes or devices.
         arguments = self._arguments(run, chat)
         info = replace(
@@ -164,9 +161,9 @@ class Sft(Trainer):
     ) -> "transformers.Trainer":
         from harness.trainers.sft import network as networks
         from harness.trainers.sft.batches import Collator
-        from harness.trainers.sft.engine import ResumableTrainer, old_names, rows
+        from harness.trainers.sft.engine import ResumableTrainer, rows
 
-        network = networks.load(chat, dtype=chat.dtype if self.dtype == "auto" else self.dtype)
+        network = networks.load(chat, dtype=self.dtype)
         if self.freeze_vision:
             weights.freeze_vision(network)
         adapter = (
@@ -179,15 +176,14 @@ class Sft(Trainer):
             if self.finetune == "lora"
             else None
         )
-        with old_names():
-            trainer: transformers.Trainer = ResumableTrainer(
-                model=network,
-                args=arguments,
-                train_dataset=rows(len(examples)),
-                data_collator=Collator(chat.processor, examples),
-                processing_class=chat.processor,
-                peft_config=adapter,
-            )
+        trainer: transformers.Trainer = ResumableTrainer(
+            model=network,
+            args=arguments,
+            train_dataset=rows(len(examples)),
+            data_collator=Collator(chat.processor, examples),
+            processing_class=chat.processor,
+            peft_config=adapter,
+        )
         return trainer
 
     def _export(
@@ -262,8 +258,8 @@ def sft(
             plugin (`harness list text_sources`).
         descriptions: Fill the description that a grammar such as DR2Seg's has: with the target's
             own, else with the question.
-        report_to: Names joined by `+`, of `tensorboard`, `wandb`, `trackio`; `auto`: TensorBoard if
-            it is installed; None: none.
+        report_to: Names joined by `+`, of `tensorboard`, `wandb`; `auto`: TensorBoard if it is
+            installed; None: none.
 
     Raises:
         UsageError: a number is out of range, or two settings exclude each other.

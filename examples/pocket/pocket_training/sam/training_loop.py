@@ -1,6 +1,7 @@
 """Loop of a training: content of each step, learning rate, logs and checkpoints."""
 
 import math
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from harness.errors import StoreError
-from harness.store.atomic import write_json
+from harness.store.atomic import read_json, write_json
 from harness.trainer import TrainingRun
 from harness.trainers import state as states
 from pocket_training.sam.batches import clips, stills
@@ -68,7 +69,7 @@ class TrainingLoop:
                 self._after(step + 1, numbers)
         run.progress.end()
         self._write(run.checkpoint)
-        states.forget_states(run.state)
+        shutil.rmtree(run.state, ignore_errors=True)
         return {
             "steps": settings.steps,
             "parameters": sum(one.numel() for one in self.network.parameters()),
@@ -147,7 +148,7 @@ class TrainingLoop:
         if run.evaluate is not None and run.every is not None and done % run.every == 0:
             folder = run.out / f"at-{done}"
             save(self.network, self.processor, folder)
-            with states.keep_generators():
+            with torch.random.fork_rng():
                 evaluated = run.evaluate(folder, done)
         run.curve.append(done, {**rounded, **evaluated})
         stopped = run.stopping()
@@ -211,7 +212,7 @@ class TrainingLoop:
                 expected="a whole state of this network",
                 found=" ".join(str(error).split())[:200],
             ) from error
-        self._seconds = states.read_plain(state / "seconds.json", *self._seconds)
+        self._seconds = read_json(state / "seconds.json")
         return states.step_of(state)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from harness.errors import ModelError
 from harness.models.backends.checkpoint import find, fingerprint
 from harness.models.backends.networks import load_network
-from harness.store.atomic import write_json
+from harness.store.atomic import read_json, write_json
 from harness.trainer import TrainingRun
 from harness.trainers import state as states
 from pocket_training.vlm import vocabulary
@@ -90,7 +91,7 @@ class TrainingLoop:
             for done, numbers in self.steps(processes):
                 self._after(done, numbers)
         run.progress.end()
-        states.forget_states(run.state)
+        shutil.rmtree(run.state, ignore_errors=True)
         return {
             "steps": settings.max_steps,
             "parameters": sum(one.numel() for one in self._network.parameters()),
@@ -323,7 +324,7 @@ class TrainingLoop:
                 if of == kind:
                     plain["state"].setdefault(int(index), {})[name] = value
             optimiser.load_state_dict(plain)
-        made = states.read_plain(folder / "step.json", "step", *self._spent)
+        made = read_json(folder / "step.json")
         self._spent = {name: float(made[name]) for name in self._spent}
         return int(made["step"])
 
