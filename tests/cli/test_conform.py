@@ -66,14 +66,13 @@ def scorer(tmp_path, monkeypatch):
     whole = conform.corpus
 
     def part(form):
-        kinds = (
+        names = (
             "right, 1 × 1",
             "both empty, 1 × 1",
-            "no answer, 1 × 1",
-            "a region",
-            "right, 1 × 7",
+            "no answer, 1 × 1, beside right, 1 × 1",
+            "a region to ignore under a false positive, 1 × 7",
         )
-        return [one for one in whole(form) if one.name.startswith(kinds) and one.size < 20][:10]
+        return [one for one in whole(form) if one.name in names]
 
     monkeypatch.setattr(conform, "corpus", part)
     start = f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
@@ -84,7 +83,7 @@ def held(capsys, command, *given, protocol="seg/lisa"):
     capsys.readouterr()
     code = main(["conform", "--scorer", command, "--protocol", protocol, *given, "--json"])
     made = json.loads(capsys.readouterr().out)
-    assert code == int(bool(made["deviations"])) and made["cases"] == 10
+    assert code == int(bool(made["deviations"])) and made["cases"] == 4
     return made
 
 
@@ -100,7 +99,7 @@ def test_a_planted_fault_is_shown_by_its_smallest_case(capsys, scorer, fault):
     sizes = [one["size"] for one in made["deviations"]]
     assert sizes == sorted(sizes)
     if fault == "drops":
-        assert first["expected"] is not None and first["found"] is None
+        assert first["found"] > 0.99 > 0.51 > first["expected"]
         assert all("no answer" in one["case"] for one in made["deviations"])
     if fault == "ignores":
         assert {"ignore" in one["case"] for one in made["deviations"]} == {True}
@@ -111,7 +110,7 @@ def test_a_planted_fault_is_shown_by_its_smallest_case(capsys, scorer, fault):
 def test_the_smallest_case_is_drawn(capsys, scorer):
     assert main(["conform", "--scorer", scorer("ignores"), "--protocol", "seg/lisa"]) == 1
     text = capsys.readouterr().out
-    assert "10 cases, 1 deviate" in text and FIRST["ignores"] in text
+    assert "4 cases, 1 deviate" in text and FIRST["ignores"] in text
     assert "   ####+++" in text
 
 
