@@ -32,7 +32,13 @@ EXIT_CODES = f"""exit codes:
 """Codes from 2 to 70 are those of the classes in `harness.errors`."""
 
 GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
-    "evaluate": (scores.add_eval, scores.add_sweep, scores.add_score, scores.add_verify),
+    "evaluate": (
+        scores.add_eval,
+        scores.add_sweep,
+        scores.add_score,
+        scores.add_verify,
+        scores.add_conform,
+    ),
     "look": (
         inspect.add_list,
         board.add_view,

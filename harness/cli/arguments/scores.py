@@ -340,3 +340,39 @@ def add_verify(commands: Commands) -> None:
         "none: answers only",
     )
     add_json(parser)
+
+
+def add_conform(commands: Commands) -> None:
+    """`harness conform`."""
+    parser = command(
+        commands,
+        "conform",
+        "conform:conform",
+        "hold somebody else's scorer against a protocol, on small adversarial cases",
+        epilog="example: harness conform --protocol rvos/mevis "
+        "--scorer 'python their_eval.py {truth_masks} {pred_masks}'\nThe files that it gets, and "
+        "the number that it prints: docs/differences.md.",
+    )
+    parser.add_argument(
+        "--scorer",
+        required=True,
+        metavar="CMD",
+        help="a command line with {truth} and {pred} (JSON lines), or {truth_masks} and "
+        "{pred_masks} (folders of PNG)",
+    )
+    parser.add_argument("--protocol", required=True, metavar="NAME", help="such as seg/lisa")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-6,
+        metavar="X",
+        help="largest difference that is none (default %(default)s)",
+    )
+    parser.add_argument(
+        "--scale",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="what a score of 1 is in its output, such as 100 (default 1)",
+    )
+    add_json(parser)

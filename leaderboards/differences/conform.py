@@ -1,0 +1,235 @@
+"""Somebody else's scorer held against a protocol, case by case.
+
+For each case of the corpus the command gets the ground truth and the predictions as files, and
+prints a number (the headline), or a JSON object of numbers by metric, as its last line:
+
+    {truth}, {pred}              JSON lines: {"id": …, "masks": […]} and so on, as `harness score`
+                                 reads them; a truth may have "ignore" and "options" too. A sample
+                                 without an answer has no line in {pred}
+    {truth_masks}, {pred_masks}  folders of the same masks: <id>/<frame>.png, foreground 255
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from harness import plugins
+from harness.card import Card
+from harness.errors import HarnessError, UsageError
+from harness.interchange import answer_to_json
+from harness.leaderboards.differences.corpus import MISSED, Case, corpus
+from harness.masks import Rle
+from harness.run.batching import units
+from harness.scores import Totals
+from harness.task import Protocol
+from harness.types import AnswerForm, Prediction, Sample
+
+SECONDS = 120
+NEARLY = 0.99  # score of a right answer, epsilons taken off
+ASCII = 200  # pixels of a mask that is drawn as text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """A case on which the scorer gives another number."""
+
+    case: str
+    size: int
+    metric: str
+    expected: float | None
+    found: float | None
+    """None: it gave no number, for the reason in `error`."""
+    error: str = ""
+    example: tuple[str, ...] = ()
+    """The case in a few lines of text."""
+
+
+def find_protocol(name: str) -> tuple[Protocol, tuple[AnswerForm, ...]]:
+    """Return a protocol by its name, and the forms of the first task that has it.
+
+    Raises:
+        UsageError: no installed task has it, or its module does not list its protocols.
+    """
+    known: list[str] = []
+    for task, entry in plugins.installed_plugins("tasks").items():
+        place = plugins.folder(entry)
+        if place is None or not (place / "card.toml").is_file():
+            continue
+        card = Card.read(place / "card.toml")
+        known += [one for one in card.protocols if one not in known]
+        if name in card.protocols:
+            module = sys.modules[plugins.load("tasks", task).__module__]
+            protocol = getattr(module, "PROTOCOLS", {}).get(name)
+            if isinstance(protocol, Protocol):
+                return protocol, tuple(map(AnswerForm, card.forms))
+    raise UsageError(f"--protocol {name}", expected=", ".join(sorted(known)), found="another")
+
+
+def cases_for(name: str) -> tuple[Protocol, list[tuple[Case, dict[str, float | None]]]]:
+    """Return a protocol and the cases of the corpus with the numbers that it gives them.
+
+    Raises:
+        UsageError: there are no cases of what it scores.
+    """
+    protocol, forms = find_protocol(name)
+    refused = UsageError(
+        f"--protocol {name}",
+        expected="one whose samples are masks, counts or choices and nothing else",
+        found=f"{', '.join(forms)}, of which the corpus has no cases",
+    )
+    try:
+        cases = [(case, _numbers(protocol, case)) for case in corpus(forms[0])]
+    except (KeyError, HarnessError, AttributeError, AssertionError, TypeError) as error:
+        raise refused from error
+    for case, numbers in cases:  # does it read these answers, or others that are not there?
+        score = numbers[protocol.headline] or 0.0
+        unread = case.name.startswith("right") and score < NEARLY
+        if unread or (case.name.startswith(MISSED) and len(case.samples) == 1 and score > 0.5):
+            raise refused
+    return protocol, cases
+
+
+def _numbers(protocol: Protocol, case: Case) -> dict[str, float | None]:
+    totals = Totals(protocol.metrics)
+    said = dict(zip((one.id for one in case.samples), case.predictions, strict=True))
+    for unit in units(case.samples):
+        totals.add(protocol.score(unit, [said[one.id] for one in unit]))
+    return totals.values()
+
+
+def conform(
+    command: str, name: str, *, tolerance: float = 1e-6, scale: float = 1.0
+) -> tuple[int, list[Deviation]]:
+    """Run a scorer on every case.
+
+    Args:
+        command: The scorer's command line, with the placeholders above.
+        name: The protocol that it claims to be.
+        tolerance: Largest difference that is none.
+        scale: What a score of 1 is in its output: 100 for per cent.
+
+    Returns:
+        The number of cases, and the deviations, the smallest case first.
+
+    Raises:
+        UsageError: there is no such protocol, or the command cannot be run.
+    """
+    protocol, cases = cases_for(name)
+    found: list[Deviation] = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        outputs = list(pool.map(lambda one: _run(command, one[0], protocol.headline), cases))
+    for (case, expected), (numbers, error) in zip(cases, outputs, strict=True):
+        deviates = partial(Deviation, case=case.name, size=case.size, example=tuple(_text(case)))
+        if error:
+            headline = expected[protocol.headline]
+            found.append(
+                deviates(metric=protocol.headline, expected=headline, found=None, error=error)
+            )
+        for metric in expected.keys() & numbers.keys():
+            ours, theirs = expected[metric], numbers[metric]
+            theirs = None if theirs is None else theirs / scale
+            if not _same(ours, theirs, tolerance):
+                found.append(deviates(metric=metric, expected=ours, found=theirs))
+    return len(cases), found
+
+
+def _same(ours: float | None, theirs: float | None, tolerance: float) -> bool:
+    """Return True for equal numbers; a number of nothing may be none, NaN, or left out."""
+    if ours is None or theirs is None or np.isnan(theirs):
+        return ours is None and (theirs is None or bool(np.isnan(theirs)))
+    return abs(ours - theirs) <= tolerance
+
+
+def _run(command: str, case: Case, headline: str) -> tuple[Mapping[str, float | None], str]:
+    """Return what a scorer prints for a case, or why it printed no number."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            line = shlex.split(command)
+            for name, place in _write(Path(folder), case).items():
+                line = [part.replace(f"{{{name}}}", place) for part in line]
+            done = subprocess.run(
+                line, capture_output=True, text=True, timeout=SECONDS, check=False
+            )
+    except subprocess.TimeoutExpired:
+        return {}, f"no end after {SECONDS} s"
+    except OSError as error:
+        raise UsageError(f"--scorer {command}", expected="a program", found=str(error)) from error
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        return {}, f"exit code {done.returncode}: {last[:200]}"
+    try:
+        plain = json.loads((done.stdout.strip().splitlines() or [""])[-1])
+        given = plain if isinstance(plain, dict) else {headline: plain}
+        return {key: None if one is None else float(one) for key, one in given.items()}, ""
+    except (ValueError, TypeError) as error:
+        return {}, f"its last line is no number and no JSON object: {error}"
+
+
+def _write(folder: Path, case: Case) -> dict[str, str]:
+    """Write a case's files; return their paths by placeholder."""
+    truths, said = [], []
+    for sample, prediction in zip(case.samples, case.predictions, strict=True):
+        assert sample.target is not None, "every case has ground truth"
+        row = {"id": sample.id, **answer_to_json(sample.target.answer)}
+        if sample.target.ignore is not None:
+            row["ignore"] = [mask.to_json() for mask in sample.target.ignore]
+        if sample.query.options:
+            row["options"] = list(sample.query.options)
+        truths.append(row)
+        _masks(folder / "truth_masks", sample, sample.target.answer.masks)
+        if prediction.answer is not None:
+            said.append({"id": sample.id, **_answer(prediction)})
+            _masks(folder / "pred_masks", sample, prediction.answer.masks)
+    for name in ("truth_masks", "pred_masks"):
+        (folder / name).mkdir(exist_ok=True)
+    for name, rows in (("truth", truths), ("pred", said)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text, "utf-8")
+    return {
+        **{name: str(folder / f"{name}.jsonl") for name in ("truth", "pred")},
+        **{name: str(folder / name) for name in ("truth_masks", "pred_masks")},
+    }
+
+
+def _answer(prediction: Prediction) -> dict[str, object]:
+    if prediction.responses:
+        return {"response": prediction.responses[0]}
+    assert prediction.answer is not None, "failures have no line"
+    return answer_to_json(prediction.answer)
+
+
+def _masks(folder: Path, sample: Sample, masks: Sequence[Rle] | None) -> None:
+    place = folder / sample.id
+    place.mkdir(parents=True, exist_ok=True)
+    for index, mask in enumerate(masks or ()):
+        Image.fromarray(mask.to_array().astype(np.uint8) * 255).save(place / f"{index:05}.png")
+
+
+def _text(case: Case) -> Iterator[str]:
+    """Yield a case as text: small masks drawn, `#` in both, `-` missed, `+` wrong, `.` neither."""
+    for sample, prediction in zip(case.samples, case.predictions, strict=True):
+        assert sample.target is not None, "every case has ground truth"
+        truth, said = sample.target.answer, prediction.answer
+        told = "no answer" if said is None else "" if truth.masks else str(_answer(prediction))
+        if truth.masks is None:
+            yield f"{sample.id}: ground truth {answer_to_json(truth)}, {told}"
+            continue
+        last = truth.masks[-1]
+        size = f"{len(truth.masks)} of {last.height} × {last.width} pixels"
+        yield ", ".join(filter(None, (f"{sample.id}: {size}", told)))
+        if last.height * last.width <= ASCII:
+            drawn = last.to_array().astype(int)
+            if said is not None and said.masks is not None:
+                drawn = drawn + 2 * said.masks[-1].to_array().astype(int)
+            yield from ("   " + "".join(".-+#"[value] for value in row) for row in drawn.tolist())

@@ -1,0 +1,147 @@
+"""`harness conform`: scorers with planted faults, each found on its smallest case."""
+
+import json
+import shlex
+import sys
+
+import pytest
+
+from harness.cli.main import main
+from harness.leaderboards.differences import conform
+
+SCORER = """
+import json, sys
+import numpy as np
+from pycocotools import mask as coco
+
+FAULT = sys.argv[3]
+
+def read(path):
+    return {row["id"]: row for row in map(json.loads, open(path))}
+
+def decode(row, key="masks"):
+    return [coco.decode({**one, "counts": one["counts"].encode()}) for one in row[key]]
+
+truth, said = read(sys.argv[1]), read(sys.argv[2])
+scores, above, below = [], 0.0, 0.0
+for name, row in truth.items():
+    if name not in said and FAULT == "drops":
+        continue
+    (real,) = decode(row)
+    found = decode(said[name])[0] if name in said else 0 * real
+    if "ignore" in row and FAULT != "ignores":
+        keep = 1 - decode(row, "ignore")[0]
+        real, found = real * keep, found * keep
+    if FAULT == "bytes":
+        found = 255 * found
+    both = float((real.astype(int) * found).sum())
+    union = float(((real + found) > 0).sum())
+    score = both / (union + 1e-5)
+    if union == 0 and FAULT != "empty":
+        score += 1
+        both, union = 0.0, 0.0
+    scores.append(score)
+    above, below = above + both, below + union
+if FAULT == "raises" and len(scores) > 1:
+    raise KeyError("second")
+print("some log")
+percent = 100 if FAULT == "percent" else 1
+print(json.dumps({"gIoU": percent * sum(scores) / (len(scores) + 1e-5) if scores else None}))
+"""
+
+FIRST = {  # the smallest case that shows the fault
+    "drops": "no answer",
+    "empty": "both empty",
+    "bytes": "right",
+    "ignores": "a region to ignore under a false positive",
+    "raises": "beside",
+}
+
+
+@pytest.fixture
+def scorer(tmp_path, monkeypatch):
+    """The command of a scorer of seg/lisa with a fault; a part of the corpus, for time's sake."""
+    path = tmp_path / "their eval.py"
+    path.write_text(SCORER)
+    whole = conform.corpus
+
+    def part(form):
+        names = (
+            "right, 1 × 1",
+            "both empty, 1 × 1",
+            "no answer, 1 × 1, beside right, 1 × 1",
+            "a region to ignore under a false positive, 1 × 7",
+        )
+        return [one for one in whole(form) if one.name in names]
+
+    monkeypatch.setattr(conform, "corpus", part)
+    start = f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
+    return lambda fault: f"{start} {{truth}} {{pred}} {fault}"
+
+
+def held(capsys, command, *given, protocol="seg/lisa"):
+    capsys.readouterr()
+    code = main(["conform", "--scorer", command, "--protocol", protocol, *given, "--json"])
+    made = json.loads(capsys.readouterr().out)
+    assert code == int(bool(made["deviations"])) and made["cases"] == 4
+    return made
+
+
+def test_a_right_scorer_deviates_nowhere(capsys, scorer):
+    assert held(capsys, scorer("none"))["deviations"] == []
+
+
+@pytest.mark.parametrize("fault", FIRST)
+def test_a_planted_fault_is_shown_by_its_smallest_case(capsys, scorer, fault):
+    made = held(capsys, scorer(fault))
+    first = made["deviations"][0]
+    assert FIRST[fault] in first["case"]
+    sizes = [one["size"] for one in made["deviations"]]
+    assert sizes == sorted(sizes)
+    if fault == "drops":
+        assert first["found"] > 0.99 > 0.51 > first["expected"]
+        assert all("no answer" in one["case"] for one in made["deviations"])
+    if fault == "ignores":
+        assert {"ignore" in one["case"] for one in made["deviations"]} == {True}
+    if fault == "raises":
+        assert "KeyError" in first["error"] and first["found"] is None
+
+
+def test_the_smallest_case_is_drawn(capsys, scorer):
+    assert main(["conform", "--scorer", scorer("ignores"), "--protocol", "seg/lisa"]) == 1
+    text = capsys.readouterr().out
+    assert "4 cases, 1 deviate" in text and FIRST["ignores"] in text
+    assert "   ####+++" in text
+
+
+def test_per_cent_is_a_scale(capsys, scorer):
+    assert held(capsys, scorer("percent"))["deviations"]
+    assert not held(capsys, scorer("percent"), "--scale", "100")["deviations"]
+
+
+def test_masks_as_images_and_other_protocols(tmp_path, capsys):
+    """Counts, and the folders of PNG: one file a frame, foreground 255."""
+    script = tmp_path / "count.py"
+    script.write_text(
+        "import json, sys\n"
+        "rows = [list(map(json.loads, open(path))) for path in sys.argv[1:3]]\n"
+        "said = {one['id']: one.get('count') for one in rows[1]}\n"
+        "print(sum(said.get(one['id'], 0) == one['count'] for one in rows[0]) / len(rows[0]))\n"
+    )
+    command = f"{shlex.quote(sys.executable)} {script} {{truth}} {{pred}}"
+    assert main(["conform", "--scorer", command, "--protocol", "count/exact"]) == 0
+    (case,) = [one for one, _ in conform.cases_for("rvos/mevis")[1] if "gone" in one.name][:1]
+    places = conform._write(tmp_path, case)
+    files = sorted(path.name for path in (tmp_path / "truth_masks" / "s").iterdir())
+    assert files == ["00000.png", "00001.png", "00002.png"] and places["pred_masks"]
+
+
+@pytest.mark.parametrize("name", ["seg/lysa", "coco/scores", "rec/grec", "vstar/official"])
+def test_protocols_without_cases_are_refused(name):
+    assert main(["conform", "--scorer", "true {pred}", "--protocol", name]) == 2
+
+
+def test_a_program_that_is_not_there_is_refused(capsys):
+    assert main(["conform", "--scorer", "/no/such/program", "--protocol", "count/exact"]) == 2
+    assert main(["conform", "--scorer", "true", "--protocol", "count/exact"]) == 1
+    assert "no number" in capsys.readouterr().out
