@@ -90,7 +90,7 @@ site:
 	cd leaderboards/site/front && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
 
 learning: $(VENV)/.dev
-	$(BIN)/python benchmarks/learning.py --seeds $(SEEDS) --steps $(STEPS) $(if $(METHODS),--methods $(METHODS))
+	$(BIN)/python examples/learning/learning.py --seeds $(SEEDS) --steps $(STEPS) $(if $(METHODS),--methods $(METHODS))
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }

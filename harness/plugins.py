@@ -6,10 +6,12 @@ Its keyword-only parameters are the arguments of a SPEC; values are converted by
 so that a wrong type or a mistyped key is an error that names the nearest right one.
 """
 
+import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,7 +60,7 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
         UsageError: two packages bring different plugins of one name.
     """
     found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=f"harness.{kind}"), key=lambda entry: entry.name):
+    for entry in sorted(groups().get(f"harness.{kind}", ()), key=lambda entry: entry.name):
         other = found.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise UsageError(
@@ -68,6 +70,25 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
                 fix="Uninstall one of their packages.",
             )
     return found
+
+
+def groups() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Return the entry points of all packages by group, as last read from this `sys.path`."""
+    return _read_groups(tuple((folder, _changed(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=4)
+def _read_groups(_: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    # A file of every package is read. Whatever is installed or removed changes its folder's time.
+    every: Any = entry_points()  # Python 3.11 has it under another name
+    return {group: tuple(every.select(group=group)) for group in every.groups}
+
+
+def _changed(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def load(kind: Kind, name: str) -> Any:

@@ -3,6 +3,7 @@
 import platform
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -40,7 +41,7 @@ def collect(where: str | None = None) -> dict[str, object]:
     Args:
         where: The device; None: that of this process, for which torch is loaded.
     """
-    commit, dirty = code_revision(Path(__file__).resolve().parent)
+    commit, dirty = _own_revision()
     return {
         "commit": commit,
         "dirty": dirty,
@@ -53,13 +54,21 @@ def collect(where: str | None = None) -> dict[str, object]:
 
 def packages() -> dict[str, str]:
     """Versions of the packages that can change a score, as far as they are installed."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {name: found for name in PACKAGES if (found := _version(name)) is not None}
+
+
+@cache  # the files of a package take a millisecond, and a process goes on with what it imported
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+@cache
+def _own_revision() -> tuple[str | None, bool | None]:
+    """Return the revision of the code that this process runs, when it first asks."""
+    return code_revision(Path(__file__).resolve().parent)
 
 
 def code_revision(folder: Path) -> tuple[str | None, bool | None]:

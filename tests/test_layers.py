@@ -111,9 +111,15 @@ def test_scoring_and_boards_import_no_deep_learning_framework(shapes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "script", sorted((REPOSITORY / "benchmarks").glob("*.py")), ids=lambda p: p.stem
+    "script",
+    sorted(
+        path
+        for room in ("benchmarks", "examples/learning")
+        for path in (REPOSITORY / room).glob("*.py")
+    ),
+    ids=lambda path: path.stem,
 )
-def test_a_script_of_benchmarks_imports_what_is_there(script, monkeypatch):
+def test_a_script_that_is_no_part_of_a_package_imports_what_is_there(script, monkeypatch):
     """Scripts import each other, and one that is removed must not be missed only when it is run."""
     monkeypatch.syspath_prepend(script.parent)
     tree = ast.parse(script.read_text("utf-8"))

@@ -9,7 +9,7 @@ import ast
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +48,12 @@ def requirements_of(kind: str, entry: EntryPoint) -> list[str]:
 @lru_cache
 def _packages(kind: plugins.Kind, name: str) -> tuple[str, ...]:
     """The packages of a part."""
-    found = _installed_plugins().select(group=f"harness.{kind}", name=name)
     return tuple(
-        package for part in found for package in declared_requirements(part).get("packages", ())
+        package
+        for part in plugins.groups().get(f"harness.{kind}", ())
+        if part.name == name
+        for package in declared_requirements(part).get("packages", ())
     )
-
-
-@lru_cache
-def _installed_plugins() -> Any:
-    """All plugins of all packages: `EntryPoints`, which Python 3.11 has under another name."""
-    return entry_points()  # slow, so that it is done once for all kinds of parts
 
 
 def declared_requirements(entry: EntryPoint) -> dict[str, list[str]]:

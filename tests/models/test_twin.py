@@ -523,7 +523,7 @@ class TestExecutor:
         self, role: str, output: Output, words: str, tmp_path: Path
     ) -> None:
         builder = TwinBuilder(parse("local(OCR=ocr)"), cache=OutputCache(folder=tmp_path))
-        builder._worker(role).__dict__["node"] = Fixed(output)
+        builder._worker(role)._built["node"] = Fixed(output)
         twin = builder.build(toy_video(), parse_plan(json.dumps({role: []}), builder.catalog))
         assert words in twin.data["errors"][role]
         json.loads(twin.text(len, 10**6))
@@ -531,9 +531,9 @@ class TestExecutor:
     def test_an_attribute_never_replaces_the_number_of_an_instance(self) -> None:
         builder = TwinBuilder("local")
         box = Detections((Detection(0, Box(0, 0, 4, 4), "cup", 0.5),))
-        builder._worker("OWLv2").__dict__["node"] = Fixed(box)
+        builder._worker("OWLv2")._built["node"] = Fixed(box)
         named = Semantics(instances={"": {"id": "first", "made_of": "tin"}})
-        builder._worker("SemanticAnalysis").__dict__["node"] = Fixed(named)
+        builder._worker("SemanticAnalysis")._built["node"] = Fixed(named)
         plan = parse_plan('{"OWLv2": [], "SemanticAnalysis": ["OWLv2"]}', builder.catalog)
         (instance,) = builder.build(toy_video(), plan).data["instances"]
         assert (instance["id"], instance["made_of"]) == (1, "tin")

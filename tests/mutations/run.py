@@ -39,7 +39,17 @@ IN_MEMORY = {
     "metrics": sorted((REPOSITORY / "tests/metrics").glob("test_*mutations.py")),
     "statistics": [REPOSITORY / "tests/statistics/test_mutations.py"],
 }
-COPIED = ("harness", "tasks", "models", "trainers", "leaderboards", "tests", "benchmarks", "docs")
+COPIED = (
+    "harness",
+    "tasks",
+    "models",
+    "trainers",
+    "leaderboards",
+    "tests",
+    "benchmarks",
+    "docs",
+    "examples",
+)
 PACKAGES = (
     "cv2",
     "hypothesis",

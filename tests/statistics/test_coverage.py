@@ -1,4 +1,4 @@
-"""Simulated runs whose ground truth is known; the tables are in docs/design/statistics.md."""
+"""Simulated runs with known ground truth; what larger ones found: docs/design/statistics.md."""
 
 import numpy as np
 

@@ -17,7 +17,7 @@ from harness.sandbox.pool import open_sandbox  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import Curve  # noqa: E402
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
 TASKS = "reason_seg,mevis,shapes_referring,shapes_qa,rvtbench_grounding,rvtbench_summary"
 MODEL = "dt_r1(checkpoint={},prompt=short,twin_tokens=64,max_new_tokens=200,batch_size=4)"
 RVTBENCH = ("rvtbench_grounding", "rvtbench_summary")
@@ -55,7 +55,7 @@ def policy(world, tmp_path_factory):
     """A policy that has seen a few scripted trajectories a few times."""
     folder = tmp_path_factory.mktemp("policy")
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
+        patch.syspath_prepend(str(LEARNING))
         import dt_r1_policy
 
         line = ["x", "--data", str(world), "--out", str(folder), "--steps", "60", "--batch", "4"]
@@ -67,7 +67,7 @@ def policy(world, tmp_path_factory):
 @pytest.fixture
 def figures(monkeypatch):
     """The program that draws Table 7 and Figure 4 from what was recorded."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.syspath_prepend(str(LEARNING))
     import dt_r1_figures
 
     return dt_r1_figures

@@ -34,8 +34,8 @@ from harness.trainers.video_str_sft.graphs import middle, with_graph
 from harness.trainers.video_str_sft.trainer import GraphSft, video_str_sft
 from harness.world.shapes import make
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
+sys.path.insert(0, str(LEARNING))
 
 import learned  # noqa: E402
 import learning  # noqa: E402

@@ -28,8 +28,8 @@ from harness.trainers.video_str.graphs import categories, extend_task, graphs_of
 from harness.world.qa import KINDS_OF_QA
 from harness.world.shapes import make
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
+LEARNING = Path(__file__).resolve().parents[2] / "examples" / "learning"
+sys.path.insert(0, str(LEARNING))
 
 import learned  # noqa: E402
 import learning  # noqa: E402
@@ -148,7 +148,7 @@ def categories_of_map(sample):
 
 # The page
 
-PAGE = (BENCHMARKS.parent / "docs" / "learning.md").read_text("utf-8")
+PAGE = (LEARNING.parents[1] / "docs" / "learning.md").read_text("utf-8")
 PUBLISHED = {
     "visionreasoner": "qwen2_5_vl_7b_8x80gb_full",
     "seg_zero": "qwen2_5_vl_7b_8x80gb_full",
@@ -210,7 +210,9 @@ def test_the_page_says_which_commit_each_seed_is_of_and_marks_studies_that_mix_t
     head, *info = cells(name, "What code trained them")
     assert tuple(cell for cell in info if cell != "–") == each
     assert ("‡" in head) == (len(set(each)) > 1)
-    section = PAGE.partition(f"benchmarks/learning.py --methods {name} ")[2].partition("\n### ")[0]
+    section = PAGE.partition(f"examples/learning/learning.py --methods {name} ")[2].partition(
+        "\n### "
+    )[0]
     assert ("‡" in section) == ("‡" in head)
 
 
@@ -219,10 +221,8 @@ def test_the_page_counts_its_intervals_and_rests_on_what_committed_code_has_writ
     tables = re.findall(r"^\|.*\|$", PAGE, flags=re.MULTILINE)
     assert sum(row.count(" to +") + row.count(" to -") for row in tables) == count
     assert f"{count} intervals" in PAGE
-    written = {f"{name}.{kind}" for name in studies.STUDIES for kind in ("json", "md")}
-    beside = {path.name for path in learning.RESULTS.iterdir()} - written
-    sources = [path.read_text("utf-8") for path in BENCHMARKS.glob("*.py")]
-    assert all(any(name.partition(".")[0] in text for text in sources) for name in beside)
+    written = {f"{name}.json" for name in studies.STUDIES}
+    assert {path.name for path in learning.RESULTS.iterdir()} == written
 
 
 # What is kept of a training
@@ -335,7 +335,7 @@ def test_a_saved_study_says_what_its_trainings_were_like_and_what_made_them(tmp_
 START = "start"
 STEPS, GATE = 40, 0.03
 """Of the training of VisionReasoner and of its control, and how far its box F1 has to be above the
-control's. It was 0.083, 0.106 and 0.173 with seeds 0, 1 and 2 (docs/learning.md)."""
+control's. It was 0.083, 0.106 and 0.173 with seeds 0, 1 and 2."""
 STEPS_SHORTER, PART, LOST = 12, 0.6, 0.1
 """Of the training of DR2Seg, the part of the start's reasoning tokens that it has to come below,
 and the gIoU that it may lose. With seed 0 tokens were 35.2 at the start, 15.4
@@ -386,7 +386,7 @@ def test_visionreasoner_finds_more_after_its_reward_than_after_random_ones(tmp_p
 def test_dr2segs_training_ends_with_short_reasoning_and_masks_as_good(tmp_path):
     """That it ends well, not what of its reward does it.
 
-    VisionReasoner's, without R_len and R_desc, makes reasoning shorter still (docs/learning.md).
+    VisionReasoner's, without R_len and R_desc, makes reasoning shorter still.
     """
     pytest.importorskip("trl")
     places = (START, studies.METHOD)
@@ -398,7 +398,7 @@ def test_dr2segs_training_ends_with_short_reasoning_and_masks_as_good(tmp_path):
 
 KEPT = 0.1
 """How much more of what Seg-Zero pays has to be kept than by the control, from the first quarter of
-`STEPS` to the last. It was 0.50, 0.48 and 0.69 with seeds 0, 1 and 2 (docs/learning.md), and 0.21
+`STEPS` to the last. It was 0.50, 0.48 and 0.69 with seeds 0, 1 and 2, and 0.21
 when seed 0 was trained again, on later code, whose gIoU was 0.039 above the control's (0.079)."""
 
 
@@ -424,7 +424,7 @@ def test_seg_zero_keeps_what_random_rewards_lose(tmp_path):
 STEPS_TO_BUDGETS, NO_PENALTY, BEYOND = 15, "no length penalty", 0.9
 """Of VideoSeg-R1's training, the arm without its length penalty, and the part of that arm's tokens
 beyond the budgets, of the rollouts of all steps, that the method's have to stay below. In the first
-ten steps it was 0.76, 0.60, 0.67, 0.70 and 0.51 with seeds 0 to 4 (docs/learning.md)."""
+ten steps it was 0.76, 0.60, 0.67, 0.70 and 0.51 with seeds 0 to 4."""
 
 
 @pytest.mark.slow

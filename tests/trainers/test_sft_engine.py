@@ -184,7 +184,7 @@ def test_the_hooks_that_are_overridden_are_there():
 
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("harness", "trainers", "models", "tasks", "benchmarks")
+SOURCES = ("harness", "trainers", "models", "tasks", "benchmarks", "examples")
 KNOWING = ("trainers/sft/engine.py",)
 OTHERS = {("models/neural_metrics/bertscore.py", "_tokenizer")}
 """Private names of other packages that TRL's trainers have too."""

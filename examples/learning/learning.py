@@ -1,6 +1,6 @@
 """Whether the methods learn: each from the shipped pocket, beside the same on random rewards.
 
-    python benchmarks/learning.py [--methods visionreasoner,dr2seg] [--seeds 3] [--steps 60]
+    python examples/learning/learning.py [--methods visionreasoner,dr2seg] [--seeds 3] [--steps 60]
         [--from pocket-base] [--out runs/learning] [--every N] [--set key=value …] [--save]
 
 For every method and seed: `harness train` with its reward and with `reward=random`, both evaluated
@@ -38,7 +38,7 @@ from harness.cli.figure import Panel, figure
 from harness.spec import Spec
 
 HERE = Path(__file__).parent
-RESULTS, IMAGES = HERE / "results" / "learning", HERE.parent / "docs" / "images"
+RESULTS, IMAGES = HERE / "results", HERE.parents[1] / "docs" / "images"
 DATA = "shapes_referring,shapes_qa,reason_seg"
 SEEDS = {"train": 101, "held": 202}
 """Of the generated worlds; the trainings' own seeds are 0, 1, 2, …"""
@@ -107,9 +107,6 @@ def main() -> None:
     for name in given.methods.split(","):
         text = "\n".join(studied(name, STUDIES[name], plan, save=given.save))
         print(text, flush=True)
-        if given.save:
-            RESULTS.mkdir(parents=True, exist_ok=True)
-            (RESULTS / f"{name}.md").write_text(text + "\n", encoding="utf-8")
 
 
 def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]:
@@ -319,7 +316,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--held", type=int, default=150, help="held-out samples a task")
     parser.add_argument("--every", type=int, help="steps between looks at the held-out tasks")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--save", action="store_true", help="into benchmarks/results, docs/images")
+    parser.add_argument("--save", action="store_true", help="into results, docs/images")
     given = parser.parse_args()
     unknown = set(given.methods.split(",")) - set(STUDIES)
     if unknown:

@@ -1,6 +1,6 @@
 """A small text policy for DT-R1 on generated scenes: scripted trajectories, tokenizer, warm-up.
 
-    python benchmarks/dt_r1_policy.py --data ROOT --out DIR [--steps 1500] [--seed 0]
+    python examples/learning/dt_r1_policy.py --data ROOT --out DIR [--steps 1500] [--seed 0]
 
 A script that knows the questions' forms writes plans, code and answers; it errs in a stated share
 of them, and mostly leaves out the last step of its code, so that there is something to learn. Its

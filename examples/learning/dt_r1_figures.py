@@ -1,7 +1,7 @@
 """DT-R1's ablations from what runs and trainings recorded: Table 7's success rates, and Figure 4.
 
-    python benchmarks/dt_r1_figures.py table7 TRAINING …
-    python benchmarks/dt_r1_figures.py figure4 RUNS --out figure4.svg
+    python examples/learning/dt_r1_figures.py table7 TRAINING …
+    python examples/learning/dt_r1_figures.py figure4 RUNS --out figure4.svg
 
 Table 7: the share of rollouts in the last tenth of the steps with a legal order, a valid plan and
 no failed block. Figure 4: the headline of each task, and the blocks of code used, by the blocks

@@ -1,4 +1,4 @@
-"""What `benchmarks/learning.py` trains and asks of it: a method, its controls, what is measured."""
+"""What `learning.py` trains and asks of it: a method, its controls, what is measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
