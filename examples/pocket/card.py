@@ -1,6 +1,6 @@
 """The numbers of pocket's card: `harness eval` on unseen scenes of `shapes`.
 
-    python benchmarks/pocket_card.py [--model SPEC] [--seed N] [--size N] [--runs DIR] [--save]
+    python examples/pocket/card.py [--model SPEC] [--seed N] [--size N] [--runs DIR] [--save]
 
 Beside the model itself: with grey images, with other questions' images, and made to answer from
 another question's reasoning. Every number comes from a run folder of `harness eval`; the commands
@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.spec import parse
 
-RESULT = Path(__file__).parent / "results" / "pocket_card.md"
+RESULT = Path(__file__).parent / "card.md"
 WAYS = {
     "own": "{name}{own}",
     "grey": "{name}(backend=ablation(images=grey){more})",
@@ -68,6 +68,7 @@ DATA = {"shapes_referring": 3, "shapes_qa": 1, "counting": 1, "reason_seg": 1, "
 
 
 def main() -> None:
+    """Make the runs and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     # First responses count: what is in the grammar only when asked again is not.
     parser.add_argument("--model", default="pocket(retry=false)", help="NAME or NAME(settings)")
