@@ -1,7 +1,6 @@
 """How fast answers come: lmms-eval's and ours on the same checkpoint and samples, in one run.
 
     python benchmarks/throughput.py --lmms PYTHON [--samples N] [--batch N] [--repeats N] [--save]
-    python benchmarks/throughput.py --overhead [--samples N] [--batch N] [--repeats N] [--save]
 
 PYTHON is the interpreter of an environment in which `lmms-eval==0.7.3` is installed, and `decord`,
 which its Qwen2.5-VL imports. Both sides get the same images, prompts, limit of new tokens,
@@ -11,22 +10,11 @@ and answers one batch of other questions first. lmms-eval is given all requests 
 many batches as its backend asks for (eight).
 
 Seconds: of lmms-eval, those within `generate_until`, from the list of requests to the last
-response. Of ours, those from the first batch that is planned until the last one is read, journalled
-and
-scored: `harness.run.evaluate`, as `harness eval` calls it. Loading is outside of both. `busy` is
-the share of them within the network's forward pass. `whole` are the samples a second of the whole
-call (`simple_evaluate` with a built model; `evaluate` with a loaded one), which also reads the
-task, hashes the weights (ours), scores and collects.
-
-`--overhead` asks what ours costs beside a loop over the same batches, made beforehand, that calls
-`generate` and nothing else, in one process that has answered all of it once: of the engine alone
-(`continuous_batching=false`, so that both compute the same), and as it is used. They take turns
-over pieces of the
-set, `--repeats` times over all of them, as a machine's speed drifts by more in a minute than what
-is asked for; which goes first goes round. What the engine alone costs is told apart: seconds before
-the first call of `generate` and after the last one, once a run; the part of the time between them
-that is between calls; and how much longer the calls themselves take, beside which other threads
-decode, read and score. It needs no lmms-eval.
+response. Of ours, those from the first batch that is planned until the last one is read,
+journalled and scored: `harness.run.evaluate`, as `harness eval` calls it. Loading is outside of
+both. `busy` is the share of them within the network's forward pass. `whole` are the samples a
+second of the whole call (`simple_evaluate` with a built model; `evaluate` with a loaded one), which
+also reads the task, hashes the weights (ours), scores and collects.
 
 `--alike` is the case in which rolling has nothing to win: images of one size, and responses cut off
 at 16 tokens, of which most end together.
@@ -41,13 +29,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from math import expm1, log
 from pathlib import Path
-from statistics import fmean, median, quantiles, stdev
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -56,24 +41,18 @@ from busy import Busy
 from parts import save
 
 from harness import plugins
-from harness.errors import HarnessError, MissingDependency, UsageError
+from harness.errors import HarnessError, MissingDependency
 from harness.models.backends.checkpoint import find
-from harness.models.backends.transformers import ROUNDS
 from harness.models.pipeline import PromptedModel
 from harness.provenance import device
-from harness.run.batching import batches
 from harness.run.evaluate import evaluate
 from harness.run.options import NullProgress, Options
-from harness.run.workers import worker_info
 from harness.spec import parse
-from harness.statistics.quantiles import half_width
 from harness.task import Task
 
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "results" / "throughput.md"
 VERSION = "0.7.3"
-BARE, ENGINE, ROLLING = "bare `generate` loop", "harness, `continuous_batching=false`", "harness"
-PIECE = 2  # times what the engine asks for at once: one side is timed over it, then the other
 NUMBER = re.compile(r"[0-9]+")
 NEAR = 2  # of pocket's 168 pixels a side
 ALIKE = 0.8  # the share of equal responses below which a comparison says nothing
@@ -82,7 +61,7 @@ SQUARE, SHORT = (168, 168), 16  # the image and the longest response of `--alike
 MODEL = (
     "pocket(checkpoint={checkpoint},segmenter=box,propagator=still,batch_size={batch},"
     "retry=false,max_new_tokens={max_new_tokens},"
-    "backend=transformers(dtype=bfloat16,device={device},continuous_batching={continuous_batching},"
+    "backend=transformers(dtype=bfloat16,device={device},"
     "min_pixels={min_pixels},max_pixels={max_pixels}))"
 )
 
@@ -95,30 +74,20 @@ def main() -> None:
         result.write_text(json.dumps(measured), encoding="utf-8")
         return
     try:
-        minimum = PIECE * ROUNDS * given.batch if given.overhead else given.batch
-        mixed_lengths.check_size(given.samples, minimum)
-        if given.overhead and given.repeats < 2:
-            raise UsageError(
-                "--overhead",
-                expected="--repeats of at least 2, for an interval",
-                found=str(given.repeats),
-            )
-        if not given.overhead:
-            check_lmms(given.lmms)
+        mixed_lengths.check_size(given.samples, given.batch)
+        check_lmms(given.lmms)
         text = measure(given)
     except HarnessError as error:
         sys.exit(f"error: {error}")
     print(text)
     if given.save:
-        side = "overhead" if given.overhead else "lmms-eval"
-        side += ", alike" if given.alike else ""
+        side = "lmms-eval, alike" if given.alike else "lmms-eval"
         save(RESULT, f"{side}, batches of {given.batch}", text)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--lmms", metavar="PYTHON", help="of an environment with lmms-eval")
-    parser.add_argument("--overhead", action="store_true", help="around a bare generate loop")
     parser.add_argument("--checkpoint", default="pocket", help="a Qwen2.5-VL checkpoint")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--samples", type=int, default=192)
@@ -163,11 +132,8 @@ def measure(given: argparse.Namespace) -> str:
         "batch": given.batch,
         "threads": given.threads,
         "max_new_tokens": SHORT if given.alike else given.max_new_tokens,
-        "continuous_batching": str(not given.overhead).lower(),
         "min_pixels": mixed_lengths.MIN_PIXELS,
         "max_pixels": mixed_lengths.MAX_PIXELS,
-        "overhead": given.overhead,
-        "repeats": given.repeats,
     }
     with tempfile.TemporaryDirectory() as scratch:
         model = model_of(settings)
@@ -185,11 +151,11 @@ def measure(given: argparse.Namespace) -> str:
                 sizes=(SQUARE,) if given.alike else mixed_lengths.SIZES,
             )
             settings[name] = str(folder)
-        sides = {"ours": [sys.executable, __file__, "--child"]}
-        if given.overhead:
-            return overhead(given, child(sides["ours"], settings, Path(scratch)))
         python = str(Path(shutil.which(given.lmms) or given.lmms).absolute())
-        sides["lmms"] = [python, str(HERE / "throughput_lmms.py")]
+        sides = {
+            "ours": [sys.executable, __file__, "--child"],
+            "lmms": [python, str(HERE / "throughput_lmms.py")],
+        }
         runs: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
         for turn in range(given.repeats):
             for side in list(sides) if turn % 2 == 0 else reversed(sides):
@@ -251,37 +217,8 @@ class Watch(NullProgress):
         self.ended = perf_counter()
 
 
-class Calls:
-    """When each call of a network's `generate` began and ended."""
-
-    def __init__(self, network: Any) -> None:
-        self._generate = network.generate
-        self.spans: list[tuple[float, float]] = []
-        network.generate = self._timed
-
-    def _timed(self, **given: Any) -> Any:
-        start = perf_counter()
-        made = self._generate(**given)
-        self.spans.append((start, perf_counter()))
-        return made
-
-    @property
-    def inside(self) -> float:
-        """Seconds within calls."""
-        return sum(end - start for start, end in self.spans)
-
-    def parts(self, began: float, ended: float) -> dict[str, float]:
-        """Seconds of a run that began and ended then: outside of all calls, between, within."""
-        first, last = self.spans[0][0], self.spans[-1][1]
-        return {
-            "outside": first - began + ended - last,
-            "between": last - first - self.inside,
-            "inside": self.inside,
-        }
-
-
 def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Our side, and with `overhead` the bare loop after it."""
+    """Our side."""
     import torch
 
     torch.set_num_threads(settings["threads"])
@@ -290,62 +227,7 @@ def ours(settings: Mapping[str, Any]) -> dict[str, Any]:
     busy = Busy(model.chat.network)
     evaluated(mixed_lengths.task(Path(settings["warm"])), model)
     busy.reset()
-    task = mixed_lengths.task(Path(settings["set"]))
-    if settings["overhead"]:
-        return beside_bare(task, model, busy, turns=settings["repeats"])
-    return evaluated(task, model) | busy.found()
-
-
-def beside_bare(task: Task, model: PromptedModel, busy: Busy, *, turns: int) -> dict[str, Any]:
-    """Seconds of each side, in turns over pieces, where all has been met before."""
-    size = PIECE * worker_info(model).batch_size
-    several = pieces(task, size)
-    rolling = replace(model, chat=replace(model.chat, continuous_batching=True))
-    calls, info = Calls(model.chat.network), defaultdict[str, list[float]](list)
-
-    def engine(piece: Task) -> float:
-        calls.spans.clear()
-        found = evaluated(piece, model)
-        for name, seconds in calls.parts(found["began"], found["ended"]).items():
-            info[name].append(seconds)
-        window: float = found["window"]
-        return window
-
-    def loop(piece: Task) -> float:
-        calls.spans.clear()
-        seconds = bare(piece, model)
-        info["bare"].append(calls.inside)
-        return seconds
-
-    sides: dict[str, Callable[[Task], float]] = {
-        BARE: loop,
-        ENGINE: engine,
-        ROLLING: lambda piece: evaluated(piece, rolling)["window"],
-    }
-    for work in sides.values():
-        for piece in several:
-            work(piece)
-    info.clear()
-    seconds: dict[str, list[list[float]]] = {name: [] for name in sides}
-    names, working = list(sides), 0.0
-    for turn in range(turns):
-        for name in names:
-            seconds[name].append([])
-        for number, piece in enumerate(several, start=turn):
-            for at in range(len(names)):
-                name = names[(number + at) % len(names)]
-                busy.reset()
-                seconds[name][-1].append(sides[name](piece))
-                working += busy.found()["busy"] if name == ENGINE else 0.0
-    whole = sum(map(sum, seconds[ENGINE]))
-    return {"seconds": seconds, "busy": working / whole, "size": size, "told": dict(info)}
-
-
-def pieces(task: Task, size: int) -> list[Task]:
-    """The task cut into tasks of so many samples; what is left over is left out."""
-    samples = list(task.samples())
-    cut = [samples[start : start + size] for start in range(0, len(samples) + 1 - size, size)]
-    return [replace(task, samples=partial(iter, piece)) for piece in cut]
+    return evaluated(mixed_lengths.task(Path(settings["set"])), model) | busy.found()
 
 
 def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
@@ -359,39 +241,10 @@ def evaluated(task: Task, model: PromptedModel) -> dict[str, Any]:
         whole = perf_counter() - start
         responses = {one.id: "".join(run.prediction(one.id).responses) for one in task.samples()}
     return {
-        "began": watch.began,
-        "ended": watch.ended,
         "window": watch.ended - watch.began,
         "whole": whole,
         "responses": responses,
     }
-
-
-def bare(task: Task, model: PromptedModel) -> float:
-    """Seconds of `generate` alone over the batches that the evaluation makes."""
-    import torch
-
-    from harness.models.backends.batching import batches as cut
-    from harness.models.backends.inputs import processor_inputs
-
-    output = worker_info(model)
-    plan = batches(task.samples(), size=output.batch_size, sort=output.sort)
-    made: list[Any] = []
-    for batch in plan:
-        requests = [one for query in batch.queries for one in model.requests(query)]
-        made += [
-            processor_inputs(model.chat.processor, [requests[one] for one in places])
-            for places in cut(requests, size=model.chat.batch_size)
-        ]
-    start = perf_counter()
-    with torch.inference_mode():
-        for inputs in made:
-            model.chat.network.generate(
-                **inputs.to(model.chat.network.device),
-                do_sample=False,
-                max_new_tokens=model.max_new_tokens,
-            ).tolist()
-    return perf_counter() - start
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
@@ -456,63 +309,6 @@ def compared(given: argparse.Namespace, runs: Mapping[str, Sequence[Mapping[str,
     return "\n".join(lines)
 
 
-def overhead(given: argparse.Namespace, found: Mapping[str, Any]) -> str:
-    """The table of ours and the bare loop."""
-    seconds, size = found["seconds"], found["size"]
-    count = len(seconds[BARE][0])
-    lines = [
-        about(given),
-        "",
-        "| | samples/s | seconds beside the loop's, mean of turns (95 %) |",
-        "| --- | --- | --- |",
-    ]
-    for name, turns in seconds.items():
-        cost = "" if name == BARE else costs(turns, seconds[BARE])
-        speeds = spread([size * count / sum(one) for one in turns])
-        lines.append(f"| {name} | {speeds} | {cost} |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"Turns over {count} pieces of {size} samples each; the engine alone is "
-            f"{found['busy']:.3f} busy. {divided(found['told'])}",
-        ]
-    )
-
-
-def divided(told: Mapping[str, Sequence[float]]) -> str:
-    """Where the seconds go that the engine alone takes beside the loop: medians over pieces."""
-    within = [one / other for one, other in zip(told["inside"], told["bare"], strict=True)]
-    between = [one / other for one, other in zip(told["between"], told["inside"], strict=True)]
-    return (
-        f"Of it, {median(told['outside']):.2f} s of a run are before the first call and after "
-        f"the last one; {median(between):.1%} of the calls' time passes between calls; the "
-        f"calls take {median(within) - 1:+.1%} (half of the pieces {quartiles(within)})."
-    )
-
-
-def quartiles(ratios: Sequence[float]) -> str:
-    """The middle half of ratios, in percent.
-
-    >>> quartiles([1.0, 1.01, 1.02, 1.03, 1.04])
-    '+1.0 to +3.0 %'
-    """
-    low, _, high = quantiles(ratios, n=4, method="inclusive")
-    return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
-
-
-def costs(mine: Sequence[Sequence[float]], loop: Sequence[Sequence[float]]) -> str:
-    """How many more seconds one side takes: piece by piece within a turn, the interval of turns."""
-    logs = [
-        fmean(log(a / b) for a, b in zip(one, other, strict=True))
-        for one, other in zip(mine, loop, strict=True)
-    ]
-    middle = fmean(logs)
-    wide = half_width(0.95, degrees=len(logs) - 1) * stdev(logs) / len(logs) ** 0.5
-    cost, low, high = (100 * expm1(one) for one in (middle, middle - wide, middle + wide))
-    return f"{cost:+.1f} % ({low:+.1f} to {high:+.1f})"
-
-
 def about(given: argparse.Namespace) -> str:
     """What was measured, on what, and by which command."""
     line = (
@@ -520,8 +316,7 @@ def about(given: argparse.Namespace) -> str:
         f"--threads {given.threads} --checkpoint {Path(given.checkpoint).name} "
         f"--device {given.device}"
     )
-    side = "--overhead" if given.overhead else "--lmms PYTHON"
-    side += " --alike" if given.alike else ""
+    side = "--lmms PYTHON --alike" if given.alike else "--lmms PYTHON"
     place = device() if given.device != "cpu" else f"{os.cpu_count()} cores, {platform.machine()}"
     return (
         f"`python benchmarks/throughput.py {side} {line}` on {place}; median (least to most) "

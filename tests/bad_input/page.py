@@ -33,15 +33,12 @@ NOT_YET = (
 )
 HEAD = """# Bad input
 
-What happens to whoever hands in something bad, from a file that was cut to a disk that is full.
-Each row is a test, which holds harness to the exit code, to a message that says what was expected,
-what was found and what to do, and to this: no traceback, no half of a file, nothing lost that was
-there, no number changed without a word, nothing executed that came with data or a checkpoint.
+Each row is a test, which holds harness to the [exit code](runs.md#exit-codes), to a message that says
+what was expected, what was found and what to do, and to this: no traceback, no half of a file,
+nothing lost that was there, no number changed without a word, nothing executed that came with data
+or a checkpoint. With code 0 the evaluation goes on, and what failed is counted beside every score.
 
-Exit codes are those of [runs.md](runs.md#exit-codes). With code 0 the evaluation goes on, and what
-failed is counted beside every score.
-
-This page is written by `python tests/bad_input/page.py`.
+Written by `python tests/bad_input/page.py`.
 """
 
 
@@ -72,22 +69,18 @@ def page() -> str:
     parts = [HEAD]
     for name, title in ROOMS.items():
         rows = [row(one) for one in sorted(cases(HERE / name), key=lambda one: one.number)]
-        head = "| | bad input | what happens | code | test |\n| --: | --- | --- | --: | --- |"
+        head = "| bad input | what happens | code |\n| --- | --- | --: |"
         parts.append(f"## {title}\n\nTests: `tests/bad_input/{name}`")
         parts.append("\n".join([head, *rows]))
-    rows = [f"| {number} | {cell(what)} | {cell(when)} |" for number, what, when in NOT_YET]
-    head = "| | bad input | arrives with |\n| --: | --- | --- |"
+    rows = [f"| {cell(what)} | {cell(when)} |" for _, what, when in NOT_YET]
+    head = "| bad input | arrives with |\n| --- | --- |"
     parts.append("## Not yet\n\n" + "\n".join([head, *rows]))
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 def row(one: Case) -> str:
     """A line of a table."""
-    name = one.test.partition("::")[2]
-    return (
-        f"| {one.number} | {cell(one.bad_input)} | {cell(one.what_happens)} "
-        f"| {shown(one.code)} | `{name}` |"
-    )
+    return f"| {cell(one.bad_input)} | {cell(one.what_happens)} | {shown(one.code)} |"
 
 
 def cell(text: str) -> str:
