@@ -18,18 +18,19 @@ from harness.scores import Mean, Scores
 from harness.task import Task, choose
 from harness.tasks.pointing.task import (
     WHITE,
-    pointing_task,
     points_of,
     points_protocol,
     read_levels,
     region_of,
     region_question,
 )
+from harness.tasks.qa.images import image_task
 from harness.tasks.qa.questions import Question
 from harness.tasks.qa.tables import text
-from harness.types import Prediction, Sample
+from harness.types import AnswerForm, Prediction, Sample
 
 FIX = "`harness list tasks pointbench` says where the data is had."
+POINTS = (AnswerForm.POINTS,)
 COLUMNS = {
     "image_filename": "image",
     "mask_filename": "mask of the region",
@@ -56,7 +57,9 @@ def pointbench(
     place = data / "pointbench"
     files = (file(place / "data.json", fix=FIX),)
     make = partial(_question, place)
-    return pointing_task("pointbench", files, COLUMNS, make, protocol=scoring, split=split)
+    return image_task(
+        "pointbench", files, COLUMNS, make, protocol=scoring, split=split, forms=POINTS
+    )
 
 
 def _question(place: Path, row: Mapping[str, object], where: str) -> Question:

@@ -3,7 +3,6 @@
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataError
-from harness.layout import folder
 from harness.masks import Rle, SoftMask
 from harness.media import decode_image
 from harness.metrics.points import values_at
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, Task
-from harness.tasks.qa.images import image_problems, images_of, open_images
-from harness.tasks.qa.questions import Question, read_records
-from harness.tasks.qa.task import QuestionFormat, question_task
-from harness.types import Answer, AnswerForm, Point, Prediction, Sample
+from harness.task import Ceiling, Protocol
+from harness.tasks.qa.images import images_of, open_images
+from harness.tasks.qa.questions import Question
+from harness.types import Answer, Point, Prediction, Sample
 
 Levels = NDArray[np.uint8]
 """A region as its image has it: 0 to 255 a pixel."""
@@ -143,35 +140,3 @@ def row_question(row: Mapping[str, object], where: str, *, place: Path, **others
     (image,) = images_of(row["image"], where, place)
     (mask,) = images_of(row["mask"], f"{where}: 'mask'", place)
     return region_question(image, read_levels(mask, where), where, **others)
-
-
-def pointing_task(
-    name: str,
-    files: Sequence[Path],
-    columns: Mapping[str, str],
-    make: Callable[[Mapping[str, object], str], Question],
-    *,
-    protocol: Protocol,
-    split: str,
-    forms: Sequence[AnswerForm] = (AnswerForm.POINTS,),
-) -> Task:
-    """The task of a benchmark whose records `make` turns into questions; see `read_records`."""
-    layout = QuestionFormat(
-        files=files,
-        read=partial(read_records, files, columns, make),
-        open=open_images,
-        problems=image_problems,
-    )
-    return question_task(layout, name, protocol=protocol, split=split, forms=forms, arguments={})
-
-
-def parts(place: Path, pattern: str, *, fix: str) -> tuple[Path, ...]:
-    """The Parquet files of a split, in order.
-
-    Raises:
-        DataError: there is none.
-    """
-    found = tuple(sorted(folder(place, fix=fix).glob(pattern)))
-    if not found:
-        raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
-    return found

@@ -16,8 +16,7 @@ from harness.errors import DataError
 from harness.layout import field
 from harness.masks import Rle
 from harness.task import Task, choose
-from harness.tasks.pointing.task import parts
-from harness.tasks.qa.images import images_of
+from harness.tasks.qa.images import images_of, parts
 from harness.tasks.qa.questions import fill_pattern, read_records
 from harness.tasks.refer.scoring import EXPRESSION
 from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task

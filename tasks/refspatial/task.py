@@ -14,16 +14,17 @@ from typing import Literal
 from harness.task import Task, choose
 from harness.tasks.pointing.task import (
     any_level,
-    parts,
-    pointing_task,
     row_question,
     share_protocol,
     white,
 )
+from harness.tasks.qa.images import image_task, parts
 from harness.tasks.qa.questions import Question, fill_pattern
 from harness.tasks.qa.tables import number, text
+from harness.types import AnswerForm
 
 FIX = "`harness list tasks refspatial` says where the data is had."
+POINTS = (AnswerForm.POINTS,)
 COLUMNS = {
     "id": "number",
     "image": "image",
@@ -51,7 +52,9 @@ def refspatial(
     place = data / "refspatial"
     files = parts(place / "data", f"{split}-*.parquet", fix=FIX)
     make = partial(_question, place)
-    return pointing_task("refspatial", files, COLUMNS, make, protocol=scoring, split=split)
+    return image_task(
+        "refspatial", files, COLUMNS, make, protocol=scoring, split=split, forms=POINTS
+    )
 
 
 def _question(place: Path, row: Mapping[str, object], where: str) -> Question:

@@ -60,18 +60,20 @@ def write_table(
     Args:
         path: The file; its folder is made.
         rows: The cells of each row by column. Others are left out.
-        columns: The type of each column: `text`, `texts`, `whole`, `real`, or `image`
+        columns: The type of each column: `text`, `texts`, `whole`, `real`, `images`, or `image`
             (`{"bytes": …, "path": …}`).
     """
     import pyarrow as pa
     from pyarrow import parquet
 
+    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     types = {
         "text": pa.string(),
         "texts": pa.list_(pa.string()),
         "whole": pa.int64(),
         "real": pa.float64(),
-        "image": pa.struct([("bytes", pa.binary()), ("path", pa.string())]),
+        "image": image,
+        "images": pa.list_(image),
     }
     schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
     cells = [{name: row[name] for name in columns} for row in rows]

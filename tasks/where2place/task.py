@@ -14,16 +14,17 @@ from typing import Literal
 
 from harness.task import Task, choose
 from harness.tasks.pointing.task import (
-    parts,
-    pointing_task,
     row_question,
     share_protocol,
     white,
 )
+from harness.tasks.qa.images import image_task, parts
 from harness.tasks.qa.questions import Question, fill_pattern
 from harness.tasks.qa.tables import text
+from harness.types import AnswerForm
 
 FIX = "`harness list tasks where2place` says where the data is had."
+POINTS = (AnswerForm.POINTS,)
 COLUMNS = {
     "question_id": "id",
     "question": "question",
@@ -50,7 +51,9 @@ def where2place(
     place = data / "where2place"
     files = parts(place / "data", "test-*.parquet", fix=FIX)
     make = partial(_question, place)
-    return pointing_task("where2place", files, COLUMNS, make, protocol=scoring, split=split)
+    return image_task(
+        "where2place", files, COLUMNS, make, protocol=scoring, split=split, forms=POINTS
+    )
 
 
 def _question(place: Path, row: Mapping[str, object], where: str) -> Question:

@@ -9,6 +9,7 @@ from scored import line, read
 
 from harness.masks import Rle, SoftMask
 from harness.media import pixels
+from harness.metrics import letter_readers as readers
 from harness.metrics.choices import video_mme_v2_choice
 from harness.metrics.revos import in_percent
 from harness.scores import Totals
@@ -185,6 +186,26 @@ def video_mme_v2() -> Iterator[Comparison]:
     yield line("videommev2/official: rating, in percent", "test_video_mme_v2.py", file, whole)
 
 
+READERS = {
+    "mvbench": ("mvbench/official", readers.mvbench_choice),
+    "perception_test": ("perceptiontest/official", readers.perception_test_choice),
+    "mmsi": ("mmsi/official", readers.mmsi_choice),
+    "mindcube": ("mindcube/official", readers.mindcube_choice),
+    "view_spatial": ("viewspatial/official", readers.view_spatial_choice),
+    "leading": ("blink/official, embspatial/official", readers.leading_choice),
+    "three_dsr": ("3dsr/official", readers.three_dsr_choice),
+    "site": ("site/official", lambda said: readers.site_choice(said, "ABCD")),
+}
+
+
+def letters() -> Iterator[Comparison]:
+    file = read("letters/lmms_eval.json")
+    for place, name in enumerate(file["readers"], start=1):
+        protocol, ours = READERS[name]
+        deviations = [float(ours(case[0]) != case[place]) for case in file["cases"]]
+        yield line(f"{protocol}: letters", f"{name} of tasks/*/utils.py", file, deviations)
+
+
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
     refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
@@ -198,3 +219,4 @@ def comparisons() -> Iterator[Comparison]:
     yield from reason_vos()
     yield from ref_sav()
     yield from video_mme_v2()
+    yield from letters()

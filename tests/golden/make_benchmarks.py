@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import pandas
@@ -400,6 +400,89 @@ def video_mme_v2(official: Path) -> None:
     )
 
 
+LETTERS = "ABCDEFGH"
+
+
+def official_readers(tasks: Path) -> dict[str, Callable[[str], str | None]]:
+    """The letter that each of lmms-eval's scorers takes from a response, None where it takes none.
+
+    Those that give only a score are asked for each letter.
+    """
+    common = {"re": re, "np": np, "Optional": Optional, "random": NoRandom}
+
+    def functions(file: str, *names: str) -> list[Any]:
+        code = parts(tasks / file, names, **common)
+        return [code[name] for name in names]
+
+    def scored(score: Callable[[str, str], object]) -> Callable[[str], str | None]:
+        return lambda said: next((one for one in LETTERS if score(one, said) == 1), None)
+
+    (mvbench,) = functions("mvbench/utils.py", "mcq_acc")
+    (perception,) = functions(
+        "perceptiontest/val/utils.py", "perceptiontest_val_process_results_mc"
+    )
+    (mmsi,) = functions("mmsi_bench/utils.py", "extract_single_choice_with_word_boundary")
+    (mindcube,) = functions("mindcube/utils.py", "extract_answer")
+    (view_spatial,) = functions("viewspatial/utils.py", "extract_option")
+    (leading,) = functions("embspatial/utils.py", "_extract_answer_letter")
+    (three_dsr,) = functions("3dsrbench/utils.py", "extract_answer")
+    (site,) = functions("sitebench/utils.py", "parse_multi_choice_response")
+
+    def perceived(letter: str, said: str) -> object:
+        doc = {"answer_id": LETTERS.index(letter), "video_name": "", "question": ""}
+        return perception(doc, [said])["accuracy"]["correct"]
+
+    return {
+        "mvbench": lambda said: next((one for one in "ABCDE" if mvbench(one, said) == 1), None),
+        "perception_test": scored(perceived),
+        "mmsi": scored(lambda letter, said: mmsi(said, letter)),
+        "mindcube": lambda said: mindcube(said.strip()),
+        "view_spatial": lambda said: view_spatial(said.split("\n")[-1]),
+        "leading": lambda said: leading(said) or None,
+        "three_dsr": three_dsr,
+        "site": lambda said: site(said.strip(), list("ABCD")),
+    }
+
+
+class NoRandom:
+    """In the place of `random`: nothing is drawn."""
+
+    @staticmethod
+    def choice(_: Any) -> None:
+        return None
+
+
+MORE = (
+    "`B`",
+    "``c``",
+    "It is {D}",
+    "<Answer>My answer is C</Answer>",
+    "<Answer>B",
+    "Not A.\nB",
+    "B\n",
+    "no\nAnswer: D",
+    'She said "C"',
+    "*B*",
+    "A dog, B cats",
+    "1,000 (c) left",
+    "a.b.c. The answer is D.",
+    "(A) or B or C ",
+    "C: left",
+    "answer:D",
+    "the answer is A, not B",
+)
+
+
+def letters(official: Path) -> None:
+    """Letters that further scorers of lmms-eval take from responses."""
+    rng = np.random.default_rng(SEED + 8)
+    readers = official_readers(official / "lmms-eval/lmms_eval/tasks")
+    responses = [*MORE, *choice_responses(rng, 250)]
+    cases = [[one, *(read(one) for read in readers.values())] for one in responses]
+    what = "tasks/*/utils.py: [response, a letter of each reader]"
+    write("letters/lmms_eval.json", "lmms-eval", what, readers=list(readers), cases=cases)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
@@ -414,5 +497,6 @@ if __name__ == "__main__":
         reason_vos,
         ref_sav,
         video_mme_v2,
+        letters,
     ):
         make(given)

@@ -37,6 +37,17 @@ SPECS = {
     "ref_sav": 8,
     "ref_sav(protocol=refsav/strict)": 8,
     "refcoco_m": 8,
+    "mvbench": 20,
+    "mvbench(clips=whole,frames=4)": 20,
+    "perception_test": 8,
+    "mmsi_bench": 8,
+    "mindcube": 8,
+    "view_spatial(protocol=viewspatial/strict)": 8,
+    "blink": 8,
+    "embspatial": 8,
+    "three_dsr_bench": 8,
+    "site_bench": 8,
+    "site_bench(protocol=site/strict)": 8,
     "video_mme_v2": 2,
     "video_mme_v2(protocol=videommev2/strict,subtitles=all)": 2,
     "video_mme_v2(prompt=official,frames=4)": 2,
@@ -285,3 +296,60 @@ def test_words_of_a_video_stand_before_its_questions(build, world):
     with_words = {one.id: one for one in build("video_mme_v2(subtitles=all)", world).samples()}
     assert "second-0 second-1" in with_words["001-1"].query.text
     assert "second-" not in with_words["002-1"].query.text
+
+
+# Options
+
+
+def said(task, sample, text):
+    output = Prediction(query_id=sample.query.id, answer=Answer(text=text), responses=(text,))
+    return task.protocol.score([sample], [output])
+
+
+def test_a_clip_ends_where_the_record_says_and_a_whole_video_does_not(build, world):
+    clipped, whole = (
+        {one.id: one.query.media[0] for one in build(f"mvbench(clips={name})", world).samples()}
+        for name in ("clipped", "whole")
+    )
+    asked = "action_sequence/0"
+    assert 0 < len(clipped[asked]) < len(whole[asked])
+    assert len(clipped["action_count/0"]) == len(whole["action_count/0"])
+
+
+def test_an_empty_response_to_mvbench_counts_by_the_strict_protocol_alone(build, world):
+    for protocol, counted in (("official", 0), ("strict", 1)):
+        task = build(f"mvbench(protocol=mvbench/{protocol})", world)
+        sample = next(iter(task.samples()))
+        found = said(task, sample, "")["accuracy"]
+        assert getattr(found, "denominator", 1) == counted
+
+
+def test_chance_scores_nothing_and_a_wrong_answer_less(build, world):
+    task = build("site_bench", world)
+    sample = next(iter(task.samples()))
+    letters, right = sample.target.extra["letters"], sample.target.extra["letter"]
+    wrong = next(letter for letter in letters if letter != right)
+    rows = [(sample, f"({letter})") for letter in letters]
+    totals = Totals(task.protocol.metrics)
+    for one, text in rows:
+        totals.add(said(task, one, text))
+    assert totals.values()["CAA"] == pytest.approx(0)
+    alone = said(task, sample, f"({wrong})")["CAA"]
+    assert alone.numerator < 0 < alone.denominator
+    assert said(task, sample, "no idea") == said(task, sample, "no idea"), "drawn by the id"
+
+
+def test_a_first_word_is_read_as_a_letter_by_the_official_reader_alone(build, world):
+    for protocol, right in (("official", 0), ("strict", 1)):
+        task = build(f"blink(protocol=blink/{protocol})", world)
+        sample = next(iter(task.samples()))
+        text = f"The answer is {sample.target.answer.choice}."
+        assert said(task, sample, text)["accuracy"].value == right
+
+
+def test_an_answer_that_is_no_option_is_refused_by_its_row(build, world, tmp_path):
+    shutil.copytree(world / "site_bench", tmp_path / "site_bench")
+    path = tmp_path / "site_bench" / "image_test.jsonl"
+    path.write_text(path.read_text().replace('"answer": "A"', '"answer": "Z"'))
+    with pytest.raises(DataError, match="'Z'"):
+        list(build("site_bench", tmp_path).samples())

@@ -1,0 +1,157 @@
+"""Letters of options as the scorers of further benchmarks read them from responses.
+
+Each is equal to the function of lmms-eval (commit 75571cf) that its docstring names; None where
+that finds no letter.
+"""
+
+import re
+from collections.abc import Sequence
+
+from harness.responses import MAX_TEXT
+
+PUNCTUATION = (";", "/", "[", "]", '"', "{", "}", "(", ")", "=", "+", "\\", "_", "-", ">", "<", "@")
+PUNCTUATION = (*PUNCTUATION, "`", ",", "?", "!")
+PERIODS = 32  # that are removed: the official call gives a flag where the number stands
+MINDCUBE_SECTION = (
+    r"[Mm]y answer is ([A-E])",
+    r"[Tt]he answer is ([A-E])",
+    r"(?:Answer: )?([A-E])\.",
+    r"\b([A-E])\b",
+)
+MINDCUBE_FORMS = (
+    r'(?:Answer: )?([A-E])\. [A-Za-z0-9 \-\(\)\'",]+(?=(?:\n|$|\.|"))',
+    r'(?:Answer: )?([A-E])\. [A-Za-z0-9 \-\(\)\'"]+',
+    r"(?:^|\n)(?:Answer: )?([A-E])(?:\.|$|\s)",
+    r"[\*\"]([A-E])[\*\"]",
+    r"\bAnswer:?\s*([A-E])\b",
+    r"[Mm]y answer is ([A-E])",
+    r"answer is ([A-E])",
+)
+THREE_DSR_FORMS = (
+    r"^([A-D])[\.\s\)]",
+    r"^([A-D])$",
+    r"[Aa]nswer[:\s]+([A-D])",
+    r"[Tt]he answer is[:\s]+([A-D])",
+    r"[Mm]y answer is[:\s]+([A-D])",
+    r"\(([A-D])\)",
+    r"([A-D])\.",
+    r"\b([A-D])\b",
+)
+
+
+def mvbench_choice(response: str) -> str | None:
+    """`mcq_acc` of mvbench/utils.py: the first A to E that stands alone, in either case.
+
+    >>> [mvbench_choice(one) for one in ("(B) left", "a dog", "left")]
+    ['B', 'A', None]
+    """
+    response = response[:MAX_TEXT]
+    if opening := re.match(r"^([A-E])\.\s*(.+)$", response.strip(), re.IGNORECASE):
+        return opening[1].upper()
+    text = response.replace("\n", " ").replace("\t", " ").strip()
+    written, has_commas = text, re.search(r"(\d)(\,)(\d)", text) is not None
+    for mark in PUNCTUATION:
+        cut = f"{mark} " in text or f" {mark}" in text or has_commas
+        written = written.replace(mark, "" if cut else " ")
+    written = re.sub(r"(?!<=\d)(\.)(?!\d)", "", written, count=PERIODS)
+    written = written.strip("'").strip('"').strip(")").strip("(").strip().lower()
+    return _found(r"\b([A-E])\b", written, re.IGNORECASE)
+
+
+def perception_test_choice(response: str) -> str | None:
+    """`perceptiontest_val_process_results_mc`: the first capital A to D that stands alone.
+
+    >>> [perception_test_choice(one) for one in ("It is B.", "A dog", "b")]
+    ['B', 'A', None]
+    """
+    return _found(r"\b([A-D])\b", response)
+
+
+def mmsi_choice(response: str) -> str | None:
+    """`extract_single_choice_with_word_boundary` of mmsi_bench/utils.py.
+
+    The first A to F, in either case, that stands alone and is not followed by a word, in the first
+    text between back quotes or braces where there is one.
+
+    >>> [mmsi_choice(one) for one in ("``C``", "A dog or b", "a dog")]
+    ['C', 'B', None]
+    """
+    text = response[:MAX_TEXT]
+    for marked in (r"``([^`]*)``", r"`([^`]*)`", r"\{([^}]*)\}"):
+        if match := re.search(marked, text):
+            text = match[1]
+    match = re.search(r"\b[A-F]\b(?!\s[a-zA-Z])", text, re.IGNORECASE)
+    return match[0].upper() if match else None
+
+
+def mindcube_choice(response: str) -> str | None:
+    """`extract_answer` of mindcube/utils.py: the last letter A to E of the first form that fits.
+
+    >>> [mindcube_choice(one) for one in ("A. no, B. yes", "My answer is D", "none")]
+    ['B', 'D', None]
+    """
+    text = response[:MAX_TEXT].strip()
+    if dotted := re.findall(r"([A-E])\.", text):
+        return str(dotted[-1])
+    if section := re.search(r"<Answer>(.*?)(?:<|$)", text, re.DOTALL):
+        for form in MINDCUBE_SECTION:
+            if letters := re.findall(form, section[1]):
+                return str(letters[-1])
+    for form in MINDCUBE_FORMS:
+        if letters := re.findall(form, text):
+            return str(letters[-1])
+    lines = reversed(text.split("\n"))
+    return next(filter(None, (_found(r"\b([A-E])\b", line) for line in lines)), None)
+
+
+def view_spatial_choice(response: str) -> str | None:
+    r"""`extract_option` of viewspatial/utils.py: the first A to D, alone, in the last line.
+
+    >>> [view_spatial_choice(one) for one in ("Not B\nbut c", "B\n", "a dog")]
+    ['C', None, 'A']
+    """
+    return _found(r"\b([A-D])\b", response.split("\n")[-1], re.IGNORECASE)
+
+
+def leading_choice(response: str) -> str | None:
+    """`_extract_answer_letter` of blink/utils.py and embspatial/utils.py: the first letter at all.
+
+    >>> [leading_choice(one) for one in ("(b) left", "The left", "1")]
+    ['B', 'T', None]
+    """
+    match = re.match(r"[\(\s]*([A-Z])[\)\.\s]*", response[:MAX_TEXT].strip(), re.IGNORECASE)
+    return match[1].upper() if match else None
+
+
+def three_dsr_choice(response: str) -> str | None:
+    """`extract_answer` of 3dsrbench/utils.py: the first letter A to D of the first form that fits.
+
+    >>> [three_dsr_choice(one) for one in ("B) left", "A or (C)", "a")]
+    ['B', 'A', None]
+    """
+    text = response[:MAX_TEXT].strip()
+    return next(filter(None, (_found(form, text) for form in THREE_DSR_FORMS)), None)
+
+
+def site_choice(response: str, letters: Sequence[str]) -> str | None:
+    """`parse_multi_choice_response` of sitebench/utils.py, which takes a random letter for None.
+
+    The letters in parentheses, else alone between blanks, else before a full stop, else at a colon;
+    of several the last that stands between blanks.
+
+    >>> [site_choice(one, "ABCD") for one in ("(A) or B", "A or B", "left")]
+    ['A', 'B', None]
+    """
+    text = f" {response[:MAX_TEXT].strip()} "
+    forms = (("({})",), (" {} ",), ("{}.",), ("{}:", ":{}", ": {}"))
+    for one in forms:
+        found = [letter for letter in letters if any(form.format(letter) in text for form in one)]
+        if found:
+            places = [text.rfind(f" {letter} ") for letter in found]
+            return found[places.index(max(places))]
+    return None
+
+
+def _found(form: str, text: str, flags: int = 0) -> str | None:
+    match = re.search(form, text[:MAX_TEXT], flags)
+    return match[1].upper() if match else None

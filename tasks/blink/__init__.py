@@ -1,0 +1,1 @@
+"""BLINK: fourteen tasks of perception, with one to four images a question."""

@@ -1,0 +1,1 @@
+"""EmbSpatial-Bench: spatial relations in embodied scenes."""

@@ -1,0 +1,1 @@
+"""MindCube: questions on a space that a few views show in part."""

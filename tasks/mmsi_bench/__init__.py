@@ -1,0 +1,1 @@
+"""MMSI-Bench: spatial questions that need several images together."""

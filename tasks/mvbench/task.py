@@ -1,0 +1,123 @@
+"""MVBench: twenty tasks on short videos, 200 questions each.
+
+A record of `json/<task>.json`, whose seconds are there where a part of the video is asked about:
+
+    {"video": "ZS9XR.mp4", "question": "What happened after …?", "candidates": ["…", "…"],
+     "answer": "…", "start": 0.0, "end": 15.3}
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import file, folder
+from harness.metrics.letter_readers import mvbench_choice
+from harness.scores import Ratio, Scores
+from harness.spec import Spec
+from harness.task import Task, choose
+from harness.tasks.qa.answer_text import answer_text
+from harness.tasks.qa.letters import ACCURACY, Subtasks, letter_protocols
+from harness.tasks.qa.options import response
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.types import Prediction, Sample
+
+FIX = "`harness list tasks mvbench` says where the data is had."
+FOLDERS: Mapping[str, str] = MappingProxyType(
+    {
+        "action_sequence": "star/Charades_v1_480",
+        "action_prediction": "star/Charades_v1_480",
+        "action_antonym": "ssv2_video",
+        "fine_grained_action": "Moments_in_Time_Raw/videos",
+        "unexpected_action": "FunQA_test/test",
+        "object_existence": "clevrer/video_validation",
+        "object_interaction": "star/Charades_v1_480",
+        "object_shuffle": "perception/videos",
+        "moving_direction": "clevrer/video_validation",
+        "action_localization": "sta/sta_video",
+        "scene_transition": "scene_qa/video",
+        "action_count": "perception/videos",
+        "moving_count": "clevrer/video_validation",
+        "moving_attribute": "clevrer/video_validation",
+        "state_change": "perception/videos",
+        "fine_grained_pose": "nturgbd",
+        "character_order": "perception/videos",
+        "egocentric_navigation": "vlnqa",
+        "episodic_reasoning": "tvqa/frames_fps3_hq",
+        "counterfactual_inference": "clevrer/video_validation",
+    }
+)
+"""Folder of the videos of each task, below `video`."""
+FRAMES_PER_SECOND = 3.0  # of videos that are folders of frames
+FIELDS = Fields(
+    id="{_file}/{_index}",
+    media="{video}",
+    options="candidates",
+    form="option",
+    clip=("start", "end"),
+    categories={"task": "_file"},
+    allowed_values={"_file": tuple(FOLDERS)},
+)
+
+
+def mvbench(
+    data: Path,
+    *,
+    split: Literal["test"] = "test",
+    clips: Literal["clipped", "whole"] = "clipped",
+    frames: int | Spec | None = None,
+    protocol: str = "mvbench/official",
+) -> Task:
+    """One sample a question; statistics cluster by video.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        clips: `clipped`: only the part of a video that a question is about, as officially; `whole`:
+            all of it, by which scores differ by several points.
+        frames: A rule for the frames that a video consists of; all, without.
+        protocol: `mvbench/official` or `mvbench/strict`.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "mvbench", fix=FIX)
+    files = tuple(file(place / "json" / f"{name}.json", fix=FIX) for name in FOLDERS)
+    videos = {
+        name: Videos((place / "video" / where,), frames, frames_per_second=FRAMES_PER_SECOND)
+        for name, where in FOLDERS.items()
+    }
+
+    def read() -> Iterator[Question | DataError]:
+        for one in FIELDS.questions(files):
+            is_whole = clips == "whole" and isinstance(one, Question)
+            yield replace(one, clip=None) if is_whole else one  # type: ignore[type-var]
+
+    layout = QuestionFormat(
+        files=files,
+        read=read,
+        open=lambda one: videos[one.categories["task"]].open(one),
+        problems=lambda one: videos[one.categories["task"]].problems(one),
+    )
+    arguments = {"clips": clips, "frames": "all" if frames is None else str(frames)}
+    return question_task(layout, "mvbench", protocol=scoring, split=split, arguments=arguments)
+
+
+def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+    """`mvbench_aggregate_results`, which leaves an empty response out."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the ground truth is public"
+    _, letter = response(prediction, mvbench_choice)
+    counted = float(answer_text(prediction) != "")
+    return {"accuracy": Ratio(float(letter == sample.target.extra["letter"]), counted)}
+
+
+PROTOCOLS = letter_protocols(
+    "mvbench",
+    mvbench_choice,
+    score=score_official,
+    accuracy=f"{ACCURACY}, of those with a response",
+    official="lmms-eval: the first A to E, alone, in either case; empty responses are left out",
+    subtasks=Subtasks("task", tuple(FOLDERS)),
+)

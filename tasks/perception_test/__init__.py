@@ -1,0 +1,1 @@
+"""Perception Test: questions with three options on short videos."""

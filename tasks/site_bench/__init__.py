@@ -1,0 +1,1 @@
+"""SITE-Bench: spatial questions on images, scored against chance."""
