@@ -52,6 +52,7 @@ def check(
     resamples: int = 2000,
     seed: int = 0,
     data_root: Path | None = None,
+    site: str = "",
 ) -> GateReport:
     """Compare a candidate's runs with a baseline's, task by task, on each task's headline.
 
@@ -67,6 +68,7 @@ def check(
         resamples: Bootstrap draws and, at most, swaps.
         seed: Seeds the draws; equal runs give an equal report.
         data_root: Where the benchmarks lie now; needed only for derived headlines.
+        site: Address of a site of both, to which the report links samples; empty: there is none.
 
     Raises:
         StoreError: a folder holds no finished run, or a record is not as it should be.
@@ -98,6 +100,7 @@ def check(
         verdicts=tuple(rules.with_losses(verdicts)),
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
+        site=site,
     )
 
 

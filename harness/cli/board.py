@@ -142,6 +142,7 @@ def check(arguments: Namespace) -> int:
         tasks=tasks,
         level=arguments.level,
         data_root=arguments.data,
+        site=_address(arguments.site),
     )
     for name, path in formats:
         text = _rendered(report, name)
@@ -154,6 +155,12 @@ def check(arguments: Namespace) -> int:
     for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
         print(f"replaced: {place}", file=sys.stderr)
     return 0
+
+
+def _address(site: str) -> str:
+    """Return the address of a site's start page, from it or from the site's folder."""
+    start = Path(site, "index.html")
+    return start.resolve().as_uri() if site and start.is_file() else site
 
 
 def _names(text: str) -> list[str]:

@@ -1,14 +1,12 @@
 """What a site says of all its tables at once, and its start page."""
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from harness.leaderboards import formatting
-from harness.leaderboards.board import Board, Table
+from harness.leaderboards.board import Board
 from harness.leaderboards.render.markup import Markup, element, escape, join
 from harness.leaderboards.render.sections import (
     Block,
@@ -22,6 +20,7 @@ from harness.leaderboards.render.sections import (
     blocks,
 )
 from harness.leaderboards.site.columns import CHUNK
+from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMB, THUMB_COLUMNS, THUMBS
 from harness.version import __version__
 
@@ -36,34 +35,6 @@ POLICY = (
 def static(name: str) -> bytes:
     """Return a file of the front end as it is shipped."""
     return files("harness.leaderboards.site").joinpath("static", name).read_bytes()
-
-
-def keys(tables: Sequence[Table]) -> list[str]:
-    """Return the names of tables in links, which say more where fewer words would fit two.
-
-    A link thus stays as it is when other tables come and go, unless they are its twins.
-    """
-    steps = (
-        lambda table: (table.task, table.split, table.protocol),
-        lambda table: (f"v{table.task_version}", table.subset, table.judge),
-        lambda table: (table.data[:8],),
-    )
-    found = [""] * len(tables)
-    for step in steps:
-        counts = Counter(found)
-        for place, table in enumerate(tables):
-            if not found[place] or counts[found[place]] > 1:
-                found[place] = ".".join([*filter(None, [found[place]]), *_words(step(table))])
-    return [key if counts == 1 else f"{key}.{place}" for place, (key, counts) in _counted(found)]
-
-
-def _counted(names: Sequence[str]) -> Iterable[tuple[int, tuple[str, int]]]:
-    counts = Counter(names)
-    return enumerate((name, counts[name]) for name in names)
-
-
-def _words(parts: Iterable[str | None]) -> list[str]:
-    return [re.sub(r"[^\w-]+", "-", part).strip("-") for part in parts if part]
 
 
 def site_json(

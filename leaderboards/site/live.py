@@ -16,7 +16,8 @@ from harness.leaderboards.runs import task_of
 from harness.leaderboards.site import chunks, details
 from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
 from harness.leaderboards.site.history import history
-from harness.leaderboards.site.index import STATIC, keys, site_json, start_page, static
+from harness.leaderboards.site.index import STATIC, site_json, start_page, static
+from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
 from harness.leaderboards.site.write import Chunk, sample_ids

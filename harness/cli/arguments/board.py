@@ -76,6 +76,12 @@ def add_board(commands: Commands) -> None:
         "github: text, annotations and the job's summary)",
     )
     check.add_argument(
+        "--site",
+        default="",
+        metavar="DIR|URL",
+        help="link worsened samples to a site of both, which `board site --runs … --runs …` wrote",
+    )
+    check.add_argument(
         "--update-baseline",
         action="store_true",
         help="replace the baseline's runs by copies of the candidate's; exit code 0",
