@@ -9,6 +9,20 @@ from harness.leaderboards.board import Board, Entry, Table
 from harness.leaderboards.row import Row
 
 VERSION = 2
+TABLE = (
+    "title",
+    "task",
+    "task_version",
+    "split",
+    "protocol",
+    "judge",
+    "subset",
+    "data",
+    "headline",
+    "better",
+    "ceiling",
+    "notes",
+)
 
 
 def render(board: Board) -> str:
@@ -30,18 +44,7 @@ def to_json(board: Board) -> dict[str, object]:
 
 def _table(table: Table) -> dict[str, object]:
     return {
-        "title": table.title,
-        "task": table.task,
-        "task_version": table.task_version,
-        "split": table.split,
-        "protocol": table.protocol,
-        "judge": table.judge,
-        "subset": table.subset,
-        "data": table.data,
-        "headline": table.headline,
-        "better": table.better,
-        "ceiling": table.ceiling,
-        "notes": list(table.notes),
+        **{name: _data(getattr(table, name)) for name in TABLE},
         "rows": [
             *(_entry(entry) for entry in table.entries),
             *(row.to_json() for row in table.published),

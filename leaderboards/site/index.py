@@ -1,13 +1,13 @@
 """What a site says of all its tables at once, and its start page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
-from harness.leaderboards.render.markup import Markup, element, escape, join
+from harness.leaderboards.render.markup import Markup, element, escape, join, table
 from harness.leaderboards.render.sections import (
     Block,
     Cell,
@@ -15,6 +15,7 @@ from harness.leaderboards.render.sections import (
     Heading,
     Link,
     Paragraph,
+    Part,
     Printed,
     Strong,
     blocks,
@@ -116,21 +117,18 @@ def _block(block: Block) -> Markup:
 
 
 def _table(block: Cells) -> Markup:
-    def line(name: str, cells: Sequence[Cell]) -> Markup:
-        kinds = ("" if place < block.left else "num" for place in range(len(cells)))
-        made = zip(kinds, cells, strict=True)
-        return element("tr", {}, *(element(name, {"class": k}, *_cell(cell)) for k, cell in made))
-
-    head = element("thead", {}, line("th", block.head))
-    body = element("tbody", {}, *(line("td", row) for row in block.rows))
-    return element("div", {"class": "scroll", "tabindex": "0"}, element("table", {}, head, body))
+    kinds = [""] * block.left + ["num"] * (len(block.head) - block.left)
+    rows = (list(map(_cell, row)) for row in block.rows)
+    return table(block.head, rows, {"class": "scroll"}, kinds=kinds)
 
 
-def _cell(cell: Cell) -> Iterable[str]:
-    for part in cell if isinstance(cell, tuple) else (cell,):
-        if isinstance(part, Link):
-            yield element("a", {"href": part.to}, part.text)
-        elif isinstance(part, Strong):
-            yield element("strong", {}, part)
-        else:
-            yield element("span", {"class": "quiet"}, part) if isinstance(part, Printed) else part
+def _cell(cell: Cell) -> Markup:
+    return join(*map(_part, cell if isinstance(cell, tuple) else (cell,)))
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Link):
+        return element("a", {"href": part.to}, part.text)
+    if isinstance(part, Strong):
+        return element("strong", {}, part)
+    return element("span", {"class": "quiet"}, part) if isinstance(part, Printed) else part

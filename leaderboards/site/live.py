@@ -206,7 +206,7 @@ class LiveSite:
                 continue
             place = places.setdefault(key(entry.row), len(tables))
             if place == len(tables):
-                tables.append(_table_of(running, entry))
+                tables.append(Table.of([entry], None, scoring=running.metrics))
                 continue
             table = tables[place]
             entry = replace(entry, row=replace(entry.row, name=_free_name(entry, table)))
@@ -376,20 +376,3 @@ def _free_name(entry: Entry, table: Table) -> str:
     taken = {one.row.name for one in table.entries}
     names = (f"{entry.row.name}{end}" for end in ("", " (running)", f" ({entry.folder.name})"))
     return next((name for name in names if name not in taken), str(entry.folder))
-
-
-def _table_of(running: Running, entry: Entry) -> Table:
-    made = entry.row
-    return Table(
-        task=made.task,
-        task_version=made.task_version,
-        split=made.split,
-        protocol=made.protocol,
-        judge=made.judge,
-        subset=made.subset,
-        data=made.data,
-        headline=made.headline,
-        ceiling=None,
-        entries=(entry,),
-        scoring=running.metrics,
-    )
