@@ -5,24 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.board import RULES, Board, Entry, Table
 from harness.leaderboards.row import Row
 
 VERSION = 2
-TABLE = (
-    "title",
-    "task",
-    "task_version",
-    "split",
-    "protocol",
-    "judge",
-    "subset",
-    "data",
-    "headline",
-    "better",
-    "ceiling",
-    "notes",
-)
+TABLE = ("title", *RULES, "headline", "better", "ceiling", "notes")
 
 
 def render(board: Board) -> str:

@@ -7,19 +7,8 @@ from typing import Any
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board
+from harness.leaderboards.render import sections
 from harness.leaderboards.render.markup import Markup, element, escape, join, table
-from harness.leaderboards.render.sections import (
-    Block,
-    Cell,
-    Cells,
-    Heading,
-    Link,
-    Paragraph,
-    Part,
-    Printed,
-    Strong,
-    blocks,
-)
 from harness.leaderboards.site.columns import CHUNK
 from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMB, THUMB_COLUMNS, THUMBS
@@ -98,17 +87,17 @@ def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
         policy=escape(POLICY),
         title=escape(board.title),
         summary=escape(summary(board)),
-        tables=join(*map(_block, blocks(board, whole=False))),
+        tables=join(*map(_block, sections.blocks(board, whole=False))),
         version=escape(__version__),
         data=escape(data),
     )
     return page.encode("utf-8", "replace")
 
 
-def _block(block: Block) -> Markup:
-    if isinstance(block, Heading):
+def _block(block: sections.Block) -> Markup:
+    if isinstance(block, sections.Heading):
         return element("h2", {}, block.text)
-    if isinstance(block, Paragraph):
+    if isinstance(block, sections.Paragraph):
         return element("p", {"class": "note" if block.is_note else "facts"}, block.text)
     if not block.summary:
         return _table(block)
@@ -116,19 +105,19 @@ def _block(block: Block) -> Markup:
     return element("details", attributes, element("summary", {}, block.summary), _table(block))
 
 
-def _table(block: Cells) -> Markup:
+def _table(block: sections.Cells) -> Markup:
     kinds = [""] * block.left + ["num"] * (len(block.head) - block.left)
     rows = (list(map(_cell, row)) for row in block.rows)
     return table(block.head, rows, {"class": "scroll"}, kinds=kinds)
 
 
-def _cell(cell: Cell) -> Markup:
+def _cell(cell: sections.Cell) -> Markup:
     return join(*map(_part, cell if isinstance(cell, tuple) else (cell,)))
 
 
-def _part(part: Part) -> str:
-    if isinstance(part, Link):
+def _part(part: sections.Part) -> str:
+    if isinstance(part, sections.Link):
         return element("a", {"href": part.to}, part.text)
-    if isinstance(part, Strong):
+    if isinstance(part, sections.Strong):
         return element("strong", {}, part)
-    return element("span", {"class": "quiet"}, part) if isinstance(part, Printed) else part
+    return element("span", {"class": "quiet"}, part) if isinstance(part, sections.Printed) else part

@@ -24,12 +24,8 @@ def keys(tables: Sequence[Table | Row]) -> list[str]:
         for place, table in enumerate(tables):
             if not found[place] or counts[found[place]] > 1:
                 found[place] = ".".join([*filter(None, [found[place]]), *_words(step(table))])
-    return [key if counts == 1 else f"{key}.{place}" for place, (key, counts) in _counted(found)]
-
-
-def _counted(names: Sequence[str]) -> Iterable[tuple[int, tuple[str, int]]]:
-    counts = Counter(names)
-    return enumerate((name, counts[name]) for name in names)
+    counts = Counter(found)
+    return [key if counts[key] == 1 else f"{key}.{place}" for place, key in enumerate(found)]
 
 
 def _words(parts: Iterable[str | None]) -> list[str]:
