@@ -128,6 +128,12 @@ class MissingDependency(HarnessError):
 
     exit_code = 6
 
+    @classmethod
+    def package(cls, name: str | None, *, extra: str) -> "MissingDependency":
+        """Return the error of an optional package that an extra brings."""
+        fix = f'pip install "visual-reasoning-harness[{extra}]"'
+        return cls(f"package {name}", expected="it installed", found="none", fix=fix)
+
 
 class SandboxUnavailable(MissingDependency):
     """No sandbox can be had on this machine, so that no code of a model is run."""

@@ -13,6 +13,7 @@ from harness.leaderboards.formatting import (
     signed_number,
     signed_span,
 )
+from harness.leaderboards.render.markdown import escape, grid
 
 Points = Mapping[int, float]
 Get = Callable[[Gain], float | None]
@@ -207,5 +208,5 @@ def _at(name: str, step: int) -> Get:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]]) + "\n"
+    head, *others = ([escape(cell) for cell in row] for row in rows)
+    return "\n".join((*grid(head, others, left=1), ""))

@@ -1,22 +1,31 @@
 """Baselines of a gate: runs without predictions and without paths of this machine."""
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.record import Run, finish, runs_below
+from harness.record import SCORES, Run, finish, runs_below
 from harness.run.checkpoint_provenance import copy_origins
 from harness.run.contamination import read_contamination, write_contamination
-from harness.store.journal import files
+from harness.store import journal
 
 
-def keep(run: Run, place: Path) -> None:
-    """Copy scores and record of a run to a new folder, without predictions and data root."""
+def keep(run: Run, place: Path, *, files: Sequence[str] = ()) -> None:
+    """Copy scores and record of a run to a new folder, without the data root.
+
+    Args:
+        run: A finished run.
+        place: The folder.
+        files: Further files to copy; journals of predictions among them count as the run's.
+    """
     run.check_files()
     place.mkdir(parents=True)
+    for name in files:
+        shutil.copyfile(run.folder / name, place / name)
     manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
-    finish(place, run.units(), run.results, manifest=manifest, journal=False)
+    scores = run.units() if (run.folder / SCORES).exists() else None
+    finish(place, scores, run.results, manifest=manifest, journal=bool(files))
     if (found := read_contamination(run.folder)) is not None:
         write_contamination(place, found)
     copy_origins(run.folder, place)
@@ -43,7 +52,7 @@ def update(baseline: Path, candidate: Path, *, tasks: Collection[str] | None = N
         if tasks is None or run.manifest["task"]["name"] in tasks:
             new[_key(run)] = run
     for key in new.keys() & old.keys():
-        if [*files(old[key])]:
+        if [*journal.files(old[key])]:
             raise UsageError(
                 f"baseline {old[key]}",
                 expected="a copy that `harness board keep` made",

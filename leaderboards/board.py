@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from harness.errors import DataError, HarnessError, StoreError
 from harness.leaderboards import formatting, sensitivity
@@ -38,7 +38,9 @@ OTHER_DATA = (
     "Another table has the same title: its runs read other annotations or other samples than "
     "those of {}, so the two are not ranked together."
 )
-Key: TypeAlias = tuple[str, int, str, str, str, str, str]
+RULES = ("task", "task_version", "split", "protocol", "judge", "subset", "data")
+"""Properties of a row that must be equal for two rows to be compared."""
+Key: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +84,13 @@ class Table:
     """The headline last, after the metrics that it is derived from; empty if it is not known."""
     notes: tuple[str, ...] = ()
     """Remarks for the reader, such as the reason why rows could not be paired."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], ceiling: float | None, **given: Any) -> "Table":
+        """A table with the rules and data that its rows have in common."""
+        first = entries[0].row
+        shared = {name: getattr(first, name) for name in (*RULES, "headline")}
+        return cls(**shared, ceiling=ceiling, entries=tuple(entries), **given)
 
     @property
     def title(self) -> str:
@@ -233,8 +242,7 @@ def _shown_as(made: Table) -> tuple[str, int, str, str | None]:
 
 def key(row: Row) -> Key:
     """Return the properties that must be equal for two rows to be compared."""
-    rules = (row.protocol, row.judge or "")
-    return (row.task, row.task_version, row.split, *rules, row.subset or "", row.data)
+    return tuple(getattr(row, name) or "" for name in RULES)
 
 
 def table(
@@ -273,28 +281,21 @@ def table(
     notes.extend(formatting.adaptation_note(made) for made in rows if made.adaptation)
     notes.extend(filter(None, map(formatting.ledger_note, rows)))
     notes.extend(formatting.paper_note(made) for made in rows if made.published)
-    return Table(
-        task=first.task,
-        task_version=first.task_version,
-        split=first.split,
-        protocol=first.protocol,
-        judge=first.judge,
-        subset=first.subset,
-        data=first.data,
-        headline=first.headline,
-        ceiling=first.ceiling,
-        entries=tuple(
-            Entry(
-                row=rows[place.index],
-                rank=place.rank,
-                basis=place.basis,
-                to_best=place.to_best,
-                folder=runs[place.index].folder,
-                unit_values=unit_values(metrics, units[place.index]),
-                protocols=_protocols(runs[place.index], rows[place.index]),
-            )
-            for place in places
-        ),
+    entries = [
+        Entry(
+            row=rows[place.index],
+            rank=place.rank,
+            basis=place.basis,
+            to_best=place.to_best,
+            folder=runs[place.index].folder,
+            unit_values=unit_values(metrics, units[place.index]),
+            protocols=_protocols(runs[place.index], rows[place.index]),
+        )
+        for place in places
+    ]
+    return Table.of(
+        entries,
+        first.ceiling,
         published=published_rows(first, metric_names(first)) if of_papers else (),
         scoring=metrics,
         notes=tuple(dict.fromkeys(notes)),

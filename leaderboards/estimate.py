@@ -18,6 +18,15 @@ IMAGE_SECONDS, CLIP_SECONDS = 0.2, 5.0  # decoding, segmenting and following
 BATCH = 8
 UNKNOWN = 1000  # samples
 
+SMALL = 0.01
+"""Parameters in 10^9 below which the formula says nothing: what is not arithmetic decides. Those
+networks (`pocket`, or none) run on a CPU, for which two cores were measured."""
+SMALL_START, SMALL_SAMPLE, SMALL_RESPONSE = 10.0, 0.5, 0.1
+"""Seconds of a command, of a sample that is predicted, of a response that is trained on."""
+SMALL_MEMORY = 1.0  # GB
+WORLD = 24
+"""Samples of a split that `harness data make` makes by default."""
+
 
 class Device(NamedTuple):
     """A GPU, or a CPU."""
@@ -55,8 +64,15 @@ class Estimate(NamedTuple):
     steps: int = 0
 
     def __str__(self) -> str:
-        time = f"{self.hours:,.1f} h" if self.hours >= 1 else f"{self.hours * 60:,.0f} min"
-        return f"about {time}, {self.memory:,.0f} GB"
+        return f"about {self.time}, {self.memory:,.0f} GB"
+
+    @property
+    def time(self) -> str:
+        """Hours, minutes or seconds in words."""
+        for seconds, unit in ((3600, "h"), (60, "min")):
+            if self.hours * 3600 >= seconds:
+                return f"{self.hours * 3600 / seconds:,.1f} {unit}"
+        return f"{self.hours * 3600:.0f} s"
 
 
 def device_of(text: str) -> Device | None:
@@ -103,6 +119,9 @@ def training(
     prompts = max(1, responses // int(config.get("num_generations", 1)))
     passes = float(config.get("num_train_epochs") or 1)
     steps = int(config.get("max_steps") or math.ceil(samples * passes / prompts))
+    if size < SMALL:
+        seconds = SMALL_START + steps * responses * SMALL_RESPONSE
+        return Estimate(seconds / 3600, SMALL_MEMORY, steps)
     response = min(int(config.get("max_completion_length") or RESPONSE), RESPONSE)
     prompt = min(int(config.get("max_prompt_length") or config.get("max_length") or 2000), PROMPT)
     work = (12 if generates else 8) * size * 1e9 * responses * (prompt + response)
@@ -124,17 +143,21 @@ def evaluation(
     adaptation: Mapping[str, Any] | None = None,
 ) -> Estimate:
     """Estimate an evaluation on one device; `adaptation` are settings of test-time training."""
+    rollouts = 0 if adaptation is None else int(adaptation.get("rollouts", 8))
+    updates = 0 if adaptation is None else int(adaptation.get("steps", 5))
+    if size < SMALL:
+        each = SMALL_SAMPLE + updates * rollouts * SMALL_RESPONSE
+        return Estimate((SMALL_START + samples * each) / 3600, SMALL_MEMORY)
     prompt = CLIP if is_video else IMAGE
     seconds = samples * (
         prompt * 2 * size * 1e9 / (COMPUTE * device.tflops * 1e12)
-        + (RESPONSE * _token(size, device) / BATCH if size else 0)
+        + RESPONSE * _token(size, device) / BATCH
         + (CLIP_SECONDS if is_video else IMAGE_SECONDS)
     )
     if adaptation is None:
         return Estimate(seconds / 3600, 2.0 * size + _reserve(size))
-    rollouts = adaptation.get("rollouts", 8)
     config = {"num_generations": rollouts, "generation_batch_size": rollouts, "beta": 0.01}
-    config |= {"max_steps": adaptation.get("steps", 5), "max_prompt_length": IMAGE}
+    config |= {"max_steps": updates, "max_prompt_length": IMAGE}
     once = training(config, size=size, samples=1, device=device, processes=1)
     return Estimate(seconds / 3600 + samples * once.hours, once.memory)
 

@@ -54,6 +54,7 @@ def check(
     resamples: int = 2000,
     seed: int = 0,
     data_root: Path | None = None,
+    site: str = "",
 ) -> GateReport:
     """Compare a candidate's runs with a baseline's, task by task, on each task's headline.
 
@@ -71,6 +72,7 @@ def check(
         resamples: Bootstrap draws and, at most, swaps.
         seed: Seeds the draws; equal runs give an equal report.
         data_root: Where the benchmarks lie now; needed only for derived headlines.
+        site: Address of a site of both, to which the report links samples; empty: there is none.
 
     Raises:
         StoreError: a folder holds no finished run, or a record is not as it should be.
@@ -103,6 +105,7 @@ def check(
         verdicts=tuple(rules.with_losses(verdicts)),
         level=level,
         ignored=tuple(_name(key) for key in after if key not in before),
+        site=site,
     )
 
 

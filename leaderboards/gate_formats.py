@@ -39,7 +39,9 @@ def markdown(report: GateReport) -> str:
         "",
     ]
     for verdict in report.verdicts:
-        reasons = [line for line in details(verdict) if not line.startswith(("worst: ", "look: "))]
+        reasons = [
+            line for line in details(verdict, report) if not line.startswith(("worst: ", "look: "))
+        ]
         lines.extend(f"- **{escape(verdict.task)}**: {escape(line)}" for line in reasons)
     lines.extend(f"- {escape(name)}: only in the candidate" for name in report.ignored)
     lines += ["", *_worst(report), escape(power(report)), ""]
@@ -50,7 +52,7 @@ def _worst(report: GateReport) -> Iterator[str]:
     rows = [
         [
             escape(verdict.task),
-            escape(one.sample),
+            _linked(one.sample, report.link(verdict, one.sample)),
             f"{one.before:.3f}",
             f"{one.after:.3f}",
             f"<code>{escape(look(verdict, place))}</code>",
@@ -63,6 +65,10 @@ def _worst(report: GateReport) -> Iterator[str]:
         yield from ("<details><summary>Worst samples</summary>", "")
         yield from grid(("task", "sample", "baseline", "candidate", "look"), rows, left=2)
         yield from ("", "</details>", "")
+
+
+def _linked(sample: str, link: str) -> str:
+    return f"[{escape(sample)}]({escape(link)})" if link else escape(sample)
 
 
 def junit(report: GateReport) -> str:
@@ -85,7 +91,7 @@ def junit(report: GateReport) -> str:
         if not verdict.is_passed:
             message = {"message": _xml("; ".join(verdict.failures)), "type": "regression"}
             failure = ElementTree.SubElement(test, "failure", message)
-            failure.text = _xml("\n".join(details(verdict)))
+            failure.text = _xml("\n".join(details(verdict, report)))
         output = ElementTree.SubElement(test, "system-out")
         output.text = _xml(f"{models(report)}\n{numbers(verdict)}  {evidence(verdict)}")
     ElementTree.indent(whole)
@@ -100,15 +106,15 @@ def _xml(text: str) -> str:
 def annotations(report: GateReport) -> str:
     """Return a GitHub workflow command for each task that fails: `::error title=…::…`."""
     lines = [
-        f"::error title={_property(f'{one.task} {one.headline}')}::{_data(_message(one))}\n"
+        f"::error title={_property(f'{one.task} {one.headline}')}::{_data(_message(one, report))}\n"
         for one in report.verdicts
         if not one.is_passed
     ]
     return "".join(lines)
 
 
-def _message(verdict: TaskVerdict) -> str:
-    return "\n".join((f"{numbers(verdict)}  {evidence(verdict)}", *details(verdict)))
+def _message(verdict: TaskVerdict, report: GateReport) -> str:
+    return "\n".join((f"{numbers(verdict)}  {evidence(verdict)}", *details(verdict, report)))
 
 
 def _data(text: str) -> str:

@@ -5,12 +5,17 @@ from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from shlex import quote
+from urllib.parse import quote as quote_url
+from urllib.parse import urlencode
 
 from harness.errors import printable
 from harness.leaderboards import formatting
+from harness.leaderboards.board import key
 from harness.leaderboards.losses import false_alarms, limit
+from harness.leaderboards.naming import names
 from harness.leaderboards.row import Row
 from harness.leaderboards.sample_changes import SampleChanges
+from harness.leaderboards.site.keys import keys
 from harness.statistics.paired import Comparison
 
 WORST = 5
@@ -70,6 +75,25 @@ class GateReport:
     level: float
     ignored: tuple[str, ...] = ()
     """Tasks that only the candidate was run on."""
+    site: str = ""
+    """Address of a site of these runs, to which samples are linked; empty: there is none."""
+
+    def link(self, verdict: TaskVerdict, sample: str) -> str:
+        """Return the address of a sample's page, both runs on it; empty if there is no site.
+
+        Tables and rows are named as on a site of the gate's runs and no others.
+        """
+        if not self.site or verdict.candidate is None:
+            return ""
+        sides = [[one.baseline, one.candidate or one.baseline] for one in self.verdicts]
+        rows = [made for side in sides for made in side]
+        tables = list(map(key, rows))
+        unique = dict(zip(tables, rows, strict=True))
+        table = dict(zip(unique, keys([*unique.values()]), strict=True))[key(verdict.candidate)]
+        named = names(rows, tables)
+        place = 2 * self.verdicts.index(verdict)
+        query = urlencode({"a": named[place], "b": named[place + 1]})
+        return f"{self.site}#/task/{quote_url(table)}/sample/{quote_url(sample, safe='')}?{query}"
 
     @property
     def is_passed(self) -> bool:
@@ -118,6 +142,10 @@ class GateReport:
                     "candidate": verdict.candidate.value if verdict.candidate else None,
                     "change": verdict.change,
                     "samples": asdict(verdict.changes) if verdict.changes else None,
+                    "links": [
+                        self.link(verdict, one.sample)
+                        for one in (verdict.changes.worst if verdict.changes and self.site else ())
+                    ],
                     "adjusted_p": verdict.adjusted_p,
                     "comparison": verdict.comparison.to_json() if verdict.comparison else None,
                     "adjusted_answers_p": verdict.adjusted_answers_p,
@@ -146,7 +174,7 @@ def text(report: GateReport) -> str:
         if more and len(line) + len(more) + 4 <= NARROW:
             line, more = f"{line}  ({more})", ""
         lines.extend([line, *([f"      {more}"] if more else [])])
-        lines.extend(f"      {line}" for line in details(verdict))
+        lines.extend(f"      {line}" for line in details(verdict, report))
     lines.extend(f"  – {name}: only in the candidate, not compared" for name in report.ignored)
     lines.append(power(report))
     return "".join(f"{printable(line)}\n" for line in lines)
@@ -211,7 +239,7 @@ def evidence(verdict: TaskVerdict) -> str:
     return "; ".join(parts)
 
 
-def details(verdict: TaskVerdict) -> Iterator[str]:
+def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     """Yield the reasons of a failure, notes, and of a drop the worst samples."""
     yield from verdict.failures
     yield from (f"note: {note}" for note in verdict.notes)
@@ -223,6 +251,8 @@ def details(verdict: TaskVerdict) -> Iterator[str]:
     shown = [f"{one.sample} {one.before:.2f} → {one.after:.2f}" for one in changes.worst[:WORST]]
     yield f"worst: {', '.join(shown)}{', …' if changes.worse > WORST else ''}"
     yield f"look:  {look(verdict)}"
+    if report.site:
+        yield f"look:  {report.link(verdict, changes.worst[0].sample)}"
 
 
 def look(verdict: TaskVerdict, place: int = 0) -> str:

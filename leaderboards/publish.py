@@ -8,16 +8,14 @@ makes every later change visible, also by somebody who computes the chain anew.
 """
 
 import hashlib
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError, StoreError
 from harness.files import open_regular
-from harness.record import MANIFEST, RESULTS, SCORES, Run, finish
-from harness.run.checkpoint_provenance import copy_origins
-from harness.run.contamination import read_contamination, write_contamination
+from harness.leaderboards.baseline import keep
+from harness.record import MANIFEST, RESULTS, SCORES, Run
 from harness.run.judging import VERDICTS, JudgedSource, verdicts_of
 from harness.run.score import rescore
 from harness.store.atomic import read_json, write_json
@@ -35,7 +33,6 @@ def publish(run: Run, place: Path) -> str:
     Raises:
         StoreError: the folder exists, the run is not finished, or files of it were changed since.
     """
-    run.check_files()
     journals = [path.name for path in files(run.folder)]
     if place.exists() or not journals:
         raise StoreError(
@@ -43,16 +40,8 @@ def publish(run: Run, place: Path) -> str:
             expected="a new folder, and a run with predictions",
             found="a folder that exists" if place.exists() else "a copy without predictions",
         )
-    place.mkdir(parents=True)
     verdicts = [VERDICTS] if (run.folder / VERDICTS).exists() else []
-    for name in (*journals, *verdicts):
-        shutil.copyfile(run.folder / name, place / name)
-    manifest = {**run.manifest, "data": {**run.manifest["data"], "root": ""}}
-    scored = (run.folder / SCORES).exists()
-    finish(place, run.units() if scored else None, run.results, manifest=manifest)
-    if (found := read_contamination(run.folder)) is not None:
-        write_contamination(place, found)
-    copy_origins(run.folder, place)
+    keep(run, place, files=(*journals, *verdicts))
     chain = _chain(place)
     write_json(place / PUBLICATION, {"version": VERSION, "chain": chain, "head": chain[-1][1]})
     return chain[-1][1]

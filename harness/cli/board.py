@@ -143,6 +143,7 @@ def check(arguments: Namespace) -> int:
         max_cut=arguments.max_cut,
         level=arguments.level,
         data_root=arguments.data,
+        site=_address(arguments.site),
     )
     for name, path in formats:
         text = _rendered(report, name)
@@ -155,6 +156,12 @@ def check(arguments: Namespace) -> int:
     for place in update(arguments.baseline, arguments.candidate, tasks=tasks):
         print(f"replaced: {place}", file=sys.stderr)
     return 0
+
+
+def _address(site: str) -> str:
+    """Return the address of a site's start page, from it or from the site's folder."""
+    start = Path(site, "index.html")
+    return start.resolve().as_uri() if site and start.is_file() else site
 
 
 def _names(text: str) -> list[str]:

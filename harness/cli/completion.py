@@ -10,12 +10,7 @@ def completion(arguments: Namespace) -> int:
     try:
         import shtab
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            "package shtab",
-            expected="it installed",
-            found="none",
-            fix='pip install "visual-reasoning-harness[completion]"',
-        ) from error
+        raise MissingDependency.package("shtab", extra="completion") from error
     from harness.cli.main import build_parser
 
     parser = build_parser()

@@ -58,7 +58,8 @@ def reproduce(arguments: Namespace) -> int:
     if not arguments.dry_run:
         require(arguments, data=ROOT)
     absent = ASSUMED if arguments.dry_run else "CPU"
-    device = estimate.device_of(arguments.device or " ".join(gpus()) or absent)
+    usual = "CPU" if _is_small(definition) else " ".join(gpus()) or absent
+    device = estimate.device_of(arguments.device or usual)
     if device is None:
         names = ", ".join(one.name for one in estimate.DEVICES)
         raise UsageError("--device", expected=f"one of {names}", found=str(arguments.device))
@@ -98,6 +99,12 @@ def plan(definition: Definition, data: str, out: Path, device: Device) -> list[S
     return [*trainings.values(), *evaluations.values(), *last]
 
 
+def _is_small(definition: Definition) -> bool:
+    """Return True if no network of a board is larger than `pocket`: it is of a generated world."""
+    specs = (parse(row.model) for row in definition.rows if row.model)
+    return all(_size(spec) < estimate.SMALL for spec in specs)
+
+
 def _trainings(
     definition: Definition, spec: Spec, data: str, out: Path, device: Device
 ) -> Iterator[Step]:
@@ -114,7 +121,8 @@ def _trainings(
         command += ["--resume"] if (folder / "manifest.json").is_file() else []
         typed = parse(f"x({','.join(step.set)})").arguments if step.set else {}
         tasks = parse_list(",".join(config["train_tasks"]))
-        samples = {str(task): _samples(str(task), data) for task in tasks}
+        world = _world(definition, data)
+        samples = {str(task): _samples(str(task), world) for task in tasks}
         found = estimate.training(
             {**_defaults("trainers", step.method), **config, **typed},
             size=_size(start),
@@ -138,10 +146,11 @@ def _evaluations(
     spec = parse(row.model)
     adaptation = spec.arguments if "steps" in _defaults("models", spec.name) else None
     groups: dict[tuple[str | None, str], dict[str, int]] = {}
+    world = _world(definition, data)
     for column in definition.columns:
         if column.task and row.is_of(column):
             counts = groups.setdefault((column.subset, column.judge), {})
-            counts[column.task] = _samples(column.task, data, column.subset)
+            counts[column.task] = _samples(column.task, world, column.subset)
     for (subset, judge), samples in groups.items():
         command = ["eval", "--model", _filled(spec, out), "--tasks", ",".join(samples)]
         command += ["--data", data, "--out", str(out / "runs")]
@@ -183,12 +192,22 @@ def _size(spec: Spec) -> float:
     return estimate.parameters(str(base))
 
 
+def _world(definition: Definition, data: str) -> int:
+    """Return the samples of a split of the generated world at `data`, or of one that a board of
+    `pocket` would be made on; 0 where there is none.
+    """
+    path = Path(data) / GENERATED
+    if path.is_file():
+        return int(read_json(path)["size"])
+    return estimate.WORLD if _is_small(definition) and not path.parent.is_dir() else 0
+
+
 @cache
-def _samples(task: str, data: str, subset: str | None = None) -> int:
+def _samples(task: str, world: int, subset: str | None = None) -> int:
     """Return the published number of samples, or a generated world's size; 0 where none is."""
-    spec, world = parse(task), Path(data) / GENERATED
-    if world.is_file():
-        return int(read_json(world)["size"])
+    spec = parse(task)
+    if world:
+        return world
     if subset:
         return int(subset.rpartition("-")[2].removeprefix("first"))
     if isinstance(drawn := spec.arguments.get("sample"), int):
@@ -222,5 +241,5 @@ def _show(definition: Definition, steps: list[Step], device: Device) -> None:
         if step.estimate and step.estimate.memory > device.memory:
             print(f"#   more than the {device.memory:.0f} GB of one {device.name}")
         print(shlex.join(step.line))
-    hours = sum(step.estimate.hours for step in steps if step.estimate)
-    print(f"\nabout {hours:,.1f} hours in all; uncertain by a factor of 3 (docs/published.md)")
+    whole = Estimate(sum(step.estimate.hours for step in steps if step.estimate), 0)
+    print(f"\nabout {whole.time} in all; uncertain by a factor of 3 (docs/published.md)")

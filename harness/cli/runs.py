@@ -23,12 +23,7 @@ def _database(arguments: Namespace, *, write: bool = False) -> "Database":
     try:
         from harness.leaderboards.history.database import Database, default_url
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"package {error.name}",
-            expected="the packages of the index",
-            found="none",
-            fix='pip install "visual-reasoning-harness[db]"',
-        ) from error
+        raise MissingDependency.package(error.name, extra="db") from error
     return Database(arguments.db or os.environ.get("HARNESS_DB") or default_url(), write=write)
 
 

@@ -70,9 +70,4 @@ def _import(name: str) -> Any:
     try:
         return __import__(name)
     except ModuleNotFoundError as error:
-        raise MissingDependency(
-            f"package {name}",
-            expected="it installed",
-            found="none",
-            fix=f'pip install "visual-reasoning-harness[{name}]"',
-        ) from error
+        raise MissingDependency.package(name, extra=name) from error

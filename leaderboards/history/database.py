@@ -55,12 +55,7 @@ class Database:
                 raise ArgumentError(self._url.get_backend_name())
             self._engine = sa.create_engine(self._url, connect_args=_arguments(self._url))
         except ModuleNotFoundError as error:  # the database's driver
-            raise MissingDependency(
-                f"package {error.name}",
-                expected="the packages of the index",
-                found="none",
-                fix='pip install "visual-reasoning-harness[db]"',
-            ) from error
+            raise MissingDependency.package(error.name, extra="db") from error
         except (ArgumentError, NoSuchModuleError) as error:
             raise UsageError(
                 "--db",

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
-from harness.leaderboards.board import Board, Entry, Table
+from harness.leaderboards.board import RULES, Board, Entry, Table
 from harness.leaderboards.row import Row
 
 VERSION = 2
+TABLE = ("title", *RULES, "headline", "better", "ceiling", "notes")
 
 
 def render(board: Board) -> str:
@@ -30,18 +31,7 @@ def to_json(board: Board) -> dict[str, object]:
 
 def _table(table: Table) -> dict[str, object]:
     return {
-        "title": table.title,
-        "task": table.task,
-        "task_version": table.task_version,
-        "split": table.split,
-        "protocol": table.protocol,
-        "judge": table.judge,
-        "subset": table.subset,
-        "data": table.data,
-        "headline": table.headline,
-        "better": table.better,
-        "ceiling": table.ceiling,
-        "notes": list(table.notes),
+        **{name: _data(getattr(table, name)) for name in TABLE},
         "rows": [
             *(_entry(entry) for entry in table.entries),
             *(row.to_json() for row in table.published),

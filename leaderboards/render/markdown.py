@@ -5,18 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.leaderboards.board import Board
-from harness.leaderboards.render.sections import (
-    Block,
-    Cell,
-    Cells,
-    Heading,
-    Link,
-    Paragraph,
-    Part,
-    Printed,
-    Strong,
-    blocks,
-)
+from harness.leaderboards.render import sections
 
 SPECIAL = re.compile(r"([\\`*\[\]~|$]|(?<![^\W_])_|_(?![^\W_]))")
 
@@ -26,7 +15,7 @@ MENTION = re.compile(r"(?<!\w)@(?=\w)")  # a name at its start would be told of 
 def render(board: Board) -> str:
     """The board's tables, breakdowns and notes."""
     lines = [f"# {escape(board.title)}", ""]
-    for block in blocks(board):
+    for block in sections.blocks(board):
         lines.extend([*_block(block), ""])
     return "\n".join(lines)
 
@@ -48,12 +37,12 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> li
     return ["| " + " | ".join(cells) + " |" for cells in (head, rule, *rows)]
 
 
-def _block(block: Block) -> Iterator[str]:
-    if isinstance(block, Heading):
+def _block(block: sections.Block) -> Iterator[str]:
+    if isinstance(block, sections.Heading):
         yield f"## {escape(block.text)}"
-    elif isinstance(block, Paragraph):
+    elif isinstance(block, sections.Paragraph):
         yield "> " * block.is_note + escape(block.text)
-    elif isinstance(block, Cells):
+    elif isinstance(block, sections.Cells):
         rows = [[_cell(cell) for cell in row] for row in block.rows]
         table = grid([escape(name) for name in block.head], rows, left=block.left)
         if not block.summary:
@@ -63,12 +52,13 @@ def _block(block: Block) -> Iterator[str]:
         yield from (*table, "", "</details>")
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: sections.Cell) -> str:
     return "".join(map(_part, cell)) if isinstance(cell, tuple) else _part(cell)
 
 
-def _part(part: Part) -> str:
-    if isinstance(part, Link):
+def _part(part: sections.Part) -> str:
+    if isinstance(part, sections.Link):
         return f"[{escape(part.text)}]({part.to})"
-    mark = "**" if isinstance(part, Strong) else "*" if isinstance(part, Printed) else ""
+    marks = {sections.Strong: "**", sections.Printed: "*"}
+    mark = marks.get(type(part), "")
     return f"{mark}{escape(part)}{mark}"

@@ -1,20 +1,16 @@
 """Rollouts of a training as one self-contained HTML page without scripts.
 
-Every text goes through `markup.element`, which escapes it; the page's content security policy
-allows its one style and images that stand in it, and nothing else.
+Every text goes through `markup`, which escapes it.
 """
 
 from collections.abc import Sequence
-from importlib.resources import files
 from itertools import groupby
-from string import Template
 
 from harness.leaderboards import formatting
 from harness.leaderboards.formatting import cut
-from harness.leaderboards.render.markup import Markup, digest, element, escape, join
+from harness.leaderboards.render.markup import Markup, element, join, page
 from harness.leaderboards.render.transcripts import transcript
 from harness.leaderboards.rollouts import Group, Rollout
-from harness.version import __version__
 
 TOTAL = "total"
 
@@ -28,23 +24,17 @@ def render(title: str, groups: Sequence[Group], *, summary: str, notes: Sequence
         summary: What the training is, in one line.
         notes: Remarks for the reader, such as the reason for missing images.
     """
-    style = _part("page.css") + _part("rollouts.css") + _part("transcripts.css")
     steps = [
         _step(number, list(of_step))
         for number, of_step in groupby(groups, key=lambda group: group.step)
     ]
-    return Template(_part("rollouts.html")).substitute(
-        policy=escape(
-            f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "
-            "base-uri 'none'; form-action 'none'"
-        ),
-        title=escape(title),
-        summary=escape(summary),
-        notes=join(*(element("p", {"class": "note"}, note) for note in notes)),
-        steps=join(*steps),
-        version=escape(__version__),
-        style=style,
-    )
+    texts = {
+        "title": title,
+        "summary": summary,
+        "notes": join(*(element("p", {"class": "note"}, note) for note in notes)),
+        "steps": join(*steps),
+    }
+    return page("rollouts.html", ("page.css", "rollouts.css", "transcripts.css"), texts)
 
 
 def _step(number: int, groups: Sequence[Group]) -> Markup:
@@ -145,7 +135,3 @@ def _text(summary: str, text: str) -> Markup:
         element("summary", {}, summary),
         element("pre", {"tabindex": "0"}, cut(text)),
     )
-
-
-def _part(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from harness.leaderboards.formatting import cut
-from harness.leaderboards.render.markup import Markup, element
+from harness.leaderboards.render.markup import Markup, element, table
 from harness.leaderboards.transcripts import Block, layers_of, plan_of, table_of
 
 LETTER, HIGH, GAP = 7, 26, 34  # pixels: of a letter, a node's height, the space between nodes
@@ -20,8 +20,10 @@ def _block(block: Block) -> Markup:
     content: list[Markup] = []
     if (plan := plan_of(block)) is not None:
         content.append(graph(plan))
-    if (table := table_of(block)) is not None:
-        content.append(_table(*table))
+    if (found := table_of(block)) is not None:
+        head, *rows = ([cut(cell)[:80] for cell in row] for row in (found[0], *found[1]))
+        attributes = {"class": "scroll", "role": "region", "aria-label": "Instances"}
+        content.append(table(head, rows, attributes))
     text = element("pre", {"tabindex": "0"}, cut(block.text))
     if content:
         text = element("details", {"class": "response"}, element("summary", {}, "JSON"), text)
@@ -94,24 +96,3 @@ def graph(plan: Mapping[str, Sequence[str]]) -> Markup:
         *lines,
         *nodes,
     )
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    return element(
-        "div",
-        {"class": "scroll", "tabindex": "0", "role": "region", "aria-label": "Instances"},
-        element(
-            "table",
-            {},
-            element("thead", {}, element("tr", {}, *(_cell("th", name) for name in header))),
-            element(
-                "tbody",
-                {},
-                *(element("tr", {}, *(_cell("td", cell) for cell in row)) for row in rows),
-            ),
-        ),
-    )
-
-
-def _cell(kind: str, text: str) -> Markup:
-    return element(kind, {"scope": "col"} if kind == "th" else {}, cut(text)[:80])

@@ -2,14 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from string import Template
 from typing import Any
 
 from harness.leaderboards.images import data_uri
-from harness.leaderboards.render.markup import Markup, digest, element, escape, join
+from harness.leaderboards.render.markup import Markup, element, join, page, table
 from harness.media import Frame
-from harness.version import __version__
 
 
 def render(
@@ -31,22 +28,16 @@ def render(
         nodes: SPEC of the node behind each name.
         text: The JSON as a language model is shown it.
     """
-    style = _part("page.css") + _part("twins.css")
-    return Template(_part("twins.html")).substitute(
-        policy=escape(
-            f"default-src 'none'; img-src data:; style-src '{digest(style)}'; "
-            "base-uri 'none'; form-action 'none'"
-        ),
-        title=escape(title),
-        summary=escape(_summary(data)),
-        frames=join(*(_figure(index, image, data) for index, image in images.items())),
-        plan=_plan(plan, nodes, data.get("errors", {})),
-        instances=_instances(data["instances"]),
-        json=element("pre", None, json.dumps(data, indent=1, ensure_ascii=False)),
-        text=element("pre", None, text),
-        version=escape(__version__),
-        style=style,
-    )
+    texts = {
+        "title": title,
+        "summary": _summary(data),
+        "frames": join(*(_figure(index, image, data) for index, image in images.items())),
+        "plan": _plan(plan, nodes, data.get("errors", {})),
+        "instances": _instances(data["instances"]),
+        "json": element("pre", None, json.dumps(data, indent=1, ensure_ascii=False)),
+        "text": element("pre", None, text),
+    }
+    return page("twins.html", ("page.css", "twins.css"), texts)
 
 
 def _summary(data: Mapping[str, Any]) -> str:
@@ -78,10 +69,10 @@ def _plan(
     plan: Mapping[str, Sequence[str]], nodes: Mapping[str, str], errors: Mapping[str, str]
 ) -> Markup:
     rows = [
-        _row("td", name, ", ".join(needed) or "pixels alone", nodes[name], errors.get(name, "done"))
+        (name, ", ".join(needed) or "pixels alone", nodes[name], errors.get(name, "done"))
         for name, needed in plan.items()
     ]
-    return _table(("node", "after", "computed by", "result"), rows)
+    return table(("node", "after", "computed by", "result"), rows, {"class": "wide"})
 
 
 def _instances(instances: Sequence[Mapping[str, Any]]) -> Markup:
@@ -91,8 +82,7 @@ def _instances(instances: Sequence[Mapping[str, Any]]) -> Markup:
         seen = next((frame for frame in one["frames"] if frame["box"]), one["frames"][0])
         depth = seen.get("depth")
         rows.append(
-            _row(
-                "td",
+            (
                 str(one["id"]),
                 str(one["name"]),
                 str(one["mask"] or "none"),
@@ -102,25 +92,4 @@ def _instances(instances: Sequence[Mapping[str, Any]]) -> Markup:
                 f"{depth['mean']} ± {depth['std']}" if depth else "",
             )
         )
-    return _table(names, rows)
-
-
-def _table(head: Sequence[str], rows: Sequence[Markup]) -> Markup:
-    return element(
-        "div",
-        {"class": "wide"},
-        element(
-            "table",
-            None,
-            element("thead", None, _row("th", *head)),
-            element("tbody", None, *rows),
-        ),
-    )
-
-
-def _row(cell: str, *texts: str) -> Markup:
-    return element("tr", None, *(element(cell, None, text) for text in texts))
-
-
-def _part(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return table(names, rows, {"class": "wide"})

@@ -1,27 +1,16 @@
 """What a site says of all its tables at once, and its start page."""
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from harness.leaderboards import formatting
-from harness.leaderboards.board import Board, Table
-from harness.leaderboards.render.markup import Markup, element, escape, join
-from harness.leaderboards.render.sections import (
-    Block,
-    Cell,
-    Cells,
-    Heading,
-    Link,
-    Paragraph,
-    Printed,
-    Strong,
-    blocks,
-)
+from harness.leaderboards.board import Board
+from harness.leaderboards.render import sections
+from harness.leaderboards.render.markup import Markup, element, escape, join, table
 from harness.leaderboards.site.columns import CHUNK
+from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMB, THUMB_COLUMNS, THUMBS
 from harness.version import __version__
 
@@ -36,34 +25,6 @@ POLICY = (
 def static(name: str) -> bytes:
     """Return a file of the front end as it is shipped."""
     return files("harness.leaderboards.site").joinpath("static", name).read_bytes()
-
-
-def keys(tables: Sequence[Table]) -> list[str]:
-    """Return the names of tables in links, which say more where fewer words would fit two.
-
-    A link thus stays as it is when other tables come and go, unless they are its twins.
-    """
-    steps = (
-        lambda table: (table.task, table.split, table.protocol),
-        lambda table: (f"v{table.task_version}", table.subset, table.judge),
-        lambda table: (table.data[:8],),
-    )
-    found = [""] * len(tables)
-    for step in steps:
-        counts = Counter(found)
-        for place, table in enumerate(tables):
-            if not found[place] or counts[found[place]] > 1:
-                found[place] = ".".join([*filter(None, [found[place]]), *_words(step(table))])
-    return [key if counts == 1 else f"{key}.{place}" for place, (key, counts) in _counted(found)]
-
-
-def _counted(names: Sequence[str]) -> Iterable[tuple[int, tuple[str, int]]]:
-    counts = Counter(names)
-    return enumerate((name, counts[name]) for name in names)
-
-
-def _words(parts: Iterable[str | None]) -> list[str]:
-    return [re.sub(r"[^\w-]+", "-", part).strip("-") for part in parts if part]
 
 
 def site_json(
@@ -126,17 +87,17 @@ def start_page(board: Board, *, data: str = "data/index.js") -> bytes:
         policy=escape(POLICY),
         title=escape(board.title),
         summary=escape(summary(board)),
-        tables=join(*map(_block, blocks(board, whole=False))),
+        tables=join(*map(_block, sections.blocks(board, whole=False))),
         version=escape(__version__),
         data=escape(data),
     )
     return page.encode("utf-8", "replace")
 
 
-def _block(block: Block) -> Markup:
-    if isinstance(block, Heading):
+def _block(block: sections.Block) -> Markup:
+    if isinstance(block, sections.Heading):
         return element("h2", {}, block.text)
-    if isinstance(block, Paragraph):
+    if isinstance(block, sections.Paragraph):
         return element("p", {"class": "note" if block.is_note else "facts"}, block.text)
     if not block.summary:
         return _table(block)
@@ -144,22 +105,19 @@ def _block(block: Block) -> Markup:
     return element("details", attributes, element("summary", {}, block.summary), _table(block))
 
 
-def _table(block: Cells) -> Markup:
-    def line(name: str, cells: Sequence[Cell]) -> Markup:
-        kinds = ("" if place < block.left else "num" for place in range(len(cells)))
-        made = zip(kinds, cells, strict=True)
-        return element("tr", {}, *(element(name, {"class": k}, *_cell(cell)) for k, cell in made))
-
-    head = element("thead", {}, line("th", block.head))
-    body = element("tbody", {}, *(line("td", row) for row in block.rows))
-    return element("div", {"class": "scroll", "tabindex": "0"}, element("table", {}, head, body))
+def _table(block: sections.Cells) -> Markup:
+    kinds = [""] * block.left + ["num"] * (len(block.head) - block.left)
+    rows = (list(map(_cell, row)) for row in block.rows)
+    return table(block.head, rows, {"class": "scroll"}, kinds=kinds)
 
 
-def _cell(cell: Cell) -> Iterable[str]:
-    for part in cell if isinstance(cell, tuple) else (cell,):
-        if isinstance(part, Link):
-            yield element("a", {"href": part.to}, part.text)
-        elif isinstance(part, Strong):
-            yield element("strong", {}, part)
-        else:
-            yield element("span", {"class": "quiet"}, part) if isinstance(part, Printed) else part
+def _cell(cell: sections.Cell) -> Markup:
+    return join(*map(_part, cell if isinstance(cell, tuple) else (cell,)))
+
+
+def _part(part: sections.Part) -> str:
+    if isinstance(part, sections.Link):
+        return element("a", {"href": part.to}, part.text)
+    if isinstance(part, sections.Strong):
+        return element("strong", {}, part)
+    return element("span", {"class": "quiet"}, part) if isinstance(part, sections.Printed) else part

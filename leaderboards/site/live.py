@@ -16,7 +16,8 @@ from harness.leaderboards.runs import task_of
 from harness.leaderboards.site import chunks, details
 from harness.leaderboards.site.columns import CHUNK, Columns, Sinks, read_samples
 from harness.leaderboards.site.history import history
-from harness.leaderboards.site.index import STATIC, keys, site_json, start_page, static
+from harness.leaderboards.site.index import STATIC, site_json, start_page, static
+from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.media import THUMBS, Thumbnails, describe, encode
 from harness.leaderboards.site.runs import run_page
 from harness.leaderboards.site.write import Chunk, sample_ids
@@ -205,7 +206,7 @@ class LiveSite:
                 continue
             place = places.setdefault(key(entry.row), len(tables))
             if place == len(tables):
-                tables.append(_table_of(running, entry))
+                tables.append(Table.of([entry], None, scoring=running.metrics))
                 continue
             table = tables[place]
             entry = replace(entry, row=replace(entry.row, name=_free_name(entry, table)))
@@ -375,20 +376,3 @@ def _free_name(entry: Entry, table: Table) -> str:
     taken = {one.row.name for one in table.entries}
     names = (f"{entry.row.name}{end}" for end in ("", " (running)", f" ({entry.folder.name})"))
     return next((name for name in names if name not in taken), str(entry.folder))
-
-
-def _table_of(running: Running, entry: Entry) -> Table:
-    made = entry.row
-    return Table(
-        task=made.task,
-        task_version=made.task_version,
-        split=made.split,
-        protocol=made.protocol,
-        judge=made.judge,
-        subset=made.subset,
-        data=made.data,
-        headline=made.headline,
-        ceiling=None,
-        entries=(entry,),
-        scoring=running.metrics,
-    )

@@ -123,8 +123,8 @@ def refuse_code(folder: Path) -> None:
 def training_record(folder: Path) -> dict[str, object] | None:
     """Return the record of a checkpoint's training; None if harness did not train it.
 
-    It has the method, tasks, seed and the hash of the configuration; and `checkpoint`, which
-    the first of its trainings began with, where that was one.
+    It has the method, the tasks, the seed and the hash of the configuration; and the `checkpoint`
+    that the first of its trainings began with, if it did not begin with random weights.
 
     Raises:
         ModelError: the file that says so is damaged.

@@ -139,6 +139,16 @@ def test_a_dry_run_prints_commands_hours_and_memory_and_loads_no_network():
     assert len(about) == 7 and all("GB on" in line and "L40" in line for line in about)
 
 
+def test_a_board_of_pocket_is_estimated_for_a_cpu_and_a_generated_world(capsys):
+    """Not for the papers' samples on the papers' GPUs: each command takes minutes at most."""
+    for table in ("dr2seg-3", "vr_ttrl-2"):
+        assert main(["reproduce", "pocket", table, "--dry-run"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        about = [line for line in lines if line.startswith(("# train", "# eval"))]
+        assert about and all("1 GB on 1 × CPU" in line and " h," not in line for line in about)
+        assert not any("about 0" in line or "assumed" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("paper", "table", "named"),
     [("dr2seg", "99", TABLES["dr2seg"].split()), ("lisa", "1", [*PAPERS, "shapes", "overview"])],

@@ -6,14 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import parse_qs, unquote
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 
 from harness.cli.main import main
+from harness.leaderboards.board import build
 from harness.leaderboards.gate import check
 from harness.leaderboards.gate_formats import annotations, junit, markdown
+from harness.leaderboards.site.write import write_site
 from harness.record import Run
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +60,26 @@ def test_markdown_shows_hostile_names_as_text(pair):
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} <= {6}
     assert "harness explain" in text
+
+
+def test_worsened_samples_are_linked_to_their_pages_on_a_site_of_both(pair, tmp_path, capsys):
+    """The rows have one model name, which the site and the links tell apart alike."""
+    start = write_site(build(pair), tmp_path / "site", images=False)
+    assert gate(pair, "--format", "json", "--site", str(start.parent)) == 1
+    (task,) = json.loads(capsys.readouterr().out)["tasks"]
+    worst = [one["sample"] for one in task["samples"]["worst"]]
+    index = json.loads((start.parent / "data" / "index.js").read_text().partition(",")[2][:-2])
+    (table,) = index["site"]["tables"]
+    runs = {row["name"]: row["run"] for row in index["board"]["tables"][0]["rows"]}
+    for sample, link in zip(worst, task["links"], strict=True):
+        page, _, fragment = link.partition("#")
+        path, _, query = fragment.partition("?")
+        assert page == start.as_uri() and parse_qs(query).keys() == {"a", "b"}
+        assert [*map(unquote, path.split("/")[2:])] == [table["key"], "sample", sample]
+        assert [runs[one] for (one,) in parse_qs(query).values()] == ["before", "after"]
+    text = markdown(check(*pair, site="https://example.org/site/"))
+    assert text.count("](https://example.org/site/#/task/") == len(worst)
+    assert "](" not in markdown(check(*pair))
 
 
 def test_one_run_writes_several_formats(pair, tmp_path, capsys):

@@ -23,7 +23,8 @@ from harness.leaderboards.board import build
 from harness.leaderboards.site import chunks
 from harness.leaderboards.site.details import QUESTION, Texts, shortened
 from harness.leaderboards.site.history import history, steps
-from harness.leaderboards.site.index import keys, start_page
+from harness.leaderboards.site.index import start_page
+from harness.leaderboards.site.keys import keys
 from harness.leaderboards.site.live import LiveSite
 from harness.leaderboards.site.media import FRAMES, MediaStore, Thumbnails, describe
 from harness.leaderboards.site.runs import curve_columns

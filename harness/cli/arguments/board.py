@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, command
+from harness.cli.arguments.shared import Commands, add_data_root, add_json, add_run_folders, command
 
 DROP = 0.02
 CUT = 0.05
@@ -85,13 +85,17 @@ def add_board(commands: Commands) -> None:
         "github: text, annotations and the job's summary)",
     )
     check.add_argument(
+        "--site",
+        default="",
+        metavar="DIR|URL",
+        help="link worsened samples to a site of both, which `board site --runs … --runs …` wrote",
+    )
+    check.add_argument(
         "--update-baseline",
         action="store_true",
         help="replace the baseline's runs by copies of the candidate's; exit code 0",
     )
-    check.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
-    )
+    add_data_root(check, "default: where the runs read them")
     add_json(check)
     adaptation = command(
         actions,
@@ -99,13 +103,9 @@ def add_board(commands: Commands) -> None:
         "board:adaptation",
         "gains, regressions, cost and curves by step of models that adapt to each sample",
     )
-    adaptation.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        required=True,
-        metavar="DIR",
-        help="a folder with runs below it, those of the models as they are too; may be repeated",
+    add_run_folders(
+        adaptation,
+        "folders with runs below them, those of the models as they are too",
     )
     adaptation.add_argument(
         "--out",
@@ -114,9 +114,7 @@ def add_board(commands: Commands) -> None:
         metavar="DIR",
         help="where adaptation.md, adaptation.json and the figures go",
     )
-    adaptation.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
-    )
+    add_data_root(adaptation, "default: where the runs read them")
     adaptation.add_argument(
         "--metric",
         metavar="NAME",
@@ -148,9 +146,7 @@ def add_reproduce(commands: Commands) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="print the commands, hours and memory; run nothing"
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
-    )
+    add_data_root(parser)
     parser.add_argument(
         "--out",
         type=Path,
@@ -174,9 +170,7 @@ def add_view(commands: Commands) -> None:
     parser.add_argument(
         "runs", nargs="+", type=Path, metavar="RUN|DIR", help="a run, or a folder with runs below"
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
-    )
+    add_data_root(parser, "default: where the runs read them")
     parser.add_argument("--title", default="Runs", help="the heading")
     parser.add_argument(
         "--port", type=int, default=0, metavar="N", help="default: any that is free"
@@ -184,18 +178,9 @@ def add_view(commands: Commands) -> None:
 
 
 def _add_board(parser: argparse.ArgumentParser, out: str) -> None:
-    parser.add_argument(
-        "--runs",
-        type=Path,
-        action="append",
-        required=True,
-        metavar="DIR",
-        help="a folder with runs below it; may be repeated",
-    )
+    add_run_folders(parser)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=out)
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the runs read them"
-    )
+    add_data_root(parser, "default: where the runs read them")
     parser.add_argument(
         "--board",
         metavar="PAPER/TABLE|FILE",

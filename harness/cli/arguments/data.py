@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, add_tasks_and_data, command
+from harness.cli.arguments.shared import (
+    Commands,
+    add_data_root,
+    add_json,
+    add_tasks_and_data,
+    command,
+)
 
 
 def add_data(commands: Commands) -> None:
@@ -34,9 +40,7 @@ def add_data(commands: Commands) -> None:
         "fetch a benchmark's files from the Hugging Face hub, at a recorded commit",
     )
     fetch.add_argument("task", metavar="TASK", help="see `harness list tasks`")
-    fetch.add_argument(
-        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
-    )
+    add_data_root(fetch)
     fetch.add_argument(
         "--revision",
         metavar="NAME",

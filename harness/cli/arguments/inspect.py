@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, command
+from harness.cli.arguments.shared import Commands, add_data_root, add_json, command
 
 KINDS = (
     "tasks",
@@ -51,9 +51,7 @@ def add_explain(commands: Commands) -> None:
         metavar="SAMPLE",
         help="its official id; of a training, only this one's rollouts",
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the run read them"
-    )
+    add_data_root(parser, "default: where the run read them")
     parser.add_argument(
         "--image",
         type=Path,

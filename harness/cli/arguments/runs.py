@@ -3,7 +3,13 @@
 from argparse import ArgumentParser
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, command, count
+from harness.cli.arguments.shared import (
+    Commands,
+    add_data_root,
+    add_json,
+    command,
+    count,
+)
 
 FORMATS = (
     *("csv", "json", "parquet", "every-eval-ever"),
@@ -97,9 +103,7 @@ def add_publish(commands: Commands) -> None:
         metavar="DIR",
         help="check the hash chain of the bundles below DIR, and score them again",
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
-    )
+    add_data_root(parser)
     parser.add_argument(
         "--head",
         action="append",
@@ -125,9 +129,7 @@ def add_samples(commands: Commands) -> None:
         epilog="example: harness samples runs/pocket/reason_seg --limit 5",
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="default: where the run read them"
-    )
+    add_data_root(parser, "default: where the run read them")
     parser.add_argument(
         "--sort",
         choices=("score", "-score", "id"),

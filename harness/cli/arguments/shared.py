@@ -47,8 +47,22 @@ def add_tasks_and_data(parser: Options) -> None:
         metavar="SPECS",
         help="NAME or NAME(split=…,protocol=…), several with commas or repeated",
     )
+    add_data_root(parser)
+
+
+def add_data_root(
+    parser: Options, about: str = "the folder that holds one folder a benchmark"
+) -> None:
+    """Add `--data`: the folder of the benchmarks' data."""
+    parser.add_argument("--data", type=Path, metavar="ROOT", help=about)
+
+
+def add_run_folders(
+    parser: Options, about: str = "a folder with runs below it; may be repeated"
+) -> None:
+    """Add `--runs`, which may be repeated."""
     parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
+        "--runs", type=Path, action="append", required=True, metavar="DIR", help=about
     )
 
 

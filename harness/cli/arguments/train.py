@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.cli.arguments.shared import Commands, add_json, add_judge, command
+from harness.cli.arguments.shared import Commands, add_data_root, add_json, add_judge, command
 
 
 def add_train(commands: Commands) -> None:
@@ -24,9 +24,7 @@ def add_train(commands: Commands) -> None:
         metavar="SPECS",
         help="NAME or NAME(split=…), several with commas or repeated",
     )
-    parser.add_argument(
-        "--data", type=Path, metavar="ROOT", help="the folder that holds one folder a benchmark"
-    )
+    add_data_root(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder for the training")
     # Not `config`: a name is looked up beside the method, and its keys are settings as well.
     parser.add_argument(
