@@ -104,7 +104,7 @@ def lettered_question(
         text=text(row, "question", where).replace("<image>", "").strip(),
         media=media,
         answer=Answer(choice=answer),
-        options=tuple(given),
+        options=tuple(map(str, given)),
         categories=categories,
         extra={"letters": known},
     )

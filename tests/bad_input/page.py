@@ -33,8 +33,8 @@ NOT_YET = (
 )
 HEAD = """# Bad input
 
-Each row is a test, which holds harness to the [exit code](runs.md#exit-codes), to a message that says
-what was expected, what was found and what to do, and to this: no traceback, no half of a file,
+Each row is a test, which holds harness to the [exit code](runs.md#exit-codes), to a message that
+says what was expected, what was found and what to do, and to this: no traceback, no half of a file,
 nothing lost that was there, no number changed without a word, nothing executed that came with data
 or a checkpoint. With code 0 the evaluation goes on, and what failed is counted beside every score.
 
