@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from harness.responses import MAX_TEXT
 
-PUNCTUATION = (";", "/", "[", "]", '"', "{", "}", "(", ")", "=", "+", "\\", "_", "-", ">", "<", "@")
-PUNCTUATION = (*PUNCTUATION, "`", ",", "?", "!")
+PUNCTUATION = ';/[]"{}()=+\\_-><@`,?!'
 PERIODS = 32  # that are removed: the official call gives a flag where the number stands
 MINDCUBE_SECTION = (
     r"[Mm]y answer is ([A-E])",

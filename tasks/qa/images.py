@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
+from typing import Any
 
 from harness.errors import DataError, MediaError
 from harness.layout import folder, path_inside
@@ -91,7 +92,7 @@ def lettered_question(
     Raises:
         DataError: the answer is no letter of an option, or options are no texts.
     """
-    given = list(options) if isinstance(options, (list, tuple)) else [None]
+    given: list[Any] = list(options) if isinstance(options, (list, tuple)) else [None]
     if not all(isinstance(one, str) for one in given):
         raise DataError(f"{where}: options", expected="texts", found=repr(options)[:60])
     known, answer = letters or ascii_uppercase[: len(given)], row["answer"]

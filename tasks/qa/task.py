@@ -180,6 +180,8 @@ def form_of(question: Question) -> AnswerForm:
         return AnswerForm.CHOICE
     if answer.points is not None:
         return AnswerForm.POINTS
+    if answer.interval is not None:
+        return AnswerForm.INTERVAL
     return AnswerForm.TEXT if answer.number is None else AnswerForm.NUMBER
 
 

@@ -14,11 +14,14 @@ from harness.metrics.choices import video_mme_v2_choice
 from harness.metrics.revos import in_percent
 from harness.scores import Totals
 from harness.task import Protocol
+from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES_STA
 from harness.tasks.pointbench.task import PROTOCOLS as POINTBENCH
 from harness.tasks.reason_vos.task import PROTOCOLS as REASON_VOS
 from harness.tasks.ref_sav.task import PROTOCOLS as REF_SAV
 from harness.tasks.ref_sav.task import TYPES
 from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
+from harness.tasks.revsi.task import CHOICES
+from harness.tasks.revsi.task import PROTOCOLS as REVSI
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
 from harness.tasks.video_mme_v2.scoring import PROTOCOLS as VIDEO_MME_V2
 from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
@@ -27,6 +30,7 @@ from harness.types import (
     AnswerForm,
     Failure,
     FailureKind,
+    Interval,
     Point,
     Prediction,
     Query,
@@ -206,6 +210,41 @@ def letters() -> Iterator[Comparison]:
         yield line(f"{protocol}: letters", f"{name} of tasks/*/utils.py", file, deviations)
 
 
+def revsi() -> Iterator[Comparison]:
+    file, deviations = read("revsi/scores.json"), []
+    protocol = REVSI["revsi/official"]
+    totals = Totals(protocol.metrics)
+    for kind, truth, said, official in file["cases"]:
+        is_choice = kind in CHOICES
+        answer = Answer(choice=truth) if is_choice else Answer(number=float(truth))
+        sample = sample_of(answer, extra={"letters": "ABCD"}, categories={"type": kind})
+        prediction = Prediction(query_id="q", answer=Answer(text="?"), responses=(said,))
+        found: Any = protocol.score([sample], [prediction])
+        totals.add(found)
+        deviations.append(gap(found[kind].value, official))
+    yield line("revsi/official: samples", "revsi/utils.py", file, deviations)
+    numbers = totals.values()
+    whole = [gap(numbers[name.removesuffix("_acc")], one) for name, one in file["totals"].items()]
+    yield line("revsi/official: averages", "revsi/utils.py", file, whole)
+
+
+def charades_sta() -> Iterator[Comparison]:
+    file, deviations = read("charades_sta/scores.json"), []
+    protocol = CHARADES_STA["charades/interval"]
+    totals = Totals(protocol.metrics)
+    for truth, _, said, official in file["cases"]:
+        sample = sample_of(Answer(interval=Interval(*truth)))
+        answer = Answer(text="?") if said is None else Answer(interval=Interval(*said))
+        found: Any = protocol.score([sample], [Prediction(query_id="q", answer=answer)])
+        totals.add(found)
+        deviations.append(gap(found["mIoU"].value, official))
+    yield line("charades/interval: IoU", "charades_sta/utils.py", file, deviations)
+    numbers, official = totals.values(), file["totals"]
+    names = {"mIoU": "mIOU", **{f"R1@0.{one}": f"IOU@{one}" for one in (3, 5, 7)}}
+    whole = [gap((numbers[ours] or 0) * 100, official[theirs]) for ours, theirs in names.items()]
+    yield line("charades/interval: means, in percent", "charades_sta/utils.py", file, whole)
+
+
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
     refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
@@ -220,3 +259,5 @@ def comparisons() -> Iterator[Comparison]:
     yield from ref_sav()
     yield from video_mme_v2()
     yield from letters()
+    yield from revsi()
+    yield from charades_sta()

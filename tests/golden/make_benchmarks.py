@@ -21,8 +21,8 @@ from typing import Any, Optional
 
 import numpy as np
 import pandas
-from answers import choice_responses
-from checkouts import COMMITS, inside, parts, write
+from answers import choice_responses, number_responses
+from checkouts import COMMITS, Silent, inside, parts, write
 from inputs import KINDS, answer_to, mask_of, transformed
 from official import Queue, module, replace_scikit_image
 from pieces import statements
@@ -483,6 +483,92 @@ def letters(official: Path) -> None:
     write("letters/lmms_eval.json", "lmms-eval", what, readers=list(readers), cases=cases)
 
 
+def revsi(official: Path) -> None:
+    """Scores of samples and of types, by lmms-eval."""
+    rng = np.random.default_rng(SEED + 9)
+    code = parts(
+        official / "lmms-eval/lmms_eval/tasks/revsi/utils.py",
+        [
+            "MCQ_QUESTION_TYPES",
+            "NQ_QUESTION_TYPES",
+            "REVSI_METRICS",
+            "COMPOSITE_METRICS",
+            "_mean_relative_accuracy",
+            "revsi_process_results",
+            "_collapse_question_types",
+            "_compute_all_subscores",
+        ],
+        np=np,
+        pd=pandas,
+    )
+    cases, docs = [], []
+    for kind in code["MCQ_QUESTION_TYPES"]:
+        for said in choice_responses(rng, 30):
+            docs.append({"question_type": kind, "ground_truth": "ABCD"[int(rng.integers(4))]})
+            cases.append([kind, docs[-1]["ground_truth"], said])
+    for kind in code["NQ_QUESTION_TYPES"]:
+        truth = round(float(rng.uniform(0.5, 9)), 1)
+        for said in number_responses(rng, truth, 30):
+            docs.append({"question_type": kind, "ground_truth": str(truth)})
+            cases.append([kind, str(truth), said])
+    for case, doc in zip(cases, docs, strict=True):
+        case.append(float(code["revsi_process_results"](doc, [case[2]])["overall_acc"]["acc"]))
+    totals = {name: float(value) for name, value in code["_compute_all_subscores"](docs).items()}
+    what = "tasks/revsi/utils.py: [type, truth, response, score]"
+    write("revsi/scores.json", "lmms-eval", what, totals=totals, cases=cases)
+
+
+def charades_sta(official: Path) -> None:
+    """Intervals in responses, and the numbers over all of them, by lmms-eval."""
+    rng = np.random.default_rng(SEED + 10)
+    code = parts(
+        official / "lmms-eval/lmms_eval/tasks/charades_sta/utils.py",
+        [
+            "extract_time",
+            "_time_to_seconds",
+            "iou",
+            "_parse_ground_truth",
+            "_temporal_grounding_compute_metrics",
+        ],
+        re=re,
+        ast=ast,
+        eval_logger=Silent(),
+    )
+    forms = (
+        "The event happens in the {a} - {b} seconds.",
+        "It starts at {a} and ends at {b}.",
+        "{a}-{b}",
+        "From {a}s to {b}s",
+        "{b} to {a} seconds",
+        "Start time: {a}\nEnd time: {b}",
+        "<answer>{a} – {b}</answer>",
+        "00:{c:02d} - 00:{d:02d}",
+        "start 0:{c:02d}, end 0:{d:02d}",
+        "01:00:{c:02d} to 1:00:{d:02d}",
+        "At {a} it begins! It ends at {b}?",
+        "happens at {a}",
+        "none",
+        "",
+        "{a}, {b}, {a} - {b}",
+        "A specific example is : 20.8 - 30.0 seconds {a} - {b}",
+        "in frame 3, {a} - {b} to {b}",
+    )
+    cases = []
+    for number in range(204):
+        truth = sorted(round(float(one), 1) for one in rng.uniform(0, 30, 2))
+        guess = [abs(round(float(one + rng.normal() * 3), 1)) for one in truth]
+        text = forms[number % len(forms)].format(
+            a=guess[0], b=guess[1], c=int(guess[0]), d=int(guess[1])
+        )
+        found = code["extract_time"](text)
+        both = [truth, text, list(map(float, found[0])) if len(found) == 1 else None]
+        cases.append([*both, code["iou"](truth, found[0]) if len(found) == 1 else 0.0])
+    results = [{f"v{k}>>>c>>>{case[0]}": case[1]} for k, case in enumerate(cases)]
+    totals = code["_temporal_grounding_compute_metrics"](results)
+    what = "tasks/charades_sta/utils.py: [truth, response, interval, IoU]"
+    write("charades_sta/scores.json", "lmms-eval", what, totals=totals, cases=cases)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
@@ -498,5 +584,7 @@ if __name__ == "__main__":
         ref_sav,
         video_mme_v2,
         letters,
+        revsi,
+        charades_sta,
     ):
         make(given)

@@ -18,7 +18,7 @@ from harness.masks import Rle
 from harness.run.verify import verify
 from harness.scores import Totals
 from harness.spec import parse
-from harness.types import Answer, Failure, FailureKind, Point, Prediction
+from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
 from harness.world.shapes import make
 
 SPECS = {
@@ -46,6 +46,9 @@ SPECS = {
     "blink": 8,
     "embspatial": 8,
     "three_dsr_bench": 8,
+    "charades_sta": 8,
+    "revsi": 13,
+    "revsi(split=all,protocol=revsi/strict)": 13,
     "site_bench": 8,
     "site_bench(protocol=site/strict)": 8,
     "video_mme_v2": 2,
@@ -353,3 +356,31 @@ def test_an_answer_that_is_no_option_is_refused_by_its_row(build, world, tmp_pat
     path.write_text(path.read_text().replace('"answer": "A"', '"answer": "Z"'))
     with pytest.raises(DataError, match="'Z'"):
         list(build("site_bench", tmp_path).samples())
+
+
+def test_the_right_answer_of_revsi_depends_on_the_frames_that_are_shown(build, world):
+    few, every = (
+        {one.id: one.target.answer.number for one in build(f"revsi(split={n})", world).samples()}
+        for n in ("frames16", "all")
+    )
+    assert few.keys() == every.keys()
+    assert 0 < sum(few[name] != every[name] for name in few) < len(few)
+
+
+def test_a_stretch_of_time_counts_by_its_overlap_and_in_either_order(build, world, predicted):
+    task = build("charades_sta", world)
+    sample = next(iter(task.samples()))
+    start, end = sample.target.answer.interval
+    middle = (start + end) / 2
+
+    def scores(*bounds):
+        output = predicted(sample, interval=Interval(*bounds))
+        return {name: one.value for name, one in task.protocol.score([sample], [output]).items()}
+
+    assert set(scores(start, end).values()) == {1.0}
+    assert scores(end, start) == scores(start, end)
+    half = scores(start, middle)
+    assert half["mIoU"] == pytest.approx(0.5) and half["R1@0.3"] == 1 and half["R1@0.7"] == 0
+    assert set(scores(end + 1, end + 2).values()) == {0.0}
+    failed = Prediction(query_id=sample.query.id, failure=Failure(FailureKind.PARSE, "none"))
+    assert {one.value for one in task.protocol.score([sample], [failed]).values()} == {0.0}
