@@ -10,9 +10,7 @@ from PIL import Image
 from harness import __version__
 from harness.errors import UsageError
 from harness.world.fingerprint import fingerprint
-from harness.world.qa import KINDS_OF_QA
 from harness.world.shapes import World, Writer, make, make_world
-from harness.world.sheet import contact_sheet, tint_referents
 
 PINNED = {
     "mevis/train/mask_dict.json": "c80c700116582cad639c4f46c064c91d",
@@ -160,32 +158,3 @@ def test_progress_is_told_step_by_step(tmp_path: Path) -> None:
         (3, 4, "shapes.json"),
         (4, 4, ""),
     ]
-
-
-HIGH, WIDE, TEXT = 320, 264, 88
-
-
-def test_a_contact_sheet_shows_a_row_a_family_and_a_cell_a_kind(world: World) -> None:
-    sheet = contact_sheet(world, 3)
-    kinds = len(KINDS_OF_QA["qa"]) + len(KINDS_OF_QA["qa_video"])
-    rows = 5 + -(-kinds // 3)
-    assert sheet.dtype == np.uint8 and sheet.shape == (rows * HIGH, 3 * WIDE, 3)
-    assert np.array_equal(sheet, contact_sheet(world, 3))
-    cells = sheet.reshape(rows, HIGH, 3, WIDE, 3).swapaxes(1, 2).reshape(-1, HIGH, WIDE, 3)
-    for cell in cells[:15]:
-        assert (cell == (255, 0, 255)).all(2).sum() > 20, "what is meant is outlined"
-    shown = [bool((cell[-TEXT:] < 100).any()) for cell in cells]
-    assert shown == [place < 15 + kinds for place in range(3 * rows)], "each has a text"
-    assert all((cell[: HIGH - TEXT] != 255).any() for cell in cells[: 15 + kinds])
-
-
-def test_tinting_keeps_what_is_meant_and_fades_the_rest(small: World) -> None:
-    scene = small.examples_of("still", "val")[0].scene
-    image = tint_referents(scene, 0, (0,))
-    thing = scene.things[0]
-    from harness.world.raster import owners, render
-
-    mine = owners(scene) == 0
-    assert np.array_equal(image[mine], render(scene)[mine])
-    assert not np.array_equal(image[~mine], render(scene)[~mine])
-    assert mine[thing.y, thing.x] or thing.depth > 0
