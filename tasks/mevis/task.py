@@ -64,10 +64,10 @@ def mevis(
         data: The folder that holds one folder a benchmark.
         split: `valid` has no ground truth: evaluating it writes the server's submission.zip.
         protocol: `rvos/mevis`, or `rvos/mevis_no_target` with the two accuracies of no target.
-        version: Of the data set. The second, in `mevis_v2`, has expressions that mean nothing.
+        version: Of the data set. The second, in `mevis/v2`, has expressions that mean nothing.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / ("mevis" if version == 1 else "mevis_v2") / split, fix=FIX)
+    place = folder(data / "mevis" / ("v2" if version == 2 else "") / split, fix=FIX)
     hidden = split == "valid"
     names = ("meta_expressions.json", *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]

@@ -36,7 +36,7 @@ def write(world: World, root: Path) -> None:
     Each holds JPEGImages and the two JSON files.
     """
     write_splits(world, root / "mevis", SPLIT_NAMES)
-    write_splits(world, root / "mevis_v2", {"valid_u": "val"}, absent=ABSENT)
+    write_splits(world, root / "mevis" / "v2", {"valid_u": "val"}, absent=ABSENT)
 
 
 def write_splits(
