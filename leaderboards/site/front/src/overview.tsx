@@ -1,5 +1,5 @@
 // Every model's headline number in every table.
-import { isPublished, theIndex, valueOf, type Grid, type Row, type Table } from "./board";
+import { isPublished, theIndex, valueOf, type Grid, type Row, type SiteTable, type Table } from "./board";
 import { arrow, beside, number, plural } from "./format";
 import { href, route } from "./route";
 import { Strip } from "./strip";
@@ -105,22 +105,9 @@ export function Overview() {
               ))}
             </tr>
           </thead>
-          {parts.map((part, place) => part.length > 0 && (
-            <tbody key={place}>
-              {place === 1 && <Reported span={shown.length + 1} />}
-              {part.map((line) => (
-                <tr key={line.name} class={line.published ? "published" : undefined}>
-                  <th scope="row" class="model">
-                    {line.name} <Marks rows={line.rows} />
-                  </th>
-                  {shown.map(({ table, site, place }) => (
-                    <Cell key={site.key} table={table} siteKey={site.key} row={line.rows[place]} />
-                  ))}
-                </tr>
-              ))}
-            </tbody>
-          ))}
+          <Lines part={parts[0]} shown={shown} />
           <RefusedRows refused={board.refused} span={Math.max(2, shown.length + 1)} />
+          <Lines part={parts[1]} shown={shown} />
         </table>
       </Scroll>
       {list.length === 0 && <p class="empty">{board.tables.length ? "No model fits the filter." : "No run stands on this board."}</p>}
@@ -134,6 +121,25 @@ export function Overview() {
       ))}
     </main>
   );
+}
+
+/** Rows that were measured, or rows of papers. */
+function Lines({ part, shown }: { part: Line[]; shown: { table: Table; site: SiteTable; place: number }[] }) {
+  return part.length ? (
+    <tbody>
+      {part[0].published && <Reported span={shown.length + 1} />}
+      {part.map((line) => (
+        <tr key={line.name} class={line.published ? "published" : undefined}>
+          <th scope="row" class="model">
+            {line.name} <Marks rows={line.rows} />
+          </th>
+          {shown.map(({ table, site, place }) => (
+            <Cell key={site.key} table={table} siteKey={site.key} row={line.rows[place]} />
+          ))}
+        </tr>
+      ))}
+    </tbody>
+  ) : null;
 }
 
 /** The table of a paper: what it prints, and what was measured here. */

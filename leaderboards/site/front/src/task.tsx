@@ -108,6 +108,48 @@ function Ranking({ both }: { both: Both }) {
   const others = metrics.slice(1).filter((name) => !hidden.has(name));
   const wide = 6 + others.length + extra.length;
   const pick = (name: string) => setQuery({ pick: (picked.includes(name) ? picked.filter((one) => one !== name) : [...picked, name].slice(-2)).join("~") });
+  const body = (part: Row[]) =>
+    part.length > 0 && (
+      <tbody>
+        {isPublished(part[0]) && <Reported span={wide} />}
+        {part.map((row) => (
+          <tr key={`${row.kind}${row.name}`} class={isPublished(row) ? "published" : row.rank === 1 ? "first" : undefined}>
+            <td class="pick">
+              {!isPublished(row) && (
+                <input type="checkbox" aria-label={`Compare ${row.name}`} checked={picked.includes(row.name)} onChange={() => pick(row.name)} />
+              )}
+            </td>
+            <td class="num">{row.rank ?? "–"}</td>
+            <th scope="row" class="model">
+              {isPublished(row) ? row.name : <a href={href(["task", site.key, "run", row.name])}>{row.name}</a>} <Badges row={row} />
+              {isPublished(row) ? <small>{sourceOf(row)}</small> : row.model_spec !== row.model && <code class="spec">{row.model_spec}</code>}
+              {row.rescored !== undefined && <small class="trace">{trace(row)}</small>}
+              {row.published?.text && <small class={`verdict ${row.published.verdict ?? ""}`}>{row.published.text}</small>}
+              {row.progress && <small>{row.progress.answered} of {row.progress.total} answered</small>}
+            </th>
+            <td class="num headline">{number(valueOf(table, row))}</td>
+            <td class="bar">
+              {axis && <Interval axis={axis} value={valueOf(table, row)} interval={row.intervals?.[table.headline]} best={best} hollow={isPublished(row) || row.kind === "running"} />}
+              {row.intervals?.[table.headline] && <small>{span(row.intervals[table.headline])}</small>}
+            </td>
+            <ToBest row={row} best={first} siteKey={site.key} />
+            {others.map((name) => (
+              <td key={name} class="num">{number(row.metrics[name])}</td>
+            ))}
+            {extra.map(([name, , of, show]) => {
+              const value = of(row);
+              return (
+                <td key={name} class={name === "@failures" && value ? "num failed" : "num"}>
+                  {name === "@failures" && value ? (
+                    <a href={href(["task", site.key, "samples", row.name], { failure: "failed" })}>{count(value)}</a>
+                  ) : value === null || value === undefined ? "–" : show(value)}
+                </td>
+              );
+            })}
+          </tr>
+        ))}
+      </tbody>
+    );
   return (
     <>
       <div class="tools" role="search">
@@ -153,48 +195,9 @@ function Ranking({ both }: { both: Both }) {
               ))}
             </tr>
           </thead>
-          {parts.map((part, place) => part.length > 0 && (
-            <tbody key={place}>
-              {place === 1 && <Reported span={wide} />}
-              {part.map((row) => (
-                <tr key={`${row.kind}${row.name}`} class={isPublished(row) ? "published" : row.rank === 1 ? "first" : undefined}>
-                  <td class="pick">
-                    {!isPublished(row) && (
-                      <input type="checkbox" aria-label={`Compare ${row.name}`} checked={picked.includes(row.name)} onChange={() => pick(row.name)} />
-                    )}
-                  </td>
-                  <td class="num">{row.rank ?? "–"}</td>
-                  <th scope="row" class="model">
-                    {isPublished(row) ? row.name : <a href={href(["task", site.key, "run", row.name])}>{row.name}</a>} <Badges row={row} />
-                    {isPublished(row) ? <small>{sourceOf(row)}</small> : row.model_spec !== row.model && <code class="spec">{row.model_spec}</code>}
-                    {row.rescored !== undefined && <small class="trace">{trace(row)}</small>}
-                    {row.published?.text && <small class={`verdict ${row.published.verdict ?? ""}`}>{row.published.text}</small>}
-                    {row.progress && <small>{row.progress.answered} of {row.progress.total} answered</small>}
-                  </th>
-                  <td class="num headline">{number(valueOf(table, row))}</td>
-                  <td class="bar">
-                    {axis && <Interval axis={axis} value={valueOf(table, row)} interval={row.intervals?.[table.headline]} best={best} hollow={isPublished(row) || row.kind === "running"} />}
-                    {row.intervals?.[table.headline] && <small>{span(row.intervals[table.headline])}</small>}
-                  </td>
-                  <ToBest row={row} best={first} siteKey={site.key} />
-                  {others.map((name) => (
-                    <td key={name} class="num">{number(row.metrics[name])}</td>
-                  ))}
-                  {extra.map(([name, , of, show]) => {
-                    const value = of(row);
-                    return (
-                      <td key={name} class={name === "@failures" && value ? "num failed" : "num"}>
-                        {name === "@failures" && value ? (
-                          <a href={href(["task", site.key, "samples", row.name], { failure: "failed" })}>{count(value)}</a>
-                        ) : value === null || value === undefined ? "–" : show(value)}
-                      </td>
-                    );
-                  })}
-                </tr>
-              ))}
-            </tbody>
-          ))}
+          {body(parts[0])}
           <RefusedRows refused={theIndex()!.board.refused.filter((one) => one.task === table.task)} span={wide} before={2} />
+          {body(parts[1])}
         </table>
       </Scroll>
       {list.length === 0 && <p class="empty">No row fits the filter.</p>}
