@@ -22,7 +22,9 @@ DEMO ?= demo
 SEEDS ?= 3
 STEPS ?= 60
 TRL ?= 1.16.0
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported; of twenty thousand modules that are installed most never are.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
 .PHONY: demo site test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
@@ -109,7 +111,7 @@ $(VENV)/.dev: pyproject.toml examples/pocket/pyproject.toml constraints.txt | $(
 $(CORE)/.core: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
 	$(PYTHON) -m venv $(CORE)
-	$(CORE)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(CORE)/bin/python $(INSTALL) -c constraints.txt -e .
 	@touch $@
 
 # sam2 is built from its source, where pip would fetch another torch than the pinned one.
@@ -117,7 +119,7 @@ $(PARTS)/.parts: pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; found none"; exit 1; }
 	$(PYTHON) -m venv $(PARTS)
 	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt SAM2_BUILD_CUDA=0 \
-		$(PARTS)/bin/python -m pip install --quiet --disable-pip-version-check \
+		$(PARTS)/bin/python $(INSTALL) \
 		-e ".[sam2,lmms,wandb,mlflow,dev]" openpyxl submitit
 	@touch $@
 

@@ -1,8 +1,8 @@
-"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, probes, circles,
-sentences that tests expect of errors, names of the package, lines of GRPO.
+"""Count what the house's style bounds: openings of docstrings, `fmt: skip`, `Any`, sentences that
+tests expect of errors, names of the package, lines of GRPO, and words of the pages.
 
 python benchmarks/house.py            # a table of this checkout
-python benchmarks/house.py --list     # and each such docstring, probe, sentence and circle
+python benchmarks/house.py --list     # and each such docstring and sentence
 """
 
 import argparse
@@ -10,10 +10,6 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import grimp
-import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 import harness
 
@@ -29,6 +25,11 @@ def sources() -> Iterator[Path]:
         for path in sorted((REPOSITORY / room).rglob("*.py")):
             if not any(part.is_symlink() for part in (path, *path.parents)):
                 yield path
+
+
+def markdown(room: str) -> list[Path]:
+    """List the Markdown pages of a room; of `.`, those beside the rooms."""
+    return sorted((REPOSITORY / room).glob("*.md" if room == "." else "**/*.md"))
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -50,30 +51,6 @@ GRPO = (
 )
 """Modules of GRPO, and all that knows TRL or was parted from them."""
 SKIP = "# fmt: " + "skip"  # so that this module has none
-CONTRACTS = ("harness/model.py", "harness/trainer.py", "models/pipeline.py")
-"""Modules whose derived classes declare what models, their parts and trainers have."""
-
-
-def members() -> frozenset[str]:
-    """Collect the names of all fields, properties and methods that contracts declare."""
-    names = set()
-    for module in CONTRACTS:
-        for known in ast.walk(ast.parse((REPOSITORY / module).read_text("utf-8"))):
-            for node in known.body if isinstance(known, ast.ClassDef) and known.bases else ():
-                match node:
-                    case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
-                        names.add(name)
-    return frozenset(name for name in names if not name.startswith("_"))
-
-
-def probes(tree: ast.Module, declared: frozenset[str]) -> Iterator[int]:
-    """Yield the line of each `getattr` or `hasattr` that asks for a declared member by name."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(
-                func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(value=str(name)), *_]
-            ) if name in declared:
-                yield node.lineno
 
 
 def code_lines(path: Path) -> int:
@@ -108,28 +85,6 @@ def sentences(tree: ast.Module) -> Iterator[int]:
                     yield pattern.lineno
 
 
-def circles() -> Iterator[list[str]]:
-    """Yield the modules and folders of one parent that import each other in a circle.
-
-    Imports inside of functions and those for type checkers count; linked rooms are followed.
-    """
-    graph = grimp.build_graph("harness", cache_dir=None)
-    for parent in sorted(graph.modules):
-        children = sorted(graph.find_children(parent))
-        numbers = {name: number for number, name in enumerate(children)}
-        depth = parent.count(".") + 2
-        arrows = np.zeros((len(children), len(children)), np.bool_)
-        for child in children:
-            for module in {child, *graph.find_descendants(child)}:
-                for other in graph.find_modules_directly_imported_by(module):
-                    if (found := numbers.get(".".join(other.split(".")[:depth]))) is not None:
-                        arrows[numbers[child], found] = True
-        if children:
-            _, labels = connected_components(arrows, connection="strong")
-            for label in np.flatnonzero(np.bincount(labels) > 1):
-                yield [name for name, own in zip(children, labels, strict=True) if own == label]
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(
@@ -137,18 +92,13 @@ def main() -> None:
     )
     parser.add_argument("--list", action="store_true", help="name each of them")
     arguments = parser.parse_args()
-    files = lines = texts = questions = skips = anys = probed = 0
-    declared = members()
+    files = lines = texts = questions = skips = anys = 0
     for path in sources():
         source = path.read_text("utf-8")
         files, lines = files + 1, lines + source.count("\n")
         skips += source.count(SKIP)
         anys += len(re.findall(r"\bAny\b", source))
         tree = ast.parse(source)
-        for line in probes(tree, declared):
-            probed += 1
-            if arguments.list:
-                print(f"{path.relative_to(REPOSITORY)}:{line}: a probe")
         for line, text in docstrings(tree):
             texts += 1
             if OPENINGS.match(text):
@@ -171,22 +121,20 @@ def main() -> None:
         f" ({questions / texts:.1%})"
     )
     print(f"fmt skips: {skips}, in tests and benchmarks {beside}")
-    print(f"getattr probes of members of models, chats, parts and trainers: {probed}")
     print(f"Any: {anys}, {1000 * anys / lines:.2f} a thousand lines")
     print(f"sentences that tests expect of errors (match=): {expected}")
-    found = list(circles())
-    print(f"circles of imports: {len(found)}")
     print(f"names of `import harness`: {len(harness.__all__)}")
     counted = [
         (path.relative_to(REPOSITORY), path.read_text("utf-8").count("\n"), code_lines(path))
         for pattern in GRPO
         for path in sorted(REPOSITORY.glob(pattern))
     ]
+    pages = [path for room in (".", *ROOMS, "docs", "examples") for path in markdown(room)]
+    print(f"pages: {len(pages)}, {sum(len(one.read_text('utf-8').split()) for one in pages)} words")
     total, code = (sum(numbers) for numbers in list(zip(*counted, strict=True))[1:])
     print(f"GRPO and all that knows TRL: {total} lines, {code} without texts and blank lines")
     if arguments.list:
         print(*(f"{path}: {count} lines, {own}" for path, count, own in counted), sep="\n")
-        print(*map(" <-> ".join, found), sep="\n")
 
 
 if __name__ == "__main__":

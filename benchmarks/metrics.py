@@ -1,6 +1,6 @@
 """Time J and F against the official DAVIS code, side by side in one run, on one thread.
 
-    python benchmarks/metrics.py --official FOLDER [--clips] [--save]
+    python benchmarks/metrics.py --official FOLDER [--save]
 
 FOLDER is a checkout of davis2017-evaluation, whose F needs scikit-image. Masks are an ellipse and
 the same one a little moved and turned, in frames of 480 × 854.
@@ -11,22 +11,17 @@ evaluation calls its functions; the table has the time a frame, the median over 
 allocations the C library gives back to the system decides whether the official code also pays for
 page faults, which is why its time a track can be several times that of its frames.
 
-`--clips` scores J and F of 1,000 clips of 60 frames from the text of their run-lengths, in one and
-in two processes. `--save` writes benchmarks/results/metrics.json.
+`--save` writes benchmarks/results/metrics.json.
 """
 
 import argparse
 import importlib.util
 import json
-import multiprocessing
-import os
-import resource
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -46,7 +41,6 @@ METRICS = {
 }
 CALLS = 5
 TRACK = 20
-CLIPS, FRAMES, POOL = 1000, 60, 24
 RESULTS = Path(__file__).parent / "results" / "metrics.json"
 
 
@@ -54,7 +48,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--official", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--clips", action="store_true")
     parser.add_argument("--save", action="store_true")
     given = parser.parse_args()
     official = load(given.official / "davis2017/metrics.py")
@@ -73,8 +66,6 @@ def main() -> None:
         "frame": f"{HEIGHT} × {WIDTH}",
         "ms_a_frame": speeds(official, given.rounds),
     }
-    if given.clips:
-        found["clips"] = [clips(processes) for processes in (1, 2)]
     if given.save:
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -230,58 +221,6 @@ def by_track(
         if not all((result == results[0]).all() for result in results):
             sys.exit(f"official, of arrays and of run-lengths: {results}")
     return {name: round(median(times) * 1e3, 4) for name, times in seconds.items()}
-
-
-def clips(processes: int) -> dict[str, float]:
-    """Score all clips; clips a second and the peak memory of the scoring processes together."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        list(pool.map(warm, range(processes)))
-        start = time.perf_counter()
-        shares = [range(first, CLIPS, processes) for first in range(processes)]
-        workers = dict(pool.map(score, shares))
-        seconds = time.perf_counter() - start
-    found = {
-        "processes": processes,
-        "clips": CLIPS,
-        "frames": FRAMES,
-        "clips_a_second": round(CLIPS / seconds, 1),
-        "peak_mb": round(sum(workers.values())),
-    }
-    print(f"{processes} process(es): {found['clips_a_second']} clips/s, {found['peak_mb']} MB")
-    return found
-
-
-def warm(_: int) -> None:
-    """Make the clips before the clock starts."""
-    clip_texts()
-    time.sleep(0.5)  # so that each process gets one of these
-
-
-def score(numbers: Sequence[int]) -> tuple[int, float]:
-    """J and F of some clips; the process and its peak memory in MB."""
-    pool, total = clip_texts(), 0.0
-    for number in numbers:
-        tracks = [[Rle(HEIGHT, WIDTH, text) for text in track] for track in pool[number % POOL]]
-        total += float(region_similarity(*tracks).mean() + boundary_f_measure(*tracks).mean())
-    assert 0 < total < 2 * len(numbers)
-    return os.getpid(), peak()
-
-
-def clip_texts(made: list[Any] = []) -> list[list[list[str]]]:  # noqa: B006 (made once a process)
-    """Clips as text: the true track and the predicted one, of all sizes of object."""
-    while len(made) < POOL:
-        radius = list(RADII.values())[len(made) % len(RADII)]
-        pairs = [objects(radius, len(made) * FRAMES + frame) for frame in range(FRAMES)]
-        made.append(
-            [[Rle.from_array(mask).counts for mask in masks] for masks in zip(*pairs, strict=True)]
-        )
-    return made
-
-
-def peak() -> float:
-    """The most memory that this process ever held, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

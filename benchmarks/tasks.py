@@ -2,12 +2,11 @@
 
     python benchmarks/tasks.py --save
 
-One task of each family, made on the spot from scenes of the generated world: questions in a table
-(Video-MME), in lines (VSI-Bench) and in one JSON list (LongVideoBench); an image and an annotation
-file a sample (ReasonSeg); expressions on videos in two JSON files (MeViS); referents, images and
-objects in COCO's files (gRefCOCO). Every measurement is a process of its own; memory is the most
-that it ever held (VmHWM: Linux only). `pass`: its samples are read one after another. `survey`: the
-pass before a run, which checks ids and hashes questions.
+One task of each kind of file, made on the spot: questions in a table (Video-MME); an image and an
+annotation file a sample (ReasonSeg); expressions on videos in two JSON files (MeViS); referents,
+images and objects in COCO's files (gRefCOCO). Every measurement is a process of its own; memory is
+the most that it ever held (VmHWM: Linux only). `pass`: its samples are read one after another.
+`survey`: the pass before a run, which checks ids and hashes questions.
 """
 
 import argparse
@@ -137,41 +136,6 @@ def linked(first: Path, others: Iterable[Path]) -> None:
         os.link(first, path)
 
 
-def lines(root: Path, size: int) -> None:
-    """VSI-Bench with so many questions on 100 videos of equal content."""
-    from harness.tasks.vsi_bench.writer import write
-    from harness.world.shapes import make_world
-
-    write(make_world(seed=11, size=10), root)
-    place = root / "vsi_bench"
-    linked(next(place.rglob("*.mp4")), [place / "scannet" / f"{name}.mp4" for name in NAMES])
-    path = place / "test.jsonl"
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    share = -(-size // VIDEOS)
-    with path.open("w", encoding="utf-8") as out:
-        for number in range(size):
-            place_of = {"id": number, "dataset": "scannet", "scene_name": f"v{number // share}"}
-            out.write(json.dumps({**rows[number % len(rows)], **place_of}) + "\n")
-
-
-def listed(root: Path, size: int) -> None:
-    """LongVideoBench's validation split with so many questions on 100 videos of equal content."""
-    from harness.tasks.long_video_bench.writer import write
-    from harness.world.shapes import make_world
-
-    write(make_world(seed=11, size=3), root)
-    place = root / "long_video_bench"
-    linked(next(place.rglob("val/*.mp4")), [place / "videos" / f"{name}.mp4" for name in NAMES])
-    path = place / "lvb_val.json"
-    row = json.loads(path.read_text("utf-8"))[0]
-    share = -(-size // VIDEOS)
-    rows = (
-        {**row, "id": f"q{number}", "video_path": f"v{number // share}.mp4"}
-        for number in range(size)
-    )
-    streamed(path, "[", "]", map(json.dumps, rows))
-
-
 def streamed(path: Path, before: str, after: str, parts: Iterable[str]) -> None:
     """Write JSON of many parts, none of which are kept."""
     with path.open("w", encoding="utf-8") as out:
@@ -229,7 +193,7 @@ def referents(root: Path, size: int) -> None:
             "ann_id": [number],
             "image_id": number // PER_IMAGE,
             "split": "val",
-            "sentences": [{"sent_id": number, "sent": "it"}],
+            "sentences": [{"sent_id": number, "sent": "it", "raw": "It", "tokens": []}],
         }
 
     def thing(number: int) -> dict[str, Any]:
@@ -283,8 +247,6 @@ def images(root: Path, size: int) -> None:
 
 MADE: Mapping[str, Callable[[Path, int], None]] = {
     "video_mme": questions,
-    "vsi_bench": lines,
-    "long_video_bench": listed,
     "reason_seg": images,
     "mevis": films,
     "grefcoco": referents,

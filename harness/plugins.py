@@ -42,6 +42,7 @@ Kind: TypeAlias = Literal[
     "boards",
 ]
 KINDS: tuple[str, ...] = get_args(Kind)
+OURS = "harness."
 CONTRACTS: dict[Kind, tuple[str, str]] = {
     "models": ("harness.model", "Model"),
     "backends": ("harness.model", "Chat"),
@@ -73,7 +74,7 @@ def installed_plugins(kind: Kind) -> dict[str, EntryPoint]:
 
 
 def groups() -> Mapping[str, tuple[EntryPoint, ...]]:
-    """Return the entry points of all packages by group, as last read from this `sys.path`."""
+    """Return the plugins of all packages by group (`harness.<kind>`)."""
     return _read_groups(tuple((folder, _changed(folder)) for folder in sys.path))
 
 
@@ -81,7 +82,9 @@ def groups() -> Mapping[str, tuple[EntryPoint, ...]]:
 def _read_groups(_: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     # A file of every package is read. Whatever is installed or removed changes its folder's time.
     every: Any = entry_points()  # Python 3.11 has it under another name
-    return {group: tuple(every.select(group=group)) for group in every.groups}
+    return {
+        group: tuple(every.select(group=group)) for group in every.groups if group.startswith(OURS)
+    }
 
 
 def _changed(folder: str) -> int:
