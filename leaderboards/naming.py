@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.leaderboards.row import Row
 from harness.spec import Spec, Value, parse
 
-MOST = 3  # settings that are tried together before all that differ are named
+MAX_SETTINGS = 3  # settings that are tried together before all that differ are named
 Settings = Mapping[str, str]
 
 
@@ -110,7 +110,7 @@ def told_apart(members: Sequence[Settings]) -> list[str]:
     ]
     wanted = len({_values_of(one, keys) for one in members})
     choices: list[tuple[str, ...]] = []
-    for count in range(min(MOST, len(keys)) + 1):
+    for count in range(min(MAX_SETTINGS, len(keys)) + 1):
         choices = [
             chosen
             for chosen in combinations(keys, count)

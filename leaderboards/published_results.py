@@ -27,7 +27,7 @@ SCALES = {"percent": 0.01, "fraction": 1.0}
 """Factors of the units of scores; a number in another unit is no score."""
 GENERATED = "shapes.json"
 """File at the root of a generated world, which published numbers are not of."""
-LEAST = 100
+MIN_SAMPLES = 100
 """Samples of a benchmark of unknown size; the examples in this repository have fewer."""
 
 
@@ -146,7 +146,7 @@ def is_benchmark(run: Run, made: Row) -> bool:
     """Return False if a run's data is not known to be the benchmark that papers print numbers of.
 
     It is if there are as many samples as are published. Where their number is not, or a subset was
-    evaluated, it is if there are at least LEAST, in a folder that is still there and is no
+    evaluated, it is if there are at least MIN_SAMPLES, in a folder that is still there and is no
     generated world.
     """
     root = Path(run.manifest["data"]["root"] or "/nowhere")
@@ -156,4 +156,4 @@ def is_benchmark(run: Run, made: Row) -> bool:
     known = 0 if card is None else card.published_counts(made.split, arguments)[0]
     if known and made.subset is None:
         return bool(made.n_total == known - int(arguments.get("without_image") or 0))
-    return root.is_dir() and made.n_total >= LEAST
+    return root.is_dir() and made.n_total >= MIN_SAMPLES

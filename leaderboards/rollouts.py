@@ -20,7 +20,7 @@ from harness.trainer import Curve
 from harness.types import Answer, Box, Point, Sample
 
 ROLLOUTS = "rollouts.jsonl"
-MOST = 16  # rollouts of a group that are shown
+MAX_ROLLOUTS = 16  # rollouts of a group that are shown
 MARKS = 120  # boxes or points of a response that are drawn
 
 
@@ -178,11 +178,11 @@ def with_images(
         with plugin_errors(f"the image of {sample.id}"):
             shown = tuple(
                 _with_image(one, sample.query.media[0], ground_truth)
-                for one in known.rollouts[:MOST]
+                for one in known.rollouts[:MAX_ROLLOUTS]
             )
     except HarnessError as error:
         return replace(known, note=f"The image cannot be read here. {error}")
-    left = len(known.rollouts) - MOST
+    left = len(known.rollouts) - MAX_ROLLOUTS
     note = f"{left} more rollouts are not shown." if left > 0 else ""
     return replace(known, rollouts=shown, note=note)
 

@@ -10,7 +10,7 @@ from harness.types import Prediction
 
 TAGGED = re.compile(r"<([a-z][a-z._]*)>(.*?)</\1>", re.DOTALL)
 PLAN, TWIN = ("dt_plan", "dt.plan"), ("dt_rep", "dt.rep")
-MOST = 200  # blocks of a response that are shown
+MAX_BLOCKS = 200  # blocks of a response that are shown
 COLUMNS = 8  # of a table
 ROWS = 40
 
@@ -44,7 +44,7 @@ def blocks_of(text: str, spans: Sequence[tuple[int, bool]]) -> list[Block]:
             found.append(Block(tag[1], tag[2].strip(), injected))
             place = tag.end()
         found += _plain(part[place:], injected)
-    return found[:MOST]
+    return found[:MAX_BLOCKS]
 
 
 def _plain(text: str, injected: bool) -> list[Block]:

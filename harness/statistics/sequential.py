@@ -22,7 +22,7 @@ Decision: TypeAlias = Literal["worse", "not worse"]
 BETS = 0.5 ** np.arange(1, 9)
 """Shares that the bettors stake: large ones win early on large differences, small ones later on
 small ones."""
-MOST = 500.0  # logarithm of a wealth; more would overflow
+MAX_LOG_WEALTH = 500.0  # logarithm of a wealth; more would overflow
 
 
 def wealth(x: ArrayLike) -> NDArray[np.float64]:
@@ -31,7 +31,7 @@ def wealth(x: ArrayLike) -> NDArray[np.float64]:
     Its inverse is an anytime-valid p value of the hypothesis that their mean is at most 0.
     """
     logs = np.cumsum(np.log1p(np.multiply.outer(np.asarray(x, float), BETS)), axis=0)
-    return np.asarray(np.exp(np.minimum(logs, MOST)).mean(axis=1))
+    return np.asarray(np.exp(np.minimum(logs, MAX_LOG_WEALTH)).mean(axis=1))
 
 
 def decide(

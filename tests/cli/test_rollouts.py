@@ -17,7 +17,7 @@ from harness import overlay, plugins
 from harness.cli.main import main
 from harness.cli.rollouts import ground_truth_on
 from harness.errors import StoreError
-from harness.leaderboards.rollouts import MOST, groups_of
+from harness.leaderboards.rollouts import MAX_ROLLOUTS, groups_of
 from harness.masks import Rle
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
@@ -240,9 +240,9 @@ def test_groups_are_spread_over_the_steps_and_bounded(trained, samples, capsys):
 
 def test_a_crowded_group_and_a_long_response_are_cut(trained, samples):
     first = next(iter(samples))
-    folder = trained([(1, row(first, place, "x" * 50_000)) for place in range(MOST + 3)])
+    folder = trained([(1, row(first, place, "x" * 50_000)) for place in range(MAX_ROLLOUTS + 3)])
     page = page_of(folder)
-    assert len(page.of("figure")) == MOST and "3 more" in " ".join(page.said)
+    assert len(page.of("figure")) == MAX_ROLLOUTS and "3 more" in " ".join(page.said)
     assert (folder / "rollouts.html").stat().st_size < 1_000_000
 
 

@@ -64,7 +64,9 @@ def begin(tiny_qwen, examples, tmp_path, told):
             for name in ("every", "evaluate", "resume", "keep_state")
             if name in options
         }
-        parts = {name: options.pop(name) for name in ("second", "usable", "ask") if name in options}
+        parts = {
+            name: options.pop(name) for name in ("second", "usable", "request") if name in options
+        }
         trainer = method or GrpoTrainer(
             name="letters",
             settings=Settings(**{**FEW, **options}),
@@ -315,7 +317,7 @@ def test_samples_that_cannot_be_learned_from_are_named(begin, told):
 
     training = begin("some", usable=usable, max_steps=1, max_prompt_length=600)
     dropped = training.manifest["result"]["dropped"]
-    assert dropped == {"cannot be asked or rewarded": 1}
+    assert dropped == {"no prompt or no ground truth": 1}
     assert any("reason_seg val_00001" in note for note in told.notes)
     with pytest.raises(DataError, match=r"3 dropped, .*'val_00000': .*50 tokens"):
         begin("none", max_prompt_length=50)

@@ -44,7 +44,7 @@ def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Samp
     """Return a sample as a prompt; the canvas is the one by which evaluation reads responses.
 
     Raises:
-        HarnessError: it cannot be asked, or has no ground truth for the reward.
+        HarnessError: there is no prompt of it, or no ground truth for the reward.
         UsageError: rewards would read places wrongly, or vLLM is to see a clip.
     """
     settings = method.settings
@@ -54,7 +54,7 @@ def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Samp
         raise DataError(f"sample {sample.id}", expected="a target", found="none")
     else:
         method.usable(sample)
-    request = replace(method.ask(model, sample), max_new_tokens=settings.max_completion_length)
+    request = replace(method.request(model, sample), max_new_tokens=settings.max_completion_length)
     canvas = model.canvas(request)
     if canvas.y_first and sample.query.form in LOCATED:
         raise UsageError(
@@ -76,7 +76,7 @@ def encode_prompt(processor: "ProcessorMixin", request: ChatRequest) -> Prompt:
 
 
 def encoded_each(processor: "ProcessorMixin", requests: Sequence[ChatRequest]) -> list[Prompt]:
-    """Return several prompts, in order; those that ask the same are one object, encoded once."""
+    """Return several prompts, in order; equal ones are one object, encoded once."""
     plain = [replace(request, key="") for request in requests]
     alike = list(dict.fromkeys(plain))
     with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
@@ -113,7 +113,9 @@ def make_examples(
             except UsageError:
                 raise
             except HarnessError as error:
-                yield SkippedSample(task.name, sample.id, "cannot be asked or rewarded", str(error))
+                yield SkippedSample(
+                    task.name, sample.id, "no prompt or no ground truth", str(error)
+                )
 
 
 def refuse_clips(request: ChatRequest, what: str) -> None:

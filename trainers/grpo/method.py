@@ -58,7 +58,7 @@ It never raises on what a network wrote: a malformed response is worth what the 
 says. What it raises is a fault of the method, and ends the training.
 """
 SecondPass: TypeAlias = Callable[[Sample, Rollout], ChatRequest]
-"""Words the second request that a rollout leads to (DR2Seg asks again with its description).
+"""Words the second request that a rollout leads to (DR2Seg: with its description).
 
 Always one a rollout, also of a malformed one: with several devices all must generate equally often.
 Rollouts come in the order in which they end: nothing but sample and rollout may decide.
@@ -101,7 +101,7 @@ class GrpoMethod(Trainer):
     """The method's own settings, plain data, for the record."""
     with_prompt: Callable[[PromptedModel], PromptedModel] = lambda model: model
     """Puts the method's prompt into the model that training starts from."""
-    ask: Callable[[PromptedModel, Sample], ChatRequest] = request_of
+    request: Callable[[PromptedModel, Sample], ChatRequest] = request_of
     """Words the request of a sample, if it is not evaluation's."""
     usable: Callable[[Sample], object] = lambda sample: sample.target
     """Raises a HarnessError for a sample without ground truth for the reward: it is left out."""

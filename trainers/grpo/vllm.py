@@ -35,7 +35,7 @@ LARGEST_RATIO = 3.0
 
 
 def check(settings: Settings, chat: TransformersChat) -> None:
-    """Raise UsageError or MissingDependency if vLLM cannot write what is asked of it.
+    """Raise UsageError or MissingDependency if vLLM cannot write the rollouts.
 
     Limits on pixels are refused, which vLLM's own processor of the checkpoint would not have: it
     would make another number of image tokens than the prompt has.
@@ -113,9 +113,9 @@ class VllmChat:
         self.engine.sync_weights()
 
     def converse(self, conversations: Sequence[Conversation[T]]) -> list[T]:
-        """Return what each conversation comes to; each asks for one response at a time.
+        """Return what each conversation comes to; each with one request at a time.
 
-        Every process asks equally often, with as many requests as it has conversations: where
+        Every process generates equally often, as many requests as it has conversations: where
         fewer are left, with requests again that were answered, and nobody looks at the answers.
         """
         scheduler, group = ConversationScheduler(conversations), self._settings.num_generations
@@ -125,7 +125,7 @@ class VllmChat:
             usual, requests = self._settings.temperature, scheduler.requests
             return {at: requests[at].temperature_or(usual) for at in scheduler.pending_places()}
 
-        # A server is asked by the first process alone, with its temperature and its limit.
+        # The first process alone calls a server, with its temperature and its limit.
         while everywhere := gather(list(heats().values())):
             self.engine.temperature = max(everywhere)
             places = [at for at, heat in heats().items() if heat == max(everywhere)]

@@ -62,8 +62,8 @@ class VideoSegR1Trainer(GrpoTrainer):
         run = replace(run, tasks=tuple(map(of_set, run.tasks)))
         drawing = replace(self.drawing, seed=run.seed)
         requests = TrainingRequests(drawing=drawing)
-        asking = replace(self, ask=requests)
-        asking.check(run)
+        requesting = replace(self, request=requests)
+        requesting.check(run)
         samples = [
             sample
             for task in run.tasks
@@ -71,7 +71,7 @@ class VideoSegR1Trainer(GrpoTrainer):
             if sample.target is not None and _fit(sample)
         ]
         scores = self._scores(run, samples, requests.frame)
-        bound = replace(asking, reward=replace(self.reward, scores=scores))
+        bound = replace(requesting, reward=replace(self.reward, scores=scores))
         facts = GrpoTrainer.train(bound, run)
         levels = self.reward.budgets.histogram(
             (sample.categories[SET], scores.get(key_of(sample, requests.frame(sample)), UNKNOWN))
