@@ -258,4 +258,4 @@ def test_an_expression_without_objects_has_an_empty_ground_truth(build, tmp_path
     film(tmp_path, {"0": {"exp": "x", "anno_id": []}}, masks={})
     (sample,) = build("mevis", tmp_path).samples()
     assert [mask.area for mask in sample.target.answer.masks] == [0, 0]
-    assert sample.categories == {"objects": "one"}
+    assert sample.categories == {"objects": "none"}
