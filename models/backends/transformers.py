@@ -60,6 +60,13 @@ from harness.models.canvas import declared_coordinates
 from harness.models.multi_turn import ConversationScheduler, question
 
 if TYPE_CHECKING:
+    from transformers import (
+        BatchFeature,
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        ProcessorMixin,
+    )
+
     from harness.models.backends.adaptation import NetworkAdaptation
 
 ROUNDS = 8
@@ -156,7 +163,7 @@ class TransformersChat(ConversingChat):
         return template_variables(self.enable_thinking, self.reasoning_effort)
 
     @cached_property
-    def processor(self) -> Any:
+    def processor(self) -> "ProcessorMixin":
         """The checkpoint's processor, padding on the left, with this backend's pixel limits."""
         return load_processor(
             self.folder,
@@ -168,7 +175,7 @@ class TransformersChat(ConversingChat):
         )
 
     @cached_property
-    def network(self) -> Any:
+    def network(self) -> "PreTrainedModel":
         """The network in evaluation mode, on its device.
 
         Raises:
@@ -386,7 +393,7 @@ class TransformersChat(ConversingChat):
         return [requests[one] for one in batches(requests, size=size)[0]]
 
     def _batched(
-        self, requests: Sequence[ChatRequest], parts: Iterator[tuple[list[int], Any]]
+        self, requests: Sequence[ChatRequest], parts: "Iterator[tuple[list[int], BatchFeature]]"
     ) -> Generator[tuple[int, ChatResponse], None, None]:
         """Yield places and responses, one batch of equal limits after another."""
         for places, inputs in parts:
@@ -401,7 +408,7 @@ class TransformersChat(ConversingChat):
         resume: Callable[[], object],
         *,
         size: int,
-        started: "Future[Any] | None",
+        started: "Future[BatchFeature] | None",
     ) -> Generator[tuple[int, ChatResponse], None, None]:
         """Places and responses, as they end, of what is left and of what is added meanwhile."""
         import torch
@@ -409,12 +416,12 @@ class TransformersChat(ConversingChat):
         prompts: dict[int, tuple[int, tuple[tuple[int, int], ...]]] = {}
         inputs_of, samplings = self._inputs(requests), self.samplings(requests)
 
-        def make_inputs(several: Prompts) -> Any:
+        def make_inputs(several: Prompts) -> "BatchFeature":
             inputs = inputs_of([one[0] for one in several])
             inputs[POSITIONS] = continuous_batching.token_positions(self.network, inputs)
             return inputs
 
-        def part(several: Prompts, shares: list[Any]) -> continuous_batching.PromptBatch:
+        def part(several: Prompts, shares: "list[BatchFeature]") -> continuous_batching.PromptBatch:
             inputs = joined_inputs(self.processor, shares)
             seen = self.prompt_tokens([requests[one[0]] for one in several], inputs)
             order = [at for at, one in enumerate(several) for _ in one]
@@ -461,7 +468,7 @@ class TransformersChat(ConversingChat):
                     yield place, self.to_response(requests[place], tokens, *prompts.pop(place))
                     add_new()
 
-    def _inputs(self, requests: Sequence[ChatRequest]) -> Callable[[list[int]], Any]:
+    def _inputs(self, requests: Sequence[ChatRequest]) -> "Callable[[list[int]], BatchFeature]":
         return lambda chosen: processor_inputs(self.processor, [requests[one] for one in chosen])
 
     def samplings(self, requests: Sequence[ChatRequest]) -> list[Sampling]:
@@ -478,7 +485,7 @@ class TransformersChat(ConversingChat):
             for request in requests
         ]
 
-    def _batch(self, requests: Sequence[ChatRequest], inputs: Any) -> list[ChatResponse]:
+    def _batch(self, requests: Sequence[ChatRequest], inputs: "BatchFeature") -> list[ChatResponse]:
         import torch
         from transformers import LogitsProcessorList
 
@@ -507,7 +514,7 @@ class TransformersChat(ConversingChat):
         ]
 
     def prompt_tokens(
-        self, requests: Sequence[ChatRequest], inputs: Any
+        self, requests: Sequence[ChatRequest], inputs: "BatchFeature"
     ) -> list[tuple[int, tuple[tuple[int, int], ...]]]:
         """Tokens of each prompt, and the canvases of its images."""
         lengths = map(int, inputs["attention_mask"].sum(dim=1))
@@ -534,7 +541,7 @@ class TransformersChat(ConversingChat):
         return end_tokens(self.folder, self.processor.tokenizer)
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def _tokenizer(self) -> "PreTrainedTokenizerBase":
         """A tokenizer beside the processor's, which another thread may be using."""
         return deepcopy(self.processor.tokenizer)
 

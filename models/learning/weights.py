@@ -7,6 +7,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from peft import LoraConfig, PeftModel
+    from torch import nn
     from transformers import PreTrainedModel
 
 LINEAR = r"((q|k|v|o|gate|up|down)_proj|linear_attn\.(in_proj_\w+|out_proj))"
@@ -65,17 +66,21 @@ def adapter(
     )
 
 
-def with_adapter(network: "PreTrainedModel", **given: Any) -> "PeftModel":
+def with_adapter(
+    network: "PreTrainedModel", *, r: int, lora_alpha: int, layers: Literal["language", "all"]
+) -> "PeftModel":
     """Return the network with a new LoRA adapter, which alone is trained."""
     from peft import get_peft_model
 
-    adapted = get_peft_model(network, adapter(lora_dropout=0.0, **given))
+    adapted = get_peft_model(
+        network, adapter(r=r, lora_alpha=lora_alpha, lora_dropout=0.0, layers=layers)
+    )
     if network.is_gradient_checkpointing:
         adapted.enable_input_require_grads()
     return adapted
 
 
-def decayed(network: Any, weight_decay: float) -> list[dict[str, Any]]:
+def decayed(network: "nn.Module", weight_decay: float) -> list[dict[str, Any]]:
     """Return the trained weights in two groups: matrices decay, biases and norms do not."""
     groups: list[dict[str, Any]] = [
         {"params": [], "weight_decay": 0.0},

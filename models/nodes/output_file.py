@@ -7,10 +7,12 @@ A file is a NumPy archive whose member `json` holds everything but arrays. It is
 import io
 import json
 import zipfile
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.errors import DataError
 from harness.masks import Rle, Track
@@ -31,10 +33,14 @@ from harness.node import (
 )
 from harness.types import Box
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+Array: TypeAlias = NDArray[np.generic]
+
 
 def write_output(output: Output) -> bytes:
     """Encode an output; equal outputs give equal bytes."""
-    arrays: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
     plain = _WRITERS[type(output)](output, arrays)
     text = json.dumps({"type": type(output).__name__, "value": plain}, ensure_ascii=False)
     file = io.BytesIO()
@@ -76,13 +82,9 @@ def held_bytes(output: Output) -> int:
     return len(repr(output))
 
 
-def _track(track: Track) -> dict[str, Any]:
-    counts: list[Any] = []
-    for rle in track.rles:
-        if counts and counts[-1][0] == rle.counts:
-            counts[-1][1] += 1
-        else:
-            counts.append([rle.counts, 1])
+def _track(track: Track) -> dict[str, object]:
+    runs = groupby(rle.counts for rle in track.rles)
+    counts = [[text, len(list(run))] for text, run in runs]
     return {"size": [track.height, track.width], "runs": counts}
 
 
@@ -94,22 +96,22 @@ def _read_track(value: Mapping[str, Any]) -> Track:
     return Track.from_rles(rles)
 
 
-def _numbered(mapping: Mapping[Any, Any]) -> list[Any]:
-    return [[key, value] for key, value in mapping.items()]
+def _numbered(mapping: Mapping[Key, Value]) -> list[tuple[Key, Value]]:
+    return list(mapping.items())
 
 
-def _put(arrays: dict[str, Any], prefix: str, mapping: Mapping[Any, Any]) -> list[Any]:
+def _put(arrays: dict[str, Array], prefix: str, mapping: Mapping[Key, Array]) -> list[Key]:
     """Store arrays under numbered names; return the keys, in order."""
     for place, array in enumerate(mapping.values()):
         arrays[f"{prefix}{place}"] = array
     return list(mapping)
 
 
-def _take(archive: Any, prefix: str, keys: list[Any]) -> dict[Any, Any]:
+def _take(archive: Mapping[str, Value], prefix: str, keys: Sequence[Key]) -> dict[Key, Value]:
     return {key: archive[f"{prefix}{place}"] for place, key in enumerate(keys)}
 
 
-_WRITERS: Mapping[type, Callable[[Any, dict[str, Any]], Any]] = {
+_WRITERS: Mapping[type, Callable[[Any, dict[str, Array]], object]] = {
     FrameFacts: lambda one, _: {"frames": _numbered(one.frames), "video": dict(one.video)},
     Detections: lambda one, _: [[d.frame, list(d.box), d.label, d.score] for d in one.found],
     Instances: lambda one, _: [[_track(i.track), i.label, i.score, i.key] for i in one.found],
