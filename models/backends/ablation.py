@@ -68,13 +68,18 @@ class AblationChat(Chat):
 
     @property
     def greedy(self) -> bool:
-        """Return True if a repeated request would get the same response."""
-        return self.chat.greedy
+        """Return True if a repeated request would get the same response, whatever is beside it."""
+        return self.chat.greedy and self._alone
 
     @property
     def goes_on(self) -> bool:
         """Return True if the inner backend continues from a prefix and no other request matters."""
-        return self.chat.goes_on and self.images != "swapped" and self.reasoning == "own"
+        return self.chat.goes_on and self._alone
+
+    @property
+    def _alone(self) -> bool:
+        """Whether a response depends on its own request alone."""
+        return self.images != "swapped" and self.reasoning == "own"
 
     @property
     def opening(self) -> str:

@@ -16,9 +16,11 @@ OPTIONS = 8
 def write(world: World, root: Path) -> None:
     """Write `root/video_mme_v2/test.parquet`, the videos, and the words of every second one."""
     place = root / "video_mme_v2"
-    (place / "subtitle").mkdir(parents=True)
     found = choose_questions(world, "test", limit=GROUP)
     groups = [one for one in found if len(one[1]) == GROUP]
+    if not groups:  # the world is too small
+        return
+    (place / "subtitle").mkdir(parents=True)
     rows = []
     for number, (scene, questions) in enumerate(groups, start=1):
         write_videos(place / "data", [scene], names=[f"{number:03d}"])

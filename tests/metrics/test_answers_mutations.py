@@ -82,7 +82,7 @@ MUTATIONS = {
         '"Best answer:Best option:"',
         '"Best answer:", "Best option:"',
     ),
-    "choices: phrase left": ("choices", '    "Answer:",\n', ""),
+    "choices: phrase left": ("choices", '    "Best answer:Best option:",\n    "Answer:",\n', ""),
     "choices: not stripped": ("choices", "last = response.strip()[-1:]", "last = response[-1:]"),
     "choices: first character": ("choices", "response.strip()[-1:]", "response.strip()[:1]"),
     "choices: last match": ("choices", "found = re.search(", "found = re.match("),

@@ -101,7 +101,7 @@ class Loud(Script):
 
 
 def test_wrappers_delegate_what_stays_true_of_them():
-    outer = AblationChat(chat=Loud(4, "pixels"), images="grey", reasoning="own")
+    outer = AblationChat(chat=Loud(4, "pixels"), images="swapped", reasoning="own")
     assert (outer.batch_size, outer.coordinates, outer.turns) == (4, "pixels", 3)
     assert (outer.wait_seconds, outer.devices) == (7.0, ("cuda:1",))
     for member in ("prepare", "halt"):

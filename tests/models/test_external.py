@@ -250,7 +250,7 @@ if number == 1:
 
 @pytest.mark.parametrize("twist", ["raise OSError('no weights')", "continue"])
 def test_a_program_that_answers_nothing_ends_the_run(program, ask, twist):
-    with pytest.raises(UsageError, match=r"^external\(command=.*/bright\.py"):
+    with pytest.raises(UsageError, match=r"^external\(command=.*bright"):
         predict(program(twist), [ask(FORM.MASK), ask(FORM.MASK, name="b")], Stage())
 
 

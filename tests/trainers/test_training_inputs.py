@@ -117,7 +117,7 @@ def test_a_map_or_graph_is_asked_of_samples_alone_that_have_one(
     task = task_of(known, question(SPATIAL), *map(question, GENERAL))
     model = f"{method}(checkpoint={tiny_qwen},frames=2,pixels=3136)"
     trainer, requested, samples = begun(method, model, task, monkeypatch, tmp_path, told)
-    texts = [trainer.ask(requested, one).text for one in samples]
+    texts = [trainer.request(requested, one).text for one in samples]
     assert [f"<{tag}>" in text for text in texts] == [True, False, False, False, False]
     assert "['sofa'" in texts[0]
     assert not any("--eval-model" in note for note in told.notes)
@@ -128,7 +128,7 @@ def test_no_map_is_asked_where_none_is_scored(tiny_qwen, tmp_path, told, monkeyp
     model = f"spacer(checkpoint={tiny_qwen})"
     method = "spacer(with_maps=false)"
     trainer, requested, (one,) = begun(method, model, task_of(listed), monkeypatch, tmp_path, told)
-    assert "<map>" not in trainer.ask(requested, one).text
+    assert "<map>" not in trainer.request(requested, one).text
 
 
 def test_evaluation_asks_for_a_map_where_the_official_one_does():
@@ -351,7 +351,7 @@ def test_training_prompts_begin_as_in_the_official_training(
     spec = f"{model}{',' if '(' in model else '('}checkpoint={tiny_qwen})"
     task = task_of(masked(square(10, 20, 60, 90)), name="masks")
     trainer, requested, (one,) = begun(method, spec, task, monkeypatch, tmp_path, told)
-    request = trainer.ask(requested, one)
+    request = trainer.request(requested, one)
     (evaluated,) = plugins.build("models", parse(spec)).requests(one.query)
     assert request.text == "\n" * newline + request.text.lstrip("\n")
     assert not evaluated.text.startswith("\n"), "evaluation has none"
@@ -483,7 +483,7 @@ def test_difficulty_is_rated_on_the_frame_that_is_trained(tiny_qwen, tmp_path, t
         told,
         seed=3,
     )
-    trained = [trainer.ask(model, one).frames[0] for one in samples]
+    trained = [trainer.request(model, one).frames[0] for one in samples]
     assert [request.frames[0] for request in chat.asked] == trained
     assert len(set(trained)) > 1
     assert len(trainer.reward.scores) == len(videos)

@@ -712,7 +712,7 @@ def test_the_table_has_a_row_for_each_set_of_a_mixture(mevis, tmp_path, monkeypa
     def trains(trainer, run):
         budgets = trainer.reward.budgets
         for one in (one for task in run.tasks for one in samples_of(task)):
-            frame = trainer.ask.frame(one)
+            frame = trainer.request.frame(one)
             requested[one.id] = budgets.budget(trainer.reward.scores[key_of(one, frame)])
         return {}
 
