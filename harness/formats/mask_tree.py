@@ -82,7 +82,9 @@ def mask_tree(
             mask; a file is damaged, of another size, or of values that tell no mask. It is named.
     """
     used: set[Path] = set()
+    wanted = "<id>.png"
     for sample in samples:
+        wanted = f"{file_name(sample.id)}.png"
         if sample.query.form is not AnswerForm.MASK:
             raise DataError(
                 f"predictions {root}, sample {sample.id!r}",
@@ -109,8 +111,9 @@ def mask_tree(
     if not used:
         raise DataError(
             f"predictions {root}",
-            expected="files <id>.png or <id>.npy",
-            found="none of these samples'",
+            expected=f"a file a sample, such as {wanted} or .npy",
+            found=next((f"{one.name}, of no sample" for one in sorted(root.rglob("*.*"))), "none"),
+            fix="`harness list tasks` says how a task names its samples.",
         )
     if not allow_extra:
         extra = sorted(

@@ -168,7 +168,7 @@ def test_a_header_that_claims_more_than_the_file_holds_takes_no_memory(tmp_path)
 
 
 def test_files_that_claim_one_mask_or_none_are_refused(tmp_path):
-    refused(tmp_path, says=(str(tmp_path), "none of these"))
+    refused(tmp_path, says=(str(tmp_path), "a.png", "none"))
     saved(tmp_path / "a.png", MASK)
     saved(tmp_path / "a.npy", MASK)
     refused(tmp_path, says=("a.npy", "a.png"))
