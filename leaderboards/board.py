@@ -131,7 +131,7 @@ class Refused:
     run: str
     """Name of the run folder."""
     model: str
-    """As far as its manifest can be read, else empty; so is the task."""
+    """Name by its manifest; empty, as the task is, where that cannot be read."""
     task: str
     reason: str
 

@@ -56,7 +56,7 @@ SIZES = {"7B": 8.3, "8B": 8.8, "3B": 3.75}
 
 
 class Estimate(NamedTuple):
-    """What a command takes."""
+    """Time and memory that a command takes."""
 
     hours: float
     memory: float

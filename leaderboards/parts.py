@@ -1,4 +1,4 @@
-"""What a record says about a model's parts: hashes of their weights, and toys among them.
+"""Parts of a model by its record: hashes of their weights, and toys among them.
 
 Sources: the model's description in the run's manifest, whose mappings describe one part each.
 """

@@ -128,7 +128,7 @@ class Against:
 
 
 def _weight(score: Mean | Ratio | Corpus | None) -> float | None:
-    """What a score counts in an average; None for a derived one, which has no weight."""
+    """Return the weight of a score in an average; None for a derived one, which has none."""
     if isinstance(score, Ratio):
         return score.denominator
     return score.weight if isinstance(score, Mean) else None

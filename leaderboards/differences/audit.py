@@ -1,4 +1,4 @@
-"""What of a model's score is seeing: controls that take away what it should need, and verdicts.
+"""Controls that take away what a model should need, and verdicts: how much of its score is seeing.
 
 Each control is a run of the same model on the same samples with one thing changed: images grey,
 of another question, with their tiles or frames in another order, or none at all; options in

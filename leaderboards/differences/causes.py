@@ -1,4 +1,4 @@
-"""What differs between the requests of two runs, sample by sample and setting by setting."""
+"""Causes of different responses: what two runs' requests and settings differ in, by sample."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

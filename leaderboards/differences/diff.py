@@ -116,7 +116,7 @@ class _Side:
 
     @cached_property
     def stages(self) -> dict[str, object]:
-        """What decides each stage of reading, as recorded or as the reader says."""
+        """Settings that decide each stage of reading, as recorded or as the reader says."""
         described = self.described
         if "segmenter" not in described and self.reader is not None:
             described = self.reader.describe()  # type: ignore[attr-defined]

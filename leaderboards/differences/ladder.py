@@ -1,4 +1,4 @@
-"""Where masks are lost: one stage after another replaced by the truth.
+"""Losses of masks by stage: one stage after another is replaced by the truth.
 
 A response names a frame and objects in it; a segmenter makes their masks there, a propagator
 carries them on. The ladder goes from a run's score to that of perfect answers, and at each rung one
