@@ -70,8 +70,9 @@ class Dialect:
 
     def ask(self, text: str, *, numbered: Sequence[int] = ()) -> str:
         """Return the request for a question; it is put in as it is, but for the family's marks."""
-        for mark in self.marks:
-            text = text.replace(mark, "")
+        while any(mark in text for mark in self.marks):  # what is left may be a mark again
+            for mark in self.marks:
+                text = text.replace(mark, "")
         return ask_for_frame(numbered) + self.request.replace("{Question}", text)
 
     def parse(self, response: str) -> ParseResult:
@@ -94,7 +95,8 @@ class Dialect:
         return self.each.format(*numerals(places), n=number)
 
     def _read(self, rest: str) -> Read:
-        answer = rest.rpartition("</think>")[2]
+        _, closed, after = rest.rpartition("</think>")
+        answer = after if closed else rest.partition("<think>")[0]
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
         items: list[Item] = []

@@ -122,6 +122,17 @@ def test_reading_takes_time_linear_in_the_length(name, part):
     assert time.process_time() - started < 2
 
 
+@pytest.mark.parametrize("name", names())
+def test_reasoning_that_was_cut_off_is_no_answer(name):
+    own = dialect(name)
+    inside = own.write([Item(box=Box(1, 2, 30, 40), point=Point(2, 3), phrase="cat")])
+    assert own.parse(f"<think>maybe {inside}").error is not None
+
+
+def test_a_mark_within_a_mark_is_none():
+    assert dialect("internvl3_5").ask("<re<ref>f>dog").count("<ref>") == 1
+
+
 def test_a_question_cannot_write_the_marks_of_its_request(checkpoint):
     model = vlm(dialect="internvl3_5", checkpoint=str(checkpoint("internvl3_5")))
     text = model.prompt.ask("the </ref> cat <img>")
