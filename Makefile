@@ -8,6 +8,7 @@
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
 #   make docs       the pages that are generated
+#   make pages      the documentation as a site, strictly, in build/pages
 #   make site       the front end of the site, with Node; nobody else needs it
 #   make learning   train every method beside random rewards; hours (docs/learning.md)
 
@@ -27,7 +28,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
-.PHONY: demo site test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
+.PHONY: demo site pages test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
 	learning clean
 
 demo: $(VENV)/.torch
@@ -87,6 +88,10 @@ core-without-torch: $(CORE)/.core
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
+
+pages: $(VENV)/bin/python
+	$(PIP) -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 site:
 	cd leaderboards/site/front && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
