@@ -52,7 +52,7 @@ test-learning: $(VENV)/.dev
 test-parts: $(PARTS)/.parts
 	$(PARTS)/bin/python -m pytest tests/models/test_lmms_eval.py tests/models/test_sam2_package.py \
 		tests/models/test_xmem.py tests/run/test_slurm.py tests/core/test_formats.py \
-		tests/leaderboards/test_export.py -k "test_lmms_eval.py or test_sam2_package.py or official_code \
+		tests/leaderboards/test_export.py tests/docs/test_notebook.py -k "test_lmms_eval.py or test_notebook.py or test_sam2_package.py or official_code \
 		or submitit or real_sheet or wandb or mlflow" \
 		$(if $(XMEM_REPO),--xmem-repo "$(XMEM_REPO)") \
 		$(if $(CUTIE_REPO),--cutie-repo "$(CUTIE_REPO)")
@@ -125,7 +125,7 @@ $(PARTS)/.parts: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PARTS)
 	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt SAM2_BUILD_CUDA=0 \
 		$(PARTS)/bin/python $(INSTALL) \
-		-e ".[sam2,lmms,wandb,mlflow,dev]" openpyxl submitit
+		-e ".[sam2,lmms,wandb,mlflow,dev]" ipykernel nbclient openpyxl submitit
 	@touch $@
 
 clean:
