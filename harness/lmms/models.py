@@ -13,29 +13,23 @@ tasks read:
 A response that cannot be read is handed on as it is.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from lmms_eval.api.model import lmms
-from PIL import Image
 from tqdm import tqdm
 
 from harness import plugins
 from harness.cli.checkpoint_config import as_trained
 from harness.errors import UsageError
-from harness.media import FORMATS, Media, open_image, pixels
+from harness.lmms.visuals import medium
+from harness.media import Media
 from harness.model import Model
 from harness.run.workers import build_model
 from harness.spec import Spec, parse
 from harness.types import Answer, AnswerForm, Prediction, Query, query_id
-from harness.video.media import video_file
-
-IMAGE_FILES = {f".{name.lower()}" for name in FORMATS} | {".jpg"}
 
 
 class HarnessModel(lmms):
@@ -135,24 +129,6 @@ class ChatModel(HarnessModel):
             texts = [part["text"] for part in parts if part["type"] == "text"]
             media = [medium(part["url"]) for part in parts if part["type"] != "text"]
             yield self.query(task, document, "\n".join(texts), media)
-
-
-def medium(visual: object) -> Media:
-    """Return an image, or the file of an image or a video, as a medium.
-
-    Raises:
-        UsageError: it is something else, such as a sound.
-    """
-    if isinstance(visual, Image.Image):
-        frame = np.asarray(visual.convert("RGB"))
-        name = hashlib.blake2b(frame.tobytes(), digest_size=16).hexdigest()
-        return pixels([frame], times=[0.0], is_video=False, id=name)
-    if isinstance(visual, str):
-        path = Path(visual)
-        return open_image(path) if path.suffix.lower() in IMAGE_FILES else video_file(path)
-    raise UsageError(
-        "--model harness", expected="images, or files of images or videos", found=repr(visual)[:80]
-    )
 
 
 def written(query: Query, prediction: Prediction) -> str:
