@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from harness import compare, evaluate, load_task, read_run
+from harness.cli.main import main
 from harness.errors import DataError, UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.run.batching import samples_of
@@ -114,6 +115,8 @@ def test_a_task_of_ones_own_is_run_resumed_and_compared(root, tmp_path):
     made = compare(again, other)
     assert made.difference == pytest.approx(1 / n)
     assert read_run(run.folder).results == again.results
+    assert main(["diff", str(run.folder), str(other.folder)]) == 0
+    assert main(["score", str(run.folder)]) == 0
 
 
 def test_a_group_is_averaged_by_the_sizes_of_its_tasks(root, tmp_path):
