@@ -223,10 +223,10 @@ def test_our_model_answers_tasks_of_lmms_eval(form, simple, shapes, tmp_path, lm
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (tmp_path / "local.yaml").write_text(TASK)
     (tmp_path / "utils.py").write_text(UTILS)
-    model = "pocket(retry=false,segmenter=box)"
+    arguments = "retry=false,segmenter=box,backend=transformers(dtype=float32,device=cpu)"
     _, found = lmms_eval(
         *("--include_path", tmp_path, "--tasks", "local", "--model", "harness"),
-        *("--model_args", f"method=pocket,retry=false,segmenter=box,form={form}"),
+        *("--model_args", f"method=pocket,{arguments},form={form}"),
         *(["--force_simple"] if simple else []),
     )
     queries = [
@@ -239,7 +239,7 @@ def test_our_model_answers_tasks_of_lmms_eval(form, simple, shapes, tmp_path, lm
         for place, one in enumerate(samples)
     ]
     for query, line in zip(queries, found["local"], strict=True):
-        (output,) = load_model(model).predict([query])
+        (output,) = load_model(f"pocket({arguments})").predict([query])
         if form == "text":
             assert line["said"] == (output.answer.text if output.answer else output.responses[-1])
         else:
