@@ -50,9 +50,10 @@ test-learning: $(VENV)/.dev
 	$(BIN)/python -m pytest -m learning
 
 test-parts: $(PARTS)/.parts
-	$(PARTS)/bin/python -m pytest tests/models/test_lmms_eval.py tests/models/test_sam2_package.py \
+	$(PARTS)/bin/python -m pytest tests/models/test_lmms_eval.py tests/lmms tests/models/test_sam2_package.py \
 		tests/models/test_xmem.py tests/run/test_slurm.py tests/core/test_formats.py \
-		tests/leaderboards/test_export.py tests/docs/test_notebook.py -k "test_lmms_eval.py or test_notebook.py or test_sam2_package.py or official_code \
+		tests/leaderboards/test_export.py tests/docs/test_notebook.py -k "lmms_eval.py or test_notebook.py \
+		or test_sam2_package.py or official_code \
 		or submitit or real_sheet or wandb or mlflow" \
 		$(if $(XMEM_REPO),--xmem-repo "$(XMEM_REPO)") \
 		$(if $(CUTIE_REPO),--cutie-repo "$(CUTIE_REPO)")

@@ -214,6 +214,11 @@ def pixels(frames: Sequence[Frame], *, times: Sequence[float], is_video: bool, i
     )
 
 
+def loaded_image(load: Loader, *, size: tuple[int, int], id: str) -> Media:
+    """An image of (width, height) that `load` decodes whenever it is not in the cache."""
+    return Media([load], size=size, times=(0.0,), digest=_Known(id), is_video=False)
+
+
 def placeholder_media(error: MediaError, *, size: tuple[int, int], frames: int = 1) -> Media:
     """Return a stand-in for an image or a video whose file is missing or damaged.
 

@@ -21,14 +21,14 @@ Reads: TypeAlias = Callable[[Sample, Prediction], bool]
 class Ceiling:
     """Score of perfect answers on the headline metric, and the reason if it is not simply 1."""
 
-    value: float | Callable[[Iterable[Sample]], float]
-    """A number, or a function of the samples where it depends on them."""
+    value: float | Callable[[Iterable[Sample]], float] | None
+    """A number, or a function of the samples where it depends on them; None: it is not known."""
     tolerance: float = 0.0
     """Distance by which perfect answers may stay below `value`, for the reason in `why`."""
     why: str = ""
 
-    def value_over(self, samples: Callable[[], Iterable[Sample]]) -> float:
-        """The number for these samples."""
+    def value_over(self, samples: Callable[[], Iterable[Sample]]) -> float | None:
+        """The number for these samples; None: it is not known."""
         return self.value(samples()) if callable(self.value) else self.value
 
 

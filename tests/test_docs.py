@@ -24,7 +24,9 @@ BLOCK = re.compile(r"^```python( setup)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CORE = [
     module.name
     for module in pkgutil.walk_packages(harness.__path__, "harness.")
-    if not re.match(r"harness\.(models|trainers|__main__|leaderboards\.history)", module.name)
+    if not re.match(
+        r"harness\.(models|trainers|__main__|leaderboards\.history|lmms\.models)", module.name
+    )
 ]
 
 

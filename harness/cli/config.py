@@ -20,7 +20,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "judge": (str,),
 }
 """Types of options whose default is None, which has no type, and of numbers that may be whole."""
-OURS = ("function", "config")  # not to be set from a file
+OURS = ("function", "config", "shard")  # not to be set from a file
 NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 

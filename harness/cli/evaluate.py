@@ -34,7 +34,7 @@ from harness.task import Task
 
 SHOWN = 6
 """Maximum number of run folders that are listed at the end."""
-NO_SCORES = {"refused", "decision"}
+NO_SCORES = {"refused", "decision", "shard"}
 """Keys of outcomes without scores: of a pair that was not run, and of a run that was stopped."""
 
 
@@ -59,6 +59,14 @@ def evaluate(arguments: Namespace) -> int:
     if launch is not None and arguments.against is not None:
         raise UsageError(
             "--against", expected="one process", found=f"{launch.size}, begun by a launcher"
+        )
+    if options.shard is not None and (
+        launch is not None or arguments.against is not None or not options.in_process
+    ):
+        raise UsageError(
+            "--shard",
+            expected="one process a share, and a run to the end",
+            found="several processes, or --against",
         )
     if launch is not None and not options.in_process:
         raise UsageError(
@@ -164,6 +172,9 @@ def _evaluate_models(
                         "command without --until-decided predicts the rest"
                     )
                     shown[str(spec)][key] = decider.to_json()
+                elif not run.is_finished and options.shard is not None:
+                    progress.note(f"{folder} has its share; the other shares are lacking")
+                    shown[str(spec)][key] = {"shard": list(options.shard), "folder": str(folder)}
                 elif leads:
                     shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
     return shown
@@ -198,6 +209,7 @@ def _options(arguments: Namespace) -> Options:
         rescore=arguments.rescore,
         allow_missing=arguments.allow_missing,
         restart=arguments.restart,
+        shard=arguments.shard,
         data_root=str(arguments.data.resolve()),
         checked=True,
     )

@@ -251,7 +251,9 @@ class _Evaluation:
     def _workers(self, attempt: int) -> Workers:
         options = self.options
         if options.in_process:
-            here = LocalWorker(self._ready_model(), self.folder, attempt)
+            # Journals of shards have different names, so that their folders can be copied together.
+            number = 0 if options.shard is None else options.shard[0] - 1
+            here = LocalWorker(self._ready_model(), self.folder, attempt, worker=number)
             return here if self.launch is None else Leader(self.launch, here, self.folder, attempt)
         if not isinstance(self.model, Spec):
             raise ModelError(
@@ -325,7 +327,7 @@ class _Evaluation:
             return scorer, 0
         in_a_row, shown = 0, 0.0
         headline: float | None = None
-        for outcome in workers.run(self._remaining_batches(before, manifest)):
+        for outcome in workers.run(self._share(self._remaining_batches(before, manifest))):
             if outcome.whole:
                 self._stages = sum_stages([self._stages, outcome.stages])
             if not (new := set(outcome.samples) - ready):
@@ -341,6 +343,9 @@ class _Evaluation:
             self.progress.advance(len(new), outcome.failed, headline)
             if self._is_decided(watched, lookup):
                 return scorer, len(ready) - len(before)
+        if self.options.shard is not None and len(ready) < self.survey.n_total:
+            self._stopped = True
+            return scorer, len(ready) - len(before)
         self._check_complete(ready)
         if self._scoring_error is not None:
             raise self._scoring_error
@@ -385,6 +390,10 @@ class _Evaluation:
             retry_failed=self.options.retry_failed,
             by_sample=self._by_sample,
         )
+
+    def _share(self, plan: Iterator[Batch]) -> Iterator[Batch]:
+        part, parts = self.options.shard or (1, 1)
+        return (batch for batch in plan if batch.index % parts == part - 1)
 
     def _watch(self, outcome: Outcome, in_a_row: int) -> int:
         """Return the new number of crashes in a row; raise ModelError at `CRASHES_IN_A_ROW`."""

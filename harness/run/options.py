@@ -74,6 +74,9 @@ class Options:
     until: Callable[[Sequence[UnitScore]], bool] | None = None
     """Predict groups in an order drawn by `seed`, and stop, with the run unfinished, once this
     returns True of the units that are scored, which come in that order."""
+    shard: tuple[int, int] | None = None
+    """(i, n): predict the i-th of n shares of the plan's batches, from 1 to n. The run is finished
+    and scored only if its folder has all the others'."""
     data_root: str = ""
     """The data root, recorded so that a board can find the images again."""
 

@@ -78,7 +78,8 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
     A reader is given perfect responses and perception, a model that emits masks a perfect network.
 
     Raises:
-        DataError: the ground truth is hidden, or the benchmark's files are not as they should be.
+        DataError: the ground truth is hidden, perfect answers have no known score, or the
+            benchmark's files are not as they should be.
     """
     if task.submission is not None:
         raise DataError(
@@ -91,6 +92,12 @@ def verify(task: Task, reader: ResponseReader | MaskEmitter | None) -> Iterator[
     survey(task, select(task, None))  # nothing twice, nothing missing
     with plugin_errors(f"the ceiling of {task.name}"):
         ceiling = task.protocol.ceiling.value_over(lambda: samples_of(task))
+    if ceiling is None:
+        raise DataError(
+            f"{task.name}, protocol {task.protocol.name}",
+            expected="a known score of perfect answers",
+            found=task.protocol.ceiling.why,
+        )
     yield _verdict(
         task,
         "answers",

@@ -67,12 +67,12 @@ def bracket(
 
 
 def _card(task: str) -> Card:
-    place = plugins.folder(plugins.installed_plugins("tasks")[task])
-    if place is None or not (place / "card.toml").is_file():
+    card = plugins.find_card(task)
+    if card is None:
         raise UsageError(
             f"protocols of {task}", expected="a card that names them", found="no card.toml"
         )
-    return Card.read(place / "card.toml")
+    return card
 
 
 def _bracketed(

@@ -50,7 +50,7 @@ def task_for(
         HarnessError: the task cannot be built so.
     """
     spec = parse(run.manifest["task"]["spec"])
-    if protocol is not None:
+    if protocol is not None and protocol != run.manifest["task"]["protocol"]:
         spec = Spec(spec.name, {**spec.arguments, "protocol": protocol})
     root = data_root or Path(run.manifest["data"]["root"])
     task: Task = read_once(plugins.build("tasks", spec, root))

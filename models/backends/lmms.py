@@ -285,44 +285,14 @@ class LmmsChat(Chat):
 
     def _visuals(self, path_of: ClipPath | None, request: ChatRequest) -> Sequence[object]:
         """Images and paths of video files as the older interface has them."""
-        visuals = self._frame_images(path_of, request)
+        visuals = frame_images(path_of, request)
         nested = (self.image_nesting or nesting_of(self.name, simple=True)) == "nested"
         return [visuals] if nested and len(visuals) > 1 else visuals
 
-    def _frame_images(
-        self, path_of: ClipPath | None, request: ChatRequest
-    ) -> list[Image.Image | str]:
-        """An image a frame; with `path_of`, the path of a file for what several are shown of."""
-        visuals: list[Image.Image | str] = []
-        for place, media in enumerate(request.media):
-            frames, size = frames_shown(request, place), request.squash(place)
-            if path_of is not None and len(frames) > 1:
-                visuals.append(path_of(media, frames, size))
-            else:
-                visuals += (Image.fromarray(squashed(media.frame(one), size)) for one in frames)
-        return visuals
-
     def _messages(self, path_of: ClipPath | None, request: ChatRequest) -> list[dict[str, object]]:
-        content: list[dict[str, object]] = [
-            {"type": "video" if isinstance(one, str) else "image", "url": one}
-            for one in self._frame_images(path_of, request)
-        ]
-        content.append(
-            {
-                "type": "text",
-                "text": own_text(request, self.remote_processor.without_special_tokens),
-            }
-        )
-        messages: list[dict[str, object]] = [{"role": "user", "content": content}]
-        if request.system is not None:
-            system = [
-                {
-                    "type": "text",
-                    "text": self.remote_processor.without_special_tokens(request.system),
-                }
-            ]
-            messages.insert(0, {"role": "system", "content": system})
-        return messages
+        plain = self.remote_processor.without_special_tokens
+        system = None if request.system is None else plain(request.system)
+        return messages(frame_images(path_of, request), own_text(request, plain), system)
 
     def _response(self, request: ChatRequest, output: object) -> ChatResponse:
         text, counts = _unwrap(output)
@@ -342,6 +312,33 @@ class LmmsChat(Chat):
             canvases=self.remote_processor.canvases(request),
         )
         return until_stop(response, request)
+
+
+def frame_images(path_of: ClipPath | None, request: ChatRequest) -> list[Image.Image | str]:
+    """An image a frame; with `path_of`, the path of a file for what several are shown of."""
+    visuals: list[Image.Image | str] = []
+    for place, media in enumerate(request.media):
+        frames, size = frames_shown(request, place), request.squash(place)
+        if path_of is not None and len(frames) > 1:
+            visuals.append(path_of(media, frames, size))
+        else:
+            visuals += (Image.fromarray(squashed(media.frame(one), size)) for one in frames)
+    return visuals
+
+
+def messages(
+    visuals: Sequence[Image.Image | str], text: str, system: str | None
+) -> list[dict[str, object]]:
+    """A request as lmms-eval's newer interface has it: images and videos, and then the text."""
+    content: list[dict[str, object]] = [
+        {"type": "video" if isinstance(one, str) else "image", "url": one} for one in visuals
+    ]
+    made: list[dict[str, object]] = [
+        {"role": "user", "content": [*content, {"type": "text", "text": text}]}
+    ]
+    if system is not None:
+        made.insert(0, {"role": "system", "content": [{"type": "text", "text": system}]})
+    return made
 
 
 def _check(request: ChatRequest, *, simple: bool) -> None:

@@ -5,7 +5,7 @@ harness eval --model "qwen_vl(checkpoint=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=
     backend=openai(base_url=http://localhost:8000/v1),
     segmenter=sam2(checkpoint=facebook/sam2-hiera-large),propagator=still)" …
 
-Requests of one call are sent at once, as many as the server seems to take (`openai_pace`). What
+Requests of one call are sent at once, as many as the servers seem to take (`rate_limiter`). What
 goes wrong is tried again, and is then a failure of the infrastructure or of the model, or ends the
 run, as README.md of this folder lists it.
 """
@@ -14,6 +14,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from harness.errors import MissingDependency, UsageError
@@ -21,6 +22,7 @@ from harness.model import ChatRequest, ChatResponse, Conversation, ConversingCha
 from harness.models.backends import checkpoint as checkpoints
 from harness.models.backends.networks import template_variables
 from harness.models.backends.openai_http import Endpoint, ServerError, checked_url, key_from
+from harness.models.backends.openai_pool import EndpointPool
 from harness.models.backends.openai_response import check_listed, check_model, read_answer
 from harness.models.backends.openai_session import ServerUsage, Session
 from harness.models.backends.rate_limiter import RateLimiter
@@ -106,25 +108,30 @@ class OpenAIChat(ConversingChat):
         }
 
     def prepare(self) -> None:
-        """See that the server is there and has the model, and load the tokenizer.
+        """See that a server is there and has the model, and load the tokenizer.
 
         Raises:
-            MissingDependency: it does not answer.
-            UsageError: it has other models.
+            MissingDependency: none answers.
+            UsageError: one has other models.
         """
         if self.remote_processor.network is not None:
             assert self.remote_processor.network.processor is not None, "it raises otherwise"
-        endpoint = self.session.endpoint
-        try:
-            listed = self.session.with_retries(lambda: endpoint.get("/models"), threading.Event())
-        except ServerError as error:
+        pool, dead = self.session.endpoint, list[ServerError]()
+        for one in pool.members:
+            try:
+                listed = self.session.with_retries(partial(one.get, "/models"), threading.Event())
+            except ServerError as error:
+                dead.append(error)
+                pool.rest(one)
+            else:
+                check_listed(listed, wanted=self.form.model, url=one.url)
+        if len(dead) == len(pool.members):
             raise MissingDependency(
-                f"server {endpoint.url}",
+                f"server {pool.url}",
                 expected="an answer",
-                found=error.reason,
+                found=dead[0].reason,
                 fix="Start it first, for example with: vllm serve MODEL",
-            ) from error
-        check_listed(listed, wanted=self.form.model, url=endpoint.url)
+            ) from dead[0]
 
     def generate(self, requests: Sequence[ChatRequest]) -> list[ChatResponse]:
         """One response a request, in order; all are under way at once, as far as the server allows.
@@ -157,8 +164,7 @@ class OpenAIChat(ConversingChat):
         return self.remote_processor.count_tokens(text)
 
     def _ask(self, request: ChatRequest) -> ChatResponse:
-        endpoint = self.session.endpoint
-        answer = endpoint.post("/chat/completions", self.form.body(request))
+        endpoint, answer = self.session.endpoint.post("/chat/completions", self.form.body(request))
         check_model(answer.get("model"), wanted=self.form.model, url=endpoint.url)
         return read_answer(answer, request, self.remote_processor)
 
@@ -195,8 +201,9 @@ def openai(
 
     Args:
         model: Its name at the server; None: `checkpoint`, which is what vLLM calls it.
-        base_url: Where the server is, such as http://localhost:8000/v1; None: as the environment
-            variable OPENAI_BASE_URL says, which the record does not hold.
+        base_url: Where the server is, such as http://localhost:8000/v1, or several with commas (in
+            quotes), which share the requests; None: as the environment variable OPENAI_BASE_URL
+            says, which the record does not hold.
         server: What it takes beyond the common form: `vllm`, `sglang`, `openai` or `plain`.
         key_variable: The environment variable that holds the key; None: none is sent.
         checkpoint: The network's folder or name, as models hand it to their backend; where it is
@@ -263,7 +270,8 @@ def openai(
         max_pixels=max_pixels,
         clips=clips,
     )
-    endpoint = Endpoint(url=checked_url(url), timeout=timeout, key=key_from(key_variable))
+    key, urls = key_from(key_variable), dict.fromkeys(map(checked_url, url.split(",")))
+    endpoint = EndpointPool([Endpoint(url=one, timeout=timeout, key=key) for one in urls])
     return OpenAIChat(
         address=endpoint.url if base_url else ADDRESS,
         form=RequestFormat(

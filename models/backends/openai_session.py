@@ -1,4 +1,4 @@
-"""Requests to one server: tries, waits, counts of tokens, and the decision to give up.
+"""Requests to servers of one network: tries, waits, counts of tokens, and the decision to give up.
 
 A call of several requests of which one fails raises, and the engine then sends them one by one.
 Responses and failures of that call are remembered until the engine repeats their requests: nothing
@@ -15,7 +15,8 @@ from typing import NoReturn, TypeAlias, TypeVar
 
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.model import ChatRequest, ChatResponse, Conversation
-from harness.models.backends.openai_http import Endpoint, RetryableError, ServerError
+from harness.models.backends.openai_http import RetryableError, ServerError
+from harness.models.backends.openai_pool import EndpointPool
 from harness.models.backends.rate_limiter import LONGEST_WAIT, CallCancelled, RateLimiter, back_off
 from harness.models.multi_turn import ConversationScheduler, question
 
@@ -43,9 +44,9 @@ class ServerUsage:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One process's requests to one server. Safe to use from several threads."""
+    """One process's requests to its servers. Safe to use from several threads."""
 
-    endpoint: Endpoint
+    endpoint: EndpointPool
     pace: RateLimiter
     retries: int
     wait: float

@@ -11,6 +11,7 @@ from harness.cli.arguments.shared import (
     add_metrics,
     add_tasks_and_data,
     command,
+    share,
 )
 
 LINES = """A line of FILE is a JSON object: "id", and one of "response", "boxes", "points", "masks",
@@ -117,6 +118,13 @@ def _evaluation(parser: ArgumentParser) -> None:
         default=1,
         metavar="N",
         help="processes that each hold the model (default 1: this one)",
+    )
+    speed.add_argument(
+        "--shard",
+        type=share,
+        metavar="I/N",
+        help="predict the I-th of N shares, without scores; folders of all shares copied together "
+        "are finished by the same command without --shard",
     )
     speed.add_argument(
         "--isolate",

@@ -30,6 +30,14 @@ def count(text: str) -> int:
     return number
 
 
+def share(text: str) -> tuple[int, int]:
+    """A share `i/n`, with 1 ≤ i ≤ n, as a type of `add_argument`."""
+    part, parts = map(int, text.split("/"))
+    if not 1 <= part <= parts:
+        raise ValueError(text)
+    return part, parts
+
+
 Options: TypeAlias = "argparse._ActionsContainer"
 """A parser, or a group of its options."""
 

@@ -1,0 +1,204 @@
+"""`harness lmms export`: tasks as a folder for `lmms-eval --include_path`."""
+
+import json
+import re
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.cli.checkpoint_config import as_trained, model_spec
+from harness.cli.output import show_json, write_text
+from harness.cli.spec_arguments import ROOT, require, specs
+from harness.errors import DataError, HarnessError, UsageError, printable
+from harness.models.pipeline import PromptedModel
+from harness.run.batching import samples_of, select, survey
+from harness.run.sample_cache import read_once
+from harness.run.workers import build_model
+from harness.spec import Spec
+from harness.task import Task
+from harness.types import Answer
+
+UTILS = '''"""What lmms-eval calls for the tasks in this folder, by `harness lmms export`."""
+
+from pathlib import Path
+
+from harness.lmms import tasks
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def doc_to_text(doc, lmms_eval_specific_kwargs=None):
+    return tasks.doc_to_text(FOLDER, doc)
+
+
+def doc_to_visual(doc):
+    return tasks.doc_to_visual(FOLDER, doc)
+
+
+def doc_to_messages(doc, lmms_eval_specific_kwargs=None):
+    return tasks.doc_to_messages(FOLDER, doc)
+
+
+def process_results(doc, results):
+    return tasks.process_results(FOLDER, doc, results)
+
+
+def aggregate(items):
+    return tasks.aggregate(FOLDER, items)
+'''
+METADATA = "metadata: "
+"""Beginning of the line of a YAML with what was recorded, as JSON."""
+FUNCTIONS = ("doc_to_text", "doc_to_visual", "doc_to_messages", "process_results")
+"""Functions of `UTILS` that lmms-eval's tasks name by their own names."""
+
+
+def export(arguments: Namespace) -> int:
+    """Write a YAML and a list of samples for each task, and the functions that they name."""
+    require(arguments, data=ROOT, out="a folder for the tasks")
+    spec = as_trained(model_spec(arguments.pipeline))
+    if "backend" not in spec.arguments:
+        spec = Spec(spec.name, {**spec.arguments, "backend": Spec("stored")})
+    pipeline = load_pipeline(str(spec))
+    requested = specs(arguments.tasks, "--tasks") if arguments.tasks else None
+    written: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for one in requested or [Spec(name) for name in sorted(plugins.installed_plugins("tasks"))]:
+        try:
+            task = read_once(plugins.build("tasks", one, arguments.data))
+            _check(task, pipeline)
+            written[_write(arguments, str(one), task, str(spec), pipeline)] = str(one)
+        except HarnessError as error:
+            if requested is not None:
+                raise
+            left_out[str(one)] = str(error)
+    if not written:
+        raise DataError(f"--data {arguments.data}", expected="a benchmark", found="none")
+    write_text(arguments.out / "utils.py", UTILS)
+    if arguments.json:
+        show_json({"out": str(arguments.out), "tasks": written, "left_out": left_out})
+        return 0
+    for name, why in left_out.items():
+        print(printable(f"{name}: left out, {why}"))
+    print(f"lmms-eval --include_path {arguments.out} --tasks {','.join(written)}")
+    return 0
+
+
+def load_pipeline(text: str) -> PromptedModel:
+    """Build the model of a SPEC whose network's place lmms-eval's model takes.
+
+    Raises:
+        UsageError: it asks in several turns, or does not read responses.
+    """
+    model = build_model(model_spec(text), 0)
+    if not isinstance(model, PromptedModel) or type(model).ask is not PromptedModel.ask:
+        raise UsageError(
+            f"--pipeline {text}",
+            expected="a model with one request a question, such as qwen_vl, vlm or dr2seg",
+            found=model.name,
+        )
+    return model
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """Return what an export recorded in a task's YAML.
+
+    Raises:
+        DataError: it is not there.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        (line,) = (line for line in lines if line.startswith(METADATA))
+        recorded: dict[str, Any] = json.loads(line.removeprefix(METADATA))["harness"]
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(
+            str(path),
+            expected=f"one line {METADATA}{{…}} as `harness lmms export` writes it",
+            found=str(error),
+            fix="Export the task again.",
+        ) from error
+    return recorded
+
+
+def _check(task: Task, pipeline: PromptedModel) -> None:
+    """Raise UsageError if the pipeline cannot give the answers, or lmms-eval not score them."""
+    found = "answers that a judge grades" if task.protocol.rubric is not None else ""
+    for sample in samples_of(task):
+        if others := set(sample.query.forms) - pipeline.forms:
+            found = f"answers as {', '.join(sorted(others))}"
+        elif sample.target is None:
+            found = "a hidden ground truth"
+        if found:
+            raise UsageError(
+                f"{task.name}, split {task.split}",
+                expected="answers that the pipeline gives and the protocol scores by itself",
+                found=found,
+            )
+
+
+def _write(
+    arguments: Namespace, spec: str, task: Task, pipeline_spec: str, pipeline: PromptedModel
+) -> str:
+    """Write a task's files; return its name in lmms-eval."""
+    name = "harness_" + re.sub(r"\W+", "_", spec).strip("_")
+    protocol = task.protocol
+    rows = [
+        {
+            "task": name,
+            "id": sample.id,
+            "form": str(form),
+            "question": sample.query.text,
+            "target": _shown(sample.target.answer) if sample.target else "",
+        }
+        for sample in samples_of(task)
+        for form in sample.query.forms
+    ]
+    metrics = [protocol.metric(protocol.headline), *protocol.metrics]
+    recorded = {
+        "task": spec,
+        "data": str(arguments.data.resolve()),
+        "split": task.split,
+        "protocol": protocol.name,
+        "headline": protocol.headline,
+        "pipeline": pipeline_spec,
+        "described": pipeline.describe(),
+        "clips": arguments.clips,
+        "fingerprint": survey(task, select(task, None)).fingerprint,
+    }
+    generation = {
+        "max_new_tokens": pipeline.max_new_tokens,
+        "temperature": 0,
+        "do_sample": False,
+        "until": [],
+    }
+    lines = [
+        f"task: {name}",
+        "dataset_path: json",
+        f'dataset_kwargs: {{"data_files": {{"test": "{name}.jsonl"}}}}',
+        "test_split: test",
+        "output_type: generate_until",
+        *(f"{one}: !function utils.{one}" for one in FUNCTIONS),
+        "doc_to_target: target",
+        f"generation_kwargs: {json.dumps(generation)}",
+        # Responses are read whole: what they say before the answer is part of their grammar.
+        "reasoning_tags: none",
+        "cluster_key: group",
+        "metric_list:",
+        *(
+            f"  - {{metric: {json.dumps(metric.name)}, aggregation: !function utils.aggregate, "
+            f"higher_is_better: {json.dumps(metric.better == 'higher')}}}"
+            for metric in dict.fromkeys(metrics)
+        ),
+        # lmms-eval takes some keys at the top ("split") for its own.
+        METADATA + json.dumps({"version": task.version, "harness": recorded}),
+    ]
+    text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    write_text(arguments.out / f"{name}.jsonl", text)
+    write_text(arguments.out / f"{name}.yaml", "\n".join(lines) + "\n")
+    return name
+
+
+def _shown(answer: Answer) -> str:
+    """Return an answer in words, for lmms-eval's log; empty for places."""
+    words = (answer.choice, answer.count, answer.number, answer.text)
+    return next((str(one) for one in words if one is not None), "")

@@ -1,0 +1,308 @@
+"""lmms-eval's tasks inside harness: `--tasks lmms:videomme,lmms:mvbench`.
+
+Everything is lmms-eval's: a sample's text and media are a document's prompt and `doc_to_visual`,
+its scores are what filters and `process_results` make of the response, and each metric has the
+task's own aggregation. Only lmms-eval's `mean` is computed here, exactly rounded.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.errors import DataError, HarnessError, MissingDependency, UsageError
+from harness.lmms.visuals import medium, rgb
+from harness.media import Frame
+from harness.models.backends.torchvision_cpu import ensure_torchvision
+from harness.plugins import plugin_errors
+from harness.scores import Corpus, Mean, Metric, Scores
+from harness.task import Ceiling, Protocol, Task, check_by_reading
+from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+
+FOLDER = "lmms_eval"
+"""Folder below ROOT with YAML tasks of one's own."""
+REASONING = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
+"""The default of `lmms-eval --reasoning_tags`: what is taken out of responses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A task of lmms-eval, or the tasks of a group, loaded."""
+
+    tasks: Mapping[str, Any]
+    """`ConfigurableTask`s by name."""
+    files: tuple[Path, ...]
+    """Code and data that decide samples and scores."""
+    group: Any
+    """The configuration of a group; None: a single task."""
+
+    def name_of(self, task: str, metric: str) -> str:
+        """Return the name of a task's metric here."""
+        return metric if self.group is None else f"{task}/{metric}"
+
+
+@cache
+def load_benchmark(data: Path, name: str) -> Benchmark:
+    """Load a task or group, of lmms-eval or of `ROOT/lmms_eval`.
+
+    Raises:
+        MissingDependency: lmms-eval is not installed.
+        UsageError: there is no such task, or it does not ask for responses.
+        DataError: it cannot be loaded.
+    """
+    try:
+        ensure_torchvision()
+        from lmms_eval.evaluator_utils import get_task_list
+        from lmms_eval.tasks import TaskManager, get_task_dict
+        from loguru import logger
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            f"lmms(name={name})",
+            expected="the package lmms-eval",
+            found=f"no {error.name}",
+            fix='Install it: pip install "visual-reasoning-harness[lmms]"',
+        ) from error
+    logger.disable("")  # its tasks tell each call of an aggregation
+    own = data / FOLDER
+    manager = TaskManager(include_path=[str(own)] if own.is_dir() else None)
+    if name not in manager.all_tasks:
+        from difflib import get_close_matches
+
+        raise UsageError(
+            f"lmms(name={name})",
+            expected=f"a task of lmms-eval or of {own}",
+            found="none of that name",
+            fix=f"Near it: {', '.join(get_close_matches(name, manager.all_tasks))}.",
+        )
+    with plugin_errors(f"task {name} of lmms-eval"):
+        loaded = get_task_dict([name], manager)
+        tasks = {one.task_name: one.task for one in get_task_list(loaded)}
+    kinds = {one.OUTPUT_TYPE for one in tasks.values()} - {"generate_until"}
+    if kinds:
+        raise UsageError(
+            f"lmms(name={name})", expected="output_type: generate_until", found=kinds.pop()
+        )
+    folders = {Path(manager.task_index[one]["yaml_path"]).parent for one in tasks}
+    code = {path for folder in folders for path in folder.iterdir() if path.is_file()}
+    cached = {
+        Path(one["filename"]) for task in tasks.values() for one in task.eval_docs.cache_files
+    }
+    (first, *_) = loaded
+    group = None if len(tasks) == 1 and name in tasks else getattr(first, "config", {})
+    return Benchmark(tasks, tuple(sorted(code | cached)), group)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentImage:
+    """Loader of an image of a document."""
+
+    data: Path
+    name: str
+    task: str
+    document: int
+    place: int
+
+    @property
+    def key(self) -> str:
+        """Name of the image in the cache."""
+        return f"lmms:{self.data}:{self.task}:{self.document}:{self.place}"
+
+    def __call__(self) -> Frame:
+        """Decode the image."""
+        task = load_benchmark(self.data, self.name).tasks[self.task]
+        return rgb(task.doc_to_visual(task.eval_docs[self.document])[self.place])
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A task's aggregation of what `process_results` gives; see `Metric.corpus`."""
+
+    metric: str
+    function: Callable[[list[Any]], float]
+
+    def __call__(self, items: Sequence[Any]) -> float:
+        """Return the number over all items."""
+        with plugin_errors(f"lmms-eval's aggregation of {self.metric}"):
+            return float(self.function(list(items)))
+
+    def over(self, blocks: Sequence[Sequence[Any]], kept: NDArray[np.bool_]) -> list[float]:
+        """Return the number without some blocks; NaN where what is left is not enough for it."""
+        return [
+            self._over([one for one, mark in zip(blocks, row, strict=True) if mark]) for row in kept
+        ]
+
+    def _over(self, blocks: Sequence[Sequence[Any]]) -> float:
+        try:
+            return self([item for items in blocks for item in items])
+        except HarnessError:
+            return np.nan
+
+
+def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "response") -> Task:
+    """A task or group of lmms-eval, by its own prompts, data and scores.
+
+    Args:
+        data: The folder that holds one folder a benchmark; YAML tasks in its `lmms_eval` count too.
+        name: As in `lmms-eval --tasks`.
+        read: What lmms-eval's code reads: the model's whole `response`, or the `answer` that the
+            model's own parser takes from it.
+    """
+    made = load_benchmark(data.resolve(), name)
+    metrics = tuple(_metrics(made))
+    if not metrics:
+        raise UsageError(
+            f"lmms(name={name})", expected="a metric", found="files for a server alone"
+        )
+    headline = next(one.name for one in metrics if made.group is None or one.inputs)
+
+    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
+        (sample,), (prediction,) = unit, predictions
+        assert sample.target is not None, "every document has one"
+        task, document = sample.target.extra["task"], sample.target.extra["document"]
+        return _score(made, task, document, _text(prediction, read))
+
+    def samples() -> Iterator[Sample]:
+        for task in made.tasks:
+            yield from _samples(made, data.resolve(), name, task)
+
+    (first, *_) = made.tasks.values()
+    return Task(
+        name=f"lmms_{name}",
+        version=1,
+        split=first.config.test_split or first.config.validation_split,
+        forms=(AnswerForm.TEXT,),
+        protocol=Protocol(
+            name=f"lmms-eval/{version('lmms-eval')}",
+            score=score,
+            metrics=metrics,
+            headline=headline,
+            ceiling=Ceiling(value=None, why="lmms-eval's targets need not be responses"),
+            about=f"lmms-eval's task {name}",
+        ),
+        samples=samples,
+        annotations=made.files,
+        check=lambda: check_by_reading(samples, data / FOLDER),
+        arguments={"name": name, "read": read},
+    )
+
+
+def _samples(made: Benchmark, data: Path, name: str, task: str) -> Iterator[Sample]:
+    """Yield the documents of one task, in their order."""
+    one = made.tasks[task]
+    one.set_fewshot_seed(seed=1234)  # lmms-eval's default
+    shots, cluster = one.config.num_fewshot or 0, one.config.cluster_key
+    for number, (document, plain) in enumerate(
+        zip(one.eval_docs, one.eval_docs_no_media, strict=True)
+    ):
+        sample = f"{task}/{number}"
+        visuals = one.doc_to_visual(document) or []
+        media = [
+            medium(visual, DocumentImage(data, name, task, number, place))
+            for place, visual in enumerate(visuals)
+        ]
+        paths = [visual for visual in visuals if isinstance(visual, str)]
+        yield Sample(
+            id=sample,
+            query=Query(
+                id=query_id(sample),
+                text=one.fewshot_context(plain, shots),
+                media=tuple(media),
+                forms=(AnswerForm.TEXT,),
+            ),
+            target=Target(
+                answer=Answer(text=str(one.doc_to_target(plain))),
+                extra={"task": task, "document": number},
+            ),
+            group=str(plain[cluster]) if cluster in plain else Path(paths[0]).name if paths else "",
+        )
+
+
+def _metrics(made: Benchmark) -> Iterator[Metric]:
+    """Yield the metrics of each task, and in a group those over its tasks."""
+    parts: dict[str, list[tuple[str, int]]] = {}
+    for task, one in made.tasks.items():
+        for metric, aggregation in _aggregations(one).items():
+            name = made.name_of(task, metric)
+            parts.setdefault(metric, []).append((name, len(one.eval_docs)))
+            lower = one.higher_is_better()[metric] is False
+            corpus = None if _is_mean(aggregation) else Aggregation(name, aggregation)
+            yield Metric(name, better="lower" if lower else "higher", corpus=corpus)
+    pooled = made.group and made.group["aggregate_metric_list"]
+    for metric, several in parts.items() if made.group is not None else ():
+        own = next((one for one in pooled or () if one["metric"] in metric), None)
+        names, sizes = zip(*several, strict=True)
+        weights = np.array(sizes if own is not None and own["weight_by_size"] else [1] * len(sizes))
+        yield Metric(
+            metric,
+            inputs=names,
+            derived=partial(_weighted, weights),
+            about="" if own is not None else "plain mean of its tasks, which lmms-eval leaves out",
+        )
+
+
+def _weighted(weights: NDArray[np.int64], *values: Any) -> Any:
+    return sum(map(np.multiply, values, weights)) / weights.sum()
+
+
+def _aggregations(task: Any) -> dict[str, Callable[[list[Any]], float]]:
+    """Return the aggregations that give a number; those with `args` write files for a server."""
+    return {
+        metric: one
+        for metric, one in task.aggregation().items()
+        if "args" not in inspect.signature(one).parameters
+    }
+
+
+def _is_mean(aggregation: object) -> bool:
+    from lmms_eval.api.registry import get_aggregation
+
+    return aggregation is get_aggregation("mean")
+
+
+def _text(prediction: Prediction, read: str) -> str:
+    answer = None if prediction.answer is None else prediction.answer.text
+    response = prediction.responses[-1] if prediction.responses else answer or ""
+    return response if read == "response" or answer is None else answer
+
+
+def _score(made: Benchmark, name: str, document: int, text: str) -> Scores:
+    """Filter a response, take its reasoning out and process it, as lmms-eval's evaluator does."""
+    from lmms_eval.api.instance import Instance
+    from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
+
+    task = made.tasks[name]
+    about = {"task": name, "doc_id": document, "repeats": 1}
+    instance = Instance("generate_until", (text,), 0, about, resps=[text])
+    task._filters[0].apply([instance], None)
+    (response,) = instance.filtered_resps.values()
+    tags = parse_reasoning_tags_config(REASONING, task.config.reasoning_tags)
+    if tags is not None and isinstance(response, str):
+        response = strip_reasoning_tags(response, tags)
+    row = dict(task.eval_docs_no_media[document])  # some tasks write into it
+    aggregations = _aggregations(task)
+    return {
+        made.name_of(name, metric): Mean(float(value))
+        if _is_mean(aggregations[metric])
+        else Corpus((_plain(metric, value),))
+        for metric, value in task.process_results(row, [response]).items()
+        if metric in aggregations
+    }
+
+
+def _plain(metric: str, value: object) -> object:
+    """Return what a task gives for a metric as the JSON that a run's record keeps."""
+    try:
+        return json.loads(json.dumps(value, default=lambda one: one.item()))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"metric {metric} of lmms-eval",
+            expected="results that can be kept as JSON",
+            found=f"{type(value).__name__}: {error}",
+        ) from error

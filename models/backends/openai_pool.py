@@ -1,0 +1,76 @@
+"""Several servers of one network: each request goes to the least busy one that answers."""
+
+import threading
+from collections.abc import Sequence
+from time import monotonic
+
+from harness.models.backends.openai_http import Endpoint, RetryableError
+
+REST, LONGEST_REST = 2.0, 120.0
+"""Seconds that a server is spared after a fault; doubled with each further one up to the second."""
+
+
+class EndpointPool:
+    """The addresses of one or more servers. Safe to use from several threads.
+
+    A request whose server fails is sent to the next at once; only if all of them fail does it count
+    as failed. A server that failed is asked again after a rest, or if no other is left.
+    """
+
+    def __init__(self, members: Sequence[Endpoint]) -> None:
+        self.members = tuple(members)
+        self._busy = dict.fromkeys(self.members, 0)
+        self._begun = dict.fromkeys(self.members, 0)
+        self._faults = dict.fromkeys(self.members, 0)
+        self._resting_until = dict.fromkeys(self.members, 0.0)
+        self._lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """All addresses, with commas."""
+        return ",".join(one.url for one in self.members)
+
+    def post(self, route: str, body: bytes) -> tuple[Endpoint, dict[str, object]]:
+        """Return the server that answered and its answer; see `Endpoint.post`.
+
+        Raises:
+            RetryableError: every server failed.
+            UsageError, MissingDependency, ModelError: one of them refuses the request.
+        """
+        left = list(self.members)
+        while True:
+            with self._lock:
+                now = monotonic()
+                one = min(
+                    left,
+                    key=lambda one: (
+                        self._resting_until[one] > now,
+                        self._busy[one],
+                        self._begun[one],
+                    ),
+                )
+                self._busy[one] += 1
+                self._begun[one] += 1
+            try:
+                answer = one.post(route, body)
+            except RetryableError as fault:
+                self.rest(one, wait=fault.wait)
+                left.remove(one)
+                if not left:
+                    raise
+            else:
+                with self._lock:
+                    self._faults[one] = 0
+                return one, answer
+            finally:
+                with self._lock:
+                    self._busy[one] -= 1
+
+    def rest(self, one: Endpoint, *, wait: float | None = None) -> None:
+        """Spare a server that failed, for at least the seconds that it asks for."""
+        with self._lock:
+            now = monotonic()
+            if self._resting_until[one] <= now:  # not one of many that met the same fault
+                self._faults[one] += 1
+            rest = min(REST * 2 ** (self._faults[one] - 1), LONGEST_REST)
+            self._resting_until[one] = now + max(rest, wait or 0.0)

@@ -1,0 +1,86 @@
+"""Shares of a run, predicted anywhere and in any order: together they are the run, to the byte."""
+
+import json
+import shutil
+
+import pytest
+
+from harness.cli.main import main
+from harness.errors import UsageError
+from harness.record import Run, runs_below
+
+MODEL, TASK = "random", "reason_seg"
+
+
+@pytest.fixture
+def evaluated(shapes, tmp_path):
+    def ran(out, *more, code=0):
+        given = ["--model", MODEL, "--tasks", TASK, "--data", shapes, "--out", tmp_path / out]
+        line = ["eval", *given, "--batch-size", 3, "--quiet", *more]
+        assert main([str(one) for one in line]) == code
+        return tmp_path / out
+
+    return ran
+
+
+def scores(out):
+    (folder,) = runs_below(out)
+    return {name: (folder / name).read_bytes() for name in ("results.json", "scores.jsonl")}
+
+
+def predicted(out):
+    (path,) = out.rglob("manifest.json")
+    return set(Run(path.parent).journal.places)
+
+
+def test_shares_of_several_machines_copied_together_are_the_run(evaluated, tmp_path, capsys):
+    whole = evaluated("whole")
+    shares = [evaluated(f"machine{part}", "--shard", f"{part}/3") for part in (3, 1, 2)]
+    found = [predicted(one) for one in shares]
+    assert set.union(*found) == predicted(whole) and sum(map(len, found)) == len(predicted(whole))
+    assert all(found) and not any(runs_below(one) for one in shares), "none has a score"
+    for one in shares:
+        shutil.copytree(one, tmp_path / "together", dirs_exist_ok=True)
+    files = sorted((tmp_path / "together").rglob("samples.*.jsonl"))
+    assert len(files) == 3
+    together = evaluated("together")
+    assert sorted(together.rglob("samples.*.jsonl")) == files, "nothing was predicted again"
+    assert scores(together) == scores(whole)
+
+
+def test_a_share_that_was_lost_is_predicted_by_the_last_command(evaluated, tmp_path):
+    shares = [evaluated(f"machine{part}", "--shard", f"{part}/3") for part in (1, 3)]
+    for one in shares:
+        shutil.copytree(one, tmp_path / "together", dirs_exist_ok=True)
+    before = set.union(*map(predicted, shares))
+    assert before < predicted(evaluated("together"))
+    assert scores(tmp_path / "together") == scores(evaluated("whole"))
+
+
+def test_in_one_folder_one_after_the_other_the_last_share_scores(evaluated, capsys):
+    evaluated("here", "--shard", "2/2")
+    capsys.readouterr()
+    out = evaluated("here", "--shard", "1/2", "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["tasks"][TASK]["headline"]
+    assert scores(out) == scores(evaluated("whole"))
+
+
+def test_a_share_is_said_to_be_one(evaluated, capsys):
+    evaluated("here", "--shard", "2/3", "--json")
+    assert json.loads(capsys.readouterr().out)["tasks"][TASK]["shard"] == [2, 3]
+
+
+def test_more_shares_than_batches_leave_some_without_work(evaluated):
+    assert predicted(evaluated("many", "--shard", "9/9")) == set()
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "-1/3"])
+def test_what_is_no_share_is_refused(text, evaluated):
+    with pytest.raises(SystemExit) as ended:
+        evaluated("here", "--shard", text)
+    assert ended.value.code == UsageError.exit_code
+
+
+def test_a_share_is_one_process(evaluated):
+    evaluated("here", "--shard", "1/3", "--workers", "2", code=UsageError.exit_code)
