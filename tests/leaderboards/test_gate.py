@@ -291,6 +291,17 @@ def test_a_derived_headline_is_compared_through_the_task(make_run, tmp_path):
     assert not check(a, b, data_root=tmp_path / "gone").is_passed
 
 
+@pytest.mark.parametrize("cut", [0, 3])
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_a_side_that_does_not_know_what_was_cut_off_is_noted(make_run, rewrite, side, cut):
+    known, unknown = make_run("known"), make_run("unknown")
+    rewrite(known, lambda units: None, ledger={"forms": {"mask": {}}, "cut": cut})
+    runs = (known, unknown) if side == "baseline" else (unknown, known)
+    (verdict,) = check(*runs).verdicts
+    (note,) = verdict.notes
+    assert verdict.is_passed and note.startswith(f"{cut} samples of the {side} ")
+
+
 def test_two_runs_of_one_task_are_refused(make_run, tmp_path):
     make_run("a")
     make_run("b")
