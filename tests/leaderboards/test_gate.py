@@ -332,6 +332,15 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     assert all(one.comparison.detectable for one in report.verdicts) and "80 %" in last
 
 
+def test_a_pass_says_at_once_which_drop_may_go_through(make_run):
+    a, b = make_run("a"), make_run("b", seed=3)
+    report = check(a, b)
+    size = f"{report.verdicts[0].comparison.detectable:.3f}"
+    assert report.is_passed and size in report.text().splitlines()[0]
+    assert size not in check(a, b, max_drop=0.9).text().splitlines()[0]
+    assert "0.000" not in check(a, a).text().splitlines()[0]
+
+
 def test_the_power_is_that_of_as_many_tasks_as_are_compared(make_run, rescore):
     before = [make_run("a"), make_run("v", task="disc_video")]
     after = [make_run("b", seed=3), make_run("w", task="disc_video", seed=3)]
