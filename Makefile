@@ -8,6 +8,7 @@
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
 #   make docs       the pages that are generated
+#   make dist       the sdist and the wheel, in dist/
 #   make site       the front end of the site, with Node; nobody else needs it
 #   make learning   train every method beside random rewards; hours (docs/learning.md)
 
@@ -28,7 +29,7 @@ PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
 .PHONY: demo site test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
-	learning clean
+	dist learning clean
 
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
@@ -87,6 +88,11 @@ core-without-torch: $(CORE)/.core
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
+	$(BIN)/python tests/docs/agents.py
+
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 site:
 	cd leaderboards/site/front && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
