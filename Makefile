@@ -9,6 +9,7 @@
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
 #   make docs       the pages that are generated
 #   make pages      the documentation as a site, strictly, in build/pages
+#   make dist       the sdist and the wheel, in dist/
 #   make site       the front end of the site, with Node; nobody else needs it
 #   make learning   train every method beside random rewards; hours (docs/learning.md)
 
@@ -29,7 +30,7 @@ PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
 
 .PHONY: demo site pages test test-slow test-learning test-parts test-trl mutants core-without-torch check docs \
-	learning clean
+	dist learning clean
 
 demo: $(VENV)/.torch
 	@test -f $(DEMO)/data/shapes.json || \
@@ -89,6 +90,11 @@ core-without-torch: $(CORE)/.core
 docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
+	$(BIN)/python tests/docs/agents.py
+
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 pages: $(VENV)/bin/python
 	$(PIP) -c constraints.txt -e ".[docs]"

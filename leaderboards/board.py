@@ -257,12 +257,14 @@ def table(
     runs: list[Run] = []
     rows: list[Row] = []
     units: list[tuple[UnitScore, ...]] = []
+    protocols: list[tuple[Bracketed, ...]] = []
     for run, made in members:
         with refusals(run.folder, refused):
             scores = tuple(run.units())
             if metrics:
                 check_numbers(run, scores, metrics)
                 made = replace(with_interval(made, run, scores, metrics), rescored=True)
+            protocols.append(_protocols(run, made))
             runs.append(run)
             rows.append(made)
             units.append(scores)
@@ -289,7 +291,7 @@ def table(
             to_best=place.to_best,
             folder=runs[place.index].folder,
             unit_values=unit_values(metrics, units[place.index]),
-            protocols=_protocols(runs[place.index], rows[place.index]),
+            protocols=protocols[place.index],
         )
         for place in places
     ]

@@ -282,10 +282,13 @@ def other_cuts(before: Row, after: Row, max_cut: float) -> list[str]:
 
 def _unknown_cuts(before: Row, after: Row) -> list[str]:
     known = [one.cut for one in (before, after) if one.cut is not None]
-    if len(known) != 1 or not known[0]:
+    if len(known) != 1:
         return []
     side = "candidate" if before.cut is None else "baseline"
-    return [f"{known[0]} samples of the {side} were cut off; of the other that is not known"]
+    return [
+        f"{known[0]} samples of the {side} were cut off; of the other that is not known, so that "
+        "--max-cut was not applied"
+    ]
 
 
 def _lost_number(before: Row, after: Row) -> list[str]:

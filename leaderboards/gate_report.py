@@ -181,7 +181,7 @@ def text(report: GateReport) -> str:
 
 
 def sentence(report: GateReport) -> str:
-    """Return the verdict in words."""
+    """Return the verdict in words, and of a pass the drops that few samples cannot show."""
     failed = [one for one in report.verdicts if not one.is_passed]
     counts = {
         "got worse": sum(one.change is not None for one in failed),
@@ -194,7 +194,12 @@ def sentence(report: GateReport) -> str:
     (words, count), *others = shown
     tasks = f"{len(report.verdicts)} task{'s' * (len(report.verdicts) != 1)}"
     first = f"{count or 'none'} of {tasks} {words}"
-    return ", ".join([first, *(f"{count} {words}" for words, count in others)])
+    told = ", ".join([first, *(f"{count} {words}" for words, count in others)])
+    limits = {one.task: one.max_drop for one in report.verdicts}
+    unseen = [size for task, size in detected(report).items() if size > limits[task]]
+    if failed or not unseen:
+        return told
+    return f"{told}; drops of less than {formatting.number(max(unseen))} may pass"
 
 
 def models(report: GateReport) -> str:
@@ -262,23 +267,27 @@ def look(verdict: TaskVerdict, place: int = 0) -> str:
     return f"harness explain {quote(str(verdict.candidate_folder))} {quote(sample)}"
 
 
-def power(report: GateReport) -> str:
-    """Describe in one line the drops that this gate detects, its limits and its false alarms."""
+def detected(report: GateReport) -> dict[str, float]:
+    """Return the drops that this gate detects with 80 % power, by task."""
     tasks = sum(one.adjusted_p is not None for one in report.verdicts)
-    sizes = {
+    return {
         one.task: limit(one.comparison, 0.0, tasks=max(tasks, 1))
         for one in report.verdicts
         if one.comparison is not None and one.comparison.detectable is not None
     }
-    found = [(task, formatting.number(size)) for task, size in sizes.items()]
+
+
+def power(report: GateReport) -> str:
+    """Describe in one line the drops that this gate detects, its limits and its false alarms."""
+    found = [(task, formatting.number(size)) for task, size in detected(report).items()]
     if len(found) > 1:
-        detected = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in found)
+        sizes = "Detects drops of " + ", ".join(f"{size} ({task})" for task, size in found)
     else:
-        detected = "".join(f"Detects drops of {size}" for _, size in found)
+        sizes = "".join(f"Detects drops of {size}" for _, size in found)
     limits = _limits(report.verdicts)
     rate = report.false_alarms
     return (
-        (f"{detected} or more with 80 % power. " if detected else "")
+        (f"{sizes} or more with 80 % power. " if sizes else "")
         + f"Limit: --max-drop {limits}, --level {report.level:g}."
         + (f" Unchanged models fail {rate * 100:.1f} % of gates like this." if rate else "")
     )

@@ -5,8 +5,9 @@ ranks nor the gate read them.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -76,13 +77,16 @@ class PublishedRow:
     """By metric, the headline's first."""
     is_comparable: bool
     """True if the protocol is stated or assumed to be the table's."""
+    has_twin: bool = False
+    """True if another row would have the same name without the paper's table in it."""
 
     @property
     def name(self) -> str:
         """The row's name, with its backbone where the name does not say it."""
-        row, backbone = self.results[0].row, self.results[0].backbone
-        shown = backbone and backbone.lower() not in row.lower()
-        return f"{row} ({backbone})" if shown else row
+        first = self.results[0]
+        shown = first.backbone and first.backbone.lower() not in first.row.lower()
+        name = f"{first.row} ({first.backbone})" if shown else first.row
+        return f"{name}, {PAPERS[first.paper]} Table {first.table}" if self.has_twin else name
 
     def to_json(self) -> dict[str, object]:
         """Return plain data: a row of kind `published`, without rank and interval."""
@@ -132,13 +136,17 @@ def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...
             found.setdefault((one.paper, one.row, one.backbone), {}).setdefault(one.metric, one)
     sign = -1.0 if made.better[metrics[0]] == "higher" else 1.0
     rows = [
-        tuple(numbers[name] for name in metrics if name in numbers)
+        PublishedRow(
+            results=tuple(numbers[name] for name in metrics if name in numbers),
+            is_comparable=numbers[metrics[0]].protocol == made.protocol,
+        )
         for numbers in found.values()
         if metrics[0] in numbers
     ]
+    names = Counter(row.name for row in rows)
     return tuple(
-        PublishedRow(results=row, is_comparable=row[0].protocol == made.protocol)
-        for row in sorted(rows, key=lambda row: sign * row[0].value)
+        replace(row, has_twin=names[row.name] > 1)
+        for row in sorted(rows, key=lambda row: sign * row.results[0].value)
     )
 
 

@@ -33,7 +33,7 @@ def open_runs(
     Raises:
         StoreError: a folder holds no finished run, or files of one were changed since.
     """
-    found: dict[Path, Run] = {}
+    found: dict[Path, Run | None] = {}
     for folder in [folders] if isinstance(folders, Path) else folders:
         below = runs_below(folder)
         if skips_unfinished:
@@ -47,11 +47,12 @@ def open_runs(
             )
         for path in below:
             if path.resolve() not in found:
+                found[path.resolve()] = None
                 with refusals(path, refused):
                     run = Run.open(path)
                     run.check_files()
                     found[path.resolve()] = run
-    return list(found.values())
+    return [run for run in found.values() if run is not None]
 
 
 @contextmanager

@@ -82,16 +82,18 @@ def _built(arguments: Namespace) -> "Board":
 def _report(arguments: Namespace, paths: Sequence[str], board: "Board") -> int:
     """Say what was written and what is not on the board; return 1 if a run was refused, else 0."""
     below = (path for folder in arguments.runs for path in runs_below(folder))
-    for path in (path for path in below if not (path / SCORES).is_file()):
+    for path in dict.fromkeys(path for path in below if not (path / SCORES).is_file()):
         print(f"note: {path} has no scores, for the ground truth is hidden.", file=sys.stderr)
-    unfinished = [path for folder in arguments.runs for path in unfinished_below(folder)]
+    found = (path for folder in arguments.runs for path in unfinished_below(folder))
+    unfinished = list(dict.fromkeys(found))
     for path in unfinished:
         print(
             f"note: {path} is not finished and not on the board; the same `harness eval` goes on.",
             file=sys.stderr,
         )
     for one in board.refused:
-        print(f"refused: {one.run}: {one.reason}", file=sys.stderr)
+        name = f"{one.model} {one.run}".strip()
+        print(f"refused: {name}: {one.reason}", file=sys.stderr)
     if arguments.json:
         show_json(
             {

@@ -136,7 +136,10 @@ def read(folder: Path) -> tuple[Bracketed, ...]:
         if plain["journal"] != journal_of(folder):
             return ()
         return tuple(
-            Bracketed(**{**one, "papers": tuple(one["papers"]), "interval": _pair(one["interval"])})
+            Bracketed(
+                **{**one, "papers": tuple(one["papers"]), "interval": _pair(one["interval"])}
+                | {"metrics": dict(one["metrics"])}
+            )
             for one in plain["protocols"]
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -2,8 +2,10 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -13,12 +15,14 @@ from harness import plugins
 from harness.cli.main import build_parser, main
 from harness.cli.reproduce import plan
 from harness.errors import DataError, UsageError
-from harness.leaderboards.definitions import definitions, find, methods, read
+from harness.leaderboards.definitions import definitions, find, methods, methods_of, read
 from harness.leaderboards.estimate import device_of
 from harness.leaderboards.published_results import PAPERS
 from harness.spec import parse, parse_list
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "tasks" / "reason_seg" / "example"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+EXAMPLE = ROOT / "tasks" / "reason_seg" / "example"
 TABLES = {
     "dt_r1": "1 2 3 4 5 6 7",
     "video_str": "1 2 3 4 5 6",
@@ -181,6 +185,26 @@ def test_a_board_that_is_not_in_the_form_is_refused_with_its_path(tmp_path, old,
     with pytest.raises(DataError) as error:
         read(path)
     assert str(path) in str(error.value) and named in str(error.value)
+
+
+def test_each_board_of_the_page_is_planned_with_an_estimate(tmp_path, capsys):
+    blocks = re.findall(r"^```toml\n(.*?)^```", (DOCS / "published.md").read_text(), re.S | re.M)
+    for place, block in enumerate(blocks):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        (folder / "board.toml").write_text(block)
+        table = tomllib.loads(block)["table"]
+        assert main(["reproduce", str(folder), table, "--dry-run", "--device", "L40S"]) == 0
+        assert "× L40S" in capsys.readouterr().out
+    assert len(blocks) == 2
+
+
+def test_the_trainings_of_dr2segs_page_stand_in_table_1():
+    page = (ROOT / "trainers" / "dr2seg" / "README.md").read_text()
+    named = {Path(path).name for path in re.findall(r"--out (\S+)", page)} - {"small"}
+    rows = {one.row.row: one.spec for one in methods_of(find("dr2seg", "1"))}
+    wanted = {rows[name].arguments["checkpoint"] for name in ("DR2Seg", "DR2Seg*")}
+    assert wanted <= named
 
 
 def test_two_boards_of_one_name_are_refused(tmp_path):

@@ -483,15 +483,18 @@ def test_firefox_draws_a_sample_from_disk(site, tmp_path):
     index.write_text(text.replace("</body>", f"{shown}</body>"), "utf-8")
     link = f"{index.as_uri()}{SEG}/sample/6%2Fdisc?a=clumsy&opacity=100&outline=0"
     picture = tmp_path / "firefox.png"
-    subprocess.run(
-        [FIREFOX, "--headless", "--profile", tmp_path, "--screenshot", picture, link],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
-    for colour in (HIT, WRONG, MISSED):
-        assert (np.abs(pixels - colour).max(axis=2) < 8).sum() > 100
+    for _ in range(5):  # on a busy machine a page has loaded before its canvas is drawn
+        subprocess.run(
+            [FIREFOX, "--headless", "--profile", tmp_path, "--screenshot", picture, link],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+        pixels = np.asarray(Image.open(picture).convert("RGB")).astype(int)
+        seen = [(np.abs(pixels - one).max(axis=2) < 8).sum() for one in (HIT, WRONG, MISSED)]
+        if min(seen) > 100:
+            break
+    assert min(seen) > 100
 
 
 @pytest.mark.skipif(

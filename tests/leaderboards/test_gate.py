@@ -291,6 +291,17 @@ def test_a_derived_headline_is_compared_through_the_task(make_run, tmp_path):
     assert not check(a, b, data_root=tmp_path / "gone").is_passed
 
 
+@pytest.mark.parametrize("cut", [0, 3])
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_a_side_that_does_not_know_what_was_cut_off_is_noted(make_run, rewrite, side, cut):
+    known, unknown = make_run("known"), make_run("unknown")
+    rewrite(known, lambda units: None, ledger={"forms": {"mask": {}}, "cut": cut})
+    runs = (known, unknown) if side == "baseline" else (unknown, known)
+    (verdict,) = check(*runs).verdicts
+    (note,) = verdict.notes
+    assert verdict.is_passed and note.startswith(f"{cut} samples of the {side} ")
+
+
 def test_two_runs_of_one_task_are_refused(make_run, tmp_path):
     make_run("a")
     make_run("b")
@@ -319,6 +330,15 @@ def test_the_text_has_the_verdict_first_and_its_columns_in_line(make_run):
     assert max(map(len, lines)) <= 80
     assert "0.02 (disc_seg val)" in last and "0.5 (disc_video valid_u)" in last
     assert all(one.comparison.detectable for one in report.verdicts) and "80 %" in last
+
+
+def test_a_pass_says_at_once_which_drop_may_go_through(make_run):
+    a, b = make_run("a"), make_run("b", seed=3)
+    report = check(a, b)
+    size = f"{report.verdicts[0].comparison.detectable:.3f}"
+    assert report.is_passed and size in report.text().splitlines()[0]
+    assert size not in check(a, b, max_drop=0.9).text().splitlines()[0]
+    assert "less" not in check(a, a).text() and "power" not in check(a, a).text()
 
 
 def test_the_power_is_that_of_as_many_tasks_as_are_compared(make_run, rescore):

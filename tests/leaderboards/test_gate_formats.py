@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from harness.cli.main import main
+from harness.cli.main import build_parser, main
 from harness.leaderboards.board import build
 from harness.leaderboards.gate import check
 from harness.leaderboards.gate_formats import annotations, junit, markdown
@@ -135,6 +135,32 @@ def test_a_baseline_with_predictions_is_not_replaced(pair, capsys):
     assert (
         sorted((path, path.read_bytes()) for path in pair[0].iterdir() if path.is_file()) == before
     )
+
+
+def test_the_action_has_the_gates_options_and_the_page_says_so():
+    action = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+    settings = build_parser().parse_args(["board", "check", "--baseline=b", "--candidate=c"])
+    options = {name.replace("_", "-"): value for name, value in vars(settings).items()}
+    # The action sets the formats; a baseline is updated by hand; both are of the action alone.
+    own, others = {"report", "python"}, {"format", "json", "update-baseline"}
+    of_the_parser = {"command", "action", "function"}
+    assert action.keys() - own == options.keys() - others - of_the_parser
+    for name in ("max-cut", "level"):
+        assert float(action[name]["default"]) == options[name]
+    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / "docs" / "ci.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`([a-z-]+)`", " ".join(rows))) == sorted(action)
+
+
+def test_each_step_of_the_page_is_whole():
+    page = (ROOT / "docs" / "ci.md").read_text()
+    for block in re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
+        found = yaml.safe_load(block)
+        for step in found["jobs"]["gate"]["steps"] if "jobs" in found else found:
+            assert len({"run", "uses"} & step.keys()) == 1, step
+            if step.get("id") == "gate":
+                inputs = yaml.safe_load((ROOT / "action.yml").read_text())["inputs"]
+                required = {name for name, one in inputs.items() if one.get("required")}
+                assert required <= step["with"].keys() <= inputs.keys()
 
 
 def test_the_actions_gate_step_runs_in_a_plain_shell(pair, tmp_path):

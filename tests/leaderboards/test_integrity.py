@@ -3,11 +3,13 @@ computed from scores again.
 """
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from harness.errors import StoreError
 from harness.leaderboards.board import build
+from harness.leaderboards.differences.bracket import Bracketed
 from harness.leaderboards.gate import check
 from harness.leaderboards.render import markdown
 from harness.leaderboards.repeats import repeats
@@ -18,7 +20,10 @@ from harness.record import Run, unfinished_below
 from harness.run.contamination import Contamination, write_contamination
 from harness.scores import Corpus
 from harness.store import checksums, journal
+from harness.store.atomic import json_bytes
 from harness.store.checksums import LATER, PROTOCOLS, TRAININGS, write_later
+
+EMPTY = {"protocol": "a", "about": "", "papers": ()}
 
 
 def edit_results(folder, *, metric="giou", value=0.99):
@@ -170,6 +175,30 @@ def test_what_is_written_after_the_numbers_is_named_and_refused_too(
         with pytest.raises(StoreError) as error:
             read()
         assert str(folder / name) in str(error.value)
+
+
+def test_malformed_numbers_by_protocol_refuse_their_run_alone(make_run):
+    """The checksum is right, so that only the reader tells."""
+    good, other = make_run("good"), make_run("other")
+    for protocols in (
+        [{"protocol": "a"}],
+        [{**asdict(Bracketed(**EMPTY)), "metrics": ["giou"]}],
+        3,
+    ):
+        plain = {"journal": checksums.journal_of(other), "protocols": protocols}
+        write_later(other, PROTOCOLS, json_bytes(plain))
+        made = build([good, other], names_refused=True)
+        assert [one.run for one in made.refused] == ["other"]
+        assert PROTOCOLS in made.refused[0].reason
+        assert [entry.row.run for entry in made.tables[0].entries] == ["good"]
+
+
+def test_a_refused_run_that_two_folders_name_is_one_row(make_run, tmp_path):
+    make_run("runs/good")
+    other = make_run("runs/other")
+    edit_manifest(other)
+    made = build([tmp_path / "runs", other, tmp_path / "runs" / ".." / "runs"], names_refused=True)
+    assert [one.run for one in made.refused] == ["other"]
 
 
 def test_a_run_that_does_not_say_what_it_wrote_is_refused(make_run):

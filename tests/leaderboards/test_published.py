@@ -363,6 +363,36 @@ def test_published_rows_are_those_of_task_split_and_metric_best_first(make_run):
     assert not lisa.is_comparable  # its protocol is LISA's
 
 
+def test_rows_of_one_name_say_their_table(make_run):
+    """Video-STR prints 34.7 for one network in its Table 1, and 38.1 in its Table 4."""
+    made = replace(
+        genuine(make_run("a")),
+        task="sti_bench",
+        split="test",
+        better={"accuracy": "higher"},
+    )
+    rows = [
+        row
+        for row in published_rows(made, ("accuracy",))
+        if row.results[0].row == "Qwen2.5-VL-7B-Instruct"
+    ]
+    shown = {
+        row.name.removeprefix("Qwen2.5-VL-7B-Instruct"): row.results[0].printed for row in rows
+    }
+    assert shown == {", Video-STR Table 1": "34.7", ", Video-STR Table 4": "38.1"}
+
+
+def test_no_table_of_a_board_has_two_rows_of_papers_of_one_name(make_run):
+    made = genuine(make_run("a"))
+    every = {
+        (one.task, one.split, one.metric) for paper in PAPERS for one in published_results(paper)
+    }
+    for task, split, metric in every:
+        here = replace(made, task=task, split=split, better={metric: "higher"})
+        names = [row.name for row in published_rows(here, (metric,))]
+        assert len(names) == len({*names}), task
+
+
 def test_rows_of_papers_are_shown_and_change_no_rank_interval_or_measured_row(
     world, tmp_path, monkeypatch
 ):

@@ -14,7 +14,7 @@ def add_board(commands: Commands) -> None:
     """`harness board`."""
     parser = commands.add_parser("board", help="build leaderboards, and gate a change by them")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    build = command(actions, "build", "board:build", "board.md, board.json and samples.parquet")
+    build = command(actions, "build", "board:build", "write a board as Markdown, JSON and Parquet")
     _add_board(build, "where the files go")
     site = command(
         actions,

@@ -1,0 +1,120 @@
+"""Writes llms.txt and skills/harness/SKILL.md, which coding agents read, from the command line.
+
+    python tests/docs/agents.py
+
+The commands, their options and examples are those of `--help`, the pages those of README.md.
+"""
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.cli.main import EXIT_CODES, GROUPS, build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = "https://raw.githubusercontent.com/visual-reasoning-harness/harness/main"
+WRITTEN = "<!-- Written by `python tests/docs/agents.py`. -->"
+HEAD = """---
+name: harness
+description: >-
+  Evaluate, compare, gate and train models of visual reasoning (segmentation, grounding, counting,
+  questions about images and videos) with the command `harness`. Use it to score a model or stored
+  predictions on a benchmark, to find out why two scores differ, to build a leaderboard, or to
+  reproduce a paper's table.
+---
+
+# harness
+
+- First: `harness doctor`, `harness list tasks`, `harness list models`; `harness list tasks NAME` is
+  a benchmark's card, which says how its data is had.
+- A SPEC is `name` or `name(key=value,…)`; quote it in a shell. Unknown names and keys are refused
+  with those that exist.
+- Without a GPU and a download: `harness data make shapes --out data`, then `--model pocket`.
+- `--json` prints one JSON value and nothing else. Errors say what was expected, what was found and
+  what to do.
+- The same command goes on where a killed one was. Run folders are records: do not edit them.
+- A number counts with its interval; `harness board check` says whether two runs differ.
+- `--subset first20` tries a command; its score is none of the full set.
+"""
+
+
+def leaves(
+    parser: argparse.ArgumentParser, name: str
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the commands that do something, with their whole names."""
+    children = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    if not children:
+        yield name, parser
+    for action in children:
+        for word, child in action.choices.items():
+            yield from leaves(child, f"{name} {word}")
+
+
+def usage(name: str, parser: argparse.ArgumentParser) -> str:
+    """One line of a command's arguments, the required ones first, the same in every Python."""
+    shown = []
+    actions = [one for one in parser._actions if "--help" not in one.option_strings]
+    needed = [  # those that may stand in a `--config` are named by the command's own usage
+        one.required or bool({*one.option_strings} & {*(parser.usage or "").split()})
+        for one in actions
+    ]
+    for place in sorted(range(len(actions)), key=lambda place: not needed[place]):
+        action = actions[place]
+        given = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
+        values = " | ".join(map(str, action.choices)) if action.choices else given
+        values = values if isinstance(values, str) else " ".join(values)
+        text = " ".join(filter(None, (*action.option_strings[-1:], values)))
+        shown.append(text if needed[place] else f"[{text}]")
+    return " ".join([name, *shown])
+
+
+def described() -> Iterator[tuple[str, list[tuple[str, argparse.ArgumentParser]]]]:
+    """Yield each group of `harness --help` with its commands."""
+    parser = build_parser()
+    (commands,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    names = iter(commands.choices.items())
+    for title, group in GROUPS.items():
+        found = [next(names) for _ in group]
+        yield title, [leaf for name, one in found for leaf in leaves(one, f"harness {name}")]
+
+
+def skill() -> str:
+    """The skill: what to know, and every command with its arguments and an example."""
+    parts = [HEAD.strip(), WRITTEN]
+    for title, commands in described():
+        parts.append(f"## {title[0].upper()}{title[1:]}")
+        for name, parser in commands:
+            about = " ".join((parser.description or "").split())
+            example = re.findall(r"^example: (.*)", parser.epilog or "", re.MULTILINE)
+            code = [f"usage: {usage(name, parser)}", *(f"example: {one}" for one in example)]
+            parts.append("\n".join([f"**`{name}`**: {about}\n", "```", *code, "```"]))
+    codes = re.findall(r"^ +(\d+)  (.*)$", EXIT_CODES, re.MULTILINE)
+    parts.append("## Exit codes\n\n" + "\n".join(f"- {code}: {what}" for code, what in codes))
+    parts.append(f"Pages: [llms.txt]({SOURCE}/llms.txt).")
+    return "\n\n".join(parts) + "\n"
+
+
+def index() -> str:
+    """llms.txt: what harness is, its pages, and its commands in a line each."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    summary = " ".join(readme.split("\n\n")[1].split())
+    pages = re.search(r"^## Pages\n\n(.*?)\n\n", readme, re.DOTALL | re.MULTILINE)
+    assert pages is not None, "README.md lists the pages"
+    linked = re.sub(r"\]\((?!https?:)", f"]({SOURCE}/", pages[1])
+    parts = ["# harness", f"> {summary}", WRITTEN, "## Pages", linked, "## Commands"]
+    parts.append(f"With their arguments: [SKILL.md]({SOURCE}/skills/harness/SKILL.md).")
+    for title, commands in described():
+        lines = [
+            f"- `{name}`: {' '.join((one.description or '').split())}" for name, one in commands
+        ]
+        parts.append(f"### {title[0].upper()}{title[1:]}\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES = {"llms.txt": index, "skills/harness/SKILL.md": skill}
+
+if __name__ == "__main__":
+    for name, made in PAGES.items():
+        (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / name).write_text(made(), encoding="utf-8", newline="\n")
