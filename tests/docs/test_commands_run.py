@@ -1,0 +1,153 @@
+"""Every command of the pages is run, in the order of its page, on the generated world with pocket.
+
+Published weights and trained checkpoints are replaced by pocket's, SAM by pocket-sam: what is
+tested is that the command works. What cannot be run here stands in `NOT_RUN` with the reason; a
+command that is neither fails.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.cli.main import main
+from harness.model import ChatRequest
+
+pytestmark = pytest.mark.slow
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = [
+    path
+    for path in subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split()
+    if "```sh\n" in (REPOSITORY / path).read_text("utf-8") and not path.startswith("tests/")
+]
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
+STAND_INS = (
+    (r"\bsam2_video\([^()]*\)", "pocket_sam_video"),
+    (r"\bsam[23]\([^()]*\)", "pocket_sam"),
+    (r"\bxmem\([^()]*\)", "flow"),
+    (r"\bcheckpoint=(?!pocket\b)(?:[\w.-]+/[\w.-]+|DIR|C)(?=[,)])", "checkpoint=pocket"),
+    (r"(?<=--model )(\"?)(?:MODEL)\1", "pocket"),
+    (r"(?<=--model )NEW", "random"),
+    (r"runs/(MODEL|qwen_vl)\b", "runs/pocket"),
+    (r"/shared/runs", "runs/old"),
+    (r"--size \d+", "--size 2"),
+    (r"(data make shapes (?:(?!--size).)*)$", r"\1 --size 2"),
+    (r"(harness train .*)$", r"\1 --set max_steps=1"),
+    (r"(max_steps=\d+(?:.*?)) --set max_steps=1$", r"\1"),
+    (r"\bmax_steps=\d+", "max_steps=1"),
+)
+"""Patterns of a command, and what stands in for what they match."""
+NOT_RUN = {
+    r"^(make|pip|git|docker|RUNS=|python|E/|\.venv)": "installs, or starts other programs",
+    r"^(accelerate|torchrun)|--(ray|submitit) ": "wants several devices (tests/run)",
+    r"^harness view": "serves until it is stopped (tests/leaderboards)",
+    r"^harness data fetch": "wants the network (tests/cli/test_fetch.py)",
+    r"make shapes --out ROOT": "was made for all pages",
+    r"…": "leaves something out",
+    r"--strict": "says that two samples are not the published ones (tests/cli/test_data.py)",
+    r"base_url=": "asks a server (tests/models)",
+    r"backend=(vllm|lmms|openai)|lmms": "wants packages that are not installed (make test-parts)",
+    r"enable_thinking": "wants Qwen3.5's template (tests/models/test_qwen3_5.py)",
+    r"adapter=runs/lora": "wants an adapter beside weights (tests/models)",
+    r"external\(": "starts a program of the reader's (tests/models/test_external.py)",
+    r"\b(molmo|segment_token|overlap|brightest|threshold)\b": "plugins of the page (tests/docs)",
+    r"FOLDER|predictions tree|(said|difficulty|verdicts)\.jsonl": "files (tests/cli)",
+    r"results\.json|2026_|runs/said|release": "files of other programs (tests/cli/test_formats.py)",
+    r"reproduce (?!.*--dry-run)": "trains for hours (tests/cli/test_reproduce.py)",
+    r"--method pocket": "trains the weights that ship (examples/pocket/tests)",
+    r"harness curves": "curves of trainings that the reader has (tests/cli/test_curves.py)",
+    r"plan\.json": "a plan of the reader's (tests/cli/test_twin.py)",
+    r"demo/runs": "would change a baseline of the repository (tests/test_gate.py)",
+    r"--config (qwen|r1|table)": "trains at full size (tests/trainers/test_configurations.py)",
+    r"train-tasks .*stv_205k": "trains on many videos (tests/trainers)",
+    r"explain runs/saliency/mevis VIDEO": "a sample of the reader's (tests/cli/test_explain.py)",
+}
+"""Commands that are left out, why, and where a test has what they need."""
+
+
+def statements(text: str, folder: Path) -> list[str]:
+    """Return the commands of a page in order; files that it writes by `cat` are written."""
+    found = []
+    for block in BLOCK.findall(text):
+        if "#SBATCH" in block:  # a script, which tests/run/test_slurm.py runs
+            continue
+        for name, content in HEREDOC.findall(block):
+            (folder / name).write_text(content, "utf-8")
+        plain = HEREDOC.sub("", block).replace("\\\n", " ")
+        # A quoted text may go over several lines.
+        plain = re.sub(r'"[^"]*"', lambda quoted: re.sub(r"\n *", "", quoted[0]), plain)
+        lines = (re.sub(r"(^| )#.*", "", line).strip() for line in plain.splitlines())
+        found += [line for line in lines if line]
+    return found
+
+
+def stood_in(command: str) -> str:
+    """Return a command with what can be run here."""
+    for pattern, instead in STAND_INS:
+        command = re.sub(pattern, instead, command)
+    return re.sub(r" +", " ", command)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A root with two samples a split, runs of several models, predictions of one."""
+    folder = tmp_path_factory.mktemp("world")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)
+        assert main(["data", "make", "shapes", "--out", "ROOT", "--size", "2"]) == 0
+        for name in ("old", "new", "pocket", "saliency"):
+            model = "saliency" if name == "saliency" else "pocket"
+            given = ["--model", model, "--tasks", "reason_seg,mevis", "--data", "ROOT"]
+            assert main(["eval", *given, "--name", name, "--out", "runs"]) == 0
+    for task, file in (("mevis", "mine.jsonl"), ("reason_seg", "responses.jsonl")):
+        run = harness.read_run(folder / "runs" / "pocket" / task)
+        with (folder / file).open("w", encoding="utf-8") as lines:
+            for one in harness.read_samples(run):
+                masks = [mask.to_json() for mask in one.target.answer.masks]
+                said = {"masks": masks} if task == "mevis" else {"response": one.responses[0]}
+                lines.write(json.dumps({"id": one.id, **said}) + "\n")
+    return folder
+
+
+@pytest.fixture
+def desk(world, tmp_path, monkeypatch):
+    """A folder to work in, as a page finds it; responses are cut short, and most say nothing."""
+    for room in ("tasks", "tests", "benchmarks", "leaderboards", "examples"):
+        (tmp_path / room).symlink_to(REPOSITORY / room)
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    whole = ChatRequest.__init__
+
+    def short(self, *values, max_new_tokens=1024, **named):
+        whole(self, *values, max_new_tokens=min(max_new_tokens, 24), **named)
+
+    monkeypatch.setattr(ChatRequest, "__init__", short)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_a_page_work(page, desk, capsys):
+    failed, text = [], (REPOSITORY / page).read_text("utf-8")
+    if "--out data" not in text:  # another page has made it
+        (desk / "data").mkdir()
+        (desk / "data" / "shapes").symlink_to(desk / "ROOT")
+    for command in statements(text, desk):
+        if any(re.search(pattern, command) for pattern in NOT_RUN):
+            continue
+        shown = stood_in(command)
+        try:
+            code = main(shlex.split(shown)[1:]) if shown.startswith("harness ") else "unknown"
+        except SystemExit as ended:
+            code = ended.code
+        out = capsys.readouterr()
+        if code != 0:
+            failed.append(f"{shown}\n    {code}: {out.err[-700:]}")
+    assert not failed, "\n".join(failed)
