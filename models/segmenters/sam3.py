@@ -18,7 +18,7 @@ import numpy as np
 from harness.errors import ModelError, UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt, Segmenter
+from harness.model import Instance, ObjectPrompt, Segmenter
 from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
@@ -102,6 +102,22 @@ class Sam3(Segmenter):
             OutOfMemory: the device is full.
         """
         return [self._mask(image, prompt) for prompt in prompts]
+
+    def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
+        """Return every instance above the threshold, by falling confidence; none of a blank phrase.
+
+        Raises:
+            ModelError: the checkpoint cannot be loaded.
+            OutOfMemory: the device is full.
+        """
+        if not phrase.strip():
+            return []
+        with memory():
+            output = self._run_network(image, phrase.strip(), None)
+        masks = output["masks"].cpu().numpy().astype(np.bool_)
+        both = zip(masks, output["scores"].float().cpu().tolist(), strict=True)
+        found = [Instance(mask, score) for mask, score in both]
+        return sorted(found, key=lambda one: -one.score)
 
     def _mask(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
         height, width = image.shape[:2]

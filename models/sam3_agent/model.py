@@ -1,0 +1,290 @@
+"""The SAM 3 agent: a VLM that was not trained for it segments by calling SAM 3 with phrases.
+
+harness eval --model "sam3_agent(backend=openai(model=Qwen/Qwen3-VL-8B-Thinking,base_url=URL),
+    segmenter=sam3(checkpoint=facebook/sam3))" --tasks reason_seg …
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self, TypeVar
+
+import numpy as np
+
+from harness.media import Media
+from harness.model import (
+    Chat,
+    ChatRequest,
+    ChatResponse,
+    Conversation,
+    ConversingChat,
+    Instance,
+    Propagator,
+    Segmenter,
+    StagedModel,
+    settings,
+)
+from harness.models.answers import MASKED, combine_answers, mask_answer
+from harness.models.chat_result import ChatResult, with_cuts
+from harness.models.composition import Composition
+from harness.models.factory import build_propagator, build_segmenter
+from harness.models.grammar import Item, frame_tag, reasoning
+from harness.models.multi_turn import converse
+from harness.models.response_writer import key_frame_of
+from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, texts
+from harness.models.tracks import carried_masks, extent
+from harness.options import with_options
+from harness.responses import storable
+from harness.spec import Spec
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Call,
+    Failure,
+    FailureKind,
+    Parsed,
+    ParsedObject,
+    Prediction,
+    Query,
+    Usage,
+)
+
+MOST = 100
+"""Masks that a written response selects; the official prompt allows no higher number."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """A conversation that has ended, with its calls."""
+
+    run: AgentRun
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam3Agent(StagedModel[AgentResult]):
+    """A VLM that calls SAM 3, turn by turn, and picks among the masks that it finds.
+
+    Of a video one frame is shown and segmented, from which its masks are carried to the others; the
+    official agent knows images alone. A conversation that it would end with an error is a failure.
+    """
+
+    chat: Chat
+    segmenter: Segmenter
+    propagator: Propagator
+    max_rounds: int = ROUNDS
+    max_new_tokens: int = 4096
+    batch_size: int = 8
+    name = "sam3_agent"
+
+    def describe(self) -> Mapping[str, object]:
+        """Return plain data for the record: every setting, and what is said."""
+        return {
+            "name": self.name,
+            "chat": dict(self.chat.describe()),
+            "prompt": "ours",
+            "texts": texts(),
+            "segmenter": settings(self.segmenter),
+            "propagator": settings(self.propagator),
+            "max_rounds": self.max_rounds,
+            "max_new_tokens": self.max_new_tokens,
+            "batch_size": self.batch_size,
+        }
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """Forms of answer that it can give."""
+        return MASKED
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of its parts."""
+        return self.chat.devices + self.segmenter.devices + self.propagator.devices
+
+    @property
+    def turns(self) -> int:
+        """Batches that the network takes at once."""
+        return self.chat.turns
+
+    @property
+    def rounds(self) -> int:
+        """Batches to give the network at once."""
+        return self.chat.rounds
+
+    @property
+    def by_sample(self) -> bool:
+        """Return True if each query goes on by itself."""
+        return isinstance(self.chat, ConversingChat)
+
+    def prepare(self) -> None:
+        """Load all parts, so that a failure to load fails no sample.
+
+        Raises:
+            UsageError: the segmenter does not find the objects of a phrase.
+        """
+        self.segmenter.find_instances(np.zeros((1, 1, 3), dtype=np.uint8), "")
+        for part in (self.chat, self.segmenter, self.propagator):
+            part.prepare()
+
+    def halt(self) -> None:
+        """Abandon the requests to the network."""
+        self.chat.halt()
+
+    def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
+        """Return the same model with another segmenter and propagator."""
+        return replace(self, segmenter=segmenter, propagator=propagator)
+
+    @cached_property
+    def agent(self) -> Agent:
+        """The loop. Phrases of all conversations are segmented one by one, in another thread."""
+        return Agent(
+            segment=self._segment_later, rounds=self.max_rounds, max_new_tokens=self.max_new_tokens
+        )
+
+    def requests(self, query: Query) -> tuple[ChatRequest, ...]:
+        """Return the first request: one, whatever the query's forms of answer are."""
+        return (self.agent.first(query, len(query.media[0]) // 2),)
+
+    def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
+        """Return the frame that is shown, of the first medium."""
+        return ((len(query.media[0]) // 2,), *(() for _ in query.media[1:]))
+
+    def ask(self, queries: Sequence[Query]) -> list[AgentResult]:
+        """Converse about every query, side by side."""
+        return converse(self.chat, [self.conversation(query) for query in queries])
+
+    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, AgentResult]]:
+        """Yield the place of each query with its result, as soon as it is complete."""
+        if not isinstance(self.chat, ConversingChat):
+            return super().ask_as_completed(queries)
+        conversations = [self.conversation(query) for query in queries]
+        return self.chat.converse_as_completed(conversations, go_on=True)
+
+    def conversation(self, query: Query) -> Conversation[AgentResult]:
+        """Converse about one query to the end."""
+        run = yield from self.agent.converse(AgentRun(query, len(query.media[0]) // 2))
+        requests, responses = zip(*run.calls, strict=True)
+        return AgentResult(run, ChatResult.from_calls(query, requests, responses).calls)
+
+    def begin(self, query: Query, result: AgentResult) -> Callable[[], Prediction]:
+        """Return the function that carries the masks through a video."""
+        made = result.run
+        chat = ChatResult(tuple(response for _, response in made.calls), result.calls)
+        return lambda: with_cuts(chat.with_usage(self._prediction(made)), [made.calls[-1][1].cut])
+
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
+        """Read a conversation's responses, verdicts included: phrases are segmented again."""
+        del calls
+        run, left = AgentRun(query, len(query.media[0]) // 2), list(responses)
+        conversation = self.agent.converse(run)
+        turn = next(conversation)
+        try:
+            while True:
+                if isinstance(turn, Future):
+                    turn.exception()  # waits
+                    turn = conversation.send(())
+                    continue
+                said, left = left[: len(turn)], left[len(turn) :]
+                if len(said) < len(turn):
+                    run.error = "the conversation has no end"
+                    break
+                turn = conversation.send([ChatResponse(text=text) for text in said])
+        except StopIteration:
+            pass
+        return self._prediction(run)
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """Return a conversation that `read` reads as `answer`: the query is the phrase."""
+        if answer.no_target:
+            return (_call("report_no_mask", {}),)
+        rule = len(query.media[0]) // 2
+        start = key_frame_of(answer, rule)
+        named = frame_tag(None if start == rule else start)
+        return (
+            named + _call("segment_phrase", {"text_prompt": query.text}),
+            _call("select_masks_and_return", {"final_answer_masks": list(range(1, MOST + 1))}),
+        )
+
+    @cached_property
+    def _thread(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix="sam3-agent")
+
+    def _segment_later(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
+        return self._thread.submit(
+            lambda: list(self.segmenter.find_instances(media.frame(frame), phrase))
+        )
+
+    def _prediction(self, run: AgentRun) -> Prediction:
+        query, media, chosen = run.query, run.query.media[0], run.chosen
+        boxes = [(extent(one.mask), one.score) for one in chosen or ()]
+        items = [Item(box=box, phrase=run.phrase) for box, _ in boxes]
+        parsed = Parsed(
+            form=query.form,
+            objects=tuple(ParsedObject(box=one.box, phrase=storable(run.phrase)) for one in items),
+            frame=run.frame if media.is_video else None,
+            error=storable(run.error, 2000),
+        )
+        texts = tuple(storable(response.text + response.stopped) for _, response in run.calls)
+        answer = None
+        if chosen is not None:
+            masks, is_image = [one.mask for one in chosen], len(media) == 1
+            tracks = carried_masks(self.propagator, media, run.frame, masks)
+            answer = combine_answers(
+                [
+                    mask_answer(form, items, lambda: tracks, nothing=not chosen, is_image=is_image)
+                    for form in query.forms
+                ]
+            )
+            if answer.boxes:
+                answer = replace(answer, box_scores=tuple(score for _, score in boxes))
+        count = self.chat.count_tokens
+        return Prediction(
+            query_id=query.id,
+            answer=answer,
+            failure=None if chosen is not None else Failure(FailureKind.PARSE, run.error),
+            responses=texts,
+            parsed=tuple(replace(parsed, form=form) for form in query.forms),
+            usage=Usage(
+                completion_tokens=sum(map(count, texts)),
+                reasoning_tokens=sum(count(reasoning(text)) for text in texts),
+                frames=1,
+            ),
+            notes=(f"phrases: {', '.join(map(repr, run.used))}",) if run.used else (),
+        )
+
+
+def _call(name: str, parameters: Mapping[str, object]) -> str:
+    call = json.dumps({"name": name, "parameters": parameters})
+    return f"<think></think><tool>{call}</tool>"
+
+
+@with_options(
+    Composition,
+    without=("keyframe", "frames", "system"),
+    segmenter=Spec("sam3"),
+    max_new_tokens=4096,
+)
+def sam3_agent(parts: Composition, *, max_rounds: int = ROUNDS) -> Sam3Agent:
+    """The agent of the SAM 3 repository: any VLM, without training, calls SAM 3 with phrases.
+
+    Args:
+        parts: The options of a composition.
+        max_rounds: Results of tools that are sent back, at most.
+        segmenter: Finds all objects of a phrase, which `sam3` does.
+        propagator: Carries the masks of a video's middle frame through it.
+        max_new_tokens: Longest response of a round; 4096 as in the official client.
+    """
+    return Sam3Agent(
+        chat=parts.chat(parts.backend),
+        segmenter=build_segmenter(parts.segmenter),
+        propagator=build_propagator(parts.propagator),
+        max_rounds=max_rounds,
+        max_new_tokens=parts.max_new_tokens,
+        batch_size=parts.batch_size,
+    )
