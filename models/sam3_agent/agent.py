@@ -161,6 +161,9 @@ class Agent:
 
     segment: Callable[[Media, int, str], Future[list[Instance]]]
     """Finds the instances of a phrase in a frame of a medium."""
+    system: str
+    judge: str
+    """System messages of the rounds, and of the requests about one mask."""
     rounds: int = ROUNDS
     max_new_tokens: int = 4096
 
@@ -230,7 +233,7 @@ class Agent:
         requests = [
             ChatRequest(
                 key=f"{run.query.id}/round{number}/mask{place}",
-                system=say("judge"),
+                system=self.judge,
                 text=say("ask", Query=run.query.text),
                 media=(
                     media,
@@ -272,7 +275,7 @@ class Agent:
         shown = [one.image for one in results if one.image is not None]
         return ChatRequest(
             key=query.id,
-            system=say("system"),
+            system=self.system,
             earlier=tuple(
                 EarlierTurn(text=text, response=one.response, media=int(has_image))
                 for (text, has_image), one in zip(told, results, strict=False)

@@ -7,12 +7,15 @@ harness eval --model "sam3_agent(backend=openai(model=Qwen/Qwen3-VL-8B-Thinking,
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self, TypeVar
+from pathlib import Path
+from typing import Literal, Self, TypedDict, TypeVar
 
 import numpy as np
 
+from harness.errors import UsageError
+from harness.files import read_text
 from harness.media import Media
 from harness.model import (
     Chat,
@@ -33,7 +36,7 @@ from harness.models.factory import build_propagator, build_segmenter
 from harness.models.grammar import Item, frame_tag, reasoning
 from harness.models.multi_turn import converse
 from harness.models.response_writer import key_frame_of
-from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, texts
+from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
 from harness.models.tracks import carried_masks, extent
 from harness.options import with_options
 from harness.responses import storable
@@ -53,6 +56,8 @@ from harness.types import (
 
 MOST = 100
 """Masks that a written response selects; the official prompt allows no higher number."""
+
+OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
 
 T = TypeVar("T")
 
@@ -76,6 +81,10 @@ class Sam3Agent(StagedModel[AgentResult]):
     chat: Chat
     segmenter: Segmenter
     propagator: Propagator
+    system: str = field(default_factory=lambda: say("system"))
+    judge: str = field(default_factory=lambda: say("judge"))
+    prompts: Literal["ours", "official"] = "ours"
+    """Whose `system` and `judge` are."""
     max_rounds: int = ROUNDS
     max_new_tokens: int = 4096
     batch_size: int = 8
@@ -86,8 +95,8 @@ class Sam3Agent(StagedModel[AgentResult]):
         return {
             "name": self.name,
             "chat": dict(self.chat.describe()),
-            "prompt": "ours",
-            "texts": texts(),
+            "prompts": self.prompts,
+            "texts": {**texts(), "system": self.system, "judge": self.judge},
             "segmenter": settings(self.segmenter),
             "propagator": settings(self.propagator),
             "max_rounds": self.max_rounds,
@@ -142,7 +151,11 @@ class Sam3Agent(StagedModel[AgentResult]):
     def agent(self) -> Agent:
         """The loop. Phrases of all conversations are segmented one by one, in another thread."""
         return Agent(
-            segment=self._segment_later, rounds=self.max_rounds, max_new_tokens=self.max_new_tokens
+            segment=self._segment_later,
+            system=self.system,
+            judge=self.judge,
+            rounds=self.max_rounds,
+            max_new_tokens=self.max_new_tokens,
         )
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
@@ -264,18 +277,45 @@ def _call(name: str, parameters: Mapping[str, object]) -> str:
     return f"<think></think><tool>{call}</tool>"
 
 
+class Prompts(TypedDict):
+    """System messages, as the constructor of `Sam3Agent` takes them."""
+
+    system: str
+    judge: str
+    prompts: Literal["official"]
+
+
+def official_prompts(folder: Path) -> Prompts:
+    """Read the official system messages.
+
+    Raises:
+        UsageError: they are not there.
+    """
+    try:
+        system, judge = (read_text(folder / name).strip() for name in OFFICIAL)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"sam3_agent(prompts={folder})", expected=" and ".join(OFFICIAL), found=str(error)
+        ) from error
+    return Prompts(system=system, judge=judge, prompts="official")
+
+
 @with_options(
     Composition,
     without=("keyframe", "frames", "system"),
     segmenter=Spec("sam3"),
     max_new_tokens=4096,
 )
-def sam3_agent(parts: Composition, *, max_rounds: int = ROUNDS) -> Sam3Agent:
+def sam3_agent(
+    parts: Composition, *, max_rounds: int = ROUNDS, prompts: Path | None = None
+) -> Sam3Agent:
     """The agent of the SAM 3 repository: any VLM, without training, calls SAM 3 with phrases.
 
     Args:
         parts: The options of a composition.
         max_rounds: Results of tools that are sent back, at most.
+        prompts: The folder sam3/agent/system_prompts of a checkout of facebookresearch/sam3, whose
+            system messages take the place of ours.
         segmenter: Finds all objects of a phrase, which `sam3` does.
         propagator: Carries the masks of a video's middle frame through it.
         max_new_tokens: Longest response of a round; 4096 as in the official client.
@@ -284,6 +324,7 @@ def sam3_agent(parts: Composition, *, max_rounds: int = ROUNDS) -> Sam3Agent:
         chat=parts.chat(parts.backend),
         segmenter=build_segmenter(parts.segmenter),
         propagator=build_propagator(parts.propagator),
+        **({} if prompts is None else official_prompts(prompts)),
         max_rounds=max_rounds,
         max_new_tokens=parts.max_new_tokens,
         batch_size=parts.batch_size,

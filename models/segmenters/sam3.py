@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -206,7 +207,7 @@ def sam3(
     checkpoints.check_dtype("sam3", dtype)
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
-    folder = _find_folder(checkpoint)
+    folder = find_folder("segmenter sam3", checkpoint, KINDS)
     return Sam3(
         checkpoint=checkpoint,
         weights=files.fingerprint(folder),
@@ -260,23 +261,41 @@ def _iou(one: Sequence[float], other: Sequence[float]) -> float:
     return shared / union if union > 0 and math.isfinite(union) else 0.0
 
 
-def _find_folder(checkpoint: str) -> Path:
-    """The folder of a SAM 3 checkpoint, looked at and not loaded."""
+def find_folder(part: str, checkpoint: str, kinds: Sequence[str]) -> Path:
+    """Return the folder of a SAM 3 checkpoint, looked at and not loaded.
+
+    Args:
+        part: What errors call the caller.
+        checkpoint: A folder, or a name in the Hugging Face cache.
+        kinds: Architectures that hold what the caller needs.
+
+    Raises:
+        ModelError: it is not there, not whole, not safe to load, of another kind, or SAM 3.1.
+    """
+    if "sam3.1" in checkpoint or any(Path(checkpoint).glob("sam3.1*")):
+        # Its configuration calls itself sam3_video, whose tensors have other shapes.
+        raise ModelError(
+            f"checkpoint {checkpoint}",
+            expected=f"SAM 3, such as {PUBLISHED}",
+            found=f"SAM 3.1, for which transformers {version('transformers')} has no class (its "
+            "Sam31TrackerVideoModel is a pull request, #46128)",
+            fix="Run its authors' package by external(…), or use SAM 3.",
+        )
     try:
         folder = files.find(checkpoint)
     except ModelError as error:
         if Path(checkpoint).is_absolute():
             raise
         raise ModelError(
-            f"segmenter sam3: {error}",
+            f"{part}: {error}",
             fix="SAM 3's weights are gated: accept the licence at huggingface.co/facebook/sam3, "
             "fetch them with your own token where there is a network, and give their folder.",
         ) from error
     kind = files.check(folder).get("model_type")
-    if kind not in KINDS:
+    if kind not in kinds:
         raise ModelError(
             f"checkpoint {checkpoint}",
-            expected="model_type " + " or ".join(map(repr, KINDS)),
+            expected="model_type " + " or ".join(map(repr, kinds)),
             found=repr(kind)[:60],
             fix=f"Give a SAM 3 checkpoint in transformers' format, such as {PUBLISHED}.",
         )

@@ -312,6 +312,18 @@ def test_a_server_is_sent_turns_as_messages():
         assert kinds == ["image_url", "text"] and message["content"][1]["text"] == text
 
 
+def test_official_system_prompts_are_read_from_a_checkout(tmp_path):
+    spec = f"sam3_agent(backend=stored,segmenter=box,prompts={tmp_path})"
+    with pytest.raises(UsageError, match=r"system_prompt\.txt"):
+        plugins.build("models", parse(spec))
+    (tmp_path / "system_prompt.txt").write_text("Call tools.\n")
+    (tmp_path / "system_prompt_iterative_checking.txt").write_text("Judge.\n")
+    model = plugins.build("models", parse(spec))
+    (first,) = model.requests(question())
+    assert first.system == "Call tools." and model.agent.judge == "Judge."
+    assert model.describe()["prompts"] == "official"
+
+
 def test_a_segmenter_that_reads_no_phrases_is_refused_before_the_first_sample():
     model = Sam3Agent(chat=Says({}), segmenter=box(), propagator=still())
     with pytest.raises(UsageError, match="box"):
