@@ -219,11 +219,11 @@ class MaskModel(StagedModel[Emitted]):
         items = [Item(box=extent(track[0])) for track in tracks] if scored else []
         made = mask_answer(form, items, lambda: joint, nothing=not tracks, is_image=scored)
 
-        def answer() -> Answer:
+        def with_scores() -> Answer:
             found = made()
             return replace(found, box_scores=tuple(response.scores)) if found.boxes else found
 
-        return answer
+        return with_scores
 
     def _mask(self, mask: object) -> BoolArray:
         array = np.asarray(mask)

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self, TypedDict, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 
@@ -277,16 +277,8 @@ def _call(name: str, parameters: Mapping[str, object]) -> str:
     return f"<think></think><tool>{call}</tool>"
 
 
-class Prompts(TypedDict):
-    """System messages, as the constructor of `Sam3Agent` takes them."""
-
-    system: str
-    judge: str
-    prompts: Literal["official"]
-
-
-def official_prompts(folder: Path) -> Prompts:
-    """Read the official system messages.
+def official_prompts(folder: Path) -> tuple[str, str]:
+    """Read the official system messages: of the rounds, and about one mask.
 
     Raises:
         UsageError: they are not there.
@@ -297,7 +289,7 @@ def official_prompts(folder: Path) -> Prompts:
         raise UsageError(
             f"sam3_agent(prompts={folder})", expected=" and ".join(OFFICIAL), found=str(error)
         ) from error
-    return Prompts(system=system, judge=judge, prompts="official")
+    return system, judge
 
 
 @with_options(
@@ -320,11 +312,14 @@ def sam3_agent(
         propagator: Carries the masks of a video's middle frame through it.
         max_new_tokens: Longest response of a round; 4096 as in the official client.
     """
+    system, judge = (say("system"), say("judge")) if prompts is None else official_prompts(prompts)
     return Sam3Agent(
+        system=system,
+        judge=judge,
+        prompts="ours" if prompts is None else "official",
         chat=parts.chat(parts.backend),
         segmenter=build_segmenter(parts.segmenter),
         propagator=build_propagator(parts.propagator),
-        **({} if prompts is None else official_prompts(prompts)),
         max_rounds=max_rounds,
         max_new_tokens=parts.max_new_tokens,
         batch_size=parts.batch_size,
