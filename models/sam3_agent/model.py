@@ -5,12 +5,12 @@ harness eval --model "sam3_agent(backend=openai(model=Qwen/Qwen3-VL-8B-Thinking,
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self
 
 import numpy as np
 
@@ -18,23 +18,20 @@ from harness.errors import UsageError
 from harness.files import read_text
 from harness.media import Media
 from harness.model import (
-    Chat,
     ChatRequest,
     ChatResponse,
     Conversation,
-    ConversingChat,
     Instance,
     Propagator,
     Segmenter,
-    StagedModel,
     settings,
 )
 from harness.models.answers import MASKED, combine_answers, mask_answer
-from harness.models.chat_result import ChatResult, with_cuts
+from harness.models.chat_result import ChatResult
 from harness.models.composition import Composition
 from harness.models.factory import build_propagator, build_segmenter
 from harness.models.grammar import Item, frame_tag, reasoning
-from harness.models.multi_turn import converse
+from harness.models.multi_turn import ConversingModel
 from harness.models.response_writer import key_frame_of
 from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
 from harness.models.tracks import carried_masks, extent
@@ -59,8 +56,6 @@ MOST = 100
 
 OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class AgentResult:
@@ -71,14 +66,13 @@ class AgentResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sam3Agent(StagedModel[AgentResult]):
+class Sam3Agent(ConversingModel[AgentResult]):
     """A VLM that calls SAM 3, turn by turn, and picks among the masks that it finds.
 
     Of a video one frame is shown and segmented, from which its masks are carried to the others; the
     official agent knows images alone. A conversation that it would end with an error is a failure.
     """
 
-    chat: Chat
     segmenter: Segmenter
     propagator: Propagator
     system: str = field(default_factory=lambda: say("system"))
@@ -87,7 +81,6 @@ class Sam3Agent(StagedModel[AgentResult]):
     """Whose `system` and `judge` are."""
     max_rounds: int = ROUNDS
     max_new_tokens: int = 4096
-    batch_size: int = 8
     name = "sam3_agent"
 
     def describe(self) -> Mapping[str, object]:
@@ -114,21 +107,6 @@ class Sam3Agent(StagedModel[AgentResult]):
         """Devices of its parts."""
         return self.chat.devices + self.segmenter.devices + self.propagator.devices
 
-    @property
-    def turns(self) -> int:
-        """Batches that the network takes at once."""
-        return self.chat.turns
-
-    @property
-    def rounds(self) -> int:
-        """Batches to give the network at once."""
-        return self.chat.rounds
-
-    @property
-    def by_sample(self) -> bool:
-        """Return True if each query goes on by itself."""
-        return isinstance(self.chat, ConversingChat)
-
     def prepare(self) -> None:
         """Load all parts, so that a failure to load fails no sample.
 
@@ -138,10 +116,6 @@ class Sam3Agent(StagedModel[AgentResult]):
         self.segmenter.find_instances(np.zeros((1, 1, 3), dtype=np.uint8), "")
         for part in (self.chat, self.segmenter, self.propagator):
             part.prepare()
-
-    def halt(self) -> None:
-        """Abandon the requests to the network."""
-        self.chat.halt()
 
     def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
         """Return the same model with another segmenter and propagator."""
@@ -166,17 +140,6 @@ class Sam3Agent(StagedModel[AgentResult]):
         """Return the frame that is shown, of the first medium."""
         return ((len(query.media[0]) // 2,), *(() for _ in query.media[1:]))
 
-    def ask(self, queries: Sequence[Query]) -> list[AgentResult]:
-        """Converse about every query, side by side."""
-        return converse(self.chat, [self.conversation(query) for query in queries])
-
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, AgentResult]]:
-        """Yield the place of each query with its result, as soon as it is complete."""
-        if not isinstance(self.chat, ConversingChat):
-            return super().ask_as_completed(queries)
-        conversations = [self.conversation(query) for query in queries]
-        return self.chat.converse_as_completed(conversations, go_on=True)
-
     def conversation(self, query: Query) -> Conversation[AgentResult]:
         """Converse about one query to the end."""
         run = yield from self.agent.converse(AgentRun(query, len(query.media[0]) // 2))
@@ -187,7 +150,7 @@ class Sam3Agent(StagedModel[AgentResult]):
         """Return the function that carries the masks through a video."""
         made = result.run
         chat = ChatResult(tuple(response for _, response in made.calls), result.calls)
-        return lambda: with_cuts(chat.with_usage(self._prediction(made)), [made.calls[-1][1].cut])
+        return lambda: chat.with_usage(self._prediction(made))
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
