@@ -9,6 +9,7 @@ import pytest
 from harness import media, plugins
 from harness.errors import UsageError
 from harness.interchange import prediction_from_json, prediction_to_json
+from harness.leaderboards.request_log import request_log
 from harness.masks import Rle
 from harness.model import Chat, ChatRequest, ChatResponse, Instance, Segmenter
 from harness.models.backends.inputs import chat_text
@@ -157,6 +158,8 @@ def test_every_turn_is_in_the_record():
     assert again.calls == found.calls
     assert again.calls[-1].request.earlier[0].response == phrase("cup")
     assert len(again.responses) == 6
+    log = request_log(question(), again.calls)
+    assert log["turn 1 before 6"].endswith(phrase("cup")) and "turn 2 before 6" in log
 
 
 def test_earlier_phrases_are_warned_of_and_their_turns_are_dropped():
