@@ -249,8 +249,8 @@ class Oracle(Segmenter, Propagator):
 
     def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
         """Return all objects together, as one, if the phrase is the question's text."""
-        (mask,) = self.segment(image, [ObjectPrompt(phrase=phrase)])
-        return [Instance(mask, 1.0)] if mask.any() else []
+        found = self.segment(image, [ObjectPrompt(phrase=phrase)])
+        return [Instance(mask, 1.0) for mask in found if mask.any()]
 
     def _find_masks(
         self,

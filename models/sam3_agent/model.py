@@ -133,8 +133,21 @@ class Sam3Agent(ConversingModel[AgentResult]):
         )
 
     def requests(self, query: Query) -> tuple[ChatRequest, ...]:
-        """Return the first request: one, whatever the query's forms of answer are."""
+        """Return the first request: one, whatever the query's forms of answer are.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        self._check(query)
         return (self.agent.first(query, len(query.media[0]) // 2),)
+
+    def _check(self, query: Query) -> None:
+        if other := [form for form in query.forms if form not in self.forms]:
+            raise UsageError(
+                f"{self.name}: a question for {other[0]}",
+                expected=f"one of {', '.join(sorted(self.forms))}",
+                found=str(other[0]),
+            )
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """Return the frame that is shown, of the first medium."""
@@ -142,6 +155,7 @@ class Sam3Agent(ConversingModel[AgentResult]):
 
     def conversation(self, query: Query) -> Conversation[AgentResult]:
         """Converse about one query to the end."""
+        self._check(query)
         run = yield from self.agent.converse(AgentRun(query, len(query.media[0]) // 2))
         requests, responses = zip(*run.calls, strict=True)
         return AgentResult(run, ChatResult.from_calls(query, requests, responses).calls)
@@ -177,6 +191,7 @@ class Sam3Agent(ConversingModel[AgentResult]):
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
         """Return a conversation that `read` reads as `answer`: the query is the phrase."""
+        self._check(query)
         if answer.no_target:
             return (_call("report_no_mask", {}),)
         rule = len(query.media[0]) // 2

@@ -327,6 +327,15 @@ def test_official_system_prompts_are_read_from_a_checkout(tmp_path):
     assert model.describe()["prompts"] == "official"
 
 
+def test_a_question_in_words_is_refused():
+    image = question().media
+    words = Query(id="w", text="How many?", media=image, forms=(AnswerForm.NUMBER,))
+    model = Sam3Agent(chat=Says({}), segmenter=Finds({}), propagator=still())
+    for refused in (model.requests, lambda one: model.ask([one])):
+        with pytest.raises(UsageError, match="number"):
+            refused(words)
+
+
 def test_a_segmenter_that_reads_no_phrases_is_refused_before_the_first_sample():
     model = Sam3Agent(chat=Says({}), segmenter=box(), propagator=still())
     with pytest.raises(UsageError, match="box"):
