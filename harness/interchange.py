@@ -29,6 +29,7 @@ from harness.types import (
     Box,
     Box3D,
     Call,
+    EarlierTurn,
     Failure,
     FailureKind,
     Interval,
@@ -541,6 +542,11 @@ def _request_to_json(request: Request) -> dict[str, object]:
         plain["prefix"] = storable(request.prefix)
     if request.temperature is not None:
         plain["temperature"] = request.temperature
+    if request.earlier:
+        plain["earlier"] = [
+            {"text": storable(one.text), "response": storable(one.response), "media": one.media}
+            for one in request.earlier
+        ]
     return plain
 
 
@@ -560,6 +566,7 @@ def _request_from_json(plain: Mapping[str, Any]) -> Request:
         ),
         prefix=plain.get("prefix", ""),
         temperature=plain.get("temperature"),
+        earlier=tuple(EarlierTurn(**one) for one in plain.get("earlier", ())),
     )
 
 

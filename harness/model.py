@@ -22,7 +22,7 @@ from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.spec import Spec
-from harness.types import Answer, AnswerForm, Box, Call, Point, Prediction, Query
+from harness.types import Answer, AnswerForm, Box, Call, EarlierTurn, Point, Prediction, Query
 
 T = TypeVar("T")
 
@@ -329,12 +329,35 @@ class Part:
         """Load what is loaded when first used; see `Model.prepare`."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """One of the objects that a phrase names."""
+
+    mask: BoolArray
+    score: float
+    """Confidence, 0 to 1."""
+
+
 class Segmenter(Part, ABC):
     """Turns prompts into masks, one mask an object."""
 
     @abstractmethod
     def segment(self, image: Frame, prompts: Sequence[ObjectPrompt]) -> list[BoolArray]:
         """Return one boolean mask (height × width of `image`) a prompt."""
+
+    def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
+        """Return every object of an image that a phrase names, by falling confidence.
+
+        Raises:
+            UsageError: it does not tell objects apart by a phrase.
+        """
+        del image, phrase
+        raise UsageError(
+            f"segmenter {self.name}",
+            expected="one that finds all objects of a phrase",
+            found="one that reads boxes or points",
+            fix="Use segmenter=sam3(checkpoint=…).",
+        )
 
 
 class Propagator(Part, ABC):
@@ -372,6 +395,9 @@ class ChatRequest:
     resize_others: tuple[int, int] | None = None
     """(width, height) to squash the media after the first to; None: as the first."""
     system: str | None = None
+    earlier: tuple[EarlierTurn, ...] = ()
+    """Turns before this one, which has the media that they leave; a backend without them refuses.
+    """
     prefix: str = ""
     """Beginning of the response and of its text: the network continues from there."""
     written: tuple[int, ...] = ()
@@ -755,6 +781,8 @@ class MaskResponse:
     completion_tokens: int = 0
     frames: int | None = None
     """Number of frames that the language network saw; None: all of the request."""
+    scores: tuple[float, ...] = ()
+    """Confidence of each object, 0 to 1; empty: not known."""
 
 
 class MaskNetwork(Protocol):

@@ -208,6 +208,16 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierTurn:
+    """A turn of the user that stands before a request's own, and the response to it."""
+
+    text: str
+    response: str
+    media: int = 0
+    """Number of the request's media that are shown in it: the next ones, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The request of one call of a network."""
 
@@ -218,6 +228,8 @@ class Request:
     """The beginning of the response that the network was made to go on from."""
     temperature: float | None = None
     """Sampling temperature; None: the backend's default."""
+    earlier: tuple[EarlierTurn, ...] = ()
+    """Turns before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ def request_log(query: Query | None, calls: Sequence[Call]) -> dict[str, str]:
         first = last + 1
         if request.system is not None:
             log[f"system {number}"] = request.system
+        for turn, one in enumerate(request.earlier, start=1):
+            log[f"turn {turn} before {number}"] = f"{one.text}\n{one.response}"
         log[f"prompt {number}"] = request.text
         if request.prefix:
             log[f"prefix {number}"] = request.prefix

@@ -80,6 +80,7 @@ def calls_of(
                 shown=_shown_media(query, sent, () if response is None else response.canvases),
                 prefix=storable(sent.prefix),
                 temperature=sent.temperature,
+                earlier=sent.earlier,
             ),
             key=sent.key.removeprefix(query.id),
             response=None if response is None else storable(response.text),

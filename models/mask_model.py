@@ -18,8 +18,9 @@ from harness.masks import BoolArray, Track
 from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, StagedModel
 from harness.models.answers import MASKED, Pending, combine_answers, mask_answer
 from harness.models.chat_result import calls_of
+from harness.models.grammar import Item
 from harness.models.pipeline import AnswerPrompt
-from harness.models.tracks import joint_track
+from harness.models.tracks import extent, joint_track
 from harness.responses import storable
 from harness.types import (
     Answer,
@@ -214,7 +215,15 @@ class MaskModel(StagedModel[Emitted]):
             for track in response.masks
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
-        return mask_answer(form, (), lambda: joint, nothing=not tracks, is_image=False)
+        scored = len(media) == 1 and bool(response.scores)
+        items = [Item(box=extent(track[0])) for track in tracks] if scored else []
+        made = mask_answer(form, items, lambda: joint, nothing=not tracks, is_image=scored)
+
+        def with_scores() -> Answer:
+            found = made()
+            return replace(found, box_scores=tuple(response.scores)) if found.boxes else found
+
+        return with_scores
 
     def _mask(self, mask: object) -> BoolArray:
         array = np.asarray(mask)

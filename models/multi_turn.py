@@ -1,10 +1,21 @@
 """Conversations with a network, side by side: each request may depend on earlier responses."""
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from harness.model import Chat, ChatRequest, ChatResponse, Conversation, ConversingChat
+from harness.model import (
+    Chat,
+    ChatRequest,
+    ChatResponse,
+    Conversation,
+    ConversingChat,
+    Result,
+    StagedModel,
+)
+from harness.types import Query
 
 T = TypeVar("T")
 
@@ -135,3 +146,50 @@ def converse(chat: Chat, conversations: Sequence[Conversation[T]]) -> list[T]:
         for place, response in zip(places, output, strict=True):
             scheduler.receive(place, response)
     return scheduler.ends()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversingModel(StagedModel[Result]):
+    """A model that has a conversation with its network about each query."""
+
+    chat: Chat
+    batch_size: int = 8
+
+    @abstractmethod
+    def conversation(self, query: Query) -> Conversation[Result]:
+        """Converse about one query to the end."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of the network."""
+        return self.chat.devices
+
+    @property
+    def turns(self) -> int:
+        """Batches that the network takes at once."""
+        return self.chat.turns
+
+    @property
+    def rounds(self) -> int:
+        """Batches to give the network at once."""
+        return self.chat.rounds
+
+    @property
+    def by_sample(self) -> bool:
+        """Return True if each query goes on by itself."""
+        return isinstance(self.chat, ConversingChat)
+
+    def halt(self) -> None:
+        """Abandon the requests to the network."""
+        self.chat.halt()
+
+    def ask(self, queries: Sequence[Query]) -> list[Result]:
+        """Converse about every query, side by side."""
+        return converse(self.chat, [self.conversation(query) for query in queries])
+
+    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, Result]]:
+        """Yield the place of each query with its result, as soon as it is complete."""
+        if not isinstance(self.chat, ConversingChat):
+            return super().ask_as_completed(queries)
+        conversations = [self.conversation(query) for query in queries]
+        return self.chat.converse_as_completed(conversations, go_on=True)

@@ -40,14 +40,21 @@ def joint_masks(
         return lambda: Track(len(media), *shape)
     masks = segmenter.segment(media.frame(start), prompts)
     _check(f"segmenter {segmenter.name}", masks, len(prompts), shape)
-    if len(media) == 1:
-        return lambda: [np.logical_or.reduce(masks)]
-    return lambda: _propagate(propagator, media, start, masks)
+    return lambda: carried_masks(propagator, media, start, masks)
 
 
-def _propagate(
+def carried_masks(
     propagator: Propagator, media: Media, start: int, masks: Sequence[BoolArray]
-) -> Track:
+) -> Sequence[BoolArray]:
+    """Return the joint mask in every frame of objects whose masks in frame `start` are given.
+
+    Raises:
+        ModelError: the propagator gives another number of masks, or of pixels.
+    """
+    if not masks:
+        return Track(len(media), media.size[1], media.size[0])
+    if len(media) == 1:
+        return [np.logical_or.reduce(masks)]
     tracks = propagator.propagate(media, start, masks)
     if len(tracks) != len(masks):
         raise ModelError(

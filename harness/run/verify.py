@@ -29,6 +29,7 @@ from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
 from harness.model import (
     ChatRequest,
+    Instance,
     MaskEmitter,
     MaskResponse,
     ObjectPrompt,
@@ -252,6 +253,11 @@ class Oracle(Segmenter, Propagator):
             if not best or sum(map(np.any, found)) > sum(map(np.any, best)):
                 best = found
         return best
+
+    def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
+        """Return all objects together, as one, if the phrase is the question's text."""
+        found = self.segment(image, [ObjectPrompt(phrase=phrase)])
+        return [Instance(mask, 1.0) for mask in found if mask.any()]
 
     def _find_masks(
         self,

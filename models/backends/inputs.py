@@ -158,7 +158,23 @@ def length(request: ChatRequest) -> int:
     for place, media in enumerate(request.media):
         width, height = request.squash(place) or media.size
         pixels += len(frames_shown(request, place)) * min(width * height, MAX_PIXELS)
-    return len(request.text) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
+    earlier = sum(len(one.text) + len(one.response) for one in request.earlier)
+    return (len(request.text) + earlier) // CHARACTERS_A_TOKEN + pixels // PIXELS_A_TOKEN
+
+
+def conversation_of(
+    request: ChatRequest, clean: Callable[[str], str]
+) -> Iterator[tuple[range, str, str | None]]:
+    """Yield each turn of the user: the places of the media shown in it, its text, the response.
+
+    The last one is the request's own, without a response. Texts were given to `clean`.
+    """
+    start = 0
+    for one in request.earlier:
+        end = start + one.media
+        yield range(start, end), clean(one.text), clean(one.response)
+        start = end
+    yield range(start, len(request.media)), own_text(request, clean), None
 
 
 def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
@@ -166,19 +182,27 @@ def chat_text(processor: "ProcessorMixin", request: ChatRequest) -> str:
 
     A checkpoint without a template (PaliGemma) is given the marks of the media and the text alone.
     """
-    content: list[dict[str, str]] = [
-        {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
-        for place in range(len(request.media))
-    ]
-    asked = own_text(request, partial(without_special_tokens, processor))
-    content.append({"type": "text", "text": asked})
-    messages: list[dict[str, object]] = [{"role": "user", "content": content}]
+    content: list[dict[str, str]] = []
+    messages: list[dict[str, object]] = []
+    for places, asked, response in conversation_of(
+        request, partial(without_special_tokens, processor)
+    ):
+        content = [
+            {"type": "image" if len(frames_shown(request, place)) == 1 else "video"}
+            for place in places
+        ]
+        content.append({"type": "text", "text": asked})
+        messages.append({"role": "user", "content": content})
+        if response is not None:
+            said = [{"type": "text", "text": response}]
+            messages.append({"role": "assistant", "content": said})
     if request.system is not None:
         system = [{"type": "text", "text": without_special_tokens(processor, request.system)}]
         messages.insert(0, {"role": "system", "content": system})
     if not _template(processor):
-        if request.system is not None:
-            raise UsageError("system=…", expected="a checkpoint with a chat template", found="none")
+        if request.system is not None or request.earlier:
+            what = "system=…" if request.system is not None else "a request of several turns"
+            raise UsageError(what, expected="a checkpoint with a chat template", found="none")
         marks = {kind: getattr(processor, f"{kind}_token", "") for kind in ("image", "video")}
         shown = "".join(marks[part["type"]] for part in content[:-1])
         return f"{shown}{asked}{without_special_tokens(processor, request.prefix)}"

@@ -345,6 +345,7 @@ def _check(request: ChatRequest, *, simple: bool) -> None:
     for given, words in (
         (bool(request.prefix), "a beginning of the response"),
         (simple and request.system is not None, "a system message"),
+        (bool(request.earlier), "turns before it"),
     ):
         if given:
             raise UsageError(

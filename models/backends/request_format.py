@@ -20,7 +20,7 @@ from PIL import Image
 from harness.errors import UsageError
 from harness.media import Frame, Media
 from harness.model import ChatRequest
-from harness.models.backends.inputs import clip_times, frames_shown, own_text, squashed
+from harness.models.backends.inputs import clip_times, conversation_of, frames_shown, squashed
 
 Server: TypeAlias = Literal["vllm", "sglang", "openai", "plain"]
 Clips: TypeAlias = Literal["images", "video"]
@@ -133,13 +133,19 @@ class RequestFormat:
         return clips
 
     def _messages(self, request: ChatRequest) -> list[dict[str, object]]:
-        content = [
-            part
-            for place, media in enumerate(request.media)
-            for part in self._parts(media, frames_shown(request, place), request.squash(place))
-        ]
-        content.append({"type": "text", "text": own_text(request, self.plain)})
-        messages: list[dict[str, object]] = [{"role": "user", "content": content}]
+        messages: list[dict[str, object]] = []
+        for places, asked, response in conversation_of(request, self.plain):
+            content = [
+                part
+                for place in places
+                for part in self._parts(
+                    request.media[place], frames_shown(request, place), request.squash(place)
+                )
+            ]
+            content.append({"type": "text", "text": asked})
+            messages.append({"role": "user", "content": content})
+            if response is not None:
+                messages.append({"role": "assistant", "content": response})
         if request.system is not None:
             messages.insert(0, {"role": "system", "content": self.plain(request.system)})
         if request.prefix:

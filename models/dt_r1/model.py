@@ -23,11 +23,9 @@ from harness.model import (
     Chat,
     ChatRequest,
     Conversation,
-    ConversingChat,
     Coordinates,
     Propagator,
     Segmenter,
-    StagedModel,
 )
 from harness.models.answers import combine_answers
 from harness.models.canvas import Canvas
@@ -47,7 +45,7 @@ from harness.models.dt_r1.grammar import STOPS, reasoning_of
 from harness.models.dt_r1.output_cache import built_ahead
 from harness.models.factory import build_chat, build_frame_policy
 from harness.models.grammar import Item, ParseResult
-from harness.models.multi_turn import converse
+from harness.models.multi_turn import ConversingModel
 from harness.models.prompts import Wording, asked_briefly, text_of
 from harness.models.rollout import Transcript, Turn, write_rollout
 from harness.options import Carried, with_options
@@ -214,7 +212,7 @@ class TwinResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DTR1(StagedModel[TwinResult]):
+class DTR1(ConversingModel[TwinResult]):
     """A language model in conversation with an environment of perception nodes and a sandbox.
 
     A prediction's responses are the network's turns. Reading them again builds the same twin and
@@ -222,13 +220,11 @@ class DTR1(StagedModel[TwinResult]):
     """
 
     name: str
-    chat: Chat
     prompt: TwinPrompt
     perception: Perception
     limits: Limits
     max_new_tokens: int = 8192
     system: str | None = None
-    batch_size: int = 8
     coordinates: Coordinates = "pixels"
 
     def describe(self) -> Mapping[str, Any]:
@@ -250,26 +246,6 @@ class DTR1(StagedModel[TwinResult]):
         """Forms of answer that a response can be read as."""
         return FORMS
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices of the language model."""
-        return self.chat.devices
-
-    @property
-    def turns(self) -> int:
-        """Batches that the network takes at once."""
-        return self.chat.turns
-
-    @property
-    def rounds(self) -> int:
-        """Batches to give the network at once."""
-        return self.chat.rounds
-
-    @property
-    def by_sample(self) -> bool:
-        """Return True if each query goes on by itself."""
-        return isinstance(self.chat, ConversingChat)
-
     def prepare(self) -> None:
         """Load the network, and open the sandbox.
 
@@ -280,10 +256,6 @@ class DTR1(StagedModel[TwinResult]):
         self._check_chat()
         self.chat.prepare()
         self.perception.prepare()
-
-    def halt(self) -> None:
-        """Abandon the requests to the network."""
-        self.chat.halt()
 
     @cached_property
     def environment(self) -> TwinEnvironment:
@@ -308,17 +280,6 @@ class DTR1(StagedModel[TwinResult]):
         """Return a canvas of one step: numbers of a response are pixels of the original image."""
         del request
         return Canvas((1, 1), (1, 1))
-
-    def ask(self, queries: Sequence[Query]) -> list[TwinResult]:
-        """Converse about every query, side by side."""
-        return converse(self.chat, [self.conversation(query) for query in queries])
-
-    def ask_as_completed(self, queries: Sequence[Query]) -> Iterator[tuple[int, TwinResult]]:
-        """Yield the place of each query with its result, as soon as it is complete."""
-        if not isinstance(self.chat, ConversingChat):
-            return super().ask_as_completed(queries)
-        conversations = [self.conversation(query) for query in queries]
-        return self.chat.converse_as_completed(conversations, go_on=True)
 
     def conversation(self, query: Query) -> Conversation[TwinResult]:
         """Write a query's rollout by the core that training has too."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -45,13 +45,14 @@ class Sam2Video(Propagator):
     compiled: bool = False
     name: str = "sam2_video"
     """Name of the plugin that made it, for records."""
+    family: ClassVar[str] = "Sam2Video"
+    """Beginning of the names of transformers' classes."""
 
     @cached_property
     def network(self) -> "Sam2VideoModel":
         """The Sam2VideoModel."""
-        kind = "Sam2VideoModel"
         return checkpoints.network(
-            kind,
+            f"{self.family}Model",
             self.folder,
             name=self.checkpoint,
             dtype=self.dtype,
@@ -62,7 +63,7 @@ class Sam2Video(Propagator):
     @cached_property
     def processor(self) -> "Sam2VideoProcessor":
         """The Sam2VideoProcessor."""
-        return checkpoints.processor("Sam2VideoProcessor", self.folder, name=self.checkpoint)
+        return checkpoints.processor(f"{self.family}Processor", self.folder, name=self.checkpoint)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -133,10 +134,12 @@ class Sam2Video(Propagator):
                 yield step.frame_idx, list(found[:, 0].cpu().numpy())
 
     def _session(self, video: Media) -> "Sam2VideoInferenceSession":
-        from transformers import Sam2VideoInferenceSession
+        import transformers
 
         network = self.network
-        session = Sam2VideoInferenceSession(
+        session: Sam2VideoInferenceSession = getattr(
+            transformers, f"{self.family}InferenceSession"
+        )(
             video_height=video.size[1],
             video_width=video.size[0],
             inference_device=network.device,

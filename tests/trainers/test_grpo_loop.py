@@ -356,6 +356,17 @@ def test_advantages_are_those_of_the_pure_function(learner, model, samples):
     assert torch.allclose(learned, expected, atol=1e-6)
 
 
+def test_moving_averages_of_rewards_go_on_from_a_state(model, samples, tmp_path):
+    learner, again = (build(model, samples, ema_decay=0.5) for _ in range(2))
+    examples = examples_of(model, samples)
+    learner.round(examples, 0)
+    assert set(learner.moments.moments) == {"boxes", "mask_track"}
+    learner.save(tmp_path)
+    again.load(tmp_path)
+    expected, other = learner.round(examples, 1), build(model, samples).round(examples, 1)
+    assert again.round(examples, 1).advantages == expected.advantages != other.advantages
+
+
 def test_a_training_that_is_stopped_inside_a_round_ends_it_first(model, samples, tmp_path):
     learner = build(model, samples, num_iterations=2, max_steps=6, save_steps=1)
     run = TrainingRun(out=tmp_path, stopping=lambda: True)

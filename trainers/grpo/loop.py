@@ -34,6 +34,7 @@ from harness.models.rollout import Transcript, write_rollout
 from harness.plugins import plugin_errors
 from harness.trainer import Curve
 from harness.trainers import state as states
+from harness.trainers.grpo.ema import RewardMoments, ema_advantages
 from harness.trainers.grpo.examples import Example, Prompt, encoded_each
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
 from harness.trainers.grpo.policy import Policy, load_policy, reference_of, zero_stage
@@ -186,6 +187,7 @@ class Learner:
             if chosen.vllm_mode is None
             else VllmChat(chat, chosen, self.network, accelerator, self.suppressed)
         )
+        self.moments = None if chosen.ema_decay is None else RewardMoments(chosen.ema_decay)
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
 
@@ -228,7 +230,7 @@ class Learner:
             merged[name] += values
         totals, lengths = merged[f"rewards/{TOTAL}"], merged["completions/mean_length"]
         self.tokens += sum(merged["num_tokens"]) + sum(lengths)
-        gains = advantages(torch.tensor(totals), size, scale_rewards=self.settings.scale_rewards)
+        gains = self._gains(totals, groups)
         gains = gains[rank * len(drafts) : (rank + 1) * len(drafts)]
         each = self.settings.per_device_train_batch_size
         parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
@@ -299,6 +301,15 @@ class Learner:
             text = f"{request.prefix}{self.chat.decode(response.tokens)}"
             draft.second = Rollout(text=text, tokens=len(response.tokens), cut=response.cut)
         return draft
+
+    def _gains(self, totals: Sequence[float], own: Sequence[Group]) -> Tensor:
+        """Return the advantages of a round's rollouts in all processes, whose rewards are given."""
+        rewards, size = torch.tensor(totals), self.settings.num_generations
+        if self.moments is not None:
+            # OneThinker's kinds of problems part segmentation of images from that of videos too.
+            tasks = gather(["+".join(one.sample.query.forms) for one in own])
+            return ema_advantages(rewards, size, tasks=tasks, moments=self.moments)
+        return advantages(rewards, size, scale_rewards=self.settings.scale_rewards)
 
     def _group(self, drafts: Sequence[Draft]) -> Group:
         example = drafts[0].example
@@ -422,6 +433,8 @@ class Learner:
 
     def save(self, folder: Path) -> None:
         """Write a state; called in every process."""
+        if self.moments is not None and self.accelerator.is_main_process:
+            self.moments.save(folder)
         if zero_stage(self.accelerator):
             self.policy.save_checkpoint(str(folder), tag=ENGINE)
         elif self.accelerator.is_main_process:
@@ -430,6 +443,8 @@ class Learner:
 
     def load(self, folder: Path) -> None:
         """Go on from a state."""
+        if self.moments is not None:
+            self.moments.load(folder)
         if zero_stage(self.accelerator):
             self.policy.load_checkpoint(str(folder), tag=ENGINE)
         else:

@@ -10,7 +10,7 @@ from harness.models.learning.loss_types import LossType, Scale
 
 RANGES: Mapping[object, tuple[float, float]] = {
     **{"num_generations": (2, inf), "warmup_steps": (0, inf), "keep_rollouts": (0, inf)},
-    **{"temperature": (1e-6, 100), "top_p": (1e-6, 1)},
+    **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
     **{int: (1, inf), int | None: (1, inf), float: (0, inf), float | None: (0, inf)},
 }
 """Least and greatest value of a setting, by its name or else its type."""
@@ -56,6 +56,9 @@ class Settings:
     """Range above 1 in which the ratio counts; None: `epsilon`."""
     scale_rewards: Scale = "group"
     """Divisor of advantages: the standard deviation of their group, of all, or 1 for None."""
+    ema_decay: float | None = None
+    """EMA-GRPO: the divisor is the standard deviation of a form of answer's rewards, by moving
+    averages that keep this share a round (OneThinker: 0.99). None: `scale_rewards` says it."""
     entropy_coef: float = 0.0
     """Weight of the entropy of tokens, which is kept high."""
 
@@ -117,6 +120,8 @@ class Settings:
                 expected="lora_layers=language, where the vision tower is not adapted",
                 found="lora_layers=all",
             )
+        if self.ema_decay is not None:
+            refuse_unused("GRPO", "ema_decay", scale_rewards=(self.scale_rewards, "group"))
         if self.vllm_mode is not None:  # which draws tokens by itself
             refuse_unused("GRPO", f"vllm_mode={self.vllm_mode}", noise=(self.noise, "auto"))
 

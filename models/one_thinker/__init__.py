@@ -1,0 +1,1 @@
+"""OneThinker: one grammar of answers for questions, grounding, tracking and segmentation."""

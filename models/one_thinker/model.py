@@ -1,0 +1,188 @@
+"""OneThinker: one VLM for questions, grounding in time and space, and segmentation by SAM 2.
+
+harness eval --model "one_thinker(checkpoint=OneThink/OneThinker-8B,
+    segmenter=sam2(config=sam2.1_hiera_l,checkpoint=FILE.pt),
+    propagator=sam2_video(config=sam2.1_hiera_l,checkpoint=FILE.pt))" …
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.model import ChatRequest, ObjectPrompt
+from harness.models.answers import Pending, mask_answer
+from harness.models.canvas import Canvas
+from harness.models.composition import Composition
+from harness.models.frame_selection import pixel_budget
+from harness.models.grammar import Item, numerals
+from harness.models.one_thinker.grammar import (
+    Places,
+    Prompted,
+    Wording,
+    box_at,
+    fields_of,
+    official_templates,
+    read_box,
+    read_prompt,
+    read_track,
+    write_prompt,
+)
+from harness.models.pipeline import PromptedModel
+from harness.models.response_writer import key_frame_of, objects_in
+from harness.models.tracks import carried_masks
+from harness.models.video_str.grammar import answer_response
+from harness.options import with_options
+from harness.spec import parse
+from harness.types import Answer, AnswerForm, Box, Call, Parsed, ParsedObject, Point, Query
+
+FORM = AnswerForm
+FRAMES = parse("fps(rate=2,max_frames=128,max_pixels=262144,factor=32,image_max_pixels=1048576)")
+"""The official rule: two frames a second, at most 128 of 256 · 32² pixels; images of 1024 · 32²."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneThinker(PromptedModel):
+    """A `PromptedModel` whose answers are JSON with OneThinker's keys.
+
+    Every question about a video shows frames of all of it. A mask is of one object: its box and its
+    points, all together, prompt the segmenter in the frame at the time that the answer names.
+    """
+
+    words: Wording
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """Forms of answer that it has a wording for."""
+        return self.words.forms
+
+    def describe(self) -> Mapping[str, object]:
+        """Return plain data for the record, with whose words it asks in."""
+        whose = "ours" if self.words.official is None else "official"
+        return {**super().describe(), "prompts": whose, "words": dict(self.words.templates.form)}
+
+    def must_name(self, query: Query, form: AnswerForm) -> bool:
+        """Return False: a time takes the place of a frame's number."""
+        del query, form
+        return False
+
+    def _request(self, query: Query, form: AnswerForm) -> ChatRequest:
+        return replace(
+            super()._request(query, form),
+            text=self.words.ask(query, form),
+            frames=self._shown_frames(query, located=False),
+            resize=pixel_budget(query, self.frames),
+        )
+
+    def _shown_frames(self, query: Query, *, located: bool) -> tuple[tuple[int, ...], ...]:
+        del located
+        return super()._shown_frames(query, located=False)
+
+    def _part(
+        self, query: Query, form: AnswerForm, response: str, calls: Sequence[Call]
+    ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
+        if form not in (FORM.MASK, FORM.MASK_TRACK, FORM.BOXES, FORM.BOX_TRACK):
+            return super()._part(query, form, response, calls)
+        canvas = self._canvas(query, form, calls)
+        if form is FORM.BOX_TRACK:
+            return self._track(query, response, canvas)
+        if form is FORM.BOXES:
+            box = read_box(fields_of(response).get("boxes"))
+            found = self._in_image(Prompted(box, (), (), 0.0), canvas)
+            boxes = () if found.box is None else (found.box,)
+            return lambda: Answer(boxes=boxes), Parsed(form=form, objects=(found,)), ()
+        prompt = read_prompt(response)
+        media, found = query.media[0], self._in_image(prompt, canvas)
+        times = media.times()
+        start = min(range(len(media)), key=lambda index: abs(times[index] - prompt.time))
+        given = ObjectPrompt(box=found.box, positive=found.positive, negative=found.negative)
+        masks = self.segmenter.segment(media.frame(start), [given])
+        answer = mask_answer(
+            form,
+            [Item(found.box)],
+            lambda: carried_masks(self.propagator, media, start, masks),
+            nothing=False,
+            is_image=len(media) == 1,
+        )
+        parsed = Parsed(
+            form=form,
+            objects=(found,),
+            frame=start if media.is_video else None,
+            outside=sum(canvas.count_outside(item) for item in _items(prompt)),
+        )
+        return answer, parsed, ()
+
+    def _track(
+        self, query: Query, response: str, canvas: Canvas
+    ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
+        known, span = read_track(response)
+        placed = {second: _box_in_image(canvas, box) for second, box in known.items()}
+        track = tuple(
+            box_at(placed, second) if span is None or span.start <= second <= span.end else None
+            for second in query.media[0].times()
+        )
+        first = ParsedObject(box=placed[min(placed)])
+        return (
+            lambda: Answer(box_track=track),
+            Parsed(form=FORM.BOX_TRACK, objects=(first,)),
+            (),
+        )
+
+    def _in_image(self, prompt: Prompted, canvas: Canvas) -> ParsedObject:
+        def points(several: Sequence[Point]) -> tuple[Point, ...]:
+            return tuple(canvas.to_image(Item(point=one)).place for one in several)
+
+        return ParsedObject(
+            box=None if prompt.box is None else _box_in_image(canvas, prompt.box),
+            positive=points(prompt.positive),
+            negative=points(prompt.negative),
+        )
+
+    def _located_text(self, query: Query, form: AnswerForm, answer: Answer) -> str:
+        canvas, times = self._canvas(query, form), query.media[0].times()
+        if form is FORM.BOX_TRACK and answer.box_track is not None:
+            seen = [place for place, box in enumerate(answer.box_track) if box is not None]
+            boxes = {
+                str(times[place]): numerals(canvas.to_canvas(Item(answer.box_track[place])).bounds)
+                for place in seen
+            }
+            span = [times[seen[0]], times[seen[-1]]] if seen else [0.0, 0.0]
+            return answer_response(json.dumps({"time": span, "boxes": boxes}))
+        if form is FORM.BOXES:
+            boxes_of = [canvas.to_canvas(Item(box)).bounds for box in answer.boxes or ()][:1]
+            return answer_response(
+                json.dumps({"boxes": [n for b in boxes_of for n in numerals(b)]})
+            )
+        start = key_frame_of(answer, self._key_frame(query.media[0]))
+        items = [canvas.to_canvas(item) for item in objects_in(answer, start)]
+        return write_prompt(items, time=times[start] if form is FORM.MASK_TRACK else None)
+
+
+def _items(prompt: Prompted) -> list[Item]:
+    points = [Item(point=one) for one in (*prompt.positive, *prompt.negative)]
+    return points if prompt.box is None else [Item(prompt.box), *points]
+
+
+def _box_in_image(canvas: Canvas, box: Box) -> Box:
+    return canvas.to_image(Item(box)).bounds
+
+
+@with_options(Composition, without=("keyframe",), frames=FRAMES, max_new_tokens=8192)
+def one_thinker(parts: Composition, *, prompts: Path | None = None) -> OneThinker:
+    """OneThinker (arXiv 2512.03043): questions, grounding, segmentation, in `<think>`, `<answer>`.
+
+    Args:
+        parts: The options of a composition.
+        frames: How many frames of a video are shown, or a rule; by default the official one.
+        prompts: The file Evaluation/Eval/eval_bench.py of a checkout of tulerfeng/OneThinker, whose
+            words are asked in; None: in ours.
+        max_new_tokens: Longest response; 8192 as in the official evaluation.
+    """
+    words = Wording(official=None if prompts is None else official_templates(prompts))
+    return OneThinker(
+        name="one_thinker",
+        prompt=Places(words),
+        words=words,
+        coordinates="normalized_1000",
+        **parts.build("normalized_1000"),
+    )

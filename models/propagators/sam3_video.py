@@ -1,0 +1,55 @@
+"""SAM 3's tracker carries masks from one frame to the others, through transformers.
+
+The method is SAM 3 (Carion et al.: "SAM 3: Segment Anything with Concepts", 2025), whose tracker is
+SAM 2's with other features. SAM 3.1's, which follows objects jointly, is not in transformers yet.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from harness.models.backends import checkpoint as files
+from harness.models.backends import sam2 as checkpoints
+from harness.models.propagators.sam2_transformers import Sam2Video
+from harness.models.segmenters.sam3 import PUBLISHED, find_folder
+
+KINDS = ("sam3_video", "sam3_tracker_video")
+"""Architectures whose weights hold the tracker; the published checkpoint is of the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam3Video(Sam2Video):
+    """SAM 3's tracker, loaded when first used; it follows objects as `Sam2Video` does."""
+
+    name: str = "sam3_video"
+    family: ClassVar[str] = "Sam3TrackerVideo"
+
+
+def sam3_video(
+    *,
+    checkpoint: str = PUBLISHED,
+    dtype: checkpoints.Dtype = "auto",
+    device: str = "auto",
+) -> Sam3Video:
+    """SAM 3's tracker from a folder or the local cache.
+
+    Args:
+        checkpoint: A folder, or a name in the Hugging Face cache. Its weights are given out by
+            Meta on request: accept the licence on the page of facebook/sam3 and fetch them there.
+        dtype: Of weights and activations; `auto` is what the checkpoint was saved in.
+        device: Such as `cuda:1` or `cpu`; `auto` is CUDA where there is one.
+
+    Raises:
+        ModelError: the checkpoint is not there, not whole, not safe to load, has no tracker, or is
+            SAM 3.1.
+        UsageError: the type is none.
+    """
+    checkpoints.check_dtype("sam3_video", dtype)
+    folder = find_folder("propagator sam3_video", checkpoint, KINDS)
+    return Sam3Video(
+        checkpoint=checkpoint,
+        weights=files.fingerprint(folder),
+        files=files.deciding_text(folder),
+        folder=folder,
+        dtype=dtype,
+        device=device,
+    )

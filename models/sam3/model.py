@@ -1,0 +1,70 @@
+"""SAM 3 asked with the query's own text: every instance of a concept, each with its score.
+
+harness eval --model "sam3(segmenter=sam3(checkpoint=facebook/sam3),
+    propagator=sam3_video(checkpoint=facebook/sam3))" …
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.model import ChatRequest, MaskResponse, Propagator, Segmenter, settings
+from harness.models.composition import FLOW
+from harness.models.factory import build_propagator, build_segmenter
+from harness.models.mask_model import MaskModel
+from harness.spec import Spec
+
+
+@dataclass(frozen=True)
+class ByPhrase:
+    """A network that emits the instances of a phrase.
+
+    Those of a video are found in its middle frame and carried from there.
+    """
+
+    segmenter: Segmenter
+    propagator: Propagator
+
+    def generate(self, requests: Sequence[ChatRequest]) -> list[MaskResponse]:
+        """Return the instances of each request's text, by falling score; empty masks are none.
+
+        Raises:
+            UsageError: the segmenter does not find the objects of a phrase.
+        """
+        return [self._find(one) for one in requests]
+
+    def _find(self, request: ChatRequest) -> MaskResponse:
+        media = request.media[0]
+        start = len(media) // 2
+        instances = self.segmenter.find_instances(media.frame(start), request.text)
+        found = [one for one in instances if one.mask.any()]
+        masks = [one.mask for one in found]
+        return MaskResponse(
+            masks=[[mask] for mask in masks]
+            if len(media) == 1
+            else self.propagator.propagate(media, start, masks),
+            scores=tuple(one.score for one in found),
+            frames=1,
+        )
+
+
+def sam3(
+    *,
+    segmenter: Spec | Segmenter = Spec("sam3"),  # noqa: B008 - a frozen value
+    propagator: Spec | Propagator = FLOW,
+    batch_size: int = 1,
+) -> MaskModel:
+    """SAM 3 by phrase: all instances of the query's text with scores, joined where one mask is due.
+
+    Args:
+        segmenter: Finds all objects of a phrase, which `sam3` does: its checkpoint and threshold.
+        propagator: Carries the masks of a video's middle frame through it, such as `sam3_video`.
+        batch_size: Number of queries at once.
+    """
+    parts = build_segmenter(segmenter), build_propagator(propagator)
+    return MaskModel(
+        name="sam3",
+        load=lambda: ByPhrase(*parts),
+        settings={"segmenter": settings(parts[0]), "propagator": settings(parts[1])},
+        batch_size=batch_size,
+        device=next(iter(parts[0].devices), "cpu"),
+    )

@@ -1,0 +1,304 @@
+"""The SAM 3 agent: a VLM that was not trained for it segments by calling SAM 3 with phrases.
+
+harness eval --model "sam3_agent(backend=openai(model=Qwen/Qwen3-VL-8B-Thinking,base_url=URL),
+    segmenter=sam3(checkpoint=facebook/sam3))" --tasks reason_seg …
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.files import read_text
+from harness.media import Media
+from harness.model import (
+    ChatRequest,
+    ChatResponse,
+    Conversation,
+    Instance,
+    Propagator,
+    Segmenter,
+    settings,
+)
+from harness.models.answers import MASKED, combine_answers, mask_answer
+from harness.models.chat_result import ChatResult
+from harness.models.composition import Composition
+from harness.models.factory import build_propagator, build_segmenter
+from harness.models.grammar import Item, frame_tag, reasoning
+from harness.models.multi_turn import ConversingModel
+from harness.models.response_writer import key_frame_of
+from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
+from harness.models.tracks import carried_masks, extent
+from harness.options import with_options
+from harness.responses import storable
+from harness.spec import Spec
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Call,
+    Failure,
+    FailureKind,
+    Parsed,
+    ParsedObject,
+    Prediction,
+    Query,
+    Usage,
+)
+
+MOST = 100
+"""Masks that a written response selects; the official prompt allows no higher number."""
+
+OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """A conversation that has ended, with its calls."""
+
+    run: AgentRun
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sam3Agent(ConversingModel[AgentResult]):
+    """A VLM that calls SAM 3, turn by turn, and picks among the masks that it finds.
+
+    Of a video one frame is shown and segmented, from which its masks are carried to the others; the
+    official agent knows images alone. A conversation that it would end with an error is a failure.
+    """
+
+    segmenter: Segmenter
+    propagator: Propagator
+    system: str = field(default_factory=lambda: say("system"))
+    judge: str = field(default_factory=lambda: say("judge"))
+    prompts: Literal["ours", "official"] = "ours"
+    """Whose `system` and `judge` are."""
+    max_rounds: int = ROUNDS
+    max_new_tokens: int = 4096
+    name = "sam3_agent"
+
+    def describe(self) -> Mapping[str, object]:
+        """Return plain data for the record: every setting, and what is said."""
+        return {
+            "name": self.name,
+            "chat": dict(self.chat.describe()),
+            "prompts": self.prompts,
+            "texts": {**texts(), "system": self.system, "judge": self.judge},
+            "segmenter": settings(self.segmenter),
+            "propagator": settings(self.propagator),
+            "max_rounds": self.max_rounds,
+            "max_new_tokens": self.max_new_tokens,
+            "batch_size": self.batch_size,
+        }
+
+    @property
+    def forms(self) -> frozenset[AnswerForm]:
+        """Forms of answer that it can give."""
+        return MASKED
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of its parts."""
+        return self.chat.devices + self.segmenter.devices + self.propagator.devices
+
+    def prepare(self) -> None:
+        """Load all parts, so that a failure to load fails no sample.
+
+        Raises:
+            UsageError: the segmenter does not find the objects of a phrase.
+        """
+        self.segmenter.find_instances(np.zeros((1, 1, 3), dtype=np.uint8), "")
+        for part in (self.chat, self.segmenter, self.propagator):
+            part.prepare()
+
+    def with_perception(self, segmenter: Segmenter, propagator: Propagator) -> Self:
+        """Return the same model with another segmenter and propagator."""
+        return replace(self, segmenter=segmenter, propagator=propagator)
+
+    @cached_property
+    def agent(self) -> Agent:
+        """The loop. Phrases of all conversations are segmented one by one, in another thread."""
+        return Agent(
+            segment=self._segment_later,
+            system=self.system,
+            judge=self.judge,
+            rounds=self.max_rounds,
+            max_new_tokens=self.max_new_tokens,
+        )
+
+    def requests(self, query: Query) -> tuple[ChatRequest, ...]:
+        """Return the first request: one, whatever the query's forms of answer are.
+
+        Raises:
+            UsageError: this model cannot be asked for such an answer.
+        """
+        self._check(query)
+        return (self.agent.first(query, len(query.media[0]) // 2),)
+
+    def _check(self, query: Query) -> None:
+        if other := [form for form in query.forms if form not in self.forms]:
+            raise UsageError(
+                f"{self.name}: a question for {other[0]}",
+                expected=f"one of {', '.join(sorted(self.forms))}",
+                found=str(other[0]),
+            )
+
+    def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
+        """Return the frame that is shown, of the first medium."""
+        return ((len(query.media[0]) // 2,), *(() for _ in query.media[1:]))
+
+    def conversation(self, query: Query) -> Conversation[AgentResult]:
+        """Converse about one query to the end."""
+        self._check(query)
+        run = yield from self.agent.converse(AgentRun(query, len(query.media[0]) // 2))
+        requests, responses = zip(*run.calls, strict=True)
+        return AgentResult(run, ChatResult.from_calls(query, requests, responses).calls)
+
+    def begin(self, query: Query, result: AgentResult) -> Callable[[], Prediction]:
+        """Return the function that carries the masks through a video."""
+        made = result.run
+        chat = ChatResult(tuple(response for _, response in made.calls), result.calls)
+        return lambda: chat.with_usage(self._prediction(made))
+
+    def read(
+        self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
+    ) -> Prediction:
+        """Read a conversation's responses, verdicts included: phrases are segmented again."""
+        del calls
+        run, left = AgentRun(query, len(query.media[0]) // 2), list(responses)
+        conversation = self.agent.converse(run)
+        turn = next(conversation)
+        try:
+            while True:
+                if isinstance(turn, Future):
+                    turn.exception()  # waits
+                    turn = conversation.send(())
+                    continue
+                said, left = left[: len(turn)], left[len(turn) :]
+                if len(said) < len(turn):
+                    run.error = "the conversation has no end"
+                    break
+                turn = conversation.send([ChatResponse(text=text) for text in said])
+        except StopIteration:
+            pass
+        return self._prediction(run)
+
+    def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
+        """Return a conversation that `read` reads as `answer`: the query is the phrase."""
+        self._check(query)
+        if answer.no_target:
+            return (_call("report_no_mask", {}),)
+        rule = len(query.media[0]) // 2
+        start = key_frame_of(answer, rule)
+        named = frame_tag(None if start == rule else start)
+        return (
+            named + _call("segment_phrase", {"text_prompt": query.text}),
+            _call("select_masks_and_return", {"final_answer_masks": list(range(1, MOST + 1))}),
+        )
+
+    @cached_property
+    def _thread(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, thread_name_prefix="sam3-agent")
+
+    def _segment_later(self, media: Media, frame: int, phrase: str) -> Future[list[Instance]]:
+        return self._thread.submit(
+            lambda: list(self.segmenter.find_instances(media.frame(frame), phrase))
+        )
+
+    def _prediction(self, run: AgentRun) -> Prediction:
+        query, media, chosen = run.query, run.query.media[0], run.chosen
+        boxes = [(extent(one.mask), one.score) for one in chosen or ()]
+        items = [Item(box=box, phrase=run.phrase) for box, _ in boxes]
+        parsed = Parsed(
+            form=query.form,
+            objects=tuple(ParsedObject(box=one.box, phrase=storable(run.phrase)) for one in items),
+            frame=run.frame if media.is_video else None,
+            error=storable(run.error, 2000),
+        )
+        texts = tuple(storable(response.text + response.stopped) for _, response in run.calls)
+        answer = None
+        if chosen is not None:
+            masks, is_image = [one.mask for one in chosen], len(media) == 1
+            tracks = carried_masks(self.propagator, media, run.frame, masks)
+            answer = combine_answers(
+                [
+                    mask_answer(form, items, lambda: tracks, nothing=not chosen, is_image=is_image)
+                    for form in query.forms
+                ]
+            )
+            if answer.boxes:
+                answer = replace(answer, box_scores=tuple(score for _, score in boxes))
+        count = self.chat.count_tokens
+        return Prediction(
+            query_id=query.id,
+            answer=answer,
+            failure=None if chosen is not None else Failure(FailureKind.PARSE, run.error),
+            responses=texts,
+            parsed=tuple(replace(parsed, form=form) for form in query.forms),
+            usage=Usage(
+                completion_tokens=sum(map(count, texts)),
+                reasoning_tokens=sum(count(reasoning(text)) for text in texts),
+                frames=1,
+            ),
+            notes=(f"phrases: {', '.join(map(repr, run.used))}",) if run.used else (),
+        )
+
+
+def _call(name: str, parameters: Mapping[str, object]) -> str:
+    call = json.dumps({"name": name, "parameters": parameters})
+    return f"<think></think><tool>{call}</tool>"
+
+
+def official_prompts(folder: Path) -> tuple[str, str]:
+    """Read the official system messages: of the rounds, and about one mask.
+
+    Raises:
+        UsageError: they are not there.
+    """
+    try:
+        system, judge = (read_text(folder / name).strip() for name in OFFICIAL)
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"sam3_agent(prompts={folder})", expected=" and ".join(OFFICIAL), found=str(error)
+        ) from error
+    return system, judge
+
+
+@with_options(
+    Composition,
+    without=("keyframe", "frames", "system"),
+    segmenter=Spec("sam3"),
+    max_new_tokens=4096,
+)
+def sam3_agent(
+    parts: Composition, *, max_rounds: int = ROUNDS, prompts: Path | None = None
+) -> Sam3Agent:
+    """The agent of the SAM 3 repository: any VLM, without training, calls SAM 3 with phrases.
+
+    Args:
+        parts: The options of a composition.
+        max_rounds: Results of tools that are sent back, at most.
+        prompts: The folder sam3/agent/system_prompts of a checkout of facebookresearch/sam3, whose
+            system messages take the place of ours.
+        segmenter: Finds all objects of a phrase, which `sam3` does.
+        propagator: Carries the masks of a video's middle frame through it.
+        max_new_tokens: Longest response of a round; 4096 as in the official client.
+    """
+    system, judge = (say("system"), say("judge")) if prompts is None else official_prompts(prompts)
+    return Sam3Agent(
+        system=system,
+        judge=judge,
+        prompts="ours" if prompts is None else "official",
+        chat=parts.chat(parts.backend),
+        segmenter=build_segmenter(parts.segmenter),
+        propagator=build_propagator(parts.propagator),
+        max_rounds=max_rounds,
+        max_new_tokens=parts.max_new_tokens,
+        batch_size=parts.batch_size,
+    )

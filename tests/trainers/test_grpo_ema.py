@@ -1,0 +1,58 @@
+"""EMA-GRPO by numbers worked by hand, and its averages in a state."""
+
+from math import sqrt
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from harness.errors import UsageError  # noqa: E402
+from harness.trainers.grpo.ema import LEAST_STD, RewardMoments, ema_advantages  # noqa: E402
+from harness.trainers.grpo.settings import Settings  # noqa: E402
+
+
+def found(moments, tasks, *rewards):
+    return ema_advantages(torch.tensor(rewards), 2, tasks=tasks, moments=moments).tolist()
+
+
+def test_a_task_is_scaled_by_the_deviation_of_all_its_groups():
+    moments = RewardMoments(0.9)
+    # mask: mean 3/4, of squares 3/4, variance 3/16. choice: 5, 50, 25.
+    gains = found(moments, ["mask", "choice", "mask"], 0.0, 1.0, 0.0, 10.0, 1.0, 1.0)
+    whole = 0.5 / sqrt(3 / 16)
+    assert gains == pytest.approx([-whole, whole, -1, 1, 0, 0], abs=1e-5)
+    assert moments.moments == {"mask": (0.75, 0.75), "choice": (5.0, 50.0)}
+
+
+def test_older_rounds_count_by_the_decay_and_the_new_one_before_it_is_scaled():
+    moments = RewardMoments(0.75)
+    found(moments, ["mask"], 0.0, 1.0)
+    # mean 3/4 · 1/2 + 1/4 · 2 = 7/8; of squares 3/4 · 1/2 + 1/4 · 5 = 13/8; variance 55/64.
+    gains = found(moments, ["mask"], 1.0, 3.0)
+    assert moments.moments == {"mask": (0.875, 1.625)}
+    assert gains == pytest.approx([-1 / sqrt(55 / 64), 1 / sqrt(55 / 64)], abs=1e-5)
+
+
+def test_a_group_far_outside_of_its_task_is_scaled_by_itself():
+    moments = RewardMoments(0.999)
+    assert found(moments, ["mask"], 1.0, 1.0) == [0, 0]
+    assert moments.std("mask") == LEAST_STD
+    # By the task ±0.5 / 0.0224 = ±22, beyond 5; by the group ±0.5 / 0.5. The other group stays.
+    gains = found(moments, ["mask", "mask"], 0.0, 1.0, 1.0, 1.0)
+    assert gains == pytest.approx([-1, 1, 0, 0], abs=1e-5)
+
+
+def test_averages_come_back_from_a_state_to_the_bit(tmp_path):
+    moments, again = RewardMoments(0.99), RewardMoments(0.99)
+    for round_ in ([0.1, 0.7], [0.3, 0.9], [1 / 3, 0.2]):
+        found(moments, ["mask_track"], *round_)
+    moments.save(tmp_path)
+    again.load(tmp_path)
+    assert again.moments == moments.moments
+    assert found(again, ["mask_track"], 0.4, 0.6) == found(moments, ["mask_track"], 0.4, 0.6)
+
+
+@pytest.mark.parametrize("given", [{"ema_decay": 1.5}, {"ema_decay": 0.9, "scale_rewards": None}])
+def test_settings_that_make_no_sense_are_refused(given):
+    with pytest.raises(UsageError, match=r"ema_decay|scale_rewards"):
+        Settings(**given)
