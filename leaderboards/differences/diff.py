@@ -256,7 +256,15 @@ def diff_runs(
     if same_data:
         walk.step(TODAY, chain.score(walk.task), _code(a, b), always=False)
     else:
-        walk.step("data", chain.score(walk.task), ["other annotations or samples"])
+        try:
+            other_data = chain.score(walk.task)
+        except HarnessError as error:
+            raise DataError(
+                f"the predictions of {a.folder} on the data of {b.folder}",
+                expected="other annotations of the same images",
+                found=str(error),
+            ) from error
+        walk.step("data", other_data, ["other annotations or samples"])
     for stage in chain.differing:
         if stage not in chain.joined:
             chain.taken.add(stage)
@@ -296,9 +304,12 @@ def diff_runs(
         steps.insert(0, _left_out(first, begin, second, walk.value, counts, len(chain.pairs)))
     if logged is not None:
         second = walk.log(logged, second)
+    names = [side.name for side in sides]
+    if names[0] == names[1]:
+        names = [side.run.manifest["model"]["spec"] for side in sides]
     return Difference(
-        a=sides[0].name,
-        b=sides[1].name,
+        a=names[0],
+        b=names[1],
         task=f"{a.manifest['task']['name']} {a.manifest['task']['split']}",
         headline=a.results["headline"],
         first=first,

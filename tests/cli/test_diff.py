@@ -1,11 +1,13 @@
 """`harness diff`: planted differences of two runs, each named and measured, and added up."""
 
 import json
+import shutil
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from harness import plugins
 from harness.cli import judge as judges
@@ -127,7 +129,8 @@ def test_other_frames_explain_all_and_only_the_responses_that_differ(
     mixed.write_text("\n".join([bad.read_text().splitlines()[0], *lines[1:]]) + "\n")
     a = evaluated(f"visionreasoner{READER.format(good)}")
     b = evaluated(f"visionreasoner{READER.format(mixed)}".replace("frames=4", "frames=2"))
-    _, steps = explained(capsys, a, b)
+    made, steps = explained(capsys, a, b)
+    assert "frames=4" in made["a"] and "frames=2" in made["b"]
     assert list(steps) == ["responses: frames"]
     (step,) = steps.values()
     assert step["points"] == pytest.approx(value(b) - value(a), abs=1e-12) and step["points"] < 0
@@ -332,6 +335,29 @@ def test_verdicts_of_both_runs_count(capsys, evaluated, tmp_path, monkeypatch):
         runs.append(evaluated(model, "--judge", "grader", task="v_star", root=root))
     _, steps = explained(capsys, *runs)
     assert list(steps) == ["responses: backend"]
+
+
+def test_other_annotations_are_a_step_and_other_images_are_refused(
+    capsys, responses, evaluated, tmp_path
+):
+    path = responses(STILLS, "reason_seg", smaller=False)
+    model, given = f"visionreasoner{READER.format(path)}", {"task": "reason_seg"}
+    a = evaluated(model, root=STILLS, **given)
+    moved = tmp_path / "moved"
+    shutil.copytree(STILLS, moved)
+    drawn = sorted(moved.rglob("val/*.json"))[0]
+    plain = json.loads(drawn.read_text())
+    for shape in plain["shapes"]:
+        shape["points"] = [[x + 8, y] for x, y in shape["points"]]
+    drawn.write_text(json.dumps(plain))
+    b = evaluated(model, root=moved, **given)
+    _, steps = explained(capsys, a, b)
+    assert list(steps) == ["data"] and steps["data"]["samples"] == 1
+    image = drawn.with_suffix(".jpg")
+    Image.open(image).resize((40, 30)).save(image)
+    c = evaluated(model, root=moved, **given)
+    assert main(["diff", str(a.folder), str(c.folder)]) != 0
+    assert "same images" in capsys.readouterr().err
 
 
 def test_runs_of_two_tasks_are_refused(responses, evaluated):
