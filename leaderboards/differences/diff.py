@@ -304,12 +304,12 @@ def diff_runs(
         steps.insert(0, _left_out(first, begin, second, walk.value, counts, len(chain.pairs)))
     if logged is not None:
         second = walk.log(logged, second)
-    names = [side.name for side in sides]
-    if names[0] == names[1]:
-        names = [side.run.manifest["model"]["spec"] for side in sides]
+    called = [side.name for side in sides]
+    if called[0] == called[1]:
+        called = [str(run.manifest["model"]["spec"]) for run in (a, b)]
     return Difference(
-        a=names[0],
-        b=names[1],
+        a=called[0],
+        b=called[1],
         task=f"{a.manifest['task']['name']} {a.manifest['task']['split']}",
         headline=a.results["headline"],
         first=first,
