@@ -12,7 +12,7 @@ from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.tables import show_columns, wrap_lines
 from harness.errors import UsageError
 from harness.leaderboards import formatting
-from harness.leaderboards.differences.audit import CONTROLS, Audit, Control
+from harness.leaderboards.differences.audit import BLIND, CONTROLS, Audit, Control
 from harness.leaderboards.differences.audit import audit as run_audit
 from harness.record import MANIFEST, Run
 from harness.run.evaluate import evaluate
@@ -84,9 +84,11 @@ def summary(made: Audit) -> str:
     number = formatting.number
     if made.seeing is None:
         return "No control without the question's images could be run."
-    left = (made.value or 0.0) - made.seeing
+    left, best = (made.value or 0.0) - made.seeing, made.best_blind
+    loss = best and best.comparison and best.comparison.interval
+    reach = f" ({formatting.signed_span((-loss[1], -loss[0]))})" if loss else ""
     return (
-        f"Of {made.headline} {number(made.value)}, {number(made.seeing)} is seeing: "
+        f"Of {made.headline} {number(made.value)}, {number(made.seeing)}{reach} is seeing: "
         f"{number(left)} is left without the question's own images."
     )
 
@@ -169,7 +171,8 @@ def badge(made: Audit) -> str:
     else:
         share = made.seeing / made.value
         text = f"{made.headline} {formatting.number(made.value)}, {max(0.0, share):.0%} of it"
-        colour = COLOURS[True if share >= 0.5 else None if share > 0 else False]
+        verdicts = [one.passed for one in made.controls if one.name in BLIND]
+        colour = COLOURS[False if False in verdicts else True if all(verdicts) else None]
     left, right = 52, 14 + 7 * len(text)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '

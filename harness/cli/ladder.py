@@ -27,7 +27,7 @@ def ladder(arguments: Namespace) -> int:
         show_json({**made.way.to_json(), "alone": dict(made.alone), "by_part": made.by_part})
         return 0
     print("\n".join(map(printable, waterfall.lines(made.way))) + "\n")
-    show_columns([(step.name, RUNGS[step.name]) for step in made.way.steps])
+    show_columns([(step.name, RUNGS.get(step.name, "")) for step in made.way.steps])
     losses = ", ".join(f"{part} {loss:.4f}" for part, loss in made.by_part.items())
     print(f"\nloss by part: {losses}\n")
     rows = [("one stage alone replaced by the truth", made.way.headline)]

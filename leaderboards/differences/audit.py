@@ -28,8 +28,9 @@ from harness.run.scoring import score_unit
 from harness.run.verify import perfect
 from harness.spec import Spec, Value, parse
 from harness.statistics.paired import Comparison, compare, dependencies_of
+from harness.statistics.shares import exact
 from harness.task import Task
-from harness.types import Sample
+from harness.types import Prediction, Sample
 
 CONTROLS = (
     *("grey", "swapped", "shuffled", "omitted", "reasoning", "options", "frames", "contamination"),
@@ -87,8 +88,16 @@ class Audit:
 
         The least loss of the controls in `BLIND`; None if none of them could be run.
         """
-        blind = [one.value for one in self.controls if one.name in BLIND and one.value is not None]
-        return None if self.value is None or not blind else self.value - max(blind)
+        best = self.best_blind
+        if self.value is None or best is None or best.value is None:
+            return None
+        return self.value - best.value
+
+    @property
+    def best_blind(self) -> Control | None:
+        """The control without the question's own images that keeps most of the score."""
+        blind = [one for one in self.controls if one.name in BLIND and one.value is not None]
+        return max(blind, key=lambda one: one.value or 0.0, default=None)
 
     def to_json(self) -> dict[str, object]:
         """Plain data, for programs."""
@@ -199,9 +208,10 @@ class _Auditor:
         return self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
 
     def _options(self) -> Control:
-        asked = [one for one in self.samples if one.query.options]
-        if not asked:
-            return _skipped("options", "no question has options")
+        turned = {one.id: (one, _shuffled(one)) for one in self.samples}
+        turned = {name: both for name, both in turned.items() if both[0] is not both[1]}
+        if not turned:
+            return _skipped("options", "no question has options apart from its text")
         task = shuffled_options(self.task)
         ceilings = (_ceiling(one, self.run) for one in (self.task, task))
         if len(set(ceilings)) > 1:
@@ -209,10 +219,17 @@ class _Auditor:
         with tempfile.TemporaryDirectory() as folder:  # no board may take it for a run of the task
             run = self.evaluate("options", self.spec, task, Path(folder) / "options")
             value, made = self.compare(run)
-        verdict, passed = judge_options(made)
+            kept = [
+                _same_option(*both, self.run.prediction(name), run.prediction(name))
+                for name, both in turned.items()
+            ]
+        known = [one for one in kept if one is not None]
+        groups = len({both[0].group for both in turned.values()})
+        verdict, passed = judge_options(made, known, groups)
         return Control(
             name="options",
-            about=f"{MEANS['options']}, of {len(asked)} questions",
+            about=f"{MEANS['options']}, of {len(turned)} questions; "
+            f"the answer stays in {sum(known)} of {len(known)}",
             value=value,
             comparison=made,
             verdict=verdict,
@@ -282,9 +299,26 @@ def judge_reasoning(made: Comparison) -> tuple[str, bool | None]:
     return ("answers follow it", True) if made.is_worse else ("not shown to matter", None)
 
 
-def judge_options(made: Comparison) -> tuple[str, bool | None]:
-    """Judge another order of options, which a sound model does not notice."""
-    return ("prefers positions", False) if made.is_worse else ("stable", True)
+def judge_options(made: Comparison, kept: Sequence[bool], groups: int) -> tuple[str, bool | None]:
+    """Judge another order of options, which a sound model does not notice.
+
+    The score alone does not tell: who always says A is as often right in any order.
+
+    Args:
+        made: The control against the model as it is.
+        kept: Whether each answer is the same option as before.
+        groups: From how many groups of samples these are.
+    """
+    if made.is_worse or made.is_better:
+        return "prefers positions", False
+    if kept and groups > 1:
+        share = sum(kept) / len(kept)
+        low, high = exact(share, size=len(kept), groups=groups, level=made.level)
+        if low > SAME:
+            return "stable", True
+        if high < SAME:
+            return "not stable", False
+    return "cannot tell", None
 
 
 def judge_frames(made: Comparison) -> tuple[str, bool | None]:
@@ -324,6 +358,19 @@ def _shuffled(sample: Sample) -> Sample:
         query=replace(query, options=options),
         target=replace(target, answer=answer),
     )
+
+
+def _same_option(one: Sample, other: Sample, before: Prediction, after: Prediction) -> bool | None:
+    """Return whether two answers to a question are the same option; None: neither is one."""
+    chosen = [
+        sample.query.options[place]
+        if said.answer is not None
+        and (place := ascii_uppercase.find(said.answer.choice or " "))
+        in range(len(one.query.options))
+        else None
+        for sample, said in ((one, before), (other, after))
+    ]
+    return None if chosen == [None, None] else chosen[0] == chosen[1]
 
 
 def _ceiling(task: Task, run: Run) -> float | None:

@@ -130,6 +130,8 @@ def conform(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         outputs = list(pool.map(lambda one: _run(command, one[0], protocol.headline), cases))
     for (case, expected), (numbers, error) in zip(cases, outputs, strict=True):
+        if not error and not expected.keys() & numbers.keys():
+            error = f"none of {', '.join(expected)} among {', '.join(numbers)}"[:200]
         deviates = partial(Deviation, case=case.name, size=case.size, example=tuple(_text(case)))
         if error:
             headline = expected[protocol.headline]

@@ -97,6 +97,7 @@ def _case(
         frames, times=range(len(frames)), is_video=len(frames) > 1, id=f"{height}x{width}"
     )
     options = ("red", "green", "blue", "white") if form is AnswerForm.CHOICE else ()
+    target.setdefault("extra", {"counted": range(len(frames))})  # by ReasonVOS' protocols
     query = Query(id=query_id("s"), text="?", media=(media,), forms=(form,), options=options)
     sample = Sample(id="s", query=query, target=Target(answer=truth, **target))  # type: ignore[arg-type]
     missing = Failure(FailureKind.INFRASTRUCTURE, "no line for this sample")

@@ -23,8 +23,9 @@ from harness.errors import DataError, HarnessError, UsageError
 from harness.leaderboards.differences.causes import CAUSES, causes_of, setting_causes
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.leaderboards.runs import value_of
-from harness.model import PartedReader
+from harness.model import Judge, PartedReader
 from harness.record import Run, differences
+from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit
 from harness.scores import Metric, UnitScore
 from harness.spec import Spec, parse
@@ -32,6 +33,8 @@ from harness.statistics.paired import compare, dependencies_of
 from harness.task import Task
 from harness.types import Prediction, Sample
 
+TODAY = "today's scorer"
+"""The step to what this version scores the first run's own predictions as."""
 READING = ("grammar", "coordinates", "segmenter", "propagator")
 """Stages that read a response, in their order."""
 
@@ -225,7 +228,8 @@ def diff_runs(
 
     Raises:
         UsageError: the runs are of two tasks.
-        DataError: they have no sample in common, or something cannot be scored.
+        DataError: they have no sample in common, something cannot be scored, or there is no
+            number to explain.
     """
     if a.manifest["task"]["name"] != b.manifest["task"]["name"]:
         raise UsageError(
@@ -234,50 +238,78 @@ def diff_runs(
             found=" and ".join(run.manifest["task"]["name"] for run in (a, b)),
         )
     sides = _Side(a, data_root), _Side(b, data_root)
-    walk = Walk(task_for(a, data_root), level)
+    walk = Walk(task_for(a, data_root, judge=_with_verdicts_of_both(a, b)), level)
     common = _common_units(a, b)
     own = [unit for unit in a.units() if unit.unit in common]
     walk.begin(own)
+    begin = walk.value
     first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
-    other = task_for(b, data_root, protocol=walk.task.protocol.name)
+    other = task_for(
+        b, data_root, protocol=walk.task.protocol.name, judge=_with_verdicts_of_both(a, b)
+    )
     same_data = _same_data(a, b, other)
     if same_data:
         samples = _samples(walk.task, a, common)
     else:
         walk.task, samples = other, _samples(other, b, common)
     chain = _Chain(*sides, samples)
-    if not same_data:
-        walk.step("data", chain.score(walk.task), ["other annotations or samples"])
+    if same_data:
+        walk.step(TODAY, chain.score(walk.task), _code(a, b), always=False)
+    else:
+        try:
+            other_data = chain.score(walk.task)
+        except HarnessError as error:
+            raise DataError(
+                f"the predictions of {a.folder} on the data of {b.folder}",
+                expected="other annotations of the same images",
+                found=str(error),
+            ) from error
+        walk.step("data", other_data, ["other annotations or samples"])
     for stage in chain.differing:
         if stage not in chain.joined:
             chain.taken.add(stage)
             walk.step(stage, chain.score(walk.task), _changes(*sides, stage))
-    counts = Counter(chain.causes.values())
-    for cause in sorted(counts, key=_in_order):
+    differing = Counter(chain.causes.values())
+    for cause in sorted(differing, key=_in_order):
         chain.responses.add(cause)
         with_it = [name for name in READING if name in chain.joined]
         name = " + ".join([f"responses: {cause}", *with_it])
         lines = [line for one in cause.split(" + ") for line in chain.settings.get(one, ())]
-        told = f"{counts[cause]} of {len(chain.pairs)} responses differ"
+        told = f"{differing[cause]} of {len(chain.pairs)} responses differ"
         walk.step(name, chain.score(walk.task), [told, *lines])
     chain.taken.add("rest")
-    walk.step("not explained", chain.score(walk.task), _code(a, b), always=False)
+    scored = [one for one in b.units() if one.unit in common]
     judged = task_for(b, data_root)
-    if judged.protocol.name != walk.task.protocol.name:
-        scored = [one for one in b.units() if one.unit in common]
+    same_protocol = judged.protocol.name == walk.task.protocol.name
+    rest = scored if same_protocol else chain.score(walk.task)
+    walk.step("not explained", rest, _code(a, b), always=False)
+    if not same_protocol:
         names = (walk.task.protocol, judged.protocol)
         lines = [f"{one.name}, {one.headline}" for one in names]
         walk.task = judged
         walk.step("protocol", scored, [" → ".join(lines)])
     steps = walk.steps
-    left = _left_out(first, own, second, walk, a, b, common)
-    if left is not None:
-        steps.insert(0, left)
+    numbers = [first, second, begin, *(step.after for step in steps)]
+    if None in numbers:
+        at = ["the first run", "the second run", "the samples in both", *(s.name for s in steps)]
+        raise DataError(
+            f"the numbers of {a.folder} and {b.folder}",
+            expected=f"{a.results['headline']} at every stage",
+            found=f"none at {at[numbers.index(None)]}",
+        )
+    assert first is not None and begin is not None, "checked"
+    assert second is not None and walk.value is not None, "checked"
+    counts = [sum(len(one.samples) for one in run.units()) for run in (a, b)]
+    if counts != [len(chain.pairs)] * 2:
+        steps.insert(0, _left_out(first, begin, second, walk.value, counts, len(chain.pairs)))
     if logged is not None:
-        second = walk.log(logged)
+        second = walk.log(logged, second)
+    called = [side.name for side in sides]
+    if called[0] == called[1]:
+        called = [str(run.manifest["model"]["spec"]) for run in (a, b)]
     return Difference(
-        a=sides[0].name,
-        b=sides[1].name,
+        a=called[0],
+        b=called[1],
         task=f"{a.manifest['task']['name']} {a.manifest['task']['split']}",
         headline=a.results["headline"],
         first=first,
@@ -286,6 +318,14 @@ def diff_runs(
         steps=tuple(steps),
         level=level,
     )
+
+
+def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
+    """Return the first run's judge with what it said of the second run's answers as well."""
+    judge, other = verdicts_of(a), verdicts_of(b)
+    if judge is not None and other is not None and judge.name == other.name:
+        judge.ledger.records = {**other.ledger.records, **judge.ledger.records}
+    return judge
 
 
 def _in_order(cause: str) -> tuple[int, ...]:
@@ -386,14 +426,14 @@ class Walk:
         if always or changed:
             self.steps.append(made_step)
 
-    def log(self, logged: Mapping[str, float]) -> float:
-        """Go to the mean of another evaluation's scores of single samples."""
+    def log(self, logged: Mapping[str, float], before: float | None) -> float:
+        """Go from a number to the mean of another evaluation's scores of single samples."""
         missing = [one.unit for one in self.units if one.samples[0] not in logged]
         second = sum(logged.values()) / len(logged)
         details = [f"mean of {len(logged)} scores in the log"]
         details += [f"{len(missing)} samples have none there"] if missing else []
         self.steps.append(
-            Step(name="their scorer", before=self.value, after=second, details=tuple(details))
+            Step(name="their scorer", before=before, after=second, details=tuple(details))
         )
         return second
 
@@ -407,25 +447,27 @@ def _value(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> float | Non
 
 
 def _left_out(
-    first: float | None,
-    own: Sequence[UnitScore],
-    second: float | None,
-    walk: Walk,
-    a: Run,
-    b: Run,
-    common: frozenset[str],
-) -> Step | None:
-    """Return the step of the samples that only one run has; None if both have the same."""
-    counts = [sum(len(one.samples) for one in run.units()) for run in (a, b)]
-    shared = sum(len(one.samples) for one in own)
-    if counts == [shared, shared] or None in (first, second):
-        return None
-    assert first is not None and second is not None, "checked"
-    begin = _value(_metrics(task_for(a)), own) or 0.0
+    first: float,
+    begin: float,
+    second: float,
+    end: float,
+    counts: Sequence[int],
+    shared: int,
+) -> Step:
+    """Return the step of the samples that only one run has.
+
+    Args:
+        first: The first run's number.
+        begin: Its number on the samples that both have.
+        second: The second run's number.
+        end: Its number on the samples that both have.
+        counts: Number of samples of each run.
+        shared: Number of samples that both have.
+    """
     return Step(
         name="subset",
         before=first,
-        after=begin + second - (walk.value or 0.0),
+        after=begin + second - end,
         samples=sum(counts) - 2 * shared,
         details=(f"{counts[0]} and {counts[1]} samples, {shared} in both",),
     )

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from harness.errors import UsageError
-from harness.leaderboards.differences.diff import Difference, Walk, reader_of
+from harness.leaderboards.differences.diff import TODAY, Difference, Walk, reader_of
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
 from harness.masks import BoolArray, Rle, Track
 from harness.model import ObjectPrompt, PartedReader
@@ -74,7 +74,8 @@ class Ladder:
         """Loss of each part of the model; they add up to the loss of the run."""
         found = dict.fromkeys(("network", "segmenter", "propagator"), 0.0)
         for step in self.way.steps:
-            found[PARTS.get(step.name, "network")] += step.points
+            if step.name in RUNGS:
+                found[PARTS.get(step.name, "network")] += step.points
         return found
 
 
@@ -147,19 +148,23 @@ class _Climber:
         assert sample.target is not None, "a scored run has ground truth"
         answer, start = sample.target.answer, parsed.frame or 0
         areas = [mask.area for mask in answer.masks or ()]
-        given = list(parsed.objects)
-        seen = _truths(answer, start, len(given))
-        if any(areas) and not seen and given:
+        words = bool(parsed.phrase) and not parsed.objects
+        given = [ParsedObject()] if words else list(parsed.objects)
+        if any(areas) and not areas[start] and given:
             if "wrong time" not in made_good:
                 return start, [_Prompt(one) for one in given]
             start = int(np.argmax(areas))
-            seen = _truths(answer, start, len(given))
-            return start, self._fed(
-                [_Prompt(one.prompt(self.like), one) for one in seen], made_good
-            )
-        if parsed.phrase and not given:  # words alone: there is nothing to match
-            whole = [] if not areas[start] else [_Prompt(ParsedObject(), seen[0], True)]
-            return start, whole if "wrong mask" in made_good else [_Prompt(ParsedObject())]
+            if not words:
+                seen = _truths(answer, start, len(given))
+                return start, self._fed(
+                    [_Prompt(one.prompt(self.like), one) for one in seen], made_good
+                )
+        if words:  # there is nothing to match: the words name all that is meant
+            whole = _truths(replace(answer, instances=None), start, 1)
+            if "wrong mask" in made_good:
+                return start, [_Prompt(ParsedObject(), one, fed=True) for one in whole]
+            return start, [_Prompt(ParsedObject())]
+        seen = _truths(answer, start, len(given))
         matched, left, missed = _match(given, seen)
         prompts = [_Prompt(one, matched.get(place)) for place, one in enumerate(given)]
         wrong = min(len(left), len(missed))
@@ -318,6 +323,7 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
 
     walk = Walk(task, level)
     walk.begin(tuple(run.units()))
+    walk.step(TODAY, scored(), (), always=False)
     for place, name in enumerate(RUNGS):
         walk.step(name, scored(*list(RUNGS)[: place + 1]), (), always=False)
     values, headline = run.results["metrics"], run.results["headline"]

@@ -202,12 +202,16 @@ def _other_order(random: np.random.Generator, count: int) -> list[int]:
 
 
 def _other_tiles(random: np.random.Generator, image: Frame) -> Frame:
-    """An image with its tiles in another order; rows and columns that are left over stay."""
-    height, width = image.shape[0] // TILES, image.shape[1] // TILES
+    """An image with its tiles in another order; rows and columns that are left over stay.
+
+    An image of fewer than `TILES` pixels along a side has a tile a pixel there.
+    """
+    rows, columns = (min(TILES, side) for side in image.shape[:2])
+    height, width = image.shape[0] // rows, image.shape[1] // columns
     made = image.copy()
-    if not height or not width:
-        return made
-    corners = [(row * height, column * width) for row in range(TILES) for column in range(TILES)]
+    if rows * columns == 1:
+        return made  # one pixel has no order
+    corners = [(row * height, column * width) for row in range(rows) for column in range(columns)]
     order = _other_order(random, len(corners))
     for (row, column), (y, x) in zip(corners, (corners[one] for one in order), strict=True):
         made[row : row + height, column : column + width] = image[y : y + height, x : x + width]

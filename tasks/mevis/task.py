@@ -25,11 +25,10 @@ from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicte
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import (
     check_videos,
+    faults_of,
     first_size,
-    missing_files,
     of_each,
     refuse_missing,
-    uneven,
 )
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
@@ -183,12 +182,8 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     paths = frame_paths(layout.place, name, video)
-    gone = list(missing_files(paths))
-    yield from gone
-    if gone:
-        return
-    if problem := uneven(paths):
-        yield problem
+    if faults := faults_of(paths):
+        yield from faults
         return
     media = frame_files(paths)
     for number, expression in field(video, "expressions", dict, f"video {name!r}").items():

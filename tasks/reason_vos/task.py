@@ -22,12 +22,11 @@ from harness.tasks.reason_vos.scoring import PROTOCOLS
 from harness.tasks.rvos.labels import BACKGROUND, first_size_of, sized_labels
 from harness.tasks.rvos.videos import (
     check_videos,
+    faults_of,
     film,
     frame_names,
     frame_paths,
-    missing_files,
     of_each,
-    uneven,
 )
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -172,12 +171,8 @@ def _check(layout: Layout) -> Iterator[Problem]:
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     images = _images(layout, name, video)
-    gone = list(missing_files(images))
-    yield from gone
-    if gone:
-        return
-    if problem := uneven(images):
-        yield problem
+    if faults := faults_of(images):
+        yield from faults
         return
     frames = _frames(layout, name, video)
     media = film(images, size=lambda: (1, 1))

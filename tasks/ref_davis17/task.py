@@ -25,12 +25,11 @@ from harness.tasks.rvos.png_tree import ANNOTATORS
 from harness.tasks.rvos.videos import (
     UNSEEN,
     check_videos,
+    faults_of,
     film,
     frame_names,
     frame_paths,
-    missing_files,
     of_each,
-    uneven,
     unseen,
 )
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -239,12 +238,8 @@ def _check(layout: Layout) -> Iterator[Problem]:
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
     images, labels = _images(layout, name, video), _labels(layout, name, video)
-    gone = [*missing_files(images), *missing_files(labels)]
-    yield from gone
-    if gone:
-        return
-    if problem := uneven(images):
-        yield problem
+    if faults := faults_of(images, labels):
+        yield from faults
         return
     media = film(images, size=partial(first_size_of, labels))
     ground_truth = ground_truth_of_video(labels, media)

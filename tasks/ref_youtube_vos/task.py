@@ -26,12 +26,11 @@ from harness.tasks.rvos.submission import write_submission
 from harness.tasks.rvos.videos import (
     UNSEEN,
     check_videos,
+    faults_of,
     film,
     frame_names,
     frame_paths,
-    missing_files,
     of_each,
-    uneven,
     unseen,
 )
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
@@ -216,14 +215,10 @@ def _check(layout: Layout) -> Iterator[Problem]:
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
     paths = _paths(layout, name, video, "JPEGImages", ".jpg")
-    gone = list(missing_files(paths))
-    if layout.objects is not None:
-        gone += missing_files(_paths(layout, name, video, "Annotations", ".png"))
-    yield from gone
-    if gone:
-        return
-    if problem := uneven(paths):
-        yield problem
+    hidden = layout.objects is None
+    labels = [] if hidden else _paths(layout, name, video, "Annotations", ".png")
+    if faults := faults_of(paths, labels):
+        yield from faults
         return
     tracks = None
     if layout.objects is not None:

@@ -26,12 +26,11 @@ from harness.tasks.revos.scoring import PROTOCOLS, TYPES
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, union_of_tracks
 from harness.tasks.rvos.videos import (
     check_videos,
+    faults_of,
     film,
     frame_names,
     frame_paths,
-    missing_files,
     of_each,
-    uneven,
 )
 from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
@@ -241,12 +240,8 @@ def check_files(layout: Layout) -> Iterator[Problem]:
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     paths = _paths(layout, name, video)
-    gone = list(missing_files(paths))
-    yield from gone
-    if gone:
-        return
-    if problem := uneven(paths):
-        yield problem
+    if faults := faults_of(paths):
+        yield from faults
         return
     ground_truth = GroundTruth(layout, name, video, _film(layout, name, video))
     for number, expression in field(video, "expressions", dict, ground_truth.where).items():

@@ -70,6 +70,14 @@ def missing_files(paths: Iterable[Path]) -> Iterator[Problem]:
     yield from (Problem(str(path), "is missing") for path in paths if not path.is_file())
 
 
+def faults_of(images: Sequence[Path], labels: Iterable[Path] = ()) -> list[Problem]:
+    """Files of a video that are not there, or else that its images differ in size."""
+    gone = [*missing_files(images), *missing_files(labels)]
+    if not gone and (problem := uneven(images)):
+        return [problem]
+    return gone
+
+
 def of_each(
     videos: Mapping[str, object], listed: Path, look: Callable[[str, object], Iterable[Problem]]
 ) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from harness.tasks.video_qa.benchmarks import images, write_rows
 from harness.world.shapes import World
 
 COLUMNS = {
-    "qid": "text",
+    "index": "text",
     "image": "image",
     "question": "text",
     **dict.fromkeys("ABCD", "text"),
@@ -17,13 +17,13 @@ COLUMNS = {
 
 
 def write(world: World, root: Path) -> None:
-    """Write `root/three_dsr_bench/data/test-00000-of-00001.parquet`."""
+    """Write `root/three_dsr_bench/3dsr/test-00000-of-00001.parquet`."""
     write_rows(
         world,
-        root / "three_dsr_bench" / "data" / "test-00000-of-00001.parquet",
+        root / "three_dsr_bench" / "3dsr" / "test-00000-of-00001.parquet",
         COLUMNS,
         lambda number, scene, question: {
-            "qid": f"SHAPE{number:03d}",
+            "index": f"SHAPE{number:03d}",
             "image": images(scene, 1)[0],
             "question": question.text,
             **dict.fromkeys("ABCD"),

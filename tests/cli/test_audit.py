@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from harness import plugins
+from harness.cli.audit import COLOURS
 from harness.cli.main import main
 from harness.leaderboards.differences.audit import judge_blind, judge_options, shuffled_options
 from harness.media import pixels
 from harness.model import Chat, ChatRequest, ChatResponse
-from harness.models.backends.ablation import AblationChat
+from harness.models.backends.ablation import AblationChat, _other_tiles
 from harness.run.batching import samples_of
 from harness.scores import Mean, Metric, UnitScore
 from harness.spec import parse
@@ -186,9 +187,57 @@ def test_options_are_shuffled_with_the_right_letter(shapes):
 def test_a_model_that_likes_a_letter_is_caught():
     own = scores([1] * 20)
     made = compare((Metric("accuracy"),), own, scores([0] * 12 + [1] * 8), name="accuracy")
-    assert judge_options(made) == ("prefers positions", False)
+    assert judge_options(made, [True] * 20, 20) == ("prefers positions", False)
+    gain = compare((Metric("accuracy"),), scores([0] * 12 + [1] * 8), own, name="accuracy")
+    assert judge_options(gain, [True] * 20, 20) == ("prefers positions", False)
     same = compare((Metric("accuracy"),), own, own, name="accuracy")
-    assert judge_options(same) == ("stable", True)
+    assert judge_options(same, [True] * 20, 20) == ("stable", True)
+    assert judge_options(same, [False] * 20, 20) == ("not stable", False)  # as right as before
+    for few in ([True] * 3, [True] * 11 + [False] * 9, []):
+        assert judge_options(same, few, len(few)) == ("cannot tell", None)
+
+
+def test_options_of_a_model_that_always_says_a(capsys, tmp_path, shapes):
+    task = plugins.build("tasks", parse("shapes_qa"), shapes)
+    path = tmp_path / "said.jsonl"
+    said = [json.dumps({"id": one.id, "response": "A"}) for one in samples_of(task)]
+    path.write_text("\n".join(said) + "\n")
+    given = ["--tasks", "shapes_qa", "--data", str(shapes), "--controls", "options", "--json"]
+    model = f"qwen_vl(backend=stored(file={path}))"
+    capsys.readouterr()
+    assert main(["audit", model, *given, "--out", str(tmp_path / "a")]) == 0
+    (control,) = json.loads(capsys.readouterr().out)["controls"]
+    number = sum(bool(one.query.options) for one in samples_of(task))
+    assert control["passed"] is not True and f"0 of {number}" in control["about"]
+
+
+def test_options_that_stand_in_the_text_are_not_said_to_be_turned(shapes):
+    task = plugins.build("tasks", parse("shapes_qa"), shapes)
+    listed = [
+        replace(one, query=replace(one.query, text="Which?\nA. red\nB. blue"))
+        for one in samples_of(task)
+    ]
+    written = replace(task, samples=lambda: iter(listed))
+    assert list(samples_of(shuffled_options(written))) == listed
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 5), (3, 40)])
+def test_a_small_image_is_shuffled_too(shape):
+    image = np.arange(np.prod(shape) * 3, dtype=np.uint8).reshape(*shape, 3)
+    other = _other_tiles(np.random.default_rng(0), image)
+    assert not np.array_equal(other, image)
+    assert sorted(map(tuple, other.reshape(-1, 3))) == sorted(map(tuple, image.reshape(-1, 3)))
+    dot = image[:1, :1]
+    assert np.array_equal(_other_tiles(np.random.default_rng(0), dot), dot)
+
+
+def test_a_badge_is_green_where_seeing_is_shown(capsys, tmp_path, shapes, backends):
+    given = ("--controls", "grey,omitted")
+    audited(capsys, tmp_path, shapes, "seer", *given)
+    assert COLOURS[True] in (tmp_path / "seer" / "badge.svg").read_text()
+    _, found = audited(capsys, tmp_path / "few", shapes, "seer", *given, "--subset", "first1")
+    assert found["grey"]["verdict"] == "cannot tell"
+    assert COLOURS[None] in (tmp_path / "few" / "seer" / "badge.svg").read_text()
 
 
 def test_shuffled_images_hold_the_same_pixels_in_another_order():

@@ -141,7 +141,19 @@ def test_protocols_without_cases_are_refused(name):
     assert main(["conform", "--scorer", "true {pred}", "--protocol", name]) == 2
 
 
+def test_protocols_of_reasonvos_have_cases():
+    official, strict = (
+        {case.name: numbers["J&F"] for case, numbers in conform.cases_for(f"reasonvos/{name}")[1]}
+        for name in ("official", "strict")
+    )
+    apart = {name for name in official if official[name] != strict[name]}
+    assert apart and all("no answer" in name for name in apart)
+
+
 def test_a_program_that_is_not_there_is_refused(capsys):
     assert main(["conform", "--scorer", "/no/such/program", "--protocol", "count/exact"]) == 2
     assert main(["conform", "--scorer", "true", "--protocol", "count/exact"]) == 1
     assert "no number" in capsys.readouterr().out
+    other = """'{"score": 1}'"""  # nothing that the protocol has is no agreement
+    assert main(["conform", "--scorer", f"echo {other}", "--protocol", "count/exact"]) == 1
+    assert "accuracy" in capsys.readouterr().out

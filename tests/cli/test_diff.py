@@ -1,17 +1,25 @@
 """`harness diff`: planted differences of two runs, each named and measured, and added up."""
 
 import json
+import shutil
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from harness import plugins
+from harness.cli import judge as judges
 from harness.cli.main import main
+from harness.errors import DataError
+from harness.judging import rubric as find_rubric
+from harness.leaderboards.differences import diff as differences
 from harness.models.visionreasoner.grammar import VisionReasoner
 from harness.record import Run
 from harness.run.batching import samples_of
+from harness.run.scoring import score_unit
+from harness.run.verify import perfect
 from harness.spec import parse
 from harness.types import Answer, Box
 
@@ -88,11 +96,11 @@ def _eroded(mask):
 
 @pytest.fixture
 def evaluated(tmp_path):
-    def run(model, *, task="mevis", root=MEVIS, subset=None):
+    def run(model, *more, task="mevis", root=MEVIS, subset=None):
         out = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         given = ["--data", str(root), "--out", str(out), "--quiet"]
         given += ["--subset", subset] if subset else []
-        assert main(["eval", "--model", model, "--tasks", task, *given]) == 0
+        assert main(["eval", "--model", model, "--tasks", task, *given, *more]) == 0
         (manifest,) = out.rglob("manifest.json")
         return Run.open(manifest.parent)
 
@@ -121,7 +129,8 @@ def test_other_frames_explain_all_and_only_the_responses_that_differ(
     mixed.write_text("\n".join([bad.read_text().splitlines()[0], *lines[1:]]) + "\n")
     a = evaluated(f"visionreasoner{READER.format(good)}")
     b = evaluated(f"visionreasoner{READER.format(mixed)}".replace("frames=4", "frames=2"))
-    _, steps = explained(capsys, a, b)
+    made, steps = explained(capsys, a, b)
+    assert "frames=4" in made["a"] and "frames=2" in made["b"]
     assert list(steps) == ["responses: frames"]
     (step,) = steps.values()
     assert step["points"] == pytest.approx(value(b) - value(a), abs=1e-12) and step["points"] < 0
@@ -259,6 +268,96 @@ def test_a_log_is_read_and_its_own_scorer_is_a_step(capsys, evaluated, tmp_path,
     assert steps["responses: not on record"]["points"] == pytest.approx(-1 / number, abs=1e-12)
     assert steps["their scorer"]["points"] == pytest.approx(0, abs=1e-12)
     assert made["second"] == pytest.approx(1 - 1 / number)
+
+
+def test_a_log_of_more_samples_than_the_run_has_adds_up(capsys, evaluated, tmp_path):
+    root = TASKS / "long_video_bench" / "example"
+    samples = list(samples_of(plugins.build("tasks", "long_video_bench", root)))
+    mine, log = tmp_path / "mine.jsonl", tmp_path / "x_score.tsv"
+    said = [json.dumps({"id": one.id, "response": one.target.answer.choice}) for one in samples]
+    mine.write_text("\n".join(said) + "\n")
+    chosen = tmp_path / "ids.txt"
+    chosen.write_text(f"{samples[0].id}\n")
+    model = f"qwen_vl(backend=stored(file={mine}))"
+    a = evaluated(model, task="long_video_bench", root=root, subset=str(chosen))
+    cells = [[str(n), one.query.text, "?", "0.5"] for n, one in enumerate(samples)]
+    cells[0][2] = samples[0].target.answer.choice
+    lines = [["index", "question", "prediction", "score"], *cells]
+    log.write_text("".join("\t".join(line) + "\n" for line in lines))
+    made, steps = explained(capsys, a, log, "--format", "vlmevalkit")
+    assert list(steps) == ["subset", "their scorer"] and made["second"] == 0.5
+    assert steps["subset"]["points"] == pytest.approx(1 / len(samples) - 1, abs=1e-12)
+
+
+def test_a_scorer_that_has_changed_since_the_runs_is_two_steps(
+    capsys, responses, evaluated, monkeypatch
+):
+    good, bad = (responses(MEVIS, "mevis", smaller=one) for one in (False, True))
+    runs = [evaluated(f"visionreasoner{READER.format(one)}") for one in (good, bad)]
+
+    def generous(task, unit, predictions):
+        return score_unit(task, unit, [perfect(one) for one in unit])
+
+    monkeypatch.setattr(differences, "score_unit", generous)
+    _, steps = explained(capsys, *runs)
+    assert list(steps) == [differences.TODAY, "responses: backend", "not explained"]
+    assert steps[differences.TODAY]["before"] == value(runs[0]) < 1
+    assert steps["responses: backend"]["points"] == 0
+    assert steps["not explained"]["after"] == pytest.approx(value(runs[1]), abs=1e-12)
+
+
+def test_a_run_without_a_number_is_refused(capsys, responses, evaluated, monkeypatch):
+    run = evaluated(f"visionreasoner{READER.format(responses(MEVIS, 'mevis', smaller=False))}")
+    headline = run.results["headline"]
+    run.results["metrics"][headline] = None
+    with pytest.raises(DataError, match=headline):
+        differences.diff_runs(run, run)
+
+
+def test_verdicts_of_both_runs_count(capsys, evaluated, tmp_path, monkeypatch):
+    class Grader:
+        name = "grader"
+
+        def judge(self, rubric, question, answer, ground_truth):
+            return find_rubric(rubric).verdict(str(len(answer) % 4))
+
+    build = judges.build_judge
+    made = lambda text: Grader() if text == "grader" else build(text)  # noqa: E731
+    monkeypatch.setattr(judges, "build_judge", made)
+    root = TASKS / "v_star" / "example"
+    samples = list(samples_of(plugins.build("tasks", "v_star", root)))
+    runs = []
+    for text in ("A cup.", "A chair!!"):
+        path = tmp_path / f"{len(text)}.jsonl"
+        rows = [json.dumps({"id": one.id, "response": text}) for one in samples]
+        path.write_text("\n".join(rows) + "\n")
+        model = f"qwen_vl(backend=stored(file={path}))"
+        runs.append(evaluated(model, "--judge", "grader", task="v_star", root=root))
+    _, steps = explained(capsys, *runs)
+    assert list(steps) == ["responses: backend"]
+
+
+def test_other_annotations_are_a_step_and_other_images_are_refused(
+    capsys, responses, evaluated, tmp_path
+):
+    path = responses(STILLS, "reason_seg", smaller=False)
+    model, given = f"visionreasoner{READER.format(path)}", {"task": "reason_seg"}
+    a = evaluated(model, root=STILLS, **given)
+    moved = tmp_path / "moved"
+    shutil.copytree(STILLS, moved)
+    drawn = sorted(moved.rglob("val/*.json"))[0]
+    plain = json.loads(drawn.read_text())
+    for shape in plain["shapes"]:
+        shape["points"] = [[x + 8, y] for x, y in shape["points"]]
+    drawn.write_text(json.dumps(plain))
+    b = evaluated(model, root=moved, **given)
+    _, steps = explained(capsys, a, b)
+    assert list(steps) == ["data"] and steps["data"]["samples"] == 1
+    image = drawn.with_suffix(".jpg")
+    Image.open(image).resize((40, 30)).save(image)
+    c = evaluated(model, root=moved, **given)
+    assert main(["diff", str(a.folder), str(c.folder)]) != 0
+    assert "same images" in capsys.readouterr().err
 
 
 def test_runs_of_two_tasks_are_refused(responses, evaluated):

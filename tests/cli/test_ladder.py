@@ -2,18 +2,34 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from harness import plugins
 from harness.cli.main import main
+from harness.leaderboards.differences import ladder as ladders
+from harness.leaderboards.differences.diff import TODAY
 from harness.leaderboards.differences.ladder import ladder
+from harness.masks import Rle
 from harness.record import Run
 from harness.run.batching import samples_of
+from harness.run.scoring import score_unit
+from harness.run.verify import perfect
 from harness.spec import parse
-from harness.types import Parsed
+from harness.types import (
+    Answer,
+    Failure,
+    FailureKind,
+    Parsed,
+    ParsedObject,
+    Prediction,
+    Target,
+)
 
 READER = "visionreasoner(segmenter=box,propagator=still,keyframe=named,backend={})"
+MEVIS = Path(__file__).resolve().parents[2] / "tasks" / "mevis" / "example"
 FAR = {"bbox_2d": [1, 1, 24, 24], "point_2d": [4, 4]}
 
 
@@ -172,6 +188,59 @@ def test_the_segmenter_is_what_another_segmenter_changes(capsys, perfect_texts, 
         assert found["by_part"]["segmenter"] == points["wrong mask"]
         assert points["wrong mask"] == pytest.approx(found["second"] - value(run), abs=1e-12)
     assert made[0][1] != made[1][1]
+
+
+def test_a_scorer_that_has_changed_since_the_run_is_no_fault(good, monkeypatch):
+    run, before = good
+
+    def strict(task, unit, predictions):
+        failure = Failure(FailureKind.PARSE, "not perfect")
+        said = [
+            one
+            if one.answer.masks == perfect(each).answer.masks
+            else Prediction(query_id=one.query_id, failure=failure)
+            for one, each in zip(predictions, unit, strict=True)
+        ]
+        return score_unit(task, unit, said)
+
+    monkeypatch.setattr(ladders, "score_unit", strict)
+    made = ladder(run)
+    points = {step.name: step.points for step in made.way.steps}
+    assert list(points) == [TODAY, *before] and points[TODAY] < 0
+    assert sum(made.by_part.values()) == pytest.approx(sum(points.values()) - points[TODAY])
+
+
+def words_alone(instances, *, frame=0):
+    """The prompts of a response of words alone about a video, by the faults made good."""
+    whole = tuple(
+        Rle.from_array(np.logical_or.reduce([one[at].to_array() for one in instances]))
+        for at in range(len(instances[0]))
+    )
+    sample = replace(
+        next(iter(samples_of(plugins.build("tasks", parse("mevis"), MEVIS)))),
+        target=Target(answer=Answer(masks=whole, instances=instances)),
+    )
+    climber = ladders._Climber(None, None, ParsedObject())
+    parsed = Parsed(form="mask_track", phrase="the dogs", frame=frame)
+    return lambda *good: climber._prompts(sample, parsed, frozenset(good)), whole
+
+
+def test_words_alone_name_all_that_is_meant():
+    left, right = np.zeros((4, 6), bool), np.zeros((4, 6), bool)
+    left[:2, :2], right[2:, 4:] = True, True
+    nothing = Rle.empty(4, 6)
+    prompts, whole = words_alone(
+        ((nothing, Rle.from_array(left)), (nothing, Rle.from_array(right))), frame=1
+    )
+    start, (fed,) = prompts("wrong mask")
+    assert start == 1 and fed.fed and Rle.from_array(fed.truth.mask) == whole[1]
+    assert prompts("wrong thing", "wrong extent") == prompts()
+    prompts, whole = words_alone(
+        ((nothing, Rle.from_array(left)), (nothing, Rle.from_array(right))), frame=0
+    )
+    assert prompts()[0] == 0 and prompts("wrong time")[0] == 1
+    start, (fed,) = prompts("wrong time", "wrong mask")
+    assert start == 1 and Rle.from_array(fed.truth.mask) == whole[1]
 
 
 def test_what_has_no_such_stages_is_refused(shapes, tmp_path, run_of):

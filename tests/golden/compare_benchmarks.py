@@ -98,6 +98,17 @@ def robospatial() -> Comparison:
     return line(protocol.name, "evaluation.py", file, deviations)
 
 
+def points() -> Iterator[Comparison]:
+    refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
+    yield pointing(refspatial, "refspatial", "accuracy", "summarize_acc.py")
+    yield pointing(REFSPATIAL["refspatial/white"], "white", "accuracy", "where2place/utils.py")
+    yield pointing(where2place, "where2place", "accuracy", "summarize_vqa.py")
+    yield pointing(WHERE2PLACE["where2place/white"], "white", "accuracy", "where2place/utils.py")
+    official = POINTBENCH["pointbench/official"]
+    yield pointing(official, "pointbench", "success", "model_evaluator.py")
+    yield robospatial()
+
+
 def track(size: Sequence[int], counts: Sequence[str]) -> tuple[Rle, ...]:
     """The masks of a track in a golden file."""
     return tuple(Rle(size[0], size[1], one) for one in counts)
@@ -247,14 +258,7 @@ def charades_sta() -> Iterator[Comparison]:
 
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
-    refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
-    yield pointing(refspatial, "refspatial", "accuracy", "summarize_acc.py")
-    yield pointing(REFSPATIAL["refspatial/white"], "white", "accuracy", "where2place/utils.py")
-    yield pointing(where2place, "where2place", "accuracy", "summarize_vqa.py")
-    yield pointing(WHERE2PLACE["where2place/white"], "white", "accuracy", "where2place/utils.py")
-    official = POINTBENCH["pointbench/official"]
-    yield pointing(official, "pointbench", "success", "model_evaluator.py")
-    yield robospatial()
+    yield from points()
     yield from reason_vos()
     yield from ref_sav()
     yield from video_mme_v2()

@@ -58,6 +58,12 @@ REPOSITORIES = {
     "ReferFormer": "wjn922/ReferFormer",
     "VISA": "cilinyan/VISA",
     "Sa2VA": "magic-research/Sa2VA",
+    "RoboRefer": "Zhoues/RoboRefer",
+    "RoboPoint": "wentaoyuan/RoboPoint",
+    "pointarena": "pointarena/pointarena",
+    "RoboSpatial-Eval": "chanhee-luke/RoboSpatial-Eval",
+    "VideoLISA": "showlab/VideoLISA",
+    "Video-MME-v2": "MME-Benchmarks/Video-MME-v2",
     "SpaceR": "OuyangKun10/SpaceR",
     "Video-R1": "tulerfeng/Video-R1",
 }
@@ -188,6 +194,23 @@ FAMILIES = {
         ),
     ),
     "visa_davis": Family(("VISA",), "make_objects.visa_davis", "compare_objects", ("visa_davis",)),
+    "points": Family(
+        ("RoboRefer", "RoboPoint", "pointarena", "RoboSpatial-Eval", "lmms-eval"),
+        "make_benchmarks.points",
+        "compare_benchmarks",
+        ("points",),
+    ),
+    **{
+        name: Family((checkout,), f"make_benchmarks.{name}", "compare_benchmarks", (name,))
+        for name, checkout in {
+            "reason_vos": "VideoLISA",
+            "ref_sav": "Sa2VA",
+            "video_mme_v2": "Video-MME-v2",
+            "letters": "lmms-eval",
+            "revsi": "lmms-eval",
+            "charades_sta": "lmms-eval",
+        }.items()
+    },
     "captions": Family(
         (),
         "make_text.write_captions",
@@ -220,6 +243,8 @@ TOTALS = (
     "F1_score",
     "gIoU, cIoU",
     "count/exact",
+    "rating, in percent",
+    "means, in percent",
 )
 """In the names of numbers over many samples."""
 MEANS = ("rvos/mevis", "visa_davis")

@@ -249,6 +249,12 @@ def robospatial(official: Path) -> None:
     write("pointing/robospatial.json", "RoboSpatial-Eval", "evaluation.py", cases=cases)
 
 
+def points(official: Path) -> None:
+    """All scores of points in regions."""
+    for make in (refspatial, where2place, white, pointbench, robospatial):
+        make(official)
+
+
 def videos(rng: np.random.Generator, number: int) -> list[dict[str, Any]]:
     """Videos: the masks of one to three objects, which may overlap, and a prediction."""
     found = []
@@ -575,11 +581,7 @@ if __name__ == "__main__":
     given = parser.parse_args().official.resolve()
     replace_scikit_image()
     for make in (
-        refspatial,
-        where2place,
-        white,
-        pointbench,
-        robospatial,
+        points,
         reason_vos,
         ref_sav,
         video_mme_v2,

@@ -128,6 +128,29 @@ def test_what_is_still_asked_for_is_given_up_and_holds_up_nothing():
         predictor.submit(batch(2, "more"))
 
 
+def test_no_batch_is_begun_while_masks_are_being_finished():
+    finishing, go_on = threading.Event(), threading.Event()
+
+    def on_finish(query):
+        finishing.set()
+        assert go_on.wait(PATIENCE)
+
+    journal = Kept()
+    predictor = Predictor(Staged(on_finish=on_finish), journal)
+    predictor.submit(batch(0, "a"))
+    assert finishing.wait(PATIENCE)
+    ending = threading.Thread(target=predictor.finish)
+    ending.start()
+    deadline = time.monotonic() + PATIENCE
+    while not predictor.ending and time.monotonic() < deadline:
+        time.sleep(0.001)
+    with pytest.raises(CancelledError):
+        predictor.begin(batch(1, "more"))
+    go_on.set()
+    ending.join(PATIENCE)
+    assert set(predictions(journal)) == {"a"}
+
+
 def test_a_second_interrupt_ends_at_once(monkeypatch):
     def interrupted(waiting):
         assert len(waiting) == 1

@@ -192,6 +192,8 @@ def test_changed_data_is_refused(dots, tmp_path):
     (dots / "dots" / "0039.png").unlink()
     with pytest.raises(ResumeMismatch, match="fingerprint"):
         run(dots, tmp_path / "a")
+    with pytest.raises(DataError, match="fingerprint"):
+        rescore(TaskSource("dots", dots), Run.open(tmp_path / "a"))
 
 
 def test_a_folder_in_use_is_refused(dots, tmp_path):

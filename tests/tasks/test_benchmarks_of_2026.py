@@ -127,6 +127,14 @@ def test_perfect_answers_reach_the_ceiling_both_ways(build, world, reader, spec,
         assert one.is_passed and one.n == count and one.ceiling == pytest.approx(1.0, abs=0.01)
 
 
+def test_3dsrbench_reads_each_question_once(build, world, tmp_path):
+    """The hub has a second table beside the first, which asks every question several times."""
+    place = tmp_path / "three_dsr_bench"
+    shutil.copytree(world / "three_dsr_bench", place)
+    shutil.copytree(place / "3dsr", place / "3dsr_circular")
+    assert len(list(build("three_dsr_bench", tmp_path).samples())) == 8
+
+
 # Pointing: where a point is off by a little
 
 
