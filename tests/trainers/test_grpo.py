@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import stdev
 
 import pytest
 
@@ -175,6 +176,9 @@ def test_a_training_leaves_a_checkpoint_a_curve_and_rollouts(whole, tiny_qwen):
         assert row["components"]["total"] == row["components"]["letters"]
         assert row["tokens"] <= 6
         assert row["canvas"] == [112, 112]
+    totals = [row["components"]["total"] for row in rollouts if row["step"] == 1]
+    expected = (stdev(totals[:4]) + stdev(totals[4:])) / 2
+    assert rows[0]["reward_std"] == pytest.approx(expected)
     texts = [rollout.text for group in groups for rollout in group.rollouts]
     assert texts == [row["text"] for row in rollouts]
     mean = sum(row["components"]["total"] for row in rollouts[:8]) / 8

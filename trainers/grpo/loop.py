@@ -246,7 +246,9 @@ class Learner:
                 "completions/min_length": min(lengths),
                 "completions/max_length": max(lengths),
                 "reward": fmean(totals),
-                "reward_std": stdev(totals),
+                "reward_std": fmean(
+                    stdev(totals[start : start + size]) for start in range(0, len(totals), size)
+                ),
             },
         )
 
