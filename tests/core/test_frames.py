@@ -194,7 +194,7 @@ def test_a_sliver_has_no_size_within_a_budget():
 
 
 def sizes_of_qwen_vl_utils():
-    return json.loads((GOLDEN / "frame_sizes.json").read_text())
+    return json.loads((GOLDEN / "frame_sizes.json").read_text())["cases"]
 
 
 def test_a_total_budget_sets_sizes_as_qwen_vl_utils_does_or_is_refused_where_that_breaks_it():

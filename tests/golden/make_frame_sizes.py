@@ -14,6 +14,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 OUT = Path(__file__).parent / "qwen_vl_utils" / "frame_sizes.json"
+WHAT = (
+    "fetch_video: [factor, min_pixels, max_pixels, total_pixels, frames, width, height, "
+    "width of the frames, their height]"
+)
 LIMITS = {  # name: patch, min_pixels, max_pixels, total_pixels
     "24,576 tokens of Qwen2.5-VL": (14, 128 * 28**2, 768 * 28**2, 24576 * 28**2),
     "224,000 tokens of Qwen3-VL": (16, 4 * 32**2, 640 * 32**2, 224000 * 32**2),
@@ -60,7 +64,10 @@ def main() -> None:
                 module.fetch_video({"video": "", **limits}, image_patch_size=patch)
                 given = [2 * patch, low, high, total, frames, width, height]
                 cases.append([*given, *reversed(sizes[-1])])
-    OUT.write_text("[\n" + ",\n".join(map(json.dumps, cases)) + "\n]\n", encoding="utf-8")
+    head = {"tool": "qwen-vl-utils", "commit": "0.0.14", "what": WHAT}
+    rows = ",\n".join(map(json.dumps, cases))
+    text = f'{json.dumps(head)[:-1]}, "cases": [\n{rows}\n]}}\n'
+    OUT.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
