@@ -28,7 +28,9 @@ def write(folder: Path, model: Spec) -> None:
         folder: The folder of the checkpoint, or of an adapter.
         model: The model of the training; only its name and its carried options are written.
     """
-    known = {**_defaults(model.name), **model.arguments}
+    # Beside a preset the defaults do not count.
+    usual = {} if model.arguments.get("preset") else _defaults(model.name)
+    known = {**usual, **model.arguments}
     kept = {name: known[name] for name in known if name in _carried_names(model.name)}
     write_json(folder / FILE, {"version": VERSION, "model": str(Spec(model.name, kept))})
 

@@ -34,6 +34,8 @@ PATCH = 28
 MAX_ASPECT = 200
 PAIR = 2
 """Frames that Qwen's video encoder joins to one."""
+FRAME_TOKENS = 768
+"""Most tokens of a frame in qwen-vl-utils (`VIDEO_MAX_TOKEN_NUM`)."""
 
 
 def uniform(times: Times, n: int) -> Indices:
@@ -167,6 +169,8 @@ class PixelBudget:
     min_pixels: int = 4 * PATCH * PATCH
     factor: int = PATCH
     """Number of pixels of which both sides become multiples."""
+    total_pixels: int | None = None
+    """Bound on all frames of a clip, of which `PAIR` count as one: tokens · `factor`²."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_pixels <= self.max_pixels or self.factor < 1:
@@ -175,16 +179,41 @@ class PixelBudget:
                 expected="0 < min_pixels ≤ max_pixels",
                 found=f"{self.min_pixels} and {self.max_pixels}",
             )
+        if self.total_pixels is not None and self.max_pixels > FRAME_TOKENS * self.factor**2:
+            raise UsageError(
+                "max_pixels beside total_pixels",
+                expected=f"at most {FRAME_TOKENS} · factor², to which qwen-vl-utils cuts it",
+                found=f"{self.max_pixels} with factor={self.factor}",
+            )
 
-    def size(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return the (width, height) for an image of this (width, height); its shape is nearly
-        kept.
+    def size(self, size: tuple[int, int], frames: int = 1) -> tuple[int, int]:
+        """Return the (width, height) for an image of this (width, height), or for each of so many
+        `frames` of a clip; its shape is nearly kept.
 
-        `smart_resize` of qwen-vl-utils (commit f0af299).
+        `smart_resize` of qwen-vl-utils (commit f0af299), and the limits of its `fetch_video`
+        (0.0.14), which goes beyond a total that the smallest frames do not keep.
 
         >>> PixelBudget(max_pixels=448 * 28 * 28).size((1920, 1080))
         (784, 420)
+
+        Raises:
+            UsageError: the image is a sliver, or so many frames do not fit into the total.
         """
+        if self.total_pixels is None:
+            return self._size(size, self.max_pixels)
+        pairs = math.ceil(frames / PAIR)
+        most = max(self.total_pixels / (PAIR * pairs) * PAIR, int(self.min_pixels * 1.05))
+        width, height = self._size(size, min(self.max_pixels, most))
+        if pairs * width * height > self.total_pixels:
+            raise UsageError(
+                f"total_pixels={self.total_pixels}",
+                expected=f"room for {frames} frames of min_pixels={self.min_pixels}",
+                found=f"{pairs * width * height} pixels: {width} × {height}, {PAIR} frames as one",
+                fix="Show fewer frames, or give a smaller min_pixels.",
+            )
+        return width, height
+
+    def _size(self, size: tuple[int, int], max_pixels: float) -> tuple[int, int]:
         width, height = size
         if max(size) > MAX_ASPECT * min(size):
             raise UsageError(
@@ -193,8 +222,8 @@ class PixelBudget:
                 found=f"{width} × {height}",
             )
         sides = [max(self.factor, round(side / self.factor) * self.factor) for side in size]
-        if sides[0] * sides[1] > self.max_pixels:
-            scale = math.sqrt(width * height / self.max_pixels)
+        if sides[0] * sides[1] > max_pixels:
+            scale = math.sqrt(width * height / max_pixels)
             sides = [math.floor(side / scale / self.factor) * self.factor for side in size]
         elif sides[0] * sides[1] < self.min_pixels:
             scale = math.sqrt(self.min_pixels / (width * height))
@@ -222,13 +251,15 @@ class FramePolicy:
         """The frames of a video that are shown, of which there is at least one."""
         return self.rule(times, **self.arguments)
 
-    def size(self, size: tuple[int, int], *, is_image: bool = False) -> tuple[int, int] | None:
+    def size(
+        self, size: tuple[int, int], *, is_image: bool = False, frames: int = 1
+    ) -> tuple[int, int] | None:
         """Return the (width, height) at which a frame of this size is shown; None: no size is set.
 
-        `is_image`: it is an image, and no frame of a video.
+        `is_image`: it is an image, and no frame of a video, of which there are `frames`.
         """
         budget = self.image_budget if is_image else self.budget
-        return None if budget is None else budget.size(size)
+        return None if budget is None else budget.size(size, frames)
 
 
 COUNTED: Mapping[str, Callable[..., Indices]] = MappingProxyType(
@@ -241,6 +272,7 @@ TIMED: Mapping[str, tuple[Callable[..., Indices], tuple[str, ...]]] = MappingPro
     }
 )
 BUDGET = ("max_pixels", "min_pixels", "factor")
+TOTAL = "total_pixels"
 IMAGE = {"image_max_pixels": "max_pixels", "image_min_pixels": "min_pixels"}
 """Settings of an image's budget, and the settings of a frame's budget that they replace."""
 TRAINED = (
@@ -293,26 +325,28 @@ def frame_policy(frames: "int | str | Spec") -> FramePolicy:
     _check(spec, known, required=("n",) if spec.name in COUNTED else ())
     numbers = {key: value for key, value in spec.arguments.items() if key in known}
     pixels = {key: value for key, value in spec.arguments.items() if key in BUDGET}
+    total = {key: value for key, value in spec.arguments.items() if key == TOTAL}
     image = {IMAGE[key]: value for key, value in spec.arguments.items() if key in IMAGE}
     return FramePolicy(
         spec=spec,
         rule=rule,
         arguments=numbers,  # type: ignore[arg-type]
-        budget=PixelBudget(**pixels) if pixels else None,  # type: ignore[arg-type]
+        budget=PixelBudget(**pixels, **total) if pixels else None,  # type: ignore[arg-type]
         image_budget=PixelBudget(**{**pixels, **image}) if pixels else None,  # type: ignore[arg-type]
     )
 
 
 def _check(spec: Spec, known: tuple[str, ...], *, required: tuple[str, ...]) -> None:
     real = {"rate", "every"}
-    unknown = sorted(set(spec.arguments) - {*known, *BUDGET, *IMAGE})
+    pixels = (*BUDGET, TOTAL, *IMAGE)
+    unknown = sorted(set(spec.arguments) - {*known, *pixels})
     lacking = [name for name in required if name not in spec.arguments]
-    if set(spec.arguments) & {*BUDGET, *IMAGE} and "max_pixels" not in spec.arguments:
+    if set(spec.arguments) & {*pixels} and "max_pixels" not in spec.arguments:
         lacking.append("max_pixels")
     if unknown or lacking:
         raise UsageError(
             f"frames={spec}",
-            expected=f"{', '.join([*known, *BUDGET, *IMAGE])}",
+            expected=f"{', '.join([*known, *pixels])}",
             found=", ".join([*unknown, *(f"no {name}" for name in lacking)]),
         )
     for key, value in spec.arguments.items():

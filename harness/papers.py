@@ -34,6 +34,7 @@ from harness.spec import Spec, Value, parse
 from harness.types import AnswerForm
 
 FILE = "paper.toml"
+SHOWN = 200  # characters of a value, such as a system message
 KEYS = frozenset(
     {"setting", "forms", "tasks", "other_than", "where", "paper", "published", "record"}
 )
@@ -47,9 +48,11 @@ class Deviation:
     used: str
     paper: str
     """Value of the paper."""
+    of: str = "paper"
+    """Whose value that is: the paper's, or a preset's."""
 
     def __str__(self) -> str:
-        return f"{self.setting} {self.used} (paper: {self.paper})"
+        return f"{self.setting} {self.used} ({self.of}: {self.paper})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def _read_paper(path: Path) -> dict[str, Any]:
 def deviations(
     model: str, description: Mapping[str, object], forms: Iterable[AnswerForm], task: str = ""
 ) -> list[Deviation]:
-    """List the settings in which a model differs from its paper on a task.
+    """List the settings in which a model differs from its paper, and its preset, on a task.
 
     Args:
         model: The model's SPEC, as it is recorded.
@@ -126,7 +129,8 @@ def deviations(
         spec = parse(model)
     except HarnessError:  # the name of a ready model, which nobody declares
         return []
-    return list(_deviations(spec, description, frozenset(forms), task))
+    of_paper = _deviations(spec, description, frozenset(forms), task)
+    return [*of_paper, *_deviations_of_preset(description)]
 
 
 def _deviations(
@@ -151,6 +155,19 @@ def _deviations(
         if not any(_is(used, value) for value in one.paper):
             first = _format_value(one.paper[0]) if one.paper else "none"
             yield Deviation(one.setting, _format_value(used), one.published or first)
+
+
+def _deviations_of_preset(description: Mapping[str, object]) -> Iterator[Deviation]:
+    """Yield the values of the recorded preset that the recorded settings are not."""
+    preset, chat = description.get("preset"), description.get("chat")
+    if not isinstance(preset, Mapping):
+        return
+    for part, recorded in (("settings", description), ("backend", chat)):
+        for setting, value in preset[part].items():
+            used = recorded.get(setting) if isinstance(recorded, Mapping) else None
+            if used != value:
+                ours, theirs = (_format_value(one)[:SHOWN] for one in (used, value))
+                yield Deviation(setting, ours, theirs, of=f"preset {preset['name']}")
 
 
 def _recorded_part(description: Mapping[str, object], path: str) -> object:

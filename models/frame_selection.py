@@ -49,7 +49,8 @@ def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | N
     A question about images alone has the budget of images, any other that of frames.
 
     Raises:
-        UsageError: there is a budget, and the query has images of several sizes.
+        UsageError: there is a budget, and the query has images of several sizes, or more frames
+            than it has room for.
     """
     sizes = {media.size for media in query.media}
     if isinstance(frames, int) or frames.budget is None:
@@ -60,4 +61,6 @@ def pixel_budget(query: Query, frames: int | FramePolicy) -> tuple[int, int] | N
             expected="images of one size in a question where there is a budget of pixels",
             found=f"{len(sizes)} sizes",
         )
-    return frames.size(sizes.pop(), is_image=all(len(media) == 1 for media in query.media))
+    longest = max(len(choose_frames(media, frames)) for media in query.media)
+    is_image = all(len(media) == 1 for media in query.media)
+    return frames.size(sizes.pop(), is_image=is_image, frames=longest)

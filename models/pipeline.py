@@ -31,6 +31,7 @@ from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
 from harness.models.frame_selection import choose_frames, frames_shown, pixel_budget
 from harness.models.grammar import Item, ParseResult, Prompt, reasoning
+from harness.models.presets.preset import Preset
 from harness.models.response_writer import key_frame_of, objects_of
 from harness.models.retry import (
     RetryRequest,
@@ -105,6 +106,8 @@ class PromptedModel(StagedModel[ChatResult]):
     """(width, height) to squash images to for questions in words; None: the processor's rule."""
     marks: tuple[str, ...] = ()
     """Special tokens that the prompt's wording has."""
+    preset: Preset | None = None
+    """The vendor's settings that it was built with, for the record."""
     retry: bool = False
     """Send a second request for a response that cannot be read (`retry`), if the backend
     continues from a prefix."""
@@ -137,6 +140,7 @@ class PromptedModel(StagedModel[ChatResult]):
             "max_new_tokens": self.max_new_tokens,
             "batch_size": self.batch_size,
             **({"retry": True} if self.asks_again else {}),
+            **({} if self.preset is None else {"preset": self.preset.describe()}),
         }
 
     @property

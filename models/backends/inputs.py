@@ -52,6 +52,9 @@ def processor_inputs(
             for one in requests
         ]
         return joined_inputs(processor, each)
+    kept = [keeps_clip_sizes(processor, one) for one in requests]
+    if any(kept) and not all(kept):  # a processor resizes all clips of a call or none
+        return joined_inputs(processor, [processor_inputs(processor, [one]) for one in requests])
     images: list[list[Frame]] = []
     clips: list[Frame] = []
     times: list[dict[str, object]] = []
@@ -76,6 +79,7 @@ def processor_inputs(
             "do_sample_frames": False,
             # Its default is announced to change; what a clip costs is bounded by its frames.
             "cap_pixels_per_frame": False,
+            **({"videos_kwargs": {"do_resize": False}} if any(kept) else {}),
         }
     texts = [chat_text(processor, request) for request in requests]
     return processor(text=texts, padding=True, return_tensors="pt", **extra)
@@ -132,6 +136,26 @@ def check_clip_limits(processor: "ProcessorMixin") -> None:
             fix="Leave them out. Questions in words take a budget for each frame instead, such "
             "as frames=uniform(n=8,max_pixels=200704).",
         )
+
+
+def keeps_clip_sizes(processor: "ProcessorMixin", request: ChatRequest) -> bool:
+    """Return True if a request's clips have sizes of their own, which the processor must not touch.
+
+    Qwen3-VL's limit of all frames together is below the totals that its authors evaluate with:
+    they resize by qwen-vl-utils, and turn the processor's resizing off.
+    """
+    video = getattr(processor, "video_processor", None)
+    if video is None or not type(video).__name__.startswith("Qwen3"):
+        return False
+    factor = video.patch_size * video.merge_size
+    sizes = [
+        request.squash(place)
+        for place in range(len(request.media))
+        if len(frames_shown(request, place)) > 1
+    ]
+    return bool(sizes) and all(
+        size is not None and size[0] % factor == size[1] % factor == 0 for size in sizes
+    )
 
 
 def squashed(frame: Frame, size: tuple[int, int] | None) -> Frame:
@@ -323,6 +347,8 @@ def planned_canvas(
     frames = len(frames_shown(request, 0))
     if frames > 1:
         check_clip_limits(processor)
+        if keeps_clip_sizes(processor, request):
+            return size
     part = processor.image_processor if frames == 1 else processor.video_processor
     try:
         limits = {

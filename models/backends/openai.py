@@ -28,7 +28,7 @@ from harness.models.backends.openai_session import ServerUsage, Session
 from harness.models.backends.rate_limiter import RateLimiter
 from harness.models.backends.remote_processor import RemoteProcessor, remote_processor
 from harness.models.backends.request_format import GOES_ON, Clips, RequestFormat, Server
-from harness.models.backends.sampling import check_settings
+from harness.models.backends.sampling import check_settings, given_settings
 
 ADDRESS = "OPENAI_BASE_URL"
 """The environment variable for an address that the record is not to hold."""
@@ -103,6 +103,9 @@ class OpenAIChat(ConversingChat):
             "top_p": form.top_p,
             "repetition_penalty": form.repetition_penalty,
             **form.template,
+            # Settings of later days are recorded where they are given: older runs go on.
+            **({"times": True} if form.times else {}),
+            **given_settings(top_k=form.top_k, presence_penalty=form.presence_penalty),
             "seed": form.seed,
             "price_of_a_million_tokens": self.prices and list(self.prices),
         }
@@ -182,9 +185,12 @@ def openai(
     min_pixels: int | None = None,
     max_pixels: int | None = None,
     clips: Clips = "images",
+    times: bool = False,
     quality: int | None = None,
     temperature: float = 0.0,
     top_p: float = 1.0,
+    top_k: int | None = None,
+    presence_penalty: float | None = None,
     repetition_penalty: float | None = None,
     enable_thinking: bool | None = None,
     reasoning_effort: str | None = None,
@@ -216,9 +222,15 @@ def openai(
         max_pixels: Largest image, likewise.
         clips: Several frames are sent as `images`, which every server takes, or as one `video`
             with its times, which vLLM takes.
+        times: Each of a clip's frames that is sent as an image follows its time as text, such as
+            `<0.5 seconds>`, the form in which Qwen3-VL is given the times of a video.
         quality: Quality of JPEG, 1 to 100; None: PNG, which loses nothing.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
+        top_k: Number of the likeliest tokens that are sampled from, at `vllm` and `sglang`; None:
+            all.
+        presence_penalty: Subtracted from the logits of tokens that the response has; None: not
+            sent.
         repetition_penalty: 1 is none; None: the checkpoint's own if it is here, else the server's.
         enable_thinking: Whether the chat template asks for reasoning, at `vllm` and `sglang`; None:
             as it does by itself.
@@ -237,7 +249,16 @@ def openai(
         UsageError: an address, a key or a setting is not right, or one that is needed is missing.
         ModelError: the tokenizer's folder is not there, or asks for code to run.
     """
-    check_settings(temperature=temperature, top_p=top_p)
+    check_settings(
+        temperature=temperature, top_p=top_p, top_k=top_k, presence_penalty=presence_penalty
+    )
+    if times and clips == "video":
+        raise UsageError(
+            "openai(clips=video,times=true)",
+            expected="times beside frames that are sent as images",
+            found="one video, which has its times with it",
+            fix="Leave times out, or use clips=images.",
+        )
     _check_numbers(
         quality=quality,
         concurrency=concurrency,
@@ -284,6 +305,10 @@ def openai(
             seed=seed,
             fit=network.fit,
             plain=network.without_special_tokens,
+            keeps_sizes=network.keeps_clip_sizes,
+            times=times,
+            top_k=top_k,
+            presence_penalty=presence_penalty,
             template=template_variables(enable_thinking, reasoning_effort),
             repetition_penalty=network.penalty(repetition_penalty, server=server),
         ),

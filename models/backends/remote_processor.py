@@ -14,7 +14,11 @@ from typing import Literal, TypeAlias
 from harness.errors import MissingDependency, ModelError, UsageError
 from harness.model import ChatRequest, Coordinates
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.inputs import frames_shown, without_special_tokens
+from harness.models.backends.inputs import (
+    frames_shown,
+    keeps_clip_sizes,
+    without_special_tokens,
+)
 from harness.models.backends.request_format import GOES_ON, Clips, Server, without_marks
 from harness.models.backends.transformers import TransformersChat
 from harness.models.canvas import declared_coordinates, smart_resize
@@ -57,6 +61,12 @@ class RemoteProcessor:
         if self.network is None:
             return without_marks(text)
         return without_special_tokens(self.network.processor, text)
+
+    def keeps_clip_sizes(self, request: ChatRequest) -> bool:
+        """Return True if a request's clip, sent as a video, is not to be resized by the server."""
+        if self.network is None or self.clips != "video":
+            return False
+        return keeps_clip_sizes(self.network.processor, request)
 
     def count_tokens(self, text: str) -> int:
         """Return the number of tokens of a text, counted or estimated as `tokens` says.

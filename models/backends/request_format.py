@@ -54,6 +54,12 @@ class RequestFormat:
     """Variables of the chat template that are set, such as `enable_thinking`."""
     plain: Callable[[str], str]
     """Removes special tokens from a text."""
+    keeps_sizes: Callable[[ChatRequest], bool] = lambda _: False
+    """Whether the server is told to leave a video's size as it is."""
+    times: bool = False
+    """Whether each frame that is sent as an image follows its time."""
+    top_k: int | None = None
+    presence_penalty: float | None = None
 
     def body(self, request: ChatRequest) -> bytes:
         """Return the JSON of a request.
@@ -70,6 +76,8 @@ class RequestFormat:
             "seed": seed_of(request.key, self.seed),
             **self._stop(request),
         }
+        if self.presence_penalty is not None:
+            plain["presence_penalty"] = self.presence_penalty
         if self.server in GOES_ON:
             plain |= self._extra_fields(request)
         elif "enable_thinking" in self.template:
@@ -79,11 +87,11 @@ class RequestFormat:
                 found=self.server,
                 fix="server=vllm or server=sglang takes them; reasoning_effort=… others do too.",
             )
-        elif request.prefix or self.repetition_penalty is not None:
+        elif request.prefix or self.repetition_penalty is not None or self.top_k is not None:
             raise UsageError(
                 f"openai(server={self.server})",
                 expected="requests in the common form",
-                found="a beginning of the response, or a repetition penalty",
+                found="a beginning of the response, a repetition penalty, or top_k",
                 fix="server=vllm or server=sglang takes them.",
             )
         else:
@@ -101,7 +109,7 @@ class RequestFormat:
     def _extra_fields(self, request: ChatRequest) -> dict[str, object]:
         # Else the server's own default of these would come from the checkpoint's settings.
         drawn = request.temperature_or(self.temperature) > 0
-        plain: dict[str, object] = {"top_k": -1} if drawn else {}
+        plain: dict[str, object] = {"top_k": self.top_k or -1} if drawn else {}
         if self.repetition_penalty is not None:
             plain["repetition_penalty"] = self.repetition_penalty
         if self.template:
@@ -111,6 +119,8 @@ class RequestFormat:
         clips = self._clips(request)
         if clips and self.clips == "video":
             plain["media_io_kwargs"] = {"video": {"num_frames": -1, **clip_times(*clips[0])}}
+        if self.keeps_sizes(request):
+            plain["mm_processor_kwargs"] = {"do_resize": False}
         return plain
 
     def _clips(self, request: ChatRequest) -> list[tuple[Media, tuple[int, ...]]]:
@@ -162,10 +172,15 @@ class RequestFormat:
             url = {"url": f"data:video/jpeg;base64,{inlined}"}
             return [{"type": "video_url", "video_url": url}]
         kind = "png" if self.quality is None else "jpeg"
-        return [
-            {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{inlined}"}}
-            for inlined in (_base64(encode_image(one, self.quality)) for one in images)
-        ]
+        times = media.times()
+        parts: list[dict[str, object]] = []
+        for index, image in zip(frames, images, strict=True):
+            if self.times and len(images) > 1:
+                parts.append({"type": "text", "text": f"<{times[index]:.1f} seconds>"})
+            inlined = _base64(encode_image(image, self.quality))
+            url = {"url": f"data:image/{kind};base64,{inlined}"}
+            parts.append({"type": "image_url", "image_url": url})
+        return parts
 
     def _fit_image(self, image: Frame) -> Frame:
         if self.fit is None:

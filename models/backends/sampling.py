@@ -255,11 +255,24 @@ def nucleus(mass: "Tensor", top_p: float) -> "Tensor":
     return mass.scatter(1, order, ordered.masked_fill(dropped, 0.0))
 
 
-def check_settings(*, temperature: float, top_p: float) -> None:
-    """Raise UsageError unless these are a temperature and a nucleus to sample with."""
-    if not (0.0 <= temperature <= 100.0 and 0.0 < top_p <= 1.0):
+def check_settings(
+    *,
+    temperature: float,
+    top_p: float,
+    top_k: int | None = None,
+    presence_penalty: float | None = None,
+) -> None:
+    """Raise UsageError unless these are settings to sample with."""
+    fine = 0.0 <= temperature <= 100.0 and 0.0 < top_p <= 1.0 and (top_k is None or top_k >= 1)
+    if not (fine and -2.0 <= (presence_penalty or 0.0) <= 2.0):
         raise UsageError(
             "sampling",
-            expected="0 ≤ temperature ≤ 100 and 0 < top_p ≤ 1",
-            found=f"temperature {temperature}, top_p {top_p}",
+            expected="0 ≤ temperature ≤ 100, 0 < top_p ≤ 1, top_k ≥ 1, -2 ≤ presence_penalty ≤ 2",
+            found=f"temperature {temperature}, top_p {top_p}, top_k {top_k}, "
+            f"presence_penalty {presence_penalty}",
         )
+
+
+def given_settings(**settings: float | None) -> dict[str, float]:
+    """Return the settings that are given, for records and calls that know no None."""
+    return {name: value for name, value in settings.items() if value is not None}

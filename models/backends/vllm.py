@@ -29,13 +29,14 @@ from harness.models.backends.inputs import (
     check_template,
     clip_times,
     frames_shown,
+    keeps_clip_sizes,
     squashed,
 )
 from harness.models.backends.loading import loading, memory
 from harness.models.backends.nan_guard import refuse_broken
 from harness.models.backends.remote_processor import processor_only_chat
 from harness.models.backends.request_format import seed_of
-from harness.models.backends.sampling import check_settings
+from harness.models.backends.sampling import check_settings, given_settings
 from harness.models.backends.stop_strings import until_stop
 from harness.models.backends.transformers import TransformersChat
 
@@ -54,6 +55,8 @@ class VllmChat(Chat):
     batch_size: int
     temperature: float
     top_p: float
+    top_k: int | None
+    presence_penalty: float | None
     seed: int
     max_model_len: int | None
     gpu_memory_utilization: float
@@ -96,6 +99,7 @@ class VllmChat(Chat):
             "batch_size": self.batch_size,
             "temperature": self.temperature,
             "top_p": self.top_p,
+            **given_settings(top_k=self.top_k, presence_penalty=self.presence_penalty),
             "seed": self.seed,
             "max_model_len": self.max_model_len,
             "gpu_memory_utilization": self.gpu_memory_utilization,
@@ -199,6 +203,7 @@ class VllmChat(Chat):
             package.SamplingParams(
                 temperature=request.temperature_or(self.temperature),
                 top_p=self.top_p,
+                **given_settings(top_k=self.top_k, presence_penalty=self.presence_penalty),
                 max_tokens=request.max_new_tokens,
                 seed=seed_of(request.key, self.seed),
                 repetition_penalty=self.network.penalty,
@@ -243,8 +248,12 @@ class VllmChat(Chat):
                 check_clip_limits(self.network.processor)
                 times = {**clip_times(medium, indices), "do_sample_frames": False}
                 media.setdefault("video", []).append((np.stack(frames), times))
-        text = chat_text(self.network.processor, request)
-        return {"prompt": text, **({"multi_modal_data": media} if media else {})}
+        prompt: dict[str, object] = {"prompt": chat_text(self.network.processor, request)}
+        if media:
+            prompt["multi_modal_data"] = media
+        if keeps_clip_sizes(self.network.processor, request):
+            prompt["mm_processor_kwargs"] = {"do_resize": False}
+        return prompt
 
     def _response(self, request: ChatRequest, output: Any) -> ChatResponse | ModelError:
         result = output.outputs[0]
@@ -284,6 +293,8 @@ def vllm(
     batch_size: int = 256,
     temperature: float = 0.0,
     top_p: float = 1.0,
+    top_k: int | None = None,
+    presence_penalty: float | None = None,
     seed: int = 0,
     min_pixels: int | None = None,
     max_pixels: int | None = None,
@@ -303,6 +314,8 @@ def vllm(
         batch_size: Requests that it likes at once; vLLM batches them by itself.
         temperature: 0 is greedy.
         top_p: Nucleus of the distribution that is sampled from.
+        top_k: Number of the likeliest tokens that are sampled from; None: all.
+        presence_penalty: Subtracted from the logits of tokens that the response has; None: 0.
         seed: Each request gets one of its own, made of this and its key.
         min_pixels: Smallest image after resizing; None: as the checkpoint's processor says.
         max_pixels: Largest image, likewise. Each frame of a clip has these limits too (Qwen2-VL,
@@ -318,7 +331,9 @@ def vllm(
     Raises:
         ModelError: the checkpoint is not there, not whole, or not safe to load.
     """
-    check_settings(temperature=temperature, top_p=top_p)
+    check_settings(
+        temperature=temperature, top_p=top_p, top_k=top_k, presence_penalty=presence_penalty
+    )
     folder = checkpoints.find(checkpoint, revision=revision)
     configuration = checkpoints.check(folder)
     network = processor_only_chat(
@@ -337,6 +352,8 @@ def vllm(
         batch_size=batch_size,
         temperature=temperature,
         top_p=top_p,
+        top_k=top_k,
+        presence_penalty=presence_penalty,
         seed=seed,
         max_model_len=max_model_len,
         gpu_memory_utilization=gpu_memory_utilization,

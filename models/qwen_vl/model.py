@@ -9,6 +9,7 @@ from typing import Literal
 
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
+from harness.models.presets.preset import preset_of, with_preset
 from harness.models.questions import Questions
 from harness.models.qwen_vl.locate import Locate
 from harness.models.visionreasoner.grammar import VisionReasoner
@@ -20,9 +21,13 @@ PROMPTS: dict[str, type[Locate] | type[VisionReasoner]] = {
 }
 
 
+@with_preset
 @with_options(Composition)
 def qwen_vl(
-    parts: Composition, *, prompt: Carried[Literal["visionreasoner", "locate"]] = "visionreasoner"
+    parts: Composition,
+    *,
+    prompt: Carried[Literal["visionreasoner", "locate"]] = "visionreasoner",
+    preset: Carried[str | None] = None,
 ) -> PromptedModel:
     """Qwen2.5-VL or Qwen3-VL through a backend: prompted for boxes, which are then segmented.
 
@@ -30,10 +35,13 @@ def qwen_vl(
         parts: The options of a composition.
         prompt: `visionreasoner`: its prompt and 840 × 840 canvas; `locate`: Qwen's own grounding
             request at native resolution.
+        preset: A vendor's own evaluation, such as qwen3_vl_report, whose values count where the
+            others are not given; see models/presets.
     """
     return PromptedModel(
         name=f"qwen_vl/{prompt}",
         prompt=PROMPTS[prompt](),
         words=Questions(),
+        preset=None if preset is None else preset_of(preset),
         **parts.build(),
     )

@@ -7,18 +7,24 @@ harness eval --model "vlm(dialect=internvl3_5,checkpoint=OpenGVLab/InternVL3_5-8
 
 from harness.models.composition import Composition
 from harness.models.pipeline import PromptedModel
+from harness.models.presets.preset import preset_of, with_preset
 from harness.models.questions import Questions
 from harness.models.vlm.dialect import dialect as dialect_of
 from harness.options import Carried, with_options
 
 
+@with_preset
 @with_options(Composition)
-def vlm(parts: Composition, *, dialect: Carried[str]) -> PromptedModel:
+def vlm(
+    parts: Composition, *, dialect: Carried[str], preset: Carried[str | None] = None
+) -> PromptedModel:
     """A chat VLM, asked for boxes or points as its family is, which are then segmented.
 
     Args:
         parts: The options of a composition.
         dialect: The family: internvl3_5, glm_v, gemma, molmo2, paligemma2 or rex_omni.
+        preset: A vendor's own evaluation, such as internvl3_5_thinking, whose values count where
+            the others are not given; see models/presets.
     """
     chosen = dialect_of(dialect)
     return PromptedModel(
@@ -27,5 +33,6 @@ def vlm(parts: Composition, *, dialect: Carried[str]) -> PromptedModel:
         words=Questions(),
         coordinates=chosen.coordinates,
         marks=chosen.marks,
+        preset=None if preset is None else preset_of(preset),
         **parts.build(chosen.coordinates),
     )

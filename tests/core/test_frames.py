@@ -1,6 +1,8 @@
 """Which frames are shown: the published rules, to the frame."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from harness.errors import UsageError
 from harness.frames import PUBLISHED, PixelBudget, frame_policy, frame_rate
 from harness.spec import Spec
 
+GOLDEN = Path(__file__).parents[1] / "golden" / "qwen_vl_utils"
 RULES = [
     "uniform(n=7)",
     "linspace(n=7)",
@@ -175,6 +178,7 @@ def test_a_rule_says_all_of_itself_for_the_record():
         "uniform(n=3,min_pixels=9)",
         "seconds(every=1e9)",
         "uniform(n=3,max_pixels=0)",
+        "uniform(n=3,total_pixels=90000)",
         0,
         -1,
     ],
@@ -187,3 +191,34 @@ def test_what_is_no_rule_is_refused(bad):
 def test_a_sliver_has_no_size_within_a_budget():
     with pytest.raises(UsageError, match="1 : 200"):
         PixelBudget(max_pixels=10**6).size((10_000, 20))
+
+
+def sizes_of_qwen_vl_utils():
+    return json.loads((GOLDEN / "frame_sizes.json").read_text())["cases"]
+
+
+def test_a_total_budget_sets_sizes_as_qwen_vl_utils_does_or_is_refused_where_that_breaks_it():
+    kept = 0
+    for factor, low, high, total, frames, *sizes in sizes_of_qwen_vl_utils():
+        given, official = tuple(sizes[:2]), tuple(sizes[2:])
+        budget = PixelBudget(min_pixels=low, max_pixels=high, factor=factor, total_pixels=total)
+        if math.ceil(frames / 2) * math.prod(official) <= total:
+            assert budget.size(given, frames) == official
+            kept += 1
+        else:
+            with pytest.raises(UsageError, match=f"total_pixels={total}.*{frames} frames"):
+                budget.size(given, frames)
+    assert kept > 200
+
+
+def test_a_budget_of_tokens_holds_for_a_clip_and_not_for_an_image():
+    rule = "fps(rate=2,max_frames=2048,min_pixels=4096,max_pixels=655360,factor=32,"
+    policy = frame_policy(f"{rule}total_pixels={224_000 * 32**2})")
+    width, height = policy.size((1920, 1080), frames=2048)
+    assert 1024 * width * height // 32**2 <= 224_000 < 1024 * 1.3 * width * height // 32**2
+    assert policy.size((1920, 1080), is_image=True) == policy.size((1920, 1080), frames=2)
+
+
+def test_frames_larger_than_qwen_vl_utils_makes_any_are_refused_beside_a_total():
+    with pytest.raises(UsageError, match=r"max_pixels.*768"):
+        frame_policy("uniform(n=4,max_pixels=999999,total_pixels=9999999)")

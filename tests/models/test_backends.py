@@ -13,7 +13,7 @@ from harness import plugins
 from harness.errors import DataError, ModelError, OutOfMemory, UsageError
 from harness.model import ChatRequest
 from harness.models.backends import checkpoint as checkpoints
-from harness.models.backends.inputs import squashed
+from harness.models.backends.inputs import processor_inputs, seen_canvases, squashed
 from harness.models.backends.loading import check_report, memory
 from harness.models.backends.recorded_responses import stored
 from harness.models.canvas import clip_smart_resize, smart_resize
@@ -463,3 +463,22 @@ def test_frames_given_to_the_network_are_copies_that_may_be_written_to(size):
     assert given.shape[1::-1] == (size or (30, 20))
     assert given.flags.writeable
     assert not np.shares_memory(given, frame)
+
+
+def test_a_clip_larger_than_all_frames_together_may_be_keeps_the_size_that_was_asked_for(
+    tiny_qwen3, ask
+):
+    made = transformers(checkpoint=str(tiny_qwen3))
+    clip, still = ask(frames=4).media[0], ask(frames=1).media[0]
+    made.processor.video_processor.size = {"shortest_edge": 4096, "longest_edge": 16384}
+    sized = ChatRequest(key="a", text="?", media=(clip,), resize=(128, 96))
+    usual = ChatRequest(key="b", text="?", media=(clip,), resize=(125, 96))
+    image = ChatRequest(key="c", text="?", media=(still,))
+    seen = seen_canvases(
+        made.processor,
+        [sized, usual, image],
+        processor_inputs(made.processor, [sized, usual, image]),
+    )
+    assert seen[0] == (made.canvas(sized),) == ((128, 96),)
+    assert seen[1] == (made.canvas(usual),) and np.prod(seen[1]) * 4 <= 16384
+    assert seen[2] == (made.canvas(image),)

@@ -86,6 +86,53 @@ def test_frames_are_sent_one_by_one_unless_a_video_is_asked_for():
     }
 
 
+def test_each_frame_follows_its_time_where_times_are_asked_for_and_a_lone_image_has_none():
+    requested = contract.requests(clips=True)
+    with serving(Scripted()) as served:
+        chat = reached(served, times=True)
+        chat.generate([requested["clip"], requested["first"]])
+        assert chat.describe()["times"] is True
+        assert "times" not in reached(served).describe()
+    clip, lone = sorted((asked["messages"][-1]["content"] for asked in served.asked), key=len)[::-1]
+    assert [part.get("text") for part in clip[:-1]] == [
+        "<0.0 seconds>",
+        None,
+        "<0.5 seconds>",
+        None,
+    ]
+    assert [part["type"] for part in lone] == ["image_url", "text"]
+
+
+def test_a_video_has_its_own_times_and_cannot_be_given_more():
+    with serving(Scripted()) as served, pytest.raises(UsageError, match=r"clips=video,times=true"):
+        reached(served, clips="video", times=True)
+
+
+def test_a_vendors_sampling_is_sent_and_recorded_only_where_it_is_given():
+    with serving(Scripted()) as served:
+        chat = reached(served, temperature=0.7, top_k=20, presence_penalty=1.5)
+        chat.generate([one()])
+        reached(served, temperature=0.7).generate([one()])
+        with pytest.raises(UsageError, match="top_k"):
+            reached(served, server="plain", top_k=20).generate([one()])
+    sent, usual = served.asked
+    assert (sent["top_k"], sent["presence_penalty"]) == (20, 1.5)
+    assert usual["top_k"] == -1 and "presence_penalty" not in usual
+    assert {"top_k": 20, "presence_penalty": 1.5}.items() <= chat.describe().items()
+
+
+def test_a_video_of_a_size_of_its_own_is_not_to_be_resized_by_the_server(tiny_qwen3):
+    clip = contract.requests(clips=True)["clip"]
+    with serving(Scripted()) as served:
+        chat = reached(served, clips="video", tokenizer=str(tiny_qwen3))
+        chat.generate([replace(clip, resize=(64, 96))])
+        chat.generate([clip])
+        assert chat.canvas(replace(clip, resize=(64, 96))) == (64, 96)
+    sized, usual = served.asked
+    assert sized["mm_processor_kwargs"] == {"do_resize": False}
+    assert "mm_processor_kwargs" not in usual
+
+
 def test_two_clips_with_times_of_their_own_are_refused_as_videos():
     twice = contract.requests(clips=True)["clip"]
     twice = replace(twice, media=twice.media * 2, frames=twice.frames * 2)

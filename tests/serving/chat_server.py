@@ -11,6 +11,7 @@ import argparse
 import base64
 import io
 import json
+import re
 import socket
 import struct
 import sys
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -213,10 +215,19 @@ def completion(response: ChatResponse, plain: dict[str, Any], model: str) -> dic
     return {"id": "1", "object": "chat.completion", "model": model, **output}
 
 
+def is_time(text: str, after: Mapping[str, Any]) -> bool:
+    """True of the time of the frame that comes next."""
+    return after["type"] == "image_url" and bool(re.fullmatch(r"<\d+\.\d seconds>", text))
+
+
 def request_of(plain: dict[str, Any]) -> ChatRequest:
     """The request in a body; ValueError where it is not in the form."""
     messages = {message["role"]: message["content"] for message in plain["messages"]}
-    parts = messages["user"]
+    parts = [
+        part
+        for part, after in zip_longest(messages["user"], messages["user"][1:])
+        if not (part["type"] == "text" and after and is_time(part["text"], after))
+    ]
     kinds = [part["type"] for part in parts]
     if kinds.count("text") != 1 or kinds[-1] != "text":
         raise ValueError(f"expected media, then one text, found {kinds}")

@@ -1,0 +1,1 @@
+"""Settings with which vendors evaluate their own networks, which are data."""

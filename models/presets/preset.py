@@ -1,0 +1,110 @@
+"""How a vendor evaluates its own network, from a TOML file each.
+
+    family = "Qwen3-VL Instruct"
+    source = "…"                       where each value is from
+    unverified = ["min_pixels: …"]     what the source does not say, and what is taken here
+    [settings]                         options of a composition: frames, max_new_tokens, system
+    [backend]                          options of a backend: temperature, top_p, …
+
+    harness eval --model "qwen_vl(preset=qwen3_vl_report,checkpoint=…)" …
+
+What a SPEC gives itself beats the preset. The whole preset stands in the record, and every value
+that the run does not have, because the SPEC says otherwise or the backend has no such setting, is
+one of the run's deviations (`harness.papers`).
+"""
+
+import inspect
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, wraps
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from harness import plugins
+from harness.errors import UsageError
+from harness.frames import frame_policy
+from harness.spec import Spec, parse
+
+FOLDER = files("harness.models.presets")
+SUFFIX = ".toml"
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """The settings of one vendor's evaluation."""
+
+    name: str
+    family: str
+    source: str
+    unverified: tuple[str, ...]
+    """Values that the source does not give."""
+    settings: Mapping[str, str | int]
+    backend: Mapping[str, str | float | bool]
+
+    def describe(self) -> Mapping[str, object]:
+        """Return plain data for the record: values, but not the words about them."""
+        return {"name": self.name, "settings": self.settings, "backend": self.backend}
+
+    def fill(self, given: Mapping[str, Any], *, backend: object) -> dict[str, Any]:
+        """Return the options of a model: those given, and the preset's for the others.
+
+        Args:
+            given: Options of the SPEC.
+            backend: The model's own default of `backend`.
+        """
+        chosen = given.get("backend", backend)
+        if isinstance(chosen, Spec):
+            taken = {
+                name: value
+                for name, value in self.backend.items()
+                if plugins.accepts("backends", chosen.name, name)
+            }
+            chosen = chosen.with_defaults(**taken)
+        own = dict(self.settings)
+        if "frames" in own:
+            own["frames"] = parse(str(own["frames"]))  # type: ignore[assignment]
+        return {**own, **given, "backend": chosen}
+
+
+def names() -> list[str]:
+    """Return the names of the presets that are here."""
+    found = (one.name for one in FOLDER.iterdir())
+    return sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX))
+
+
+@cache
+def preset_of(name: str) -> Preset:
+    """Return a preset by its name.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    if name not in names():
+        raise UsageError(f"preset={name}", expected=f"one of {', '.join(names())}", found=name)
+    plain = tomllib.loads(FOLDER.joinpath(name + SUFFIX).read_text("utf-8"))
+    settings = plain["settings"]
+    if "frames" in settings:
+        settings["frames"] = str(frame_policy(settings["frames"]))
+    return Preset(
+        name=name,
+        family=plain["family"],
+        source=plain["source"],
+        unverified=tuple(plain.get("unverified", ())),
+        settings=settings,
+        backend=plain.get("backend", {}),
+    )
+
+
+def with_preset(function: Callable[..., M]) -> Callable[..., M]:
+    """Let a model function that has an option `preset` take what is not given from it."""
+    usual = inspect.signature(function).parameters["backend"].default
+
+    @wraps(function)
+    def built(**given: Any) -> M:
+        name = given.get("preset")
+        return function(**(given if name is None else preset_of(name).fill(given, backend=usual)))
+
+    return built
