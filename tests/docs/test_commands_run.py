@@ -30,7 +30,7 @@ PAGES = [
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
 STAND_INS = (
-    (r"\bsam2_video\([^()]*\)", "pocket_sam_video"),
+    (r"\bsam[23]_video\([^()]*\)", "pocket_sam_video"),
     (r"\bsam[23]\([^()]*\)", "pocket_sam"),
     (r"\bxmem\([^()]*\)", "flow"),
     (r"\bcheckpoint=(?!pocket\b)(?:[\w.-]+/[\w.-]+|DIR|C)(?=[,)])", "checkpoint=pocket"),
@@ -55,6 +55,7 @@ NOT_RUN = {
     r"--strict": "says that two samples are not the published ones (tests/cli/test_data.py)",
     r"base_url=": "asks a server (tests/models)",
     r"backend=(vllm|lmms|openai)|lmms": "wants packages that are not installed (make test-parts)",
+    r"prompts=": "reads official code (tests/models)",
     r"enable_thinking": "wants Qwen3.5's template (tests/models/test_qwen3_5.py)",
     r"adapter=runs/lora": "wants an adapter beside weights (tests/models)",
     r"external\(": "starts a program of the reader's (tests/models/test_external.py)",
