@@ -15,6 +15,7 @@ from harness.metrics.revos import in_percent
 from harness.scores import Totals
 from harness.task import Protocol
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES_STA
+from harness.tasks.mmvu.scoring import is_option, is_text
 from harness.tasks.pointbench.task import PROTOCOLS as POINTBENCH
 from harness.tasks.reason_vos.task import PROTOCOLS as REASON_VOS
 from harness.tasks.ref_sav.task import PROTOCOLS as REF_SAV
@@ -24,6 +25,7 @@ from harness.tasks.revsi.task import CHOICES
 from harness.tasks.revsi.task import PROTOCOLS as REVSI
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
 from harness.tasks.video_mme_v2.scoring import PROTOCOLS as VIDEO_MME_V2
+from harness.tasks.video_mmmu.scoring import PROTOCOLS as VIDEO_MMMU
 from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
 from harness.types import (
     Answer,
@@ -199,6 +201,7 @@ READERS = {
     "leading": ("blink/official, embspatial/official", readers.leading_choice),
     "three_dsr": ("3dsr/official", readers.three_dsr_choice),
     "site": ("site/official", lambda said: readers.site_choice(said, "ABCD")),
+    "mcq": ("videommmu/official", lambda said: readers.mcq_choice(said, "ABCDE")),
 }
 
 
@@ -208,6 +211,34 @@ def letters() -> Iterator[Comparison]:
         protocol, ours = READERS[name]
         deviations = [float(ours(case[0]) != case[place]) for case in file["cases"]]
         yield line(f"{protocol}: letters", f"{name} of tasks/*/utils.py", file, deviations)
+
+
+def mmvu() -> Iterator[Comparison]:
+    file = read("mmvu/rules.json")
+    options = list(file["choices"].values())
+    deviations = [
+        float(is_option(said, one, options) != right) for one, said, right in file["cases"]
+    ]
+    yield line("mmvu/rules: options", "mmvu/utils.py", file, deviations)
+    deviations = [float(is_text(said, truth) != right) for truth, said, right in file["free"]]
+    yield line("mmvu/rules: free answers", "mmvu/utils.py", file, deviations)
+
+
+def video_mmmu() -> Iterator[Comparison]:
+    file, deviations = read("video_mmmu/open.json"), []
+    protocol = VIDEO_MMMU["videommmu/official"]
+    totals = Totals(protocol.metrics)
+    for truth, said, right in file["cases"]:
+        extra, categories = {"letter": None, "letters": ""}, {"track": "adaptation"}
+        sample = sample_of(Answer(text=truth), extra=extra, categories=categories)
+        prediction = Prediction(query_id="q", answer=Answer(text="?"), responses=(said,))
+        found: Any = protocol.score([sample], [prediction])
+        totals.add(found)
+        one = found["accuracy"]
+        deviations.append(gap(one.numerator if one.denominator else None, right))
+    yield line("videommmu/official: free answers", "videommmu/utils.py", file, deviations)
+    whole = [gap(round(totals.values()["accuracy"] or 0, 5), file["total"])]
+    yield line("videommmu/official: mean, to 5 places", "videommmu/utils.py", file, whole)
 
 
 def revsi() -> Iterator[Comparison]:
@@ -259,5 +290,7 @@ def comparisons() -> Iterator[Comparison]:
     yield from ref_sav()
     yield from video_mme_v2()
     yield from letters()
+    yield from mmvu()
+    yield from video_mmmu()
     yield from revsi()
     yield from charades_sta()

@@ -12,8 +12,10 @@ import json
 import os
 import re
 import runpy
+import string
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -427,6 +429,7 @@ def official_readers(tasks: Path) -> dict[str, Callable[[str], str | None]]:
     (leading,) = functions("embspatial/utils.py", "_extract_answer_letter")
     (three_dsr,) = functions("3dsrbench/utils.py", "extract_answer")
     (site,) = functions("sitebench/utils.py", "parse_multi_choice_response")
+    mcq = module(tasks / "_task_utils/mcq_extract.py").extract_mcq_answer
 
     def perceived(letter: str, said: str) -> object:
         doc = {"answer_id": LETTERS.index(letter), "video_name": "", "question": ""}
@@ -441,6 +444,7 @@ def official_readers(tasks: Path) -> dict[str, Callable[[str], str | None]]:
         "leading": lambda said: leading(said) or None,
         "three_dsr": three_dsr,
         "site": lambda said: site(said.strip(), list("ABCD")),
+        "mcq": lambda said: mcq(said, list("ABCDE")) or None,
     }
 
 
@@ -470,6 +474,10 @@ MORE = (
     "C: left",
     "answer:D",
     "the answer is A, not B",
+    "I pick one: not A but C",
+    "Is it (A) or (B)? My choice is hard, C: or D.",
+    "答案是 B，不是 A",
+    "NASA says no",
 )
 
 
@@ -569,6 +577,118 @@ def charades_sta(official: Path) -> None:
     write("charades_sta/scores.json", "lmms-eval", what, totals=totals, cases=cases)
 
 
+OPEN_TRUTHS = (
+    "Depth-First Search (DFS)",
+    "resistance",
+    "O(n²)",
+    "O(n log n)",
+    "3 seconds",
+    "12.5",
+    "1,200",
+    "A",
+    "high-pass filter",
+    "red blood cell count of the host",
+)
+OPEN_FORMS = (
+    "{t}",
+    "",
+    " ",
+    "The answer is {t}.",
+    "so it is {t}\nnot that",
+    "{l}",
+    "{u}!",
+    "{f}",
+    "x = {n}",
+    "about {n} of them, in total {m}",
+    "n = {m}",
+    "Depth first, then search",
+    "O(n^2) or O(N²)",
+    "{r}",
+    "The count of the red blood cell",
+    "equals {c}. Therefore it has {m}",
+    "filter: high pass",
+    "a",
+    "1e3",
+    "0.{m}",
+)
+
+
+def open_cases(rng: np.random.Generator, number: int) -> list[tuple[str, str]]:
+    """Ground truths, and responses that say some of them, or of their numbers."""
+    cases = []
+    for place in range(number):
+        truth = OPEN_TRUTHS[place % len(OPEN_TRUTHS)]
+        form = OPEN_FORMS[(place // len(OPEN_TRUTHS)) % len(OPEN_FORMS)]
+        about = OPEN_TRUTHS[int(rng.integers(len(OPEN_TRUTHS)))] if rng.random() < 0.4 else truth
+        numbers = re.findall(r"[\d.]+", about) or ["7"]
+        words = about.split()
+        cases.append(
+            (
+                truth,
+                form.format(
+                    t=about,
+                    l=about.lower(),
+                    u=about.upper(),
+                    f=words[0],
+                    n=numbers[0],
+                    m=int(rng.integers(1, 2000)),
+                    c=f"{int(rng.integers(1000, 2000)):,}",
+                    r=" ".join(rng.permutation(words)),
+                ),
+            )
+        )
+    return cases
+
+
+def mmvu(official: Path) -> None:
+    """Responses that lmms-eval's rules accept, of both types of questions."""
+    rng = np.random.default_rng(SEED + 11)
+    code = parts(
+        official / "lmms-eval/lmms_eval/tasks/mmvu/utils.py",
+        ["evaluate_with_rule_based", "normalize_math_notation"],
+        re=re,
+        string=string,
+        Dict=dict,
+        Any=Any,
+    )
+    is_right = code["evaluate_with_rule_based"]
+    choices = dict(zip("ABCDE", ("a red chair", "10.0", "Lenz's law", "on", "C"), strict=True))
+    responses = [*MORE, *choices.values(), "a chair, an apple", *choice_responses(rng, 120)]
+    doc: dict[str, Any] = {"question_type": "multiple-choice", "choices": choices}
+    cases = [
+        [letter, said, bool(is_right({**doc, "answer": letter}, said))]
+        for said in responses
+        for letter in "ABCDE"
+    ]
+    doc = {"question_type": "open-ended"}
+    free = [
+        [truth, said, bool(is_right({**doc, "answer": truth}, said))]
+        for truth, said in open_cases(rng, 200)
+    ]
+    what = "tasks/mmvu/utils.py: [truth, response, right]"
+    write("mmvu/rules.json", "lmms-eval", what, choices=choices, cases=cases, free=free)
+
+
+def video_mmmu(official: Path) -> None:
+    """Free answers that lmms-eval takes for right, None where it leaves them out, and its total."""
+    rng = np.random.default_rng(SEED + 12)
+    names = "parse_open_response normalize_str check_is_number extract_numbers eval_open"
+    names += " eval_multi_choice evaluate_videommmu videommmu_aggregate_results extract_subset_name"
+    names += " calculate_ins_level_acc DOMAIN_CAT2SUB_CAT"
+    path = official / "lmms-eval/lmms_eval/tasks/videommmu/utils.py"
+    code = parts(path, names.split(), re=re, defaultdict=defaultdict, print=lambda _: None)
+    cases, results = [], []
+    for number, (truth, said) in enumerate(open_cases(rng, 200)):
+        parsed = code["parse_open_response"](said)
+        right = None if parsed == "API Error" else bool(code["eval_open"](truth, parsed))
+        cases.append([truth, said, right])
+        result = {"id": f"dev_Art_{number}", "subdomain": "Art", "question_type": "open"}
+        results.append({**result, "answer": truth, "parsed_pred": parsed})
+    total = code["videommmu_aggregate_results"](results)
+    what = "tasks/videommmu/utils.py: [truth, response, right]"
+    write("video_mmmu/open.json", "lmms-eval", what, total=total, cases=cases)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
@@ -586,5 +706,7 @@ if __name__ == "__main__":
         letters,
         revsi,
         charades_sta,
+        mmvu,
+        video_mmmu,
     ):
         make(given)

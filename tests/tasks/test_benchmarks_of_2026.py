@@ -16,7 +16,7 @@ from harness.card import Card
 from harness.errors import DataError, UsageError
 from harness.masks import Rle
 from harness.run.verify import verify
-from harness.scores import Totals
+from harness.scores import Totals, quotient
 from harness.spec import parse
 from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
 from harness.world.shapes import make
@@ -40,6 +40,11 @@ SPECS = {
     "mvbench": 20,
     "mvbench(clips=whole,frames=4)": 20,
     "perception_test": 8,
+    "mmvu": 8,
+    "mmvu(protocol=mmvu/judged)": 8,
+    "mmvu(protocol=mmvu/strict,frames=4)": 8,
+    "video_mmmu": 24,
+    "video_mmmu(split=knowledge,protocol=videommmu/strict)": 16,
     "mmsi_bench": 8,
     "mindcube": 8,
     "view_spatial(protocol=viewspatial/strict)": 8,
@@ -325,6 +330,41 @@ def test_an_empty_response_to_mvbench_counts_by_the_strict_protocol_alone(build,
         sample = next(iter(task.samples()))
         found = said(task, sample, "")["accuracy"]
         assert getattr(found, "denominator", 1) == counted
+
+
+def test_an_empty_free_answer_counts_as_each_protocol_has_it(build, world):
+    """Right by MMVU's rules, left out by Video-MMMU's, wrong by the strict ones."""
+    counts = {"mmvu/rules": (1, 1), "mmvu/strict": (0, 1)}
+    counts |= {"videommmu/official": (0, 0), "videommmu/strict": (0, 1)}
+    for protocol, expected in counts.items():
+        name = "mmvu" if "mmvu/" in protocol and "video" not in protocol else "video_mmmu"
+        task = build(f"{name}(protocol={protocol})", world)
+        sample = next(one for one in task.samples() if not one.query.options)
+        assert quotient(said(task, sample, "")["accuracy"]) == expected
+
+
+def test_a_judge_is_asked_where_the_rules_refuse_a_free_answer_alone(build, world):
+    task = build("mmvu(protocol=mmvu/judged)", world)
+    samples = list(task.samples())
+    choice = next(one for one in samples if one.query.options)
+    free = next(one for one in samples if not one.query.options)
+    assert said(task, choice, "zzz")["accuracy"].value == 0
+    assert said(task, free, f"it is {free.target.answer.text}")["accuracy"].value == 1
+    with pytest.raises(UsageError, match="same_meaning"):
+        said(task, free, "zzz")
+
+
+def test_the_gain_of_knowledge_is_of_what_was_wrong_without_the_lecture(build, world, predicted):
+    task = build("video_mmmu(split=knowledge)", world)
+    totals = Totals(task.protocol.metrics)
+    for number, sample in enumerate(task.samples()):
+        answer = sample.target.answer
+        is_right = sample.categories["track"] == "adaptation" or number % 4 == 0
+        given = {"choice": answer.choice, "text": answer.text} if is_right else {"text": "zzz"}
+        totals.add(task.protocol.score([sample], [predicted(sample, **given)]))
+    numbers = totals.values()
+    assert numbers["accuracy"] == numbers["adaptation"] == 1 and numbers["question_only"] == 0.25
+    assert numbers["knowledge_gain"] == 1 and numbers["perception"] is None
 
 
 def test_chance_scores_nothing_and_a_wrong_answer_less(build, world):
