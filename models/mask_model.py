@@ -8,7 +8,7 @@ a decoder beside the language network makes its mask.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -214,7 +214,10 @@ class MaskModel(StagedModel[Emitted]):
             for track in response.masks
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
-        return mask_answer(form, (), lambda: joint, nothing=not tracks, is_image=False)
+        instances = [partial(list, track) for track in tracks] if query.instances else ()
+        return mask_answer(
+            form, (), lambda: joint, nothing=not tracks, is_image=False, instances=instances
+        )
 
     def _mask(self, mask: object) -> BoolArray:
         array = np.asarray(mask)

@@ -113,7 +113,7 @@ def knowledge_gain(after: Numbers, before: Numbers) -> Numbers:
     """The share of what was wrong before that is right after, less what became wrong; 0 where
     nothing was wrong.
 
-    >>> float(knowledge_gain(0.6, 0.2)), float(knowledge_gain(1.0, 1.0))
+    >>> float(knowledge_gain(0.75, 0.5)), float(knowledge_gain(1.0, 1.0))
     (0.5, 0.0)
     """
     wrong = 1 - np.asarray(before)

@@ -24,6 +24,8 @@ from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
 from harness.tasks.revsi.task import CHOICES
 from harness.tasks.revsi.task import PROTOCOLS as REVSI
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
+from harness.tasks.saco.scoring import PROTOCOLS as SACO
+from harness.tasks.saco_veval.task import PROTOCOLS as VEVAL
 from harness.tasks.video_mme_v2.scoring import PROTOCOLS as VIDEO_MME_V2
 from harness.tasks.video_mmmu.scoring import PROTOCOLS as VIDEO_MMMU
 from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
@@ -276,6 +278,40 @@ def charades_sta() -> Iterator[Comparison]:
     yield line("charades/interval: means, in percent", "charades_sta/utils.py", file, whole)
 
 
+def tracks_24x30(tracks: Sequence[Sequence[str]]) -> tuple[tuple[Rle, ...], ...]:
+    """Objects of a golden file of SA-Co."""
+    return tuple(tuple(Rle(24, 30, counts) for counts in one) for one in tracks)
+
+
+def saco_totals(
+    protocol: Protocol, cases: Sequence[Any], annotators: int, key: str
+) -> dict[str, float | None]:
+    """Our numbers over cases with up to three annotators of their objects."""
+    totals = Totals(protocol.metrics)
+    for case in cases:
+        truths = [tracks_24x30(one) for one in (case[key] if key == "truths" else [case[key]])]
+        said = tracks_24x30(case["predicted"])
+        sample = sample_of(Answer(), extra={"annotators": truths[:annotators]})
+        masks = tuple(Rle.union(*frame) for frame in zip(*said, strict=True))
+        answer = Answer(masks=masks, instances=said, box_scores=tuple(case["scores"]))
+        prediction = Prediction(query_id="q", answer=answer)
+        totals.add(protocol.score([sample], [prediction]))
+    return totals.values()
+
+
+def saco() -> Iterator[Comparison]:
+    file, deviations = read("saco/masks.json"), []
+    for annotators, official in file["totals"].items():
+        protocol = SACO["saco/official"]
+        numbers = saco_totals(protocol, file["cases"], int(annotators), "truths")
+        deviations += [gap(numbers[name], value) for name, value in official.items()]
+    yield line("saco/official: cgF1, pmF1, IL_MCC", "cgf1_eval.py", file, deviations)
+    file = read("saco/tracks.json")
+    numbers = saco_totals(VEVAL["veval/official"], file["cases"], 1, "true")
+    whole = [gap(numbers[name], value) for name, value in file["totals"].items()]
+    yield line("veval/official: cgF1, pHOTA", "saco_veval_evaluators.py", file, whole)
+
+
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
     refspatial, where2place = REFSPATIAL["refspatial/official"], WHERE2PLACE["where2place/official"]
@@ -294,3 +330,4 @@ def comparisons() -> Iterator[Comparison]:
     yield from video_mmmu()
     yield from revsi()
     yield from charades_sta()
+    yield from saco()

@@ -8,6 +8,9 @@ compiled or run from there, without what it imports; none of it is kept here.
 
 import argparse
 import ast
+import contextlib
+import importlib
+import io
 import json
 import os
 import re
@@ -24,7 +27,7 @@ from typing import Any, Optional
 import numpy as np
 import pandas
 from answers import choice_responses, number_responses
-from checkouts import COMMITS, Silent, inside, parts, write
+from checkouts import COMMITS, Silent, inside, parts, stub, write
 from inputs import KINDS, answer_to, mask_of, transformed
 from official import Queue, module, replace_scikit_image
 from pieces import statements
@@ -41,6 +44,7 @@ COMMITS |= {
     "RoboSpatial-Eval": "19f04a5d2290d496ec7bed509346d8a0b661a57d",
     "VideoLISA": "146f2bca25c9bba18e754bd77b1454fa27cfb6ce",
     "Video-MME-v2": "b24176a14506c48a9f3e156d9f20068db6c4782b",
+    "sam3": "99d02f28c8d34610ab35559b72642b01f10fdb1e",
     "Sa2VA": "9832e1a80e74ed513e8072bf882a09bdd80566c4",
 }
 
@@ -689,6 +693,167 @@ def video_mmmu(official: Path) -> None:
     write("video_mmmu/open.json", "lmms-eval", what, total=total, cases=cases)
 
 
+def instances(
+    rng: np.random.Generator, frames: int, near: list[list[Rle]] | None = None
+) -> list[list[Rle]]:
+    """Objects of up to `frames` masks of 24 × 30: new ones, or near given ones and a few new."""
+    if near is not None:
+        moved = [
+            [
+                Rle.from_array(np.roll(mask.to_array(), int(rng.integers(-2, 3)), axis=1))
+                if rng.random() < 0.9
+                else Rle.empty(24, 30)
+                for mask in one
+            ]
+            for one in near
+            if rng.random() < 0.8
+        ]
+        return moved + (instances(rng, frames) if rng.random() < 0.2 else [])
+    found = []
+    for _ in range(int(rng.choice([0, 1, 2, 4], p=[0.3, 0.3, 0.25, 0.15]))):
+        top, left, height, width = (int(one) for one in rng.integers(3, 12, 4))
+        masks = np.zeros((frames, 24, 30), bool)
+        for frame in range(frames):
+            if rng.random() < 0.85 or frame == 0:
+                masks[frame, top : top + height, left + frame : left + frame + width] = True
+        found.append([Rle.from_array(mask) for mask in masks])
+    return found
+
+
+def plain_tracks(tracks: list[list[Rle]]) -> list[list[str]]:
+    """The run-lengths of objects."""
+    return [[mask.counts for mask in one] for one in tracks]
+
+
+def scored(rng: np.random.Generator, truth: list[list[Rle]], frames: int) -> dict[str, Any]:
+    """Predictions near a truth, with scores, some of them just at the threshold."""
+    said = instances(rng, frames, truth)
+    said = [one for one in said if any(mask.area for mask in one)]
+    scores = rng.choice([0.3, 0.5, 0.9], len(said), p=[0.15, 0.15, 0.7]).tolist()
+    return {"predicted": said, "scores": scores}
+
+
+def saco(official: Path) -> None:
+    """cgF1, pmF1 and IL_MCC of masks, with one and with three annotators."""
+    evaluator = module(official / "sam3/sam3/eval/cgf1_eval.py").CGF1Evaluator
+    rng = np.random.default_rng(SEED + 13)
+    cases: list[dict[str, Any]] = []
+    for _ in range(60):
+        first = instances(rng, 1)
+        second = first if rng.random() < 0.5 else instances(rng, 1, first)
+        truths = [
+            [one for one in each if one[0].area]
+            for each in (first, instances(rng, 1, first), second)
+        ]
+        cases.append({"truths": truths, **scored(rng, truths[int(rng.integers(3))], 1)})
+    totals = {}
+    for count in (1, 3):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            paths = [str(Path(folder, f"{one}.json")) for one in range(count)]
+            for annotator, path in enumerate(paths):
+                listed = [
+                    {
+                        "image_id": k,
+                        "category_id": 1,
+                        "iscrowd": 0,
+                        "segmentation": one[0].to_json(),
+                    }
+                    | {"area": one[0].area}
+                    for k, case in enumerate(cases)
+                    for one in case["truths"][annotator]
+                ]
+                numbered = [{**one, "id": k + 1} for k, one in enumerate(listed)]
+                size = {"height": 24, "width": 30, "is_instance_exhaustive": 1}
+                images = [{"id": k, **size} for k in range(len(cases))]
+                plain = {"images": images, "annotations": numbered, "categories": [{"id": 1}]}
+                Path(path).write_text(json.dumps(plain))
+            said = [
+                {"image_id": k, "category_id": 1, "score": score, "bbox": [0.0, 0.0, 1.0, 1.0]}
+                | {"segmentation": one[0].to_json()}
+                for k, case in enumerate(cases)
+                for one, score in zip(case["predicted"], case["scores"], strict=True)
+            ]
+            Path(folder, "said.json").write_text(json.dumps(said))
+            found = evaluator(paths, iou_type="segm").evaluate(str(Path(folder, "said.json")))
+        names = {"cgF1": "cgF1", "pmF1": "positive_micro_F1", "IL_MCC": "IL_MCC"}
+        totals[str(count)] = {name: found[f"cgF1_eval_segm_{key}"] for name, key in names.items()}
+    for case in cases:
+        case["truths"] = [plain_tracks(one) for one in case["truths"]]
+        case["predicted"] = plain_tracks(case["predicted"])
+    what = "cgf1_eval.py: masks of 24 × 30, scores; numbers by annotators"
+    write("saco/masks.json", "sam3", what, totals=totals, cases=cases)
+
+
+def veval_numbers(official: Path, truth: Path, said: Path) -> dict[str, float]:
+    """cgF1 and pHOTA of masks by SAM 3's evaluators, their other imports replaced by nothing."""
+    place = official / "sam3/sam3"
+    packages = "sam3 sam3.train sam3.train.utils sam3.model iopath iopath.common"
+    for name in packages.split():
+        stub(name, __path__=[str(place)] if name == "sam3" else [])
+    stub("iopath.common.file_io", g_pathmgr=None)
+    stub("sam3.train.utils.distributed")
+    stub("sam3.train.masks_ops", rle_encode=None)
+    stub("sam3.model.box_ops", box_xywh_inter_union=None)
+    stub("sam3.eval.coco_eval_offline", convert_to_xywh=None)
+    stub("sam3.train.nms_helper", process_frame_level_nms=None, process_track_level_nms=None)
+    stub("sam3.eval.teta_eval_toolkit", config=None, Evaluator=None, metrics=None, __path__=[])
+    stub("sam3.eval.teta_eval_toolkit.datasets", COCO=None, TAO=None)
+    names = {"convert_ytbvis_to_cocovid_gt": None, "convert_ytbvis_to_cocovid_pred": None}
+    stub("sam3.eval.conversion_util", **names)
+    code = importlib.import_module("sam3.eval.saco_veval_evaluators")
+    # Numbers of single pairs, which today's numpy refuses.
+    code.VideoCGF1Evaluator.extract_video_np_level_results = lambda *_: None
+    with contextlib.redirect_stdout(io.StringIO()):
+        found, _ = code.VideoCGF1Evaluator(str(truth), iou_types=["segm"]).evaluate(str(said))
+        tracked = code.VideoPhraseHotaEvaluator(str(truth), iou_types=["segm"])
+        found |= tracked.evaluate(str(said))[0]
+    keys = {"cgF1": "demo_cgf1_micro_50_95", "pmF1": "demo_positive_micro_f1_50_95"}
+    keys |= {"IL_MCC": "demo_ilmcc_50_95", "pHOTA": "all_phrase_HOTA"}
+    keys |= {"pDetA": "all_phrase_DetA", "pAssA": "all_phrase_AssA"}
+    return {name: float(found[f"video_mask_{key}"]) for name, key in keys.items()}
+
+
+def veval(official: Path) -> None:
+    """cgF1 and pHOTA of pairs of a video of five frames and a phrase."""
+    rng = np.random.default_rng(SEED + 14)
+    cases: list[dict[str, Any]] = []
+    for _ in range(40):
+        true = instances(rng, 5)
+        cases.append({"true": true, **scored(rng, true, 5)})
+    with tempfile.TemporaryDirectory() as folder:
+        truth, said = Path(folder, "truth.json"), Path(folder, "said.json")
+        size = {"height": 24, "width": 30}
+
+        def track(k: int, masks: list[Rle]) -> dict[str, Any]:
+            boxes = [None if not one.area else [0.0, 0.0, 1.0, 1.0] for one in masks]
+            return {
+                **{"video_id": k, "category_id": 1, "iscrowd": 0, "bboxes": boxes},
+                "segmentations": [one.to_json() if one.area else None for one in masks],
+                "areas": [one.area or None for one in masks],
+            }
+
+        pairs = [{"id": k, "video_id": k, "category_id": 1} for k in range(len(cases))]
+        videos = [
+            {"id": k, "file_names": [f"v{k}/{one}.jpg" for one in range(5)], **size}
+            for k in range(len(cases))
+        ]
+        every = [track(k, one) for k, case in enumerate(cases) for one in case["true"]]
+        plain = {"videos": videos, "categories": [{"id": 1, "name": "x"}], "video_np_pairs": pairs}
+        plain["annotations"] = [{**one, "id": k + 1} for k, one in enumerate(every)]
+        truth.write_text(json.dumps(plain))
+        predictions = [
+            {**track(k, one), "score": score}
+            for k, case in enumerate(cases)
+            for one, score in zip(case["predicted"], case["scores"], strict=True)
+        ]
+        said.write_text(json.dumps(predictions))
+        totals = veval_numbers(official, truth, said)
+    for case in cases:
+        case |= {name: plain_tracks(case[name]) for name in ("true", "predicted")}
+    what = "saco_veval_evaluators.py: tracks of five masks of 24 × 30, scores"
+    write("saco/tracks.json", "sam3", what, totals=totals, cases=cases)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
@@ -708,5 +873,7 @@ if __name__ == "__main__":
         charades_sta,
         mmvu,
         video_mmmu,
+        saco,
+        veval,
     ):
         make(given)

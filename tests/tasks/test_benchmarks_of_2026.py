@@ -1,6 +1,7 @@
 """Benchmarks of 2025 and 2026: cards say what tasks do, layouts are read, ceilings are reached."""
 
 import inspect
+import json
 import shutil
 import typing
 from dataclasses import fields, replace
@@ -54,6 +55,10 @@ SPECS = {
     "charades_sta": 8,
     "revsi": 13,
     "revsi(split=all,protocol=revsi/strict)": 13,
+    "saco": 16,
+    "saco(split=silver,domain=geode,protocol=saco/strict)": 16,
+    "saco_veval": 6,
+    "saco_veval(split=val,protocol=veval/strict)": 6,
     "site_bench": 8,
     "site_bench(protocol=site/strict)": 8,
     "video_mme_v2": 2,
@@ -304,6 +309,93 @@ def test_words_of_a_video_stand_before_its_questions(build, world):
     with_words = {one.id: one for one in build("video_mme_v2(subtitles=all)", world).samples()}
     assert "second-0 second-1" in with_words["001-1"].query.text
     assert "second-" not in with_words["002-1"].query.text
+
+
+# Instances of a phrase, or none
+
+
+def instances_of(sample, *, score=None, kept=None):
+    """The true objects of a sample, or some of them, as predicted with one score."""
+    tracks = sample.target.answer.instances[:kept]
+    frames = len(sample.query.media[0])
+    nothing = (Rle.empty(*sample.query.size[::-1]),) * frames
+    masks = tuple(Rle.union(*frame) for frame in zip(*tracks, strict=True)) or nothing
+    scores = None if score is None else (score,) * len(tracks)
+    answer = Answer(masks=masks, instances=tracks, box_scores=scores, no_target=not tracks)
+    return sample, Prediction(query_id=sample.query.id, answer=answer)
+
+
+@pytest.mark.parametrize("name", ["saco", "saco_veval"])
+def test_a_score_below_a_half_is_nothing_predicted(build, world, name):
+    task = build(name, world)
+    samples = list(task.samples())
+    sure, at, unsure = (
+        numbers_of(task, [instances_of(one, score=score) for one in samples])
+        for score in (0.9, 0.5, 0.49)
+    )
+    assert sure["cgF1"] == at["cgF1"] > 0.99 and unsure["pmF1"] == unsure["IL_MCC"] == 0
+    if name == "saco_veval":
+        assert sure["pHOTA"] == pytest.approx(1) and at["pHOTA"] == 0, "officially > 0.5"
+
+
+@pytest.mark.parametrize("name", ["saco", "saco_veval"])
+def test_a_failure_is_right_where_nothing_is_there_officially_alone(build, world, name):
+    prefix = {"saco": "saco", "saco_veval": "veval"}[name]
+    failure = Failure(FailureKind.PARSE, "unreadable")
+    for protocol, is_right in (("official", True), ("strict", False)):
+        task = build(f"{name}(protocol={prefix}/{protocol})", world)
+        pairs = [
+            instances_of(one)
+            if one.target.answer.instances
+            else (one, Prediction(query_id=one.query.id, failure=failure))
+            for one in task.samples()
+        ]
+        assert (numbers_of(task, pairs)["IL_MCC"] > 0.99) is is_right
+
+
+def test_the_union_of_several_objects_is_one_object_and_none_of_them(build, world):
+    task = build("saco", world)
+    several = [one for one in task.samples() if len(one.target.answer.instances) > 1]
+    for sample in several:
+        _, whole = instances_of(sample)
+        joint = replace(whole, answer=replace(whole.answer, instances=None))
+        assert numbers_of(task, [(sample, whole)])["pmF1"] > 0.99
+        assert numbers_of(task, [(sample, joint)])["pmF1"] < 0.99
+    assert several, "the world has phrases of several objects"
+
+
+def test_an_object_that_changes_its_track_costs_association_and_no_detection(build, world):
+    task = build("saco_veval", world)
+    sample = next(one for one in task.samples() if one.target.answer.instances)
+    track = sample.target.answer.instances[0]
+    half = len(track) // 2
+    empty = (Rle.empty(*sample.query.size[::-1]),)
+    parts = (track[:half] + empty * (len(track) - half), empty * half + track[half:])
+    target = replace(sample.target, extra={"annotators": [(track,)]})
+    answer = Answer(masks=track, instances=parts)
+    prediction = Prediction(query_id=sample.query.id, answer=answer)
+    found = numbers_of(task, [(replace(sample, target=target), prediction)])
+    assert found["pDetA"] == 1 and found["pAssA"] < 0.7
+
+
+def test_pairs_that_one_annotator_left_incomplete_are_no_samples(build, world, tmp_path):
+    shutil.copytree(world / "saco", tmp_path / "saco")
+    path = tmp_path / "saco" / "gold_metaclip_merged_b_release_test.json"
+    plain = json.loads(path.read_text())
+    plain["images"][0]["is_instance_exhaustive"] = 0
+    path.write_text(json.dumps(plain))
+    before, after = (list(build("saco", root).samples()) for root in (world, tmp_path))
+    assert [one.id for one in after] == [one.id for one in before[1:]]
+
+
+def test_a_mask_of_another_size_than_its_image_is_refused_by_its_pair(build, world, tmp_path):
+    shutil.copytree(world / "saco", tmp_path / "saco")
+    path = tmp_path / "saco" / "gold_metaclip_merged_a_release_test.json"
+    plain = json.loads(path.read_text())
+    plain["annotations"][0]["segmentation"] = Rle.empty(5, 7).to_json()
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match="7 × 5"):
+        list(build("saco", tmp_path).samples())
 
 
 # Options
