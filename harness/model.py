@@ -755,6 +755,8 @@ class MaskResponse:
     completion_tokens: int = 0
     frames: int | None = None
     """Number of frames that the language network saw; None: all of the request."""
+    scores: tuple[float, ...] = ()
+    """Confidence of each object, 0 to 1; empty: not known."""
 
 
 class MaskNetwork(Protocol):

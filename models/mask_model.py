@@ -18,8 +18,9 @@ from harness.masks import BoolArray, Track
 from harness.model import ChatRequest, ChatResponse, MaskNetwork, MaskResponse, StagedModel
 from harness.models.answers import MASKED, Pending, combine_answers, mask_answer
 from harness.models.chat_result import calls_of
+from harness.models.grammar import Item
 from harness.models.pipeline import AnswerPrompt
-from harness.models.tracks import joint_track
+from harness.models.tracks import extent, joint_track
 from harness.responses import storable
 from harness.types import (
     Answer,
@@ -214,10 +215,23 @@ class MaskModel(StagedModel[Emitted]):
             for track in response.masks
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
-        instances = [partial(list, track) for track in tracks] if query.instances else ()
-        return mask_answer(
-            form, (), lambda: joint, nothing=not tracks, is_image=False, instances=instances
+        scored = len(media) == 1 and bool(response.scores)
+        items = [Item(box=extent(track[0])) for track in tracks] if scored else []
+        made = mask_answer(
+            form,
+            items,
+            lambda: joint,
+            nothing=not tracks,
+            is_image=scored,
+            instances=[partial(_itself, track) for track in tracks] if query.instances else (),
         )
+
+        def with_scores() -> Answer:
+            found = made()
+            told_apart = response.scores and (found.boxes or found.instances)
+            return replace(found, box_scores=tuple(response.scores)) if told_apart else found
+
+        return with_scores
 
     def _mask(self, mask: object) -> BoolArray:
         array = np.asarray(mask)
@@ -240,6 +254,10 @@ class MaskModel(StagedModel[Emitted]):
             "" if form in MASKED else self._answer_prompt(form).write(form, answer)
             for form in query.forms
         )
+
+
+def _itself(track: Sequence[BoolArray]) -> Sequence[BoolArray]:
+    return track
 
 
 def _usage(query: Query, responses: Sequence[MaskResponse]) -> Usage:
