@@ -50,12 +50,10 @@ def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -
         return _plain(hits, missed, wrong, hits)
     rows = [np.flatnonzero(one) for one in true_areas.T]
     columns = [np.flatnonzero(one) for one in predicted_areas.T]
-    ious = [
-        np.array(
-            [[_iou(true[row][t], predicted[column][t]) for column in columns[t]] for row in rows[t]]
-        ).reshape(len(rows[t]), len(columns[t]))
-        for t in range(len(rows))
-    ]
+    ious = []
+    for t, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        pairs = [_iou(true[int(i)][t], predicted[int(j)][t]) for i in row for j in column]
+        ious.append(np.array(pairs).reshape(len(row), len(column)))
     together = np.zeros((len(true), len(predicted)))
     for row, column, iou in zip(rows, columns, ious, strict=True):
         all_of_both = iou.sum(0)[None] + iou.sum(1)[:, None] - iou

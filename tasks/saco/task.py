@@ -154,8 +154,12 @@ def instance_sample(
 
 
 def _complete(path: Path) -> frozenset[int]:
-    pairs = (entry.parse() for entry in JsonFile(path, ("images",)).items())
-    return frozenset(pair["id"] for pair in pairs if pair.get("is_instance_exhaustive"))
+    pairs = ((entry.key, entry.parse()) for entry in JsonFile(path, ("images",)).items())
+    return frozenset(
+        field(pair, "id", int, f"{path}, image {key}")
+        for key, pair in pairs
+        if pair.get("is_instance_exhaustive")
+    )
 
 
 def _tracks_of(path: Path) -> Mapping[int, tuple[Track, ...]]:

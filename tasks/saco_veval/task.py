@@ -71,7 +71,8 @@ def saco_veval(
 
 
 def _samples(path: Path, frames: Path) -> Iterator[Sample]:
-    videos = {one["id"]: one for one in (e.parse() for e in JsonFile(path, ("videos",)).items())}
+    entries = ((one.key, one.parse()) for one in JsonFile(path, ("videos",)).items())
+    videos = {field(one, "id", int, f"{path}, video {key}"): one for key, one in entries}
     tracks = _tracks_of(path, videos)
     for entry in JsonFile(path, ("video_np_pairs",)).items():
         where, plain = f"{path}, pair {entry.key}", entry.parse()
@@ -82,12 +83,16 @@ def _samples(path: Path, frames: Path) -> Iterator[Sample]:
         yield instance_sample(
             str(field(plain, "id", int, where)),
             field(plain, "noun_phrase", str, where),
-            film(frame_paths(frames, names, suffix=""), size=lambda size=size: size),
+            film(frame_paths(frames, names, suffix=""), size=partial(_itself, size)),
             tracks.get(pair, ()),
             extra={"annotators": [tracks.get(pair, ())]},
             group=str(names[0]).rpartition("/")[0],
             where=where,
         )
+
+
+def _itself(size: tuple[int, int]) -> tuple[int, int]:
+    return size
 
 
 def _video(videos: Mapping[int, Video], number: int, where: str) -> Video:
