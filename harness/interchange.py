@@ -7,13 +7,14 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
                  a track one a frame, null where a frame does not show it
     "points"     [[x, y], …] in original pixels
     "masks"      one COCO run-length a frame, or null for a frame that was predicted empty
+    "instances"  such a list for each object, with "box_scores" if any
     "answer"     a letter, number, text or [start, end], as the question asks
     "no_target"  true: the query refers to nothing that is there
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -45,10 +46,10 @@ from harness.types import (
 
 T = TypeVar("T")
 
-KINDS = ("response", "boxes", "points", "masks", "answer", "no_target")
+KINDS = ("response", "boxes", "points", "masks", "instances", "answer", "no_target")
 FITTING = {
-    AnswerForm.MASK: ("masks", "no_target"),
-    AnswerForm.MASK_TRACK: ("masks", "no_target"),
+    AnswerForm.MASK: ("masks", "instances", "no_target"),
+    AnswerForm.MASK_TRACK: ("masks", "instances", "no_target"),
     AnswerForm.BOXES: ("boxes", "no_target"),
     AnswerForm.BOX_TRACK: ("boxes", "no_target"),
     AnswerForm.BOX_3D: ("answer",),
@@ -208,10 +209,10 @@ def _row(line: bytes, where: str) -> Row:
         )
     scores = plain.get("box_scores")
     if scores is not None:
-        boxes = plain.get("boxes")
+        scored = plain.get("boxes", plain.get("instances"))
         try:
             scores = finite_numbers(
-                scores, len(boxes) if isinstance(boxes, list) else 0, f"{where}: box_scores"
+                scores, len(scored) if isinstance(scored, list) else 0, f"{where}: box_scores"
             )
         except ParseError as error:
             raise DataError(str(error)) from error
@@ -243,14 +244,34 @@ def row_to_answer(row: Row, query: Query) -> Answer:
 
 
 def _masks(row: Row, query: Query) -> Answer:
+    return Answer(masks=_track(row.value, query, '"masks"'))
+
+
+def _instances(row: Row, query: Query) -> Answer:
+    if not isinstance(row.value, list) or len(row.value) > MAX_BOXES:
+        raise ParseError(
+            '"instances"', expected=f"a list of at most {MAX_BOXES}", found=_length(row.value)
+        )
+    tracks = [_track(one, query, f"instance {index}") for index, one in enumerate(row.value)]
+    width, height = query.size
+    nothing = [(Rle.empty(height, width),) * len(query.media[0])]
+    return Answer(
+        masks=tuple(Rle.union(*frame) for frame in zip(*(tracks or nothing), strict=True)),
+        instances=tuple(tracks),
+        box_scores=row.box_scores,
+        no_target=not tracks,
+    )
+
+
+def _track(value: object, query: Query, name: str) -> tuple[Rle, ...]:
     width, height = query.size
     frames = len(query.media[0])
-    if not isinstance(row.value, list) or len(row.value) != frames:
+    if not isinstance(value, list) or len(value) != frames:
         raise ParseError(
-            '"masks"', expected=f"a list of {frames} masks, one a frame", found=_length(row.value)
+            name, expected=f"a list of {frames} masks, one a frame", found=_length(value)
         )
     masks = []
-    for index, item in enumerate(row.value):
+    for index, item in enumerate(value):
         what = f"mask of frame {index}"
         mask = Rle.empty(height, width) if item is None else Rle.from_json(item, what)
         if mask.size != (width, height):
@@ -264,7 +285,7 @@ def _masks(row: Row, query: Query) -> Answer:
                 else "Masks are never resized here: write them at full size.",
             )
         masks.append(mask)
-    return Answer(masks=tuple(masks))
+    return tuple(masks)
 
 
 def _boxes(row: Row, query: Query) -> Answer:
@@ -337,6 +358,7 @@ def _no_target(row: Row, query: Query) -> Answer:
 
 _READERS = {
     "masks": _masks,
+    "instances": _instances,
     "boxes": _boxes,
     "points": _points,
     "answer": _answer,
@@ -365,11 +387,16 @@ def row_to_prediction(row: Row, query: Query, reader: "TextReader | None" = None
     return reader.read(query, row.responses)
 
 
+def as_requested(query: Query, answer: Answer) -> Answer:
+    """A ground truth as a perfect answer: without `instances`, unless the query asks for them."""
+    return answer if query.instances else replace(answer, instances=None)
+
+
 def answer_to_json(answer: Answer) -> dict[str, object]:
-    """Plain data with the fields that are not None, but for `instances`: only ground truths have
-    those.
-    """
+    """Plain data with the fields that are not None."""
     plain: dict[str, object] = {}
+    if answer.instances is not None:
+        plain["instances"] = [[mask.to_json() for mask in track] for track in answer.instances]
     for name in ("masks", "soft_masks"):
         if (masks := getattr(answer, name)) is not None:
             plain[name] = [mask.to_json() for mask in masks]
@@ -394,8 +421,9 @@ def answer_to_json(answer: Answer) -> dict[str, object]:
 
 
 def answer_from_json(plain: Mapping[str, Any]) -> Answer:
-    """The inverse of `answer_to_json`; without `instances`."""
+    """The inverse of `answer_to_json`."""
     return Answer(
+        instances=_read_list(plain, "instances", lambda track: tuple(map(Rle.from_json, track))),
         masks=_read_list(plain, "masks", Rle.from_json),
         soft_masks=_read_list(plain, "soft_masks", SoftMask.from_json),
         boxes=_read_list(plain, "boxes", lambda item: Box(*item)),

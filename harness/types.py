@@ -76,13 +76,13 @@ class Answer:
     """One mask for each frame; an image is one frame. An empty mask: no visible object."""
     instances: tuple[tuple[Rle, ...], ...] | None = None
     """Masks of each object, one for each frame; `masks` is their union. As many as `boxes`, in
-    their order. None where a benchmark does not distinguish the objects. Only the ground truth has
-    them."""
+    their order. None where a benchmark does not distinguish the objects; a prediction has them
+    where the query asks for `instances`."""
     soft_masks: tuple[SoftMask, ...] | None = None
     """Confidences, one for each frame, for protocols that rank or compare objects by them."""
     boxes: tuple[Box, ...] | None = None
     box_scores: tuple[float, ...] | None = None
-    """Confidences of `boxes`, in their order."""
+    """Confidences of `boxes` or `instances`, in their order."""
     points: tuple[Point, ...] | None = None
     box_track: tuple[Box | None, ...] | None = None
     """One box for each frame; None: the object is not visible in it."""
@@ -114,6 +114,8 @@ class Query:
     problem_type: str = ""
     """Name that the benchmark gives to such a question, where methods word one form in several
     ways: `OCR` (a text to transcribe) or `regression` (a number)."""
+    instances: bool = False
+    """True if the masks of each object are asked for, not only their union."""
 
     @property
     def size(self) -> tuple[int, int]:

@@ -29,6 +29,7 @@ def mask_answer(
     *,
     nothing: bool,
     is_image: bool,
+    instances: Sequence[Pending[Sequence[BoolArray]]] = (),
 ) -> Pending[Answer]:
     """Masks of objects, or the boxes around them.
 
@@ -38,11 +39,17 @@ def mask_answer(
         tracks: Their joint mask in every frame, looked at one by one.
         nothing: Nothing is meant.
         is_image: It is an image: the objects' own boxes are part of the answer, where all have one.
+        instances: The mask of each object in every frame, where the question asks for them.
     """
     if form is AnswerForm.BOX_TRACK:
         return lambda: Answer(box_track=tuple(map(extent, tracks())), no_target=nothing)
     boxes = boxes_of(items) if is_image else None
-    return lambda: Answer(masks=rles_of(tracks()), boxes=boxes, no_target=nothing)
+    return lambda: Answer(
+        masks=rles_of(tracks()),
+        instances=tuple(rles_of(one()) for one in instances) or None,
+        boxes=boxes,
+        no_target=nothing,
+    )
 
 
 def box_answer(form: AnswerForm, items: Sequence[Item], *, phrase: str) -> Pending[Answer]:

@@ -8,7 +8,7 @@ a decoder beside the language network makes its mask.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -217,11 +217,19 @@ class MaskModel(StagedModel[Emitted]):
         joint = joint_track(f"model {self.name}", tracks, media)
         scored = len(media) == 1 and bool(response.scores)
         items = [Item(box=extent(track[0])) for track in tracks] if scored else []
-        made = mask_answer(form, items, lambda: joint, nothing=not tracks, is_image=scored)
+        made = mask_answer(
+            form,
+            items,
+            lambda: joint,
+            nothing=not tracks,
+            is_image=scored,
+            instances=[partial(_itself, track) for track in tracks] if query.instances else (),
+        )
 
         def with_scores() -> Answer:
             found = made()
-            return replace(found, box_scores=tuple(response.scores)) if found.boxes else found
+            told_apart = response.scores and (found.boxes or found.instances)
+            return replace(found, box_scores=tuple(response.scores)) if told_apart else found
 
         return with_scores
 
@@ -246,6 +254,10 @@ class MaskModel(StagedModel[Emitted]):
             "" if form in MASKED else self._answer_prompt(form).write(form, answer)
             for form in query.forms
         )
+
+
+def _itself(track: Sequence[BoolArray]) -> Sequence[BoolArray]:
+    return track
 
 
 def _usage(query: Query, responses: Sequence[MaskResponse]) -> Usage:

@@ -8,7 +8,7 @@ stored ones, and for perfect ones that `write` wrote from the ground truth.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Literal, Protocol, Self, TypeAlias
 
 from harness.errors import ParseError, UsageError
@@ -39,7 +39,7 @@ from harness.models.retry import (
     retry_requests,
     retry_unreadable,
 )
-from harness.models.tracks import joint_masks, prompts_of
+from harness.models.tracks import joint_masks, joint_track, prompts_of
 from harness.responses import storable
 from harness.types import (
     Answer,
@@ -441,8 +441,21 @@ class PromptedModel(StagedModel[ChatResult]):
         if form not in MASKED:
             return box_answer(form, items, phrase=phrase)
         media, nothing = query.media[0], not items and not phrase
-        tracks = joint_masks(self.segmenter, self.propagator, media, start, items, phrase=phrase)
-        return mask_answer(form, items, tracks, nothing=nothing, is_image=len(media) == 1)
+        apart = [[one] for one in items] if query.instances and items else [items]
+        each = [
+            cache(joint_masks(self.segmenter, self.propagator, media, start, one, phrase=phrase))
+            for one in apart
+        ]
+        return mask_answer(
+            form,
+            items,
+            each[0]
+            if len(each) == 1
+            else lambda: joint_track("instances", [one() for one in each], media),
+            nothing=nothing,
+            is_image=len(media) == 1,
+            instances=each if query.instances and not nothing else (),
+        )
 
     def _count_objects(self, form: AnswerForm, response: str) -> int:
         """Return the number of objects in a response that masks are made of."""

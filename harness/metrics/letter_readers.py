@@ -37,6 +37,19 @@ THREE_DSR_FORMS = (
     r"\b([A-D])\b",
 )
 
+MCQ_PHRASES = (
+    *(f"{one}{what} is" for one in ("the ", "") for what in ("answer", "choice")),
+    *(
+        f"{one}{what} is"
+        for one in ("the ", "")
+        for what in ("correct answer", "best answer", "correct option", "best option")
+    ),
+    *("the correct choice is", "correct choice is", "my answer is", "my choice is"),
+    *("i choose", "i select", "i pick", "옵션", "정답은", "답은", "답:"),
+    *("答案是", "答案为", "选", "答えは"),
+)
+MCQ_FORMS = ("({})", "{}.", "{}:", "{})", "{} ", "{}")
+
 
 def mvbench_choice(response: str) -> str | None:
     """`mcq_acc` of mvbench/utils.py: the first A to E that stands alone, in either case.
@@ -149,6 +162,31 @@ def site_choice(response: str, letters: Sequence[str]) -> str | None:
             places = [text.rfind(f" {letter} ") for letter in found]
             return found[places.index(max(places))]
     return None
+
+
+def mcq_choice(response: str, letters: Sequence[str]) -> str | None:
+    """`extract_mcq_answer` of tasks/_task_utils/mcq_extract.py.
+
+    A letter at the response's beginning or else its end that is no part of a word; else, of the
+    places of each letter's first occurrence after a phrase such as `the answer is`, the last; else
+    the last letter in the first of `MCQ_FORMS` that occurs.
+
+    >>> [mcq_choice(one, "ABC") for one in ("A dog, or B", "It is (B) or C.", "Because", "no")]
+    ['A', 'C', 'B', None]
+    """
+    text = response[:MAX_TEXT].strip()
+    for mark in ",.!?;:'\"":
+        text = text.strip(mark)
+    text, bare = f" {text} ", text.strip()
+    for place, beside in ((0, 1), (-1, -2)):
+        if bare and bare[place] in letters and (len(bare) == 1 or not bare[beside].isalpha()):
+            return bare[place]
+    lower = text.lower()
+    ends = [lower.find(one) + len(one) for one in MCQ_PHRASES if one in lower]
+    places = [[(text.find(letter, end), letter) for letter in letters for end in ends]]
+    places += [[(text.rfind(form.format(one)), one) for one in letters] for form in MCQ_FORMS]
+    found = (max(one, default=(-1, "")) for one in places)
+    return next((letter for place, letter in found if place >= 0), None)
 
 
 def _found(form: str, text: str, flags: int = 0) -> str | None:

@@ -235,7 +235,8 @@ def fault_of(query: Query, answer: Answer) -> str | None:
     ):
         return f"no {query.form} in the answer"
     frames = len(query.media[0])
-    for name, masks in (("masks", answer.masks), ("soft masks", answer.soft_masks)):
+    tracks = (("masks of an instance", one) for one in answer.instances or ())
+    for name, masks in (("masks", answer.masks), ("soft masks", answer.soft_masks), *tracks):
         if masks is None:
             continue
         if len(masks) != frames:

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from harness.errors import DataError
-from harness.interchange import prediction_from_json, prediction_to_json
+from harness.interchange import as_requested, prediction_from_json, prediction_to_json
 from harness.masks import BoolArray, Rle, Track
 from harness.media import Frame, Media
 from harness.model import (
@@ -153,7 +153,8 @@ def _lowest_units(task: Task, done: Sequence[UnitScore]) -> Iterator[str]:
 def perfect(sample: Sample) -> Prediction:
     """Return the target's own answer, through the form in which the journal keeps it."""
     assert sample.target is not None, "verify refuses tasks without ground truth"
-    prediction = Prediction(query_id=sample.query.id, answer=sample.target.answer)
+    answer = as_requested(sample.query, sample.target.answer)
+    prediction = Prediction(query_id=sample.query.id, answer=answer)
     return prediction_from_json(prediction_to_json(prediction))
 
 

@@ -27,7 +27,7 @@ from PIL import Image
 from harness import plugins
 from harness.card import Card
 from harness.errors import HarnessError, UsageError
-from harness.interchange import answer_to_json
+from harness.interchange import answer_to_json, as_requested
 from harness.leaderboards.differences.corpus import MISSED, Case, corpus
 from harness.masks import Rle
 from harness.run.batching import units
@@ -183,7 +183,7 @@ def _write(folder: Path, case: Case) -> dict[str, str]:
     truths, said = [], []
     for sample, prediction in zip(case.samples, case.predictions, strict=True):
         assert sample.target is not None, "every case has ground truth"
-        row = {"id": sample.id, **answer_to_json(sample.target.answer)}
+        row = {"id": sample.id, **answer_to_json(as_requested(sample.query, sample.target.answer))}
         if sample.target.ignore is not None:
             row["ignore"] = [mask.to_json() for mask in sample.target.ignore]
         if sample.query.options:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.interchange import answer_to_json, prediction_from_json
+from harness.interchange import answer_to_json, as_requested, prediction_from_json
 from harness.leaderboards.images import describe_answer
 from harness.leaderboards.transcripts import spans_of
 from harness.masks import Rle, SoftMask
@@ -27,7 +27,7 @@ def target(sample: Sample) -> dict[str, Any]:
     if query.objects:
         made["objects"] = list(query.objects)
     if sample.target is not None:
-        made["answer"] = _hard(answer_to_json(sample.target.answer))
+        made["answer"] = _hard(answer_to_json(as_requested(query, sample.target.answer)))
         made["words"] = describe_answer(sample.target.answer)
     return made
 

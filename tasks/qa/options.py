@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from string import ascii_uppercase
 
 from harness.errors import DataError
+from harness.judging import same_words
 from harness.metrics.choices import strict_choice
 from harness.scores import Mean, Scores
 from harness.tasks.qa.answer_text import answer_text
@@ -46,16 +47,25 @@ def lettered(options: Sequence[str]) -> list[str]:
 
 
 def strict_accuracy(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """Accuracy of the letter that a response states; none, or no answer at all, is wrong."""
+    """Accuracy of the letter that a response states; none, or no answer at all, is wrong.
+
+    Where the ground truth is a text, the response has to have its words, and no others.
+    """
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the ground truth is public"
-    letter = stated_letter(sample, answer_text(prediction) or "")
-    return {"accuracy": Mean(float(letter == sample.target.extra["letter"]))}
+    text, truth = answer_text(prediction) or "", sample.target.answer.text
+    if truth is not None and sample.target.extra["letter"] is None:
+        return {"accuracy": Mean(float(same_words(text, truth)))}
+    return {"accuracy": Mean(float(stated_letter(sample, text) == sample.target.extra["letter"]))}
 
 
 def stated_letter(sample: Sample, text: str) -> str | None:
-    """The letter of one of a question's options that a text states, or None."""
+    """The letter of one of a question's options that a text states, or None; where the question
+    has no options, the text.
+    """
     assert sample.target is not None, "the ground truth is public"
+    if sample.target.extra["letter"] is None:
+        return text.strip() or None
     return strict_choice(text, letters=sample.target.extra["letters"])
 
 

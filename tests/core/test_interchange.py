@@ -12,6 +12,7 @@ from harness.errors import DataError, UsageError
 from harness.interchange import (
     answer_from_json,
     answer_to_json,
+    as_requested,
     prediction_from_json,
     prediction_to_json,
     read_rows,
@@ -59,6 +60,7 @@ def maybe(strategy):
 answers = st.builds(
     Answer,
     masks=maybe(masks),
+    instances=maybe(maybe(masks).filter(bool)),
     soft_masks=maybe(soft),
     boxes=maybe(boxes),
     box_scores=maybe(numbers),
@@ -79,12 +81,11 @@ def test_an_answer_survives_json(answer):
     assert answer_from_json(json.loads(json.dumps(answer_to_json(answer)))) == answer
 
 
-@given(answers, st.none() | st.lists(masks.map(lambda mask: (mask,)), max_size=3).map(tuple))
-def test_which_objects_the_ground_truth_is_made_of_is_not_stored(answer, instances):
-    known = replace(answer, instances=instances)
-    assert answer_to_json(known) == answer_to_json(answer)
-    assert answer_from_json(answer_to_json(known)) == answer
-    assert (known == answer) == (instances is None)
+@given(answers)
+def test_objects_of_the_ground_truth_are_kept_where_a_query_asks_for_them(answer):
+    query = Query(id="q", text="?", media=(), forms=(AnswerForm.MASK,))
+    assert as_requested(query, answer) == replace(answer, instances=None)
+    assert as_requested(replace(query, instances=True), answer) is answer
 
 
 sizes = st.none() | st.tuples(st.integers(1, 9), st.integers(1, 9))
@@ -184,6 +185,20 @@ MASK = Rle.from_array(np.eye(5, 7, dtype=bool))
             Answer(masks=(MASK, Rle.empty(5, 7))),
         ),
         (AnswerForm.MASK_TRACK, {"no_target": True}, Answer(no_target=True)),
+        (
+            AnswerForm.MASK_TRACK,
+            {"instances": [[MASK.to_json(), None]], "box_scores": [0.5]},
+            Answer(
+                masks=(MASK, Rle.empty(5, 7)),
+                instances=((MASK, Rle.empty(5, 7)),),
+                box_scores=(0.5,),
+            ),
+        ),
+        (
+            AnswerForm.MASK_TRACK,
+            {"instances": []},
+            Answer(masks=(Rle.empty(5, 7),) * 2, instances=(), no_target=True),
+        ),
         (
             AnswerForm.BOXES,
             {"boxes": [[0, 0, 2, 2]], "box_scores": [0.5]},

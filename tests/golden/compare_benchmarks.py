@@ -15,6 +15,7 @@ from harness.metrics.revos import in_percent
 from harness.scores import Totals
 from harness.task import Protocol
 from harness.tasks.charades_sta.task import PROTOCOLS as CHARADES_STA
+from harness.tasks.mmvu.scoring import is_option, is_text
 from harness.tasks.pointbench.task import PROTOCOLS as POINTBENCH
 from harness.tasks.reason_vos.task import PROTOCOLS as REASON_VOS
 from harness.tasks.ref_sav.task import PROTOCOLS as REF_SAV
@@ -23,7 +24,10 @@ from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
 from harness.tasks.revsi.task import CHOICES
 from harness.tasks.revsi.task import PROTOCOLS as REVSI
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
+from harness.tasks.saco.scoring import PROTOCOLS as SACO
+from harness.tasks.saco_veval.task import PROTOCOLS as VEVAL
 from harness.tasks.video_mme_v2.scoring import PROTOCOLS as VIDEO_MME_V2
+from harness.tasks.video_mmmu.scoring import PROTOCOLS as VIDEO_MMMU
 from harness.tasks.where2place.task import PROTOCOLS as WHERE2PLACE
 from harness.types import (
     Answer,
@@ -210,6 +214,7 @@ READERS = {
     "leading": ("blink/official, embspatial/official", readers.leading_choice),
     "three_dsr": ("3dsr/official", readers.three_dsr_choice),
     "site": ("site/official", lambda said: readers.site_choice(said, "ABCD")),
+    "mcq": ("videommmu/official", lambda said: readers.mcq_choice(said, "ABCDE")),
 }
 
 
@@ -219,6 +224,34 @@ def letters() -> Iterator[Comparison]:
         protocol, ours = READERS[name]
         deviations = [float(ours(case[0]) != case[place]) for case in file["cases"]]
         yield line(f"{protocol}: letters", f"{name} of tasks/*/utils.py", file, deviations)
+
+
+def mmvu() -> Iterator[Comparison]:
+    file = read("mmvu/rules.json")
+    options = list(file["choices"].values())
+    deviations = [
+        float(is_option(said, one, options) != right) for one, said, right in file["cases"]
+    ]
+    yield line("mmvu/rules: options", "mmvu/utils.py", file, deviations)
+    deviations = [float(is_text(said, truth) != right) for truth, said, right in file["free"]]
+    yield line("mmvu/rules: free answers", "mmvu/utils.py", file, deviations)
+
+
+def video_mmmu() -> Iterator[Comparison]:
+    file, deviations = read("video_mmmu/open.json"), []
+    protocol = VIDEO_MMMU["videommmu/official"]
+    totals = Totals(protocol.metrics)
+    for truth, said, right in file["cases"]:
+        extra, categories = {"letter": None, "letters": ""}, {"track": "adaptation"}
+        sample = sample_of(Answer(text=truth), extra=extra, categories=categories)
+        prediction = Prediction(query_id="q", answer=Answer(text="?"), responses=(said,))
+        found: Any = protocol.score([sample], [prediction])
+        totals.add(found)
+        one = found["accuracy"]
+        deviations.append(gap(one.numerator if one.denominator else None, right))
+    yield line("videommmu/official: free answers", "videommmu/utils.py", file, deviations)
+    whole = [gap(round(totals.values()["accuracy"] or 0, 5), file["total"])]
+    yield line("videommmu/official: mean, to 5 places", "videommmu/utils.py", file, whole)
 
 
 def revsi() -> Iterator[Comparison]:
@@ -256,6 +289,40 @@ def charades_sta() -> Iterator[Comparison]:
     yield line("charades/interval: means, in percent", "charades_sta/utils.py", file, whole)
 
 
+def tracks_24x30(tracks: Sequence[Sequence[str]]) -> tuple[tuple[Rle, ...], ...]:
+    """Objects of a golden file of SA-Co."""
+    return tuple(tuple(Rle(24, 30, counts) for counts in one) for one in tracks)
+
+
+def saco_totals(
+    protocol: Protocol, cases: Sequence[Any], annotators: int, key: str
+) -> dict[str, float | None]:
+    """Our numbers over cases with up to three annotators of their objects."""
+    totals = Totals(protocol.metrics)
+    for case in cases:
+        truths = [tracks_24x30(one) for one in (case[key] if key == "truths" else [case[key]])]
+        said = tracks_24x30(case["predicted"])
+        sample = sample_of(Answer(), extra={"annotators": truths[:annotators]})
+        masks = tuple(Rle.union(*frame) for frame in zip(*said, strict=True))
+        answer = Answer(masks=masks, instances=said, box_scores=tuple(case["scores"]))
+        prediction = Prediction(query_id="q", answer=answer)
+        totals.add(protocol.score([sample], [prediction]))
+    return totals.values()
+
+
+def saco() -> Iterator[Comparison]:
+    file, deviations = read("saco/masks.json"), []
+    for annotators, official in file["totals"].items():
+        protocol = SACO["saco/official"]
+        numbers = saco_totals(protocol, file["cases"], int(annotators), "truths")
+        deviations += [gap(numbers[name], value) for name, value in official.items()]
+    yield line("saco/official: cgF1, pmF1, IL_MCC", "cgf1_eval.py", file, deviations)
+    file = read("saco/tracks.json")
+    numbers = saco_totals(VEVAL["veval/official"], file["cases"], 1, "true")
+    whole = [gap(numbers[name], value) for name, value in file["totals"].items()]
+    yield line("veval/official: cgF1, pHOTA", "saco_veval_evaluators.py", file, whole)
+
+
 def comparisons() -> Iterator[Comparison]:
     """One line a protocol and official number."""
     yield from points()
@@ -263,5 +330,8 @@ def comparisons() -> Iterator[Comparison]:
     yield from ref_sav()
     yield from video_mme_v2()
     yield from letters()
+    yield from mmvu()
+    yield from video_mmmu()
     yield from revsi()
     yield from charades_sta()
+    yield from saco()

@@ -8,12 +8,17 @@ compiled or run from there, without what it imports; none of it is kept here.
 
 import argparse
 import ast
+import contextlib
+import importlib
+import io
 import json
 import os
 import re
 import runpy
+import string
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +27,7 @@ from typing import Any, Optional
 import numpy as np
 import pandas
 from answers import choice_responses, number_responses
-from checkouts import COMMITS, Silent, inside, parts, write
+from checkouts import COMMITS, Silent, inside, parts, stub, write
 from inputs import KINDS, answer_to, mask_of, transformed
 from official import Queue, module, replace_scikit_image
 from pieces import statements
@@ -39,6 +44,7 @@ COMMITS |= {
     "RoboSpatial-Eval": "19f04a5d2290d496ec7bed509346d8a0b661a57d",
     "VideoLISA": "146f2bca25c9bba18e754bd77b1454fa27cfb6ce",
     "Video-MME-v2": "b24176a14506c48a9f3e156d9f20068db6c4782b",
+    "sam3": "99d02f28c8d34610ab35559b72642b01f10fdb1e",
     "Sa2VA": "9832e1a80e74ed513e8072bf882a09bdd80566c4",
 }
 
@@ -433,6 +439,7 @@ def official_readers(tasks: Path) -> dict[str, Callable[[str], str | None]]:
     (leading,) = functions("embspatial/utils.py", "_extract_answer_letter")
     (three_dsr,) = functions("3dsrbench/utils.py", "extract_answer")
     (site,) = functions("sitebench/utils.py", "parse_multi_choice_response")
+    mcq = module(tasks / "_task_utils/mcq_extract.py").extract_mcq_answer
 
     def perceived(letter: str, said: str) -> object:
         doc = {"answer_id": LETTERS.index(letter), "video_name": "", "question": ""}
@@ -447,6 +454,7 @@ def official_readers(tasks: Path) -> dict[str, Callable[[str], str | None]]:
         "leading": lambda said: leading(said) or None,
         "three_dsr": three_dsr,
         "site": lambda said: site(said.strip(), list("ABCD")),
+        "mcq": lambda said: mcq(said, list("ABCDE")) or None,
     }
 
 
@@ -476,6 +484,10 @@ MORE = (
     "C: left",
     "answer:D",
     "the answer is A, not B",
+    "I pick one: not A but C",
+    "Is it (A) or (B)? My choice is hard, C: or D.",
+    "答案是 B，不是 A",
+    "NASA says no",
 )
 
 
@@ -575,6 +587,279 @@ def charades_sta(official: Path) -> None:
     write("charades_sta/scores.json", "lmms-eval", what, totals=totals, cases=cases)
 
 
+OPEN_TRUTHS = (
+    "Depth-First Search (DFS)",
+    "resistance",
+    "O(n²)",
+    "O(n log n)",
+    "3 seconds",
+    "12.5",
+    "1,200",
+    "A",
+    "high-pass filter",
+    "red blood cell count of the host",
+)
+OPEN_FORMS = (
+    "{t}",
+    "",
+    " ",
+    "The answer is {t}.",
+    "so it is {t}\nnot that",
+    "{l}",
+    "{u}!",
+    "{f}",
+    "x = {n}",
+    "about {n} of them, in total {m}",
+    "n = {m}",
+    "Depth first, then search",
+    "O(n^2) or O(N²)",
+    "{r}",
+    "The count of the red blood cell",
+    "equals {c}. Therefore it has {m}",
+    "filter: high pass",
+    "a",
+    "1e3",
+    "0.{m}",
+)
+
+
+def open_cases(rng: np.random.Generator, number: int) -> list[tuple[str, str]]:
+    """Ground truths, and responses that say some of them, or of their numbers."""
+    cases = []
+    for place in range(number):
+        truth = OPEN_TRUTHS[place % len(OPEN_TRUTHS)]
+        form = OPEN_FORMS[(place // len(OPEN_TRUTHS)) % len(OPEN_FORMS)]
+        about = OPEN_TRUTHS[int(rng.integers(len(OPEN_TRUTHS)))] if rng.random() < 0.4 else truth
+        numbers = re.findall(r"[\d.]+", about) or ["7"]
+        words = about.split()
+        cases.append(
+            (
+                truth,
+                form.format(
+                    t=about,
+                    l=about.lower(),
+                    u=about.upper(),
+                    f=words[0],
+                    n=numbers[0],
+                    m=int(rng.integers(1, 2000)),
+                    c=f"{int(rng.integers(1000, 2000)):,}",
+                    r=" ".join(rng.permutation(words)),
+                ),
+            )
+        )
+    return cases
+
+
+def mmvu(official: Path) -> None:
+    """Responses that lmms-eval's rules accept, of both types of questions."""
+    rng = np.random.default_rng(SEED + 11)
+    code = parts(
+        official / "lmms-eval/lmms_eval/tasks/mmvu/utils.py",
+        ["evaluate_with_rule_based", "normalize_math_notation"],
+        re=re,
+        string=string,
+        Dict=dict,
+        Any=Any,
+    )
+    is_right = code["evaluate_with_rule_based"]
+    choices = dict(zip("ABCDE", ("a red chair", "10.0", "Lenz's law", "on", "C"), strict=True))
+    responses = [*MORE, *choices.values(), "a chair, an apple", *choice_responses(rng, 120)]
+    doc: dict[str, Any] = {"question_type": "multiple-choice", "choices": choices}
+    cases = [
+        [letter, said, bool(is_right({**doc, "answer": letter}, said))]
+        for said in responses
+        for letter in "ABCDE"
+    ]
+    doc = {"question_type": "open-ended"}
+    free = [
+        [truth, said, bool(is_right({**doc, "answer": truth}, said))]
+        for truth, said in open_cases(rng, 200)
+    ]
+    what = "tasks/mmvu/utils.py: [truth, response, right]"
+    write("mmvu/rules.json", "lmms-eval", what, choices=choices, cases=cases, free=free)
+
+
+def video_mmmu(official: Path) -> None:
+    """Free answers that lmms-eval takes for right, None where it leaves them out, and its total."""
+    rng = np.random.default_rng(SEED + 12)
+    names = "parse_open_response normalize_str check_is_number extract_numbers eval_open"
+    names += " eval_multi_choice evaluate_videommmu videommmu_aggregate_results extract_subset_name"
+    names += " calculate_ins_level_acc DOMAIN_CAT2SUB_CAT"
+    path = official / "lmms-eval/lmms_eval/tasks/videommmu/utils.py"
+    code = parts(path, names.split(), re=re, defaultdict=defaultdict, print=lambda _: None)
+    cases, results = [], []
+    for number, (truth, said) in enumerate(open_cases(rng, 200)):
+        parsed = code["parse_open_response"](said)
+        right = None if parsed == "API Error" else bool(code["eval_open"](truth, parsed))
+        cases.append([truth, said, right])
+        result = {"id": f"dev_Art_{number}", "subdomain": "Art", "question_type": "open"}
+        results.append({**result, "answer": truth, "parsed_pred": parsed})
+    total = code["videommmu_aggregate_results"](results)
+    what = "tasks/videommmu/utils.py: [truth, response, right]"
+    write("video_mmmu/open.json", "lmms-eval", what, total=total, cases=cases)
+
+
+def instances(
+    rng: np.random.Generator, frames: int, near: list[list[Rle]] | None = None
+) -> list[list[Rle]]:
+    """Objects of up to `frames` masks of 24 × 30: new ones, or near given ones and a few new."""
+    if near is not None:
+        moved = [
+            [
+                Rle.from_array(np.roll(mask.to_array(), int(rng.integers(-2, 3)), axis=1))
+                if rng.random() < 0.9
+                else Rle.empty(24, 30)
+                for mask in one
+            ]
+            for one in near
+            if rng.random() < 0.8
+        ]
+        return moved + (instances(rng, frames) if rng.random() < 0.2 else [])
+    found = []
+    for _ in range(int(rng.choice([0, 1, 2, 4], p=[0.3, 0.3, 0.25, 0.15]))):
+        top, left, height, width = (int(one) for one in rng.integers(3, 12, 4))
+        masks = np.zeros((frames, 24, 30), bool)
+        for frame in range(frames):
+            if rng.random() < 0.85 or frame == 0:
+                masks[frame, top : top + height, left + frame : left + frame + width] = True
+        found.append([Rle.from_array(mask) for mask in masks])
+    return found
+
+
+def plain_tracks(tracks: list[list[Rle]]) -> list[list[str]]:
+    """The run-lengths of objects."""
+    return [[mask.counts for mask in one] for one in tracks]
+
+
+def scored(rng: np.random.Generator, truth: list[list[Rle]], frames: int) -> dict[str, Any]:
+    """Predictions near a truth, with scores, some of them just at the threshold."""
+    said = instances(rng, frames, truth)
+    said = [one for one in said if any(mask.area for mask in one)]
+    scores = rng.choice([0.3, 0.5, 0.9], len(said), p=[0.15, 0.15, 0.7]).tolist()
+    return {"predicted": said, "scores": scores}
+
+
+def saco(official: Path) -> None:
+    """cgF1, pmF1 and IL_MCC of masks, with one and with three annotators."""
+    evaluator = module(official / "sam3/sam3/eval/cgf1_eval.py").CGF1Evaluator
+    rng = np.random.default_rng(SEED + 13)
+    cases: list[dict[str, Any]] = []
+    for _ in range(60):
+        first = instances(rng, 1)
+        second = first if rng.random() < 0.5 else instances(rng, 1, first)
+        truths = [
+            [one for one in each if one[0].area]
+            for each in (first, instances(rng, 1, first), second)
+        ]
+        cases.append({"truths": truths, **scored(rng, truths[int(rng.integers(3))], 1)})
+    totals = {}
+    for count in (1, 3):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            paths = [str(Path(folder, f"{one}.json")) for one in range(count)]
+            for annotator, path in enumerate(paths):
+                listed = [
+                    {
+                        "image_id": k,
+                        "category_id": 1,
+                        "iscrowd": 0,
+                        "segmentation": one[0].to_json(),
+                    }
+                    | {"area": one[0].area}
+                    for k, case in enumerate(cases)
+                    for one in case["truths"][annotator]
+                ]
+                numbered = [{**one, "id": k + 1} for k, one in enumerate(listed)]
+                size = {"height": 24, "width": 30, "is_instance_exhaustive": 1}
+                images = [{"id": k, **size} for k in range(len(cases))]
+                plain = {"images": images, "annotations": numbered, "categories": [{"id": 1}]}
+                Path(path).write_text(json.dumps(plain))
+            said = [
+                {"image_id": k, "category_id": 1, "score": score, "bbox": [0.0, 0.0, 1.0, 1.0]}
+                | {"segmentation": one[0].to_json()}
+                for k, case in enumerate(cases)
+                for one, score in zip(case["predicted"], case["scores"], strict=True)
+            ]
+            Path(folder, "said.json").write_text(json.dumps(said))
+            found = evaluator(paths, iou_type="segm").evaluate(str(Path(folder, "said.json")))
+        names = {"cgF1": "cgF1", "pmF1": "positive_micro_F1", "IL_MCC": "IL_MCC"}
+        totals[str(count)] = {name: found[f"cgF1_eval_segm_{key}"] for name, key in names.items()}
+    for case in cases:
+        case["truths"] = [plain_tracks(one) for one in case["truths"]]
+        case["predicted"] = plain_tracks(case["predicted"])
+    what = "cgf1_eval.py: masks of 24 × 30, scores; numbers by annotators"
+    write("saco/masks.json", "sam3", what, totals=totals, cases=cases)
+
+
+def veval_numbers(official: Path, truth: Path, said: Path) -> dict[str, float]:
+    """cgF1 and pHOTA of masks by SAM 3's evaluators, their other imports replaced by nothing."""
+    place = official / "sam3/sam3"
+    packages = "sam3 sam3.train sam3.train.utils sam3.model iopath iopath.common"
+    for name in packages.split():
+        stub(name, __path__=[str(place)] if name == "sam3" else [])
+    stub("iopath.common.file_io", g_pathmgr=None)
+    stub("sam3.train.utils.distributed")
+    stub("sam3.train.masks_ops", rle_encode=None)
+    stub("sam3.model.box_ops", box_xywh_inter_union=None)
+    stub("sam3.eval.coco_eval_offline", convert_to_xywh=None)
+    stub("sam3.train.nms_helper", process_frame_level_nms=None, process_track_level_nms=None)
+    stub("sam3.eval.teta_eval_toolkit", config=None, Evaluator=None, metrics=None, __path__=[])
+    stub("sam3.eval.teta_eval_toolkit.datasets", COCO=None, TAO=None)
+    names = {"convert_ytbvis_to_cocovid_gt": None, "convert_ytbvis_to_cocovid_pred": None}
+    stub("sam3.eval.conversion_util", **names)
+    code = importlib.import_module("sam3.eval.saco_veval_evaluators")
+    # Numbers of single pairs, which today's numpy refuses.
+    code.VideoCGF1Evaluator.extract_video_np_level_results = lambda *_: None
+    with contextlib.redirect_stdout(io.StringIO()):
+        found, _ = code.VideoCGF1Evaluator(str(truth), iou_types=["segm"]).evaluate(str(said))
+        tracked = code.VideoPhraseHotaEvaluator(str(truth), iou_types=["segm"])
+        found |= tracked.evaluate(str(said))[0]
+    keys = {"cgF1": "demo_cgf1_micro_50_95", "pmF1": "demo_positive_micro_f1_50_95"}
+    keys |= {"IL_MCC": "demo_ilmcc_50_95", "pHOTA": "all_phrase_HOTA"}
+    keys |= {"pDetA": "all_phrase_DetA", "pAssA": "all_phrase_AssA"}
+    return {name: float(found[f"video_mask_{key}"]) for name, key in keys.items()}
+
+
+def veval(official: Path) -> None:
+    """cgF1 and pHOTA of pairs of a video of five frames and a phrase."""
+    rng = np.random.default_rng(SEED + 14)
+    cases: list[dict[str, Any]] = []
+    for _ in range(40):
+        true = instances(rng, 5)
+        cases.append({"true": true, **scored(rng, true, 5)})
+    with tempfile.TemporaryDirectory() as folder:
+        truth, said = Path(folder, "truth.json"), Path(folder, "said.json")
+        size = {"height": 24, "width": 30}
+
+        def track(k: int, masks: list[Rle]) -> dict[str, Any]:
+            boxes = [None if not one.area else [0.0, 0.0, 1.0, 1.0] for one in masks]
+            return {
+                **{"video_id": k, "category_id": 1, "iscrowd": 0, "bboxes": boxes},
+                "segmentations": [one.to_json() if one.area else None for one in masks],
+                "areas": [one.area or None for one in masks],
+            }
+
+        pairs = [{"id": k, "video_id": k, "category_id": 1} for k in range(len(cases))]
+        videos = [
+            {"id": k, "file_names": [f"v{k}/{one}.jpg" for one in range(5)], **size}
+            for k in range(len(cases))
+        ]
+        every = [track(k, one) for k, case in enumerate(cases) for one in case["true"]]
+        plain = {"videos": videos, "categories": [{"id": 1, "name": "x"}], "video_np_pairs": pairs}
+        plain["annotations"] = [{**one, "id": k + 1} for k, one in enumerate(every)]
+        truth.write_text(json.dumps(plain))
+        predictions = [
+            {**track(k, one), "score": score}
+            for k, case in enumerate(cases)
+            for one, score in zip(case["predicted"], case["scores"], strict=True)
+        ]
+        said.write_text(json.dumps(predictions))
+        totals = veval_numbers(official, truth, said)
+    for case in cases:
+        case |= {name: plain_tracks(case[name]) for name in ("true", "predicted")}
+    what = "saco_veval_evaluators.py: tracks of five masks of 24 × 30, scores"
+    write("saco/tracks.json", "sam3", what, totals=totals, cases=cases)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--official", type=Path, required=True)
@@ -588,5 +873,9 @@ if __name__ == "__main__":
         letters,
         revsi,
         charades_sta,
+        mmvu,
+        video_mmmu,
+        saco,
+        veval,
     ):
         make(given)

@@ -55,6 +55,18 @@ def said(query, *responses, **given):
     return prediction
 
 
+def test_objects_are_kept_apart_with_their_scores_where_the_query_asks_for_them(ask):
+    for frames in (1, 2):
+        response = MaskResponse(
+            masks=[[square(5)] * frames, [square(40)] * frames], scores=(0.9, 0.4)
+        )
+        query = ask(FORM.MASK if frames == 1 else FORM.MASK_TRACK, frames=frames)
+        answer = said(replace(query, instances=True), response).answer
+        assert [track[-1].area for track in answer.instances] == [100, 100]
+        assert answer.masks[-1].area == 200 and answer.box_scores == (0.9, 0.4)
+        assert said(query, response).answer.instances is None
+
+
 def test_objects_of_a_response_are_joined(ask):
     made, network = model(
         MaskResponse(text="[SEG] [SEG]", masks=[[square(5)], [square(40)]], completion_tokens=3),

@@ -52,4 +52,13 @@ def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
         output = repr(sample.query) + sample.query.id + sample.query.text
         assert "dots" not in output and "test" not in output and sample.id not in output
         fields = set(type(sample.query).__slots__)
-        assert fields == {"id", "text", "media", "forms", "options", "objects", "problem_type"}
+        assert fields == {
+            "id",
+            "text",
+            "media",
+            "forms",
+            "options",
+            "objects",
+            "problem_type",
+            "instances",
+        }

@@ -1,6 +1,7 @@
 """Benchmarks of 2025 and 2026: cards say what tasks do, layouts are read, ceilings are reached."""
 
 import inspect
+import json
 import shutil
 import typing
 from dataclasses import fields, replace
@@ -16,7 +17,7 @@ from harness.card import Card
 from harness.errors import DataError, UsageError
 from harness.masks import Rle
 from harness.run.verify import verify
-from harness.scores import Totals
+from harness.scores import Totals, quotient
 from harness.spec import parse
 from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
 from harness.world.shapes import make
@@ -40,6 +41,11 @@ SPECS = {
     "mvbench": 20,
     "mvbench(clips=whole,frames=4)": 20,
     "perception_test": 8,
+    "mmvu": 8,
+    "mmvu(protocol=mmvu/judged)": 8,
+    "mmvu(protocol=mmvu/strict,frames=4)": 8,
+    "video_mmmu": 24,
+    "video_mmmu(split=knowledge,protocol=videommmu/strict)": 16,
     "mmsi_bench": 8,
     "mindcube": 8,
     "view_spatial(protocol=viewspatial/strict)": 8,
@@ -49,6 +55,10 @@ SPECS = {
     "charades_sta": 8,
     "revsi": 13,
     "revsi(split=all,protocol=revsi/strict)": 13,
+    "saco": 16,
+    "saco(split=silver,domain=geode,protocol=saco/strict)": 16,
+    "saco_veval": 6,
+    "saco_veval(split=val,protocol=veval/strict)": 6,
     "site_bench": 8,
     "site_bench(protocol=site/strict)": 8,
     "video_mme_v2": 2,
@@ -309,6 +319,93 @@ def test_words_of_a_video_stand_before_its_questions(build, world):
     assert "second-" not in with_words["002-1"].query.text
 
 
+# Instances of a phrase, or none
+
+
+def instances_of(sample, *, score=None, kept=None):
+    """The true objects of a sample, or some of them, as predicted with one score."""
+    tracks = sample.target.answer.instances[:kept]
+    frames = len(sample.query.media[0])
+    nothing = (Rle.empty(*sample.query.size[::-1]),) * frames
+    masks = tuple(Rle.union(*frame) for frame in zip(*tracks, strict=True)) or nothing
+    scores = None if score is None else (score,) * len(tracks)
+    answer = Answer(masks=masks, instances=tracks, box_scores=scores, no_target=not tracks)
+    return sample, Prediction(query_id=sample.query.id, answer=answer)
+
+
+@pytest.mark.parametrize("name", ["saco", "saco_veval"])
+def test_a_score_below_a_half_is_nothing_predicted(build, world, name):
+    task = build(name, world)
+    samples = list(task.samples())
+    sure, at, unsure = (
+        numbers_of(task, [instances_of(one, score=score) for one in samples])
+        for score in (0.9, 0.5, 0.49)
+    )
+    assert sure["cgF1"] == at["cgF1"] > 0.99 and unsure["pmF1"] == unsure["IL_MCC"] == 0
+    if name == "saco_veval":
+        assert sure["pHOTA"] == pytest.approx(1) and at["pHOTA"] == 0, "officially > 0.5"
+
+
+@pytest.mark.parametrize("name", ["saco", "saco_veval"])
+def test_a_failure_is_right_where_nothing_is_there_officially_alone(build, world, name):
+    prefix = {"saco": "saco", "saco_veval": "veval"}[name]
+    failure = Failure(FailureKind.PARSE, "unreadable")
+    for protocol, is_right in (("official", True), ("strict", False)):
+        task = build(f"{name}(protocol={prefix}/{protocol})", world)
+        pairs = [
+            instances_of(one)
+            if one.target.answer.instances
+            else (one, Prediction(query_id=one.query.id, failure=failure))
+            for one in task.samples()
+        ]
+        assert (numbers_of(task, pairs)["IL_MCC"] > 0.99) is is_right
+
+
+def test_the_union_of_several_objects_is_one_object_and_none_of_them(build, world):
+    task = build("saco", world)
+    several = [one for one in task.samples() if len(one.target.answer.instances) > 1]
+    for sample in several:
+        _, whole = instances_of(sample)
+        joint = replace(whole, answer=replace(whole.answer, instances=None))
+        assert numbers_of(task, [(sample, whole)])["pmF1"] > 0.99
+        assert numbers_of(task, [(sample, joint)])["pmF1"] < 0.99
+    assert several, "the world has phrases of several objects"
+
+
+def test_an_object_that_changes_its_track_costs_association_and_no_detection(build, world):
+    task = build("saco_veval", world)
+    sample = next(one for one in task.samples() if one.target.answer.instances)
+    track = sample.target.answer.instances[0]
+    half = len(track) // 2
+    empty = (Rle.empty(*sample.query.size[::-1]),)
+    parts = (track[:half] + empty * (len(track) - half), empty * half + track[half:])
+    target = replace(sample.target, extra={"annotators": [(track,)]})
+    answer = Answer(masks=track, instances=parts)
+    prediction = Prediction(query_id=sample.query.id, answer=answer)
+    found = numbers_of(task, [(replace(sample, target=target), prediction)])
+    assert found["pDetA"] == 1 and found["pAssA"] < 0.7
+
+
+def test_pairs_that_one_annotator_left_incomplete_are_no_samples(build, world, tmp_path):
+    shutil.copytree(world / "saco", tmp_path / "saco")
+    path = tmp_path / "saco" / "gold_metaclip_merged_b_release_test.json"
+    plain = json.loads(path.read_text())
+    plain["images"][0]["is_instance_exhaustive"] = 0
+    path.write_text(json.dumps(plain))
+    before, after = (list(build("saco", root).samples()) for root in (world, tmp_path))
+    assert [one.id for one in after] == [one.id for one in before[1:]]
+
+
+def test_a_mask_of_another_size_than_its_image_is_refused_by_its_pair(build, world, tmp_path):
+    shutil.copytree(world / "saco", tmp_path / "saco")
+    path = tmp_path / "saco" / "gold_metaclip_merged_a_release_test.json"
+    plain = json.loads(path.read_text())
+    plain["annotations"][0]["segmentation"] = Rle.empty(5, 7).to_json()
+    path.write_text(json.dumps(plain))
+    with pytest.raises(DataError, match="7 × 5"):
+        list(build("saco", tmp_path).samples())
+
+
 # Options
 
 
@@ -333,6 +430,41 @@ def test_an_empty_response_to_mvbench_counts_by_the_strict_protocol_alone(build,
         sample = next(iter(task.samples()))
         found = said(task, sample, "")["accuracy"]
         assert getattr(found, "denominator", 1) == counted
+
+
+def test_an_empty_free_answer_counts_as_each_protocol_has_it(build, world):
+    """Right by MMVU's rules, left out by Video-MMMU's, wrong by the strict ones."""
+    counts = {"mmvu/rules": (1, 1), "mmvu/strict": (0, 1)}
+    counts |= {"videommmu/official": (0, 0), "videommmu/strict": (0, 1)}
+    for protocol, expected in counts.items():
+        name = "mmvu" if "mmvu/" in protocol and "video" not in protocol else "video_mmmu"
+        task = build(f"{name}(protocol={protocol})", world)
+        sample = next(one for one in task.samples() if not one.query.options)
+        assert quotient(said(task, sample, "")["accuracy"]) == expected
+
+
+def test_a_judge_is_asked_where_the_rules_refuse_a_free_answer_alone(build, world):
+    task = build("mmvu(protocol=mmvu/judged)", world)
+    samples = list(task.samples())
+    choice = next(one for one in samples if one.query.options)
+    free = next(one for one in samples if not one.query.options)
+    assert said(task, choice, "zzz")["accuracy"].value == 0
+    assert said(task, free, f"it is {free.target.answer.text}")["accuracy"].value == 1
+    with pytest.raises(UsageError, match="same_meaning"):
+        said(task, free, "zzz")
+
+
+def test_the_gain_of_knowledge_is_of_what_was_wrong_without_the_lecture(build, world, predicted):
+    task = build("video_mmmu(split=knowledge)", world)
+    totals = Totals(task.protocol.metrics)
+    for number, sample in enumerate(task.samples()):
+        answer = sample.target.answer
+        is_right = sample.categories["track"] == "adaptation" or number % 4 == 0
+        given = {"choice": answer.choice, "text": answer.text} if is_right else {"text": "zzz"}
+        totals.add(task.protocol.score([sample], [predicted(sample, **given)]))
+    numbers = totals.values()
+    assert numbers["accuracy"] == numbers["adaptation"] == 1 and numbers["question_only"] == 0.25
+    assert numbers["knowledge_gain"] == 1 and numbers["perception"] is None
 
 
 def test_chance_scores_nothing_and_a_wrong_answer_less(build, world):

@@ -1,0 +1,123 @@
+"""HOTA of tracks: how well objects are detected and kept apart over time.
+
+Equal to `HOTA` of TrackEval in the copy of facebookresearch/sam3 (commit 99d02f2,
+sam3/eval/hota_eval_toolkit), which `VideoPhraseHotaEvaluator` runs for pHOTA. An object is there in
+the frames in which its mask has a pixel.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from harness.masks import Rle
+
+ALPHAS = np.arange(0.05, 0.99, 0.05)
+EPSILON = np.finfo(float).eps
+Array = NDArray[np.float64]
+
+
+class Tracked(TypedDict):
+    """One video and phrase: counts of detections at each of `ALPHAS`, and their association."""
+
+    hits: list[float]
+    missed: list[float]
+    wrong: list[float]
+    association: list[float]
+    """Mean over the hits of the share of both tracks that they have in common (AssA)."""
+
+
+def tracked(true: Sequence[Sequence[Rle]], predicted: Sequence[Sequence[Rle]]) -> Tracked:
+    """Match objects frame by frame, those first that are together most over the video.
+
+    Args:
+        true: Objects, each with one mask a frame.
+        predicted: The same, of as many frames of the same size.
+    """
+    true_areas, predicted_areas = (
+        np.array([[mask.area for mask in one] for one in tracks], dtype=float)
+        for tracks in (true, predicted)
+    )
+    true_frames, frames = true_areas.sum(), predicted_areas.sum()
+    hits = np.zeros(len(ALPHAS))
+    if not true_frames or not frames:
+        counts = (
+            np.full(len(ALPHAS), float((one > 0).sum())) for one in (true_areas, predicted_areas)
+        )
+        missed, wrong = counts
+        return _plain(hits, missed, wrong, hits)
+    rows = [np.flatnonzero(one) for one in true_areas.T]
+    columns = [np.flatnonzero(one) for one in predicted_areas.T]
+    ious = []
+    for t, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        pairs = [_iou(true[int(i)][t], predicted[int(j)][t]) for i in row for j in column]
+        ious.append(np.array(pairs).reshape(len(row), len(column)))
+    together = np.zeros((len(true), len(predicted)))
+    for row, column, iou in zip(rows, columns, ious, strict=True):
+        all_of_both = iou.sum(0)[None] + iou.sum(1)[:, None] - iou
+        share = np.divide(iou, all_of_both, out=np.zeros_like(iou), where=all_of_both > EPSILON)
+        together[np.ix_(row, column)] += share
+    lengths = (true_areas > 0).sum(1)[:, None] + (predicted_areas > 0).sum(1)[None].astype(float)
+    aligned = np.divide(
+        together, lengths - together, out=np.zeros_like(together), where=lengths > together
+    )
+    matches = np.zeros((len(ALPHAS), *together.shape))
+    for row, column, iou in zip(rows, columns, ious, strict=True):
+        first, second = linear_sum_assignment(-aligned[np.ix_(row, column)] * iou)
+        enough = iou[first, second] >= ALPHAS[:, None] - EPSILON
+        for alpha, kept in enumerate(enough):
+            matches[alpha, row[first[kept]], column[second[kept]]] += 1
+    hits = matches.sum((1, 2))
+    common = matches * (matches / np.maximum(1, lengths - matches))
+    return _plain(
+        hits,
+        (true_areas > 0).sum() - hits,
+        (predicted_areas > 0).sum() - hits,
+        np.array([one.sum() for one in common]) / np.maximum(1, hits),
+    )
+
+
+def _iou(one: Rle, other: Rle) -> float:
+    common = one.intersection(other).area
+    return common / (one.area + other.area - common)
+
+
+def _plain(hits: Array, missed: Array, wrong: Array, association: Array) -> Tracked:
+    return Tracked(
+        hits=hits.tolist(),
+        missed=missed.tolist(),
+        wrong=wrong.tolist(),
+        association=association.tolist(),
+    )
+
+
+def detection(found: Sequence[Any]) -> Array:
+    """DetA at each of `ALPHAS`: hits of all videos among hits, missed and wrong detections."""
+    hits, missed, wrong = (
+        np.sum([one[name] for one in found], axis=0) for name in ("hits", "missed", "wrong")
+    )
+    return np.asarray(hits / np.maximum(1, hits + missed + wrong))
+
+
+def association(found: Sequence[Any]) -> Array:
+    """AssA at each of `ALPHAS`: the mean over the hits of all videos."""
+    hits = np.array([one["hits"] for one in found])
+    weighted = (hits * np.array([one["association"] for one in found])).sum(0)
+    return np.asarray(weighted / np.maximum(1, hits.sum(0)))
+
+
+def hota(found: Sequence[Any]) -> float:
+    """HOTA: √(DetA × AssA), mean over `ALPHAS`."""
+    return float(np.mean(np.sqrt(detection(found) * association(found))))
+
+
+def det_a(found: Sequence[Any]) -> float:
+    """DetA, mean over `ALPHAS`."""
+    return float(np.mean(detection(found)))
+
+
+def ass_a(found: Sequence[Any]) -> float:
+    """AssA, mean over `ALPHAS`."""
+    return float(np.mean(association(found)))

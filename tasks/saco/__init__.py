@@ -1,0 +1,1 @@
+"""SA-Co Gold and Silver: every instance of a noun phrase, or none."""

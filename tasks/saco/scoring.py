@@ -1,0 +1,96 @@
+"""Instances of a phrase that are found, and whether it was seen that it is there, in SA-Co."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from harness.masks import Rle
+from harness.metrics.cgf1 import (
+    best_annotator,
+    found_instances,
+    image_mcc,
+    positive_f1,
+    track_ious,
+)
+from harness.scores import Corpus, Metric, Scores
+from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.types import Prediction, Sample
+
+THRESHOLD = 0.5  # of scores: what is below was not predicted
+Track = tuple[Rle, ...]
+
+
+def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple[Track, ...]:
+    """Predicted objects with a score of at least 0.5, or without one; with `above`, of more.
+
+    An answer that does not tell objects apart is one object, and so is a failure none.
+    """
+    answer = prediction.answer
+    if answer is None or answer.masks is None:
+        return ()
+    alone = (answer.masks,) if any(mask.area for mask in answer.masks) else ()
+    found = alone if answer.instances is None else answer.instances
+    scores = answer.box_scores or ()
+    if len(scores) != len(found):
+        return found
+    pairs = zip(found, scores, strict=True)
+    return tuple(
+        one for one, score in pairs if score > THRESHOLD or (score == THRESHOLD and not above)
+    )
+
+
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+    """The best of the annotators' counts. A failure is nothing predicted; with `strict`, wrong."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the ground truth is public"
+    predicted = predicted_instances(prediction)
+    annotators: Sequence[Sequence[Track]] = sample.target.extra["annotators"]
+    best = best_annotator([found_instances(track_ious(predicted, true)) for true in annotators])
+    if strict and prediction.answer is None and best["cell"] == "TN":
+        best = {**best, "cell": "FP", "predicted": 1}
+    return {"pmF1": Corpus((best,)), "IL_MCC": Corpus((best,))}
+
+
+def has_both(samples: Iterable[Sample]) -> float:
+    """The ceiling: 0 where every phrase is there, or none is, as nothing correlates with it."""
+    return float(len({sample.categories["there"] for sample in samples}) == 2)
+
+
+METRICS = (
+    Metric("pmF1", corpus=positive_f1, about="F1 of instances of phrases that are there"),
+    Metric("IL_MCC", corpus=image_mcc, about="correlation of seeing that a phrase is there"),
+    Metric(
+        "cgF1", inputs=("pmF1", "IL_MCC"), derived=lambda f1, mcc: f1 * mcc, about="pmF1 × IL_MCC"
+    ),
+)
+
+
+def protocols(
+    name: str, score: ScoreUnit, strict: ScoreUnit, metrics: Sequence[Metric], *, about: str
+) -> dict[str, Protocol]:
+    """`NAME/official` and `NAME/strict`, whose headline is cgF1."""
+    official = Protocol(
+        name=f"{name}/official",
+        score=score,
+        metrics=tuple(metrics),
+        headline="cgF1",
+        ceiling=Ceiling(value=has_both, tolerance=2e-4, why="SAM 3 adds 1e-4 to its quotients"),
+        about=about,
+        beside=tuple(one.name for one in metrics if one.name != "cgF1"),
+    )
+    other = replace(
+        official,
+        name=f"{name}/strict",
+        score=strict,
+        about="the same; a failure is wrong also where nothing is there",
+    )
+    return {one.name: one for one in (official, other)}
+
+
+PROTOCOLS = protocols(
+    "saco",
+    partial(score, strict=False),
+    partial(score, strict=True),
+    METRICS,
+    about="SAM 3's cgf1_eval.py with masks: IoU 0.5 to 0.95, the best of the annotators",
+)

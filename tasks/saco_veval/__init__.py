@@ -1,0 +1,1 @@
+"""SA-Co VEval: every instance of a noun phrase in a video, or none."""

@@ -1,0 +1,144 @@
+"""SA-Co VEval (Carion et al., 2025): every instance of a phrase in a video, or none.
+
+YouTube-VIS' layout, with a list of the pairs of a video and a phrase; masks are one a frame, null
+where an object is not seen:
+
+    {"videos": [{"id": 0, "file_names": ["sav_000208/00000.jpg", …], "height": 1280, "width": 720}],
+     "annotations": [{"id": 167, "video_id": 0, "category_id": 1390, "iscrowd": 0,
+                      "segmentations": [{"counts": "…", "size": [1280, 720]}, null, …]}],
+     "video_np_pairs": [{"id": 977, "video_id": 0, "category_id": 1390,
+                         "noun_phrase": "a braid", "num_masklets": 1}]}
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import DataError
+from harness.layout import JsonFile, field, file, folder
+from harness.masks import Rle
+from harness.metrics.hota import ass_a, det_a, hota, tracked
+from harness.scores import Corpus, Metric, Scores
+from harness.task import Task, check_by_reading, choose, lost_media
+from harness.tasks.rvos.videos import film, frame_names, frame_paths
+from harness.tasks.saco.scoring import METRICS, Track, predicted_instances, protocols, score
+from harness.tasks.saco.task import instance_sample, mask_of
+from harness.types import AnswerForm, Prediction, Sample
+
+FIX = "`harness list tasks saco_veval` says where the data is had."
+FRAMES = {
+    "sav": "saco_sav/JPEGImages_24fps",
+    "yt1b": "saco_yt1b/JPEGImages_6fps",
+    "smartglasses": "saco_sg/JPEGImages_6fps",
+}
+Video = Mapping[str, object]
+Pair = tuple[int, int]
+
+
+def saco_veval(
+    data: Path,
+    *,
+    split: Literal["test", "val"] = "test",
+    domain: Literal["sav", "yt1b", "smartglasses"] = "sav",
+    protocol: str = "veval/official",
+) -> Task:
+    """One sample a pair of a video and a phrase; statistics cluster by video.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: One of two.
+        domain: One of three; a board's number is of one.
+        protocol: `veval/official` or `veval/strict`; see the card.
+    """
+    scoring = choose("protocol", PROTOCOLS, protocol)
+    place = folder(data / "saco_veval", fix=FIX)
+    path = file(place / "annotation" / f"saco_veval_{domain}_{split}.json", fix=FIX)
+    samples = partial(_samples, path, place / "media" / FRAMES[domain])
+    return Task(
+        name="saco_veval",
+        version=1,
+        split=split,
+        forms=(AnswerForm.MASK_TRACK,),
+        protocol=scoring,
+        samples=samples,
+        annotations=(path,),
+        check=partial(check_by_reading, samples, place),
+        check_samples=lost_media,
+        arguments={"split": split, "protocol": protocol, "domain": domain},
+    )
+
+
+def _samples(path: Path, frames: Path) -> Iterator[Sample]:
+    entries = ((one.key, one.parse()) for one in JsonFile(path, ("videos",)).items())
+    videos = {field(one, "id", int, f"{path}, video {key}"): one for key, one in entries}
+    tracks = _tracks_of(path, videos)
+    for entry in JsonFile(path, ("video_np_pairs",)).items():
+        where, plain = f"{path}, pair {entry.key}", entry.parse()
+        video = _video(videos, field(plain, "video_id", int, where), where)
+        names = frame_names(video.get("file_names"), where)
+        size = field(video, "width", int, where), field(video, "height", int, where)
+        pair = field(plain, "video_id", int, where), field(plain, "category_id", int, where)
+        yield instance_sample(
+            str(field(plain, "id", int, where)),
+            field(plain, "noun_phrase", str, where),
+            film(frame_paths(frames, names, suffix=""), size=partial(_itself, size)),
+            tracks.get(pair, ()),
+            extra={"annotators": [tracks.get(pair, ())]},
+            group=str(names[0]).rpartition("/")[0],
+            where=where,
+        )
+
+
+def _itself(size: tuple[int, int]) -> tuple[int, int]:
+    return size
+
+
+def _video(videos: Mapping[int, Video], number: int, where: str) -> Video:
+    if number not in videos:
+        raise DataError(f"{where}: 'video_id'", expected="a video's id", found=str(number))
+    return videos[number]
+
+
+def _tracks_of(path: Path, videos: Mapping[int, Video]) -> Mapping[Pair, tuple[Track, ...]]:
+    """Objects by video and phrase; those of several objects are left out."""
+    found: defaultdict[Pair, list[Track]] = defaultdict(list)
+    for entry in JsonFile(path, ("annotations",)).items():
+        where, plain = f"{path}, annotation {entry.key}", entry.parse()
+        number = field(plain, "video_id", int, where)
+        video = _video(videos, number, where)
+        nothing = Rle.empty(*(field(video, one, int, where) for one in ("height", "width")))
+        if not plain.get("iscrowd"):
+            masks = field(plain, "segmentations", list, where)
+            track = tuple(nothing if one is None else mask_of(one, where) for one in masks)
+            found[number, field(plain, "category_id", int, where)].append(track)
+    return {pair: tuple(tracks) for pair, tracks in found.items()}
+
+
+def score_tracks(
+    unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool
+) -> Scores:
+    """The counts of cgF1 and of HOTA, for which a score of just 0.5 is too low."""
+    (sample,), (prediction,) = unit, predictions
+    assert sample.target is not None, "the ground truth is public"
+    (true,) = sample.target.extra["annotators"]
+    items = Corpus((dict(tracked(true, predicted_instances(prediction, above=True))),))
+    return {
+        **score(unit, predictions, strict=strict),
+        **dict.fromkeys(("pHOTA", "pDetA", "pAssA"), items),
+    }
+
+
+PROTOCOLS = protocols(
+    "veval",
+    partial(score_tracks, strict=False),
+    partial(score_tracks, strict=True),
+    (
+        *METRICS,
+        Metric("pHOTA", corpus=hota, about="HOTA of pairs of video and phrase, apart"),
+        Metric("pDetA", corpus=det_a, about="its detection"),
+        Metric("pAssA", corpus=ass_a, about="its association"),
+    ),
+    about="SAM 3's saco_veval_eval.py with masks: IoU over all frames, 0.5 to 0.95, and pHOTA",
+)

@@ -1,0 +1,33 @@
+"""Videos of the generated world in the layout of Video-MMMU, each question in all three tracks."""
+
+from pathlib import Path
+
+from harness.tasks.video_mmmu.task import FOLDERS
+from harness.tasks.video_qa.benchmarks import Row, asked
+from harness.tasks.video_qa.writing import write_table, write_videos
+from harness.world.shapes import World
+
+COLUMNS = {"id": "text", "question": "text", "options": "texts", "answer": "text"}
+COLUMNS |= {"question_type": "text"}
+
+
+def write(world: World, root: Path) -> None:
+    """Write `root/video_mmmu`: three tables, the lectures and the images of their questions.
+
+    Every other question of adaptation has no options.
+    """
+    place, tables = root / "video_mmmu", dict[str, list[Row]]()
+    for number, scene, question in asked(world):
+        subject = list(FOLDERS)[number % len(FOLDERS)]
+        id = f"validation_{subject}_{number}"
+        write_videos(place / FOLDERS[subject], [scene], names=[id])
+        write_videos(place / "question_only", [scene], names=[f"{id}_image"])
+        right, options = str(question.answer), list(question.options)
+        for track in ("Perception", "Comprehension", "Adaptation"):
+            is_open = track == "Adaptation" and number % 2 == 1
+            row: Row = {"id": id, "question": question.text, "options": [] if is_open else options}
+            row["answer"] = right if is_open else "ABCDEFGH"[options.index(right)]
+            row["question_type"] = "open" if is_open else "multiple-choice"
+            tables.setdefault(track, []).append(row)
+    for track, rows in tables.items():
+        write_table(place / track / "test-00000-of-00001.parquet", rows, COLUMNS)
