@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,8 @@ def write(world: World, root: Path) -> None:
     place = root / "saco"
     for names in FILES.values():
         for annotator, name in enumerate(names):
-            images: list[dict[str, Any]] = []
-            annotations: list[dict[str, Any]] = []
+            images: list[dict[str, object]] = []
+            annotations: list[dict[str, object]] = []
             for example in world.examples_of("referring", "test"):
                 scene, question = example.scene, example.questions[0]
                 shown = {"file_name": f"1/{scene.index:04d}.jpeg", "width": scene.width}

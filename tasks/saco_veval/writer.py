@@ -1,7 +1,6 @@
 """Video scenes in SA-Co VEval's layout: a phrase that is there and one that is not."""
 
 from pathlib import Path
-from typing import Any
 
 from harness.tasks.revos.writer import absent_phrase
 from harness.tasks.rvos.writing import mask_tracks, some_frames, write_json, write_some
@@ -13,9 +12,9 @@ def write(world: World, root: Path) -> None:
     """Write `root/saco_veval`: the domain `sav` of both splits, and its frames."""
     place = root / "saco_veval"
     for split in ("test", "val"):
-        videos: list[dict[str, Any]] = []
-        annotations: list[dict[str, Any]] = []
-        pairs: list[dict[str, Any]] = []
+        videos: list[dict[str, object]] = []
+        annotations: list[dict[str, object]] = []
+        pairs: list[dict[str, object]] = []
         for number, example in enumerate(world.examples_of("video", "val")):
             scene, question = example.scene, example.questions[0]
             name, seen = f"sav_{number:06d}", some_frames(scene)
