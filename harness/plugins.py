@@ -109,7 +109,8 @@ def load(kind: Kind, name: str) -> Any:
         near = get_close_matches(name, known, n=3, cutoff=0.4) or sorted(known)[:12]
         raise UnknownPlugin(
             f"{kind.removesuffix('s')} {name!r}",
-            expected="the name of an installed plugin",
+            expected="the name of an installed plugin"
+            + (", or the folder of a training" if kind == "models" else ""),
             found="none of that name",
             fix=f"Did you mean {', '.join(near)}?" if near else f"No {kind} are installed.",
         )

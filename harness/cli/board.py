@@ -75,7 +75,12 @@ def _built(arguments: Namespace) -> "Board":
     if board.refused and not board.tables:
         return make()  # raises the reason: there is nothing to go on with
     if definition is not None and not board.tables:
-        print(f"note: none of the runs is of a row of {definition.heading}.", file=sys.stderr)
+        command = f"harness reproduce {definition.paper} {definition.table} --dry-run"
+        print(
+            f"note: none of the runs is of a row of {definition.heading}: expected a model, its "
+            f"arguments, a split and a protocol that `{command}` prints.",
+            file=sys.stderr,
+        )
     return board
 
 

@@ -152,6 +152,7 @@ class Settings:
                 expected=f"a multiple of {whole}, num_generations={self.num_generations} times "
                 f"{processes} processes, whose share per_device_train_batch_size={each} divides",
                 found=f"{own} rollouts for each process",
+                fix="Change generation_batch_size, or lower per_device_train_batch_size with it.",
             )
         return own // each
 
