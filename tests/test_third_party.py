@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from harness.masks import Rle
 from harness.media import pixels
@@ -48,16 +47,13 @@ def installed(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def images(tmp_path: Path) -> Path:
-    place = tmp_path / "data" / "brightest" / "test"
-    place.mkdir(parents=True)
-    for index in range(6):
-        image = np.full((20, 30, 3), 20, np.uint8)
-        image[4 : 10 + index, 5:20] = 220
-        Image.fromarray(image).save(place / f"p{index}.png")
-        mask = (image[:, :, 0] > 127).astype(np.uint8) * 255
-        Image.fromarray(mask).save(place / f"p{index}.mask.png")
-    return tmp_path / "data"
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (made,) = re.findall(
+        r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    exec(made, {})
+    return tmp_path / "ROOT"
 
 
 def test_the_page_has_one_file_and_one_line_for_each_plugin():

@@ -84,7 +84,8 @@ def _how_to_begin(tasks: Sequence[str] | None) -> str:
     """Return the advice for a missing data root: make a world, or obtain the benchmarks."""
     names = dict.fromkeys(spec.name for text in tasks or () for spec in parse_list(text))
     had = [f"{name}: {how}" for name in names if (how := how_to_fetch(name))]
-    return " ".join(["Make one with: harness data make shapes --out DIR.", *had])
+    begin = "Name the benchmarks' folder, or make a world: harness data make shapes --out DIR."
+    return " ".join([begin, *had])
 
 
 def how_to_fetch(name: str) -> str:

@@ -89,11 +89,15 @@ def score_file(
     there = submission.path.is_dir() if folder_wanted else submission.path.is_file()
     if not there:
         # It is read twice, and hashed: a pipe would be empty the second time.
-        found = "something else" if submission.path.exists() else "none"
+        folder_found = submission.path.is_dir()
+        kind = "a folder" if folder_found else "something else"
         raise DataError(
             f"predictions {submission.path}",
-            found=found,
+            found=kind if submission.path.exists() else "none",
             expected="a folder" if folder_wanted else "a file",
+            fix="Masks in a folder need --format mask-tree, png-tree or label-tree."
+            if folder_found
+            else "",
         )
     task = read_once(task)
     selection = _selected(task, submission)

@@ -48,9 +48,11 @@ def worker_info(model: Model) -> WorkerInfo:
     """
     with plugins.plugin_errors(f"model {type(model).__name__}", ModelError):
         plugins.check_contract("models", f"model {type(model).__name__}", model)
+        name = str(model.name)
+    with plugins.plugin_errors(f"model {name}", ModelError):
         description = json.loads(json.dumps(dict(model.describe()), allow_nan=False))
         info = WorkerInfo(
-            str(model.name),
+            name,
             model.batch_size * model.rounds,
             bool(model.sorts_by_length),
             description,

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import plugins
-from harness.errors import ModelError
+from harness.errors import MissingDependency, ModelError
 from harness.model import Chat, ConversingChat, Model, Propagator, Segmenter, StagedModel
 from harness.models.backends.ablation import AblationChat
 from harness.models.videoseg_r1.cues import Cues
@@ -182,3 +182,12 @@ def test_a_member_without_a_default_that_is_missing_is_named():
 
     with pytest.raises(TypeError, match="predict"):
         Short()
+
+
+def test_a_package_that_a_model_lacks_is_reported_by_the_models_own_name():
+    class Lacking(Least):
+        def describe(self):
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    with pytest.raises(MissingDependency, match="model typed"):
+        worker_info(Lacking(1, "typed"))

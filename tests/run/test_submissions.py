@@ -140,3 +140,12 @@ def test_files_of_somebody_else_in_a_new_run_folder_stay(tmp_path, noise):
     with pytest.raises(DataError):
         score_file(tracks(3), Submission(path=path, name="p"), folder=folder)
     assert (folder / "results.json.txt").read_text() == "mine"
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_which_formats_read_folders(tmp_path):
+    with pytest.raises(DataError, match="mask-tree") as refused:
+        score_file(tracks(1), Submission(path=tmp_path, name="mine"), folder=None)
+    assert str(tmp_path) in str(refused.value)
+    with pytest.raises(DataError) as refused:
+        score_file(tracks(1), Submission(path=tmp_path / "none", name="mine"), folder=None)
+    assert "mask-tree" not in str(refused.value)
