@@ -89,7 +89,7 @@ def test_a_run_with_grabcut_in_place_of_sam_2_says_so_everywhere(said, tmp_path,
     info = capsys.readouterr().err
     assert "segmenter grabcut" in info and LARGE in info and "reason_seg" in info
     (path,) = runs.rglob("manifest.json")
-    wanted = [{"setting": "segmenter", "used": "grabcut", "paper": LARGE}]
+    wanted = [{"setting": "segmenter", "used": "grabcut", "paper": LARGE, "of": "paper"}]
     assert json.loads(path.read_text())["deviations"] == wanted
     assert evaluated(said, runs) == 0  # and is the same run when it is resumed
     assert "segmenter grabcut" in capsys.readouterr().err

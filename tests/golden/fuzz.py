@@ -64,6 +64,7 @@ REPOSITORIES = {
     "RoboSpatial-Eval": "chanhee-luke/RoboSpatial-Eval",
     "VideoLISA": "showlab/VideoLISA",
     "Video-MME-v2": "MME-Benchmarks/Video-MME-v2",
+    "sam3": "facebookresearch/sam3",
     "SpaceR": "OuyangKun10/SpaceR",
     "Video-R1": "tulerfeng/Video-R1",
 }
@@ -209,6 +210,9 @@ FAMILIES = {
             "letters": "lmms-eval",
             "revsi": "lmms-eval",
             "charades_sta": "lmms-eval",
+            "mmvu": "lmms-eval",
+            "video_mmmu": "lmms-eval",
+            "saco": "sam3",
         }.items()
     },
     "captions": Family(

@@ -740,6 +740,12 @@ def scored(rng: np.random.Generator, truth: list[list[Rle]], frames: int) -> dic
 
 
 def saco(official: Path) -> None:
+    """Masks of images, and tracks."""
+    saco_masks(official)
+    veval(official)
+
+
+def saco_masks(official: Path) -> None:
     """cgF1, pmF1 and IL_MCC of masks, with one and with three annotators."""
     evaluator = module(official / "sam3/sam3/eval/cgf1_eval.py").CGF1Evaluator
     rng = np.random.default_rng(SEED + 13)
@@ -876,6 +882,5 @@ if __name__ == "__main__":
         mmvu,
         video_mmmu,
         saco,
-        veval,
     ):
         make(given)
