@@ -27,7 +27,7 @@ from harness.task import Ceiling, Protocol, Task, check_by_reading
 from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
 
 FOLDER = "lmms_eval"
-"""Folder below ROOT with YAML tasks of one's own."""
+"""Folder below ROOT with YAML tasks of one's own, whose code runs when one of them is named."""
 REASONING = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
 """The default of `lmms-eval --reasoning_tags`: what is taken out of responses."""
 
@@ -71,7 +71,10 @@ def load_benchmark(data: Path, name: str) -> Benchmark:
         ) from error
     logger.disable("")  # its tasks tell each call of an aggregation
     own = data / FOLDER
-    manager = TaskManager(include_path=[str(own)] if own.is_dir() else None)
+    manager = TaskManager()
+    if name not in manager.all_tasks and own.is_dir():
+        # Its YAML runs code: a data root may add tasks, and not replace those of lmms-eval.
+        manager = TaskManager(include_path=[str(own)])
     if name not in manager.all_tasks:
         from difflib import get_close_matches
 
@@ -236,7 +239,15 @@ def _metrics(made: Benchmark) -> Iterator[Metric]:
             yield Metric(name, better="lower" if lower else "higher", corpus=corpus)
     pooled = made.group and made.group["aggregate_metric_list"]
     for metric, several in parts.items() if made.group is not None else ():
-        own = next((one for one in pooled or () if one["metric"] in metric), None)
+        # As lmms-eval finds it: by a part of the name, and the last one counts.
+        own = next((one for one in reversed(pooled or ()) if one["metric"] in metric), None)
+        if own is not None and own["aggregation"] != "mean":
+            raise UsageError(
+                f"group {made.group['group']} of lmms-eval, metric {metric}",
+                expected="aggregation: mean over its tasks",
+                found=f"the function {getattr(own['aggregation'], '__name__', '')}",
+                fix="Name its tasks one by one.",
+            )
         names, sizes = zip(*several, strict=True)
         weights = np.array(sizes if own is not None and own["weight_by_size"] else [1] * len(sizes))
         yield Metric(

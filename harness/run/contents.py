@@ -1,13 +1,14 @@
 """Content hashes of a run's images and videos, so that it is never resumed on other ones.
 
 `media.jsonl` in the run folder has a line for each image or video: the paths of its files,
-relative to the data root, and a hash of each file's content.
+relative to the data root, and a hash of each file's content. Each share of a run has a file of its
+own name until the run is resumed, so that folders that are copied together can be compared.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,12 +18,14 @@ from harness.files import CONTENTS, digest
 from harness.media import Media, files_of
 from harness.run.batching import Selection
 from harness.run.resume import is_done
-from harness.store.atomic import write_bytes
+from harness.store.atomic import forget, write_bytes
 from harness.store.journal import JournalPosition
 from harness.task import Task
 from harness.types import Sample
 
 MEDIA = "media.jsonl"
+SHARE = "media.{}-{}.jsonl"
+"""Name of the file of share i of n."""
 SHOWN = 5  # changed files that an error names
 LENGTH = 16  # letters of a hash: 64 bits, against accidents and not against malice
 
@@ -45,6 +48,7 @@ def write_contents(
     places: Mapping[str, JournalPosition],
     *,
     retry_failed: bool = False,
+    shard: tuple[int, int] | None = None,
 ) -> str | None:
     """Write the content hashes of a new run's media, or compare them with the stored ones.
 
@@ -59,15 +63,17 @@ def write_contents(
         root: The data root, resolved.
         places: The journal's entry of each prediction, by query id.
         retry_failed: Failed samples are predicted again, so their media may have changed.
+        shard: The share of the run that is predicted; None: all of it.
 
     Raises:
-        ResumeMismatch: media of finished samples have changed, or `media.jsonl` is missing
-            although a part of the samples is finished.
+        ResumeMismatch: media of finished samples have changed, or differ between shares, or
+            `media.jsonl` is missing although a part of the samples is finished.
     """
     found = dict(_contents(task, selection, root))
     CONTENTS.save()
-    path = folder / MEDIA
-    old = _read_contents(path)
+    path = folder / (SHARE.format(*shard) if shard else MEDIA)
+    stored = [path, *sorted({*folder.glob(MEDIA), *folder.glob(SHARE.format("*", "*"))} - {path})]
+    old = _stored_contents(stored)
     finished = {one for one, place in places.items() if is_done(place, retry_failed=retry_failed)}
     changed = {} if old is None else {of: one for of, one in found.items() if old.get(of) != one}
     if changed:
@@ -75,11 +81,13 @@ def write_contents(
         _refuse_answered(task, selection, root, finished, old, changed)
     if old is None and finished:
         _refuse_unknown(path, task, selection, finished)
-    if old is None or changed:
+    if old is None or changed or not path.exists():
         lines = [
             json.dumps({"sources": one.sources, "content": one.content}) for one in found.values()
         ]
         write_bytes(path, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
+    for other in stored[1:]:
+        forget(other)
     if changed:
         names = _changes_text(changed, old or {})
         return f"changed since the run began, before anything was answered for it: {names}"
@@ -187,6 +195,27 @@ def _content(path: Path) -> str:
 
 def _content_of(media: Media) -> str:
     return "" if media.fault else media.id[:LENGTH]
+
+
+def _stored_contents(paths: Sequence[Path]) -> dict[str, MediaContent] | None:
+    """Return what all files of a folder say; None if there is none.
+
+    Raises:
+        ResumeMismatch: two of them, which are of shares, differ.
+        StoreError: a file is damaged.
+    """
+    known: dict[str, MediaContent] | None = None
+    for path in paths:
+        one = _read_contents(path)
+        if known is None or one is None:
+            known = known or one
+        elif changed := {key: held for key, held in one.items() if known.get(key, held) != held}:
+            raise ResumeMismatch(
+                f"shares in {path.parent} were predicted on other images (according to "
+                f"{path.name}): {_changes_text(changed, known)}. Predict the wrong ones again, on "
+                "the same data, and copy the folders together anew"
+            )
+    return known
 
 
 def _read_contents(path: Path) -> dict[str, MediaContent] | None:

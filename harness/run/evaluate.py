@@ -199,6 +199,7 @@ class _Evaluation:
             self.options.data_root,
             journal.places,
             retry_failed=self.options.retry_failed,
+            shard=self.options.shard,
         )
         if told is not None:
             self.progress.note(told)
@@ -251,8 +252,10 @@ class _Evaluation:
     def _workers(self, attempt: int) -> Workers:
         options = self.options
         if options.in_process:
-            # Journals of shards have different names, so that their folders can be copied together.
-            number = 0 if options.shard is None else options.shard[0] - 1
+            # Each share (of 2, of 3, …) has a name of its own for its journal, so that folders can
+            # be copied together; 0 is the whole run's.
+            part, parts = options.shard or (1, 1)
+            number = parts * (parts - 1) // 2 + part - 1
             here = LocalWorker(self._ready_model(), self.folder, attempt, worker=number)
             return here if self.launch is None else Leader(self.launch, here, self.folder, attempt)
         if not isinstance(self.model, Spec):

@@ -72,5 +72,7 @@ class EndpointPool:
             now = monotonic()
             if self._resting_until[one] <= now:  # not one of many that met the same fault
                 self._faults[one] += 1
-            rest = min(REST * 2 ** (self._faults[one] - 1), LONGEST_REST)
-            self._resting_until[one] = now + max(rest, wait or 0.0)
+            rest = min(REST * 2.0 ** min(self._faults[one] - 1, 30), LONGEST_REST)
+            # A fault of what was under way already does not shorten the rest that was asked for.
+            until = now + max(rest, wait or 0.0)
+            self._resting_until[one] = max(self._resting_until[one], until)

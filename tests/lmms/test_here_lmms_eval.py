@@ -11,7 +11,7 @@ from PIL import Image
 
 from harness import compare, evaluate, load_task, read_run
 from harness.cli.main import main
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, HarnessError, UsageError
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.run.batching import samples_of
 from harness.run.verify import verify
@@ -83,6 +83,17 @@ def root(shapes, tmp_path_factory):
         text = YAML.format(name=name, kind=kind, file=file, output=output)
         (folder / f"{name}.yaml").write_text(text)
     (folder / "both.yaml").write_text(GROUP)
+    (folder / "own.yaml").write_text(
+        GROUP.replace("both", "own").replace(
+            "weight_by_size: true", "aggregation: !function utils.percent"
+        )
+    )
+    (folder / "mmstar.yaml").write_text(
+        YAML.format(name="mmstar", kind="json", file="rows.jsonl", output="generate_until").replace(
+            "utils.visual", "hostile.visual"
+        )
+    )
+    (folder / "hostile.py").write_text("raise SystemExit('code of a data root has run')")
     (folder / "utils.py").write_text(UTILS)
     return root
 
@@ -143,6 +154,17 @@ def test_images_in_a_table_are_those_in_files(root):
 def test_what_cannot_be_run_is_said(name, found, root):
     with pytest.raises(UsageError, match=found):
         load_task(f"lmms:{name}", data=root)
+
+
+def test_a_group_with_a_function_of_its_own_is_refused(root):
+    with pytest.raises(UsageError, match="percent"):
+        load_task("lmms:own", data=root)
+
+
+def test_a_data_root_does_not_replace_tasks_of_lmms_eval(root):
+    """Its code would run for a name that is not its own."""
+    with pytest.raises(HarnessError):  # the data set of the real one is not here
+        load_task("lmms:mmstar", data=root)
 
 
 def test_perfect_answers_have_no_score_to_verify(root):

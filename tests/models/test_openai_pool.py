@@ -16,6 +16,8 @@ import pytest
 from harness import evaluate, load_task
 from harness.errors import MissingDependency, UsageError
 from harness.models.backends.openai import openai
+from harness.models.backends.openai_http import Endpoint
+from harness.models.backends.openai_pool import EndpointPool
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -65,6 +67,29 @@ def test_a_server_that_is_back_is_asked_again(monkeypatch):
         time.sleep(0.06)
         chat.generate(REQUESTS[4:])
         assert len(ill.moments) > 1
+
+
+def test_a_later_fault_does_not_shorten_the_rest_that_a_server_asked_for(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("harness.models.backends.openai_pool.monotonic", lambda: now[0])
+    monkeypatch.setattr(Endpoint, "post", lambda *_: {})
+    pool = EndpointPool([Endpoint(url=url, timeout=1.0) for url in ("http://a", "http://b")])
+    ill, good = pool.members
+    pool.rest(ill, wait=60.0)
+    pool.rest(ill)  # a second request, which was under way
+    now[0] = 59.0
+    assert pool.post("", b"")[0] is good
+    now[0] = 61.0
+    assert pool.post("", b"")[0] is ill
+
+
+def test_a_server_that_never_comes_back_is_spared_for_days(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("harness.models.backends.openai_pool.monotonic", lambda: now[0])
+    pool = EndpointPool([Endpoint(url="http://a", timeout=1.0)])
+    for _ in range(1100):
+        now[0] += 121.0
+        pool.rest(pool.members[0])
 
 
 def test_a_dead_server_at_the_start_is_done_without_and_all_dead_are_none():

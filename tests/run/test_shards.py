@@ -4,9 +4,10 @@ import json
 import shutil
 
 import pytest
+from PIL import Image
 
 from harness.cli.main import main
-from harness.errors import UsageError
+from harness.errors import ResumeMismatch, UsageError
 from harness.record import Run, runs_below
 
 MODEL, TASK = "random", "reason_seg"
@@ -55,6 +56,31 @@ def test_a_share_that_was_lost_is_predicted_by_the_last_command(evaluated, tmp_p
     before = set.union(*map(predicted, shares))
     assert before < predicted(evaluated("together"))
     assert scores(tmp_path / "together") == scores(evaluated("whole"))
+
+
+def test_shares_of_other_images_are_refused_together(evaluated, shapes, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(shapes / "reason_seg", other / "reason_seg")
+    (image,) = other.rglob("val_00000.jpg")
+    Image.effect_noise(Image.open(image).size, 9).convert("RGB").save(image)
+    shares = [
+        evaluated("first", "--shard", "1/2", "--data", other),
+        evaluated("second", "--shard", "2/2"),
+    ]
+    for order in (shares, shares[::-1]):
+        for one in order:
+            shutil.copytree(one, tmp_path / "together", dirs_exist_ok=True)
+        evaluated("together", code=ResumeMismatch.exit_code)
+        assert "val_00000.jpg" in capsys.readouterr().err
+        shutil.rmtree(tmp_path / "together")
+
+
+def test_shares_of_different_cuts_lose_nothing_when_copied_together(evaluated, tmp_path):
+    shares = [evaluated(f"of{parts}", "--shard", f"1/{parts}") for parts in (2, 3)]
+    for one in [evaluated("whole"), *shares]:
+        shutil.copytree(one, tmp_path / "together", dirs_exist_ok=True)
+    files = {path.name for path in (tmp_path / "together").rglob("samples.*.jsonl")}
+    assert len(files) == 3
 
 
 def test_in_one_folder_one_after_the_other_the_last_share_scores(evaluated, capsys):
