@@ -19,7 +19,8 @@ from harness.masks import Rle
 from harness.run.verify import verify
 from harness.scores import Totals, quotient
 from harness.spec import parse
-from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
+from harness.tasks.saco.scoring import predicted_instances
+from harness.types import Answer, Box, Failure, FailureKind, Interval, Point, Prediction
 from harness.world.shapes import make
 
 SPECS = {
@@ -524,3 +525,10 @@ def test_a_stretch_of_time_counts_by_its_overlap_and_in_either_order(build, worl
     assert set(scores(end + 1, end + 2).values()) == {0.0}
     failed = Prediction(query_id=sample.query.id, failure=Failure(FailureKind.PARSE, "none"))
     assert {one.value for one in task.protocol.score([sample], [failed]).values()} == {0.0}
+
+
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_a_joint_mask_of_saco_is_one_object_whatever_its_boxes_score(boxes):
+    scored = {"boxes": (Box(0, 0, 2, 2),) * boxes, "box_scores": (0.3,) * boxes}
+    joint = Answer(masks=(Rle.from_array(np.ones((2, 2), np.bool_)),), **scored)
+    assert predicted_instances(Prediction(query_id="q", answer=joint)) == (joint.masks,)
