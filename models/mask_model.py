@@ -215,7 +215,14 @@ class MaskModel(StagedModel[Emitted]):
             for track in response.masks
         ]
         joint = joint_track(f"model {self.name}", tracks, media)
-        scored = len(media) == 1 and bool(response.scores)
+        scores = tuple(response.scores)
+        if scores and (len(scores) != len(tracks) or not all(0 <= one <= 1 for one in scores)):
+            raise ModelError(
+                f"model {self.name}",
+                expected=f"{len(tracks)} scores from 0 to 1",
+                found=str(scores)[:60],
+            )
+        scored = len(media) == 1 and bool(scores)
         items = [Item(box=extent(track[0])) for track in tracks] if scored else []
         made = mask_answer(
             form,
@@ -228,8 +235,8 @@ class MaskModel(StagedModel[Emitted]):
 
         def with_scores() -> Answer:
             found = made()
-            told_apart = response.scores and (found.boxes or found.instances)
-            return replace(found, box_scores=tuple(response.scores)) if told_apart else found
+            told_apart = scores and (found.boxes or found.instances)
+            return replace(found, box_scores=scores) if told_apart else found
 
         return with_scores
 

@@ -22,7 +22,7 @@ from harness.media import Media
 from harness.model import ChatRequest, ChatResponse, Conversation, Instance
 from harness.models.grammar import split_frame
 from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
-from harness.responses import MAX_TEXT, loads_strict
+from harness.responses import MAX_TEXT, loads_strict, storable
 from harness.types import EarlierTurn, Query
 
 ROUNDS = 100
@@ -89,7 +89,7 @@ def read_call(response: str, *, first: bool) -> ToolCall:
         raise ParseError(f"parameters of {name}", expected=wanted[0], found=json.dumps(given)[:60])
     value = given[wanted[0]]
     if name == "segment_phrase" and isinstance(value, str):
-        return ToolCall(name, phrase=value)
+        return ToolCall(name, phrase=storable(value))
     if name == "select_masks_and_return" and isinstance(value, list):
         return ToolCall(name, masks=tuple(one for one in value if type(one) is int))
     raise ParseError(wanted[0], expected="a text, or a list of numbers", found=repr(value)[:60])

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -34,7 +34,7 @@ from harness.models.grammar import Item, frame_tag, reasoning
 from harness.models.multi_turn import ConversingModel
 from harness.models.response_writer import key_frame_of
 from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
-from harness.models.tracks import carried_masks, extent
+from harness.models.tracks import carried_masks, extent, joint_track
 from harness.options import with_options
 from harness.responses import storable
 from harness.spec import Spec
@@ -225,14 +225,25 @@ class Sam3Agent(ConversingModel[AgentResult]):
         answer = None
         if chosen is not None:
             masks, is_image = [one.mask for one in chosen], len(media) == 1
-            tracks = carried_masks(self.propagator, media, run.frame, masks)
+            alone = [[mask] for mask in masks] if query.instances and masks else [masks]
+            each = [
+                cache(partial(carried_masks, self.propagator, media, run.frame, one))
+                for one in alone
+            ]
             answer = combine_answers(
                 [
-                    mask_answer(form, items, lambda: tracks, nothing=not chosen, is_image=is_image)
+                    mask_answer(
+                        form,
+                        items,
+                        lambda: joint_track("instances", [one() for one in each], media),
+                        nothing=not chosen,
+                        is_image=is_image,
+                        instances=each if query.instances and masks else (),
+                    )
                     for form in query.forms
                 ]
             )
-            if answer.boxes:
+            if answer.boxes or answer.instances:
                 answer = replace(answer, box_scores=tuple(score for _, score in boxes))
         count = self.chat.count_tokens
         return Prediction(

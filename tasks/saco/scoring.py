@@ -29,8 +29,9 @@ def predicted_instances(prediction: Prediction, *, above: bool = False) -> tuple
     if answer is None or answer.masks is None:
         return ()
     alone = (answer.masks,) if any(mask.area for mask in answer.masks) else ()
-    found = alone if answer.instances is None else answer.instances
-    scores = answer.box_scores or ()
+    if answer.instances is None:  # scores are then of boxes
+        return alone
+    found, scores = answer.instances, answer.box_scores or ()
     if len(scores) != len(found):
         return found
     pairs = zip(found, scores, strict=True)

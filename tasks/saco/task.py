@@ -67,7 +67,7 @@ def saco(
     place = folder(data / "saco", fix=FIX)
     ends = [f"{one}_release_test" for one in ANNOTATORS] if split == "gold" else ["test"]
     named = domain if domain == "fathomnet" else f"{domain}_merged"
-    files = [file(place / f"{split}_{named}_{end}.json", fix=FIX) for end in ends]
+    files = [file(place / split / f"{split}_{named}_{end}.json", fix=FIX) for end in ends]
     samples = partial(_samples, files, place / "images")
     return Task(
         name="saco",

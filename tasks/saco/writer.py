@@ -23,7 +23,7 @@ def write(world: World, root: Path) -> None:
     The second annotator's masks are wider, the third finds nothing at every third phrase.
     """
     place = root / "saco"
-    for names in FILES.values():
+    for split, names in FILES.items():
         for annotator, name in enumerate(names):
             images: list[dict[str, object]] = []
             annotations: list[dict[str, object]] = []
@@ -42,7 +42,7 @@ def write(world: World, root: Path) -> None:
                     entry = {"id": len(annotations) + 1, "image_id": images[-2]["id"], "iscrowd": 0}
                     entry |= {"category_id": 1, "segmentation": Rle.from_array(mask).to_json()}
                     annotations.append(entry)
-            path = place / name
+            path = place / split / name
             path.parent.mkdir(parents=True, exist_ok=True)
             plain = {"images": images, "annotations": annotations}
             plain["categories"] = [{"id": 1, "name": "object"}]

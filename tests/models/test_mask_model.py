@@ -67,6 +67,13 @@ def test_objects_are_kept_apart_with_their_scores_where_the_query_asks_for_them(
         assert said(query, response).answer.instances is None
 
 
+@pytest.mark.parametrize("scores", [(0.9,), (0.9, float("nan")), (0.9, 1.5)])
+def test_scores_that_do_not_fit_the_objects_fail_the_sample(ask, scores):
+    response = MaskResponse(masks=[[square(5)], [square(40)]], scores=scores)
+    failure = said(replace(ask(), instances=True), response).failure
+    assert failure.kind is FailureKind.MODEL and "2 scores" in failure.message
+
+
 def test_objects_of_a_response_are_joined(ask):
     made, network = model(
         MaskResponse(text="[SEG] [SEG]", masks=[[square(5)], [square(40)]], completion_tokens=3),

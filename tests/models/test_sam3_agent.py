@@ -146,6 +146,24 @@ def test_a_phrase_is_segmented_and_masks_are_picked_by_their_number():
     assert second.system == first.system
 
 
+@pytest.mark.parametrize("frames", [1, 3])
+def test_masks_are_kept_apart_where_the_query_asks_for_instances(frames):
+    query = replace(question(frames=frames), instances=True)
+    answer = asked(phrase("cup"), select(1, 3), query=query)[0].answer
+    assert [len(one) for one in answer.instances] == [frames] * 2
+    for track, true in zip(answer.instances, (CUPS[1], CUPS[0]), strict=True):
+        assert np.array_equal(track[0].to_array(), true.mask)
+    assert answer.box_scores == (0.9, 0.6) and answer.masks[-1].area == 200
+    nothing = asked(NOTHING, query=query)[0].answer
+    assert nothing.instances is None and nothing.no_target
+
+
+def test_a_phrase_that_utf8_cannot_hold_is_made_storable():
+    found, (_, second) = asked(phrase("cup \ud800"), select(1), known={"cup ?": CUPS})
+    assert found.answer.masks[0].area == 100 and found.parsed[0].objects[0].phrase == "cup ?"
+    second.text.encode()
+
+
 def test_every_turn_is_in_the_record():
     found, _ = asked(phrase("cup"), EXAMINE, select(1), verdicts=judged(YES, NO, NO))
     assert [one.key for one in found.calls] == [

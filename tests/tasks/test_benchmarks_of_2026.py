@@ -14,12 +14,14 @@ from PIL import Image
 
 from harness import plugins
 from harness.card import Card
+from harness.cli.fetch import card_of, repositories
 from harness.errors import DataError, UsageError
 from harness.masks import Rle
 from harness.run.verify import verify
 from harness.scores import Totals, quotient
 from harness.spec import parse
-from harness.types import Answer, Failure, FailureKind, Interval, Point, Prediction
+from harness.tasks.saco.scoring import predicted_instances
+from harness.types import Answer, Box, Failure, FailureKind, Interval, Point, Prediction
 from harness.world.shapes import make
 
 SPECS = {
@@ -388,7 +390,7 @@ def test_an_object_that_changes_its_track_costs_association_and_no_detection(bui
 
 def test_pairs_that_one_annotator_left_incomplete_are_no_samples(build, world, tmp_path):
     shutil.copytree(world / "saco", tmp_path / "saco")
-    path = tmp_path / "saco" / "gold_metaclip_merged_b_release_test.json"
+    path = tmp_path / "saco" / "gold" / "gold_metaclip_merged_b_release_test.json"
     plain = json.loads(path.read_text())
     plain["images"][0]["is_instance_exhaustive"] = 0
     path.write_text(json.dumps(plain))
@@ -398,7 +400,7 @@ def test_pairs_that_one_annotator_left_incomplete_are_no_samples(build, world, t
 
 def test_a_mask_of_another_size_than_its_image_is_refused_by_its_pair(build, world, tmp_path):
     shutil.copytree(world / "saco", tmp_path / "saco")
-    path = tmp_path / "saco" / "gold_metaclip_merged_a_release_test.json"
+    path = tmp_path / "saco" / "gold" / "gold_metaclip_merged_a_release_test.json"
     plain = json.loads(path.read_text())
     plain["annotations"][0]["segmentation"] = Rle.empty(5, 7).to_json()
     path.write_text(json.dumps(plain))
@@ -524,3 +526,14 @@ def test_a_stretch_of_time_counts_by_its_overlap_and_in_either_order(build, worl
     assert set(scores(end + 1, end + 2).values()) == {0.0}
     failed = Prediction(query_id=sample.query.id, failure=Failure(FailureKind.PARSE, "none"))
     assert {one.value for one in task.protocol.score([sample], [failed]).values()} == {0.0}
+
+
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_a_joint_mask_of_saco_is_one_object_whatever_its_boxes_score(boxes):
+    scored = {"boxes": (Box(0, 0, 2, 2),) * boxes, "box_scores": (0.3,) * boxes}
+    joint = Answer(masks=(Rle.from_array(np.ones((2, 2), np.bool_)),), **scored)
+    assert predicted_instances(Prediction(query_id="q", answer=joint)) == (joint.masks,)
+
+
+def test_every_split_of_saco_has_a_repository():
+    assert set(repositories(card_of("saco"))) == set(card_of("saco").splits)
