@@ -240,6 +240,8 @@ class Finding(NamedTuple):
 
 TOTALS = (
     "averages",
+    "cgF1, pHOTA",
+    "cgF1, pmF1, IL_MCC",
     "accuracy",
     "all numbers",
     "all means",

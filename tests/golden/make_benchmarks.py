@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import io
 import json
+import multiprocessing
 import os
 import re
 import runpy
@@ -827,6 +828,7 @@ def veval_numbers(official: Path, truth: Path, said: Path) -> dict[str, float]:
 
 def veval(official: Path) -> None:
     """cgF1 and pHOTA of pairs of a video of five frames and a phrase."""
+    multiprocessing.set_start_method("fork", force=True)  # its workers see the stubs
     rng = np.random.default_rng(SEED + 14)
     cases: list[dict[str, Any]] = []
     for _ in range(40):
