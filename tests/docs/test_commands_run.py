@@ -46,7 +46,7 @@ STAND_INS = (
 )
 """Patterns of a command, and what stands in for what they match."""
 NOT_RUN = {
-    r"^(make|pip|git|docker|RUNS|python|E/|\.venv|cp|vllm)\b": "installs, or starts other programs",
+    r"^(make|pip|git|docker|RUNS|python[\d.]*|E/|\.venv|cp|vllm)\b": "installs or starts others",
     r"^(accelerate|torchrun)|--(ray|submitit) ": "wants several devices (tests/run)",
     r"^harness view": "serves until it is stopped (tests/leaderboards)",
     r"^harness data fetch": "wants the network (tests/cli/test_fetch.py)",
@@ -55,6 +55,7 @@ NOT_RUN = {
     r"--strict": "says that two samples are not the published ones (tests/cli/test_data.py)",
     r"base_url=": "asks a server (tests/models)",
     r"backend=(vllm|lmms|openai)|lmms": "wants packages that are not installed (make test-parts)",
+    r"--model .sam3\(": "wants SAM 3 for phrases (tests/models/test_sam3_by_phrase.py)",
     r"prompts=": "reads official code (tests/models)",
     r"enable_thinking": "wants Qwen3.5's template (tests/models/test_qwen3_5.py)",
     r"adapter=runs/lora": "wants an adapter beside weights (tests/models)",
