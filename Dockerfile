@@ -18,7 +18,7 @@ RUN --mount=type=bind,from=source,source=/wheels,target=/wheels \
     python -m pip install --no-cache-dir -c /constraints.txt "$(echo /wheels/*.whl)[${EXTRAS}]" \
     && useradd --create-home --uid 10001 harness
 USER 10001
-WORKDIR /work
+WORKDIR /workspace
 ENTRYPOINT ["harness"]
 CMD ["--help"]
 
@@ -36,6 +36,6 @@ RUN --mount=type=bind,from=source,source=/wheels,target=/wheels \
     python -m pip install --no-cache-dir "$(echo /wheels/*.whl)[${EXTRAS}]" \
     && useradd --create-home --uid 10001 harness
 USER 10001
-WORKDIR /work
+WORKDIR /workspace
 ENTRYPOINT ["harness"]
 CMD ["--help"]

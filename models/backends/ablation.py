@@ -78,7 +78,7 @@ class AblationChat(Chat):
 
     @property
     def _alone(self) -> bool:
-        """Whether a response depends on its own request alone."""
+        """True if a response depends on its own request alone."""
         return self.images != "swapped" and self.reasoning == "own"
 
     @property

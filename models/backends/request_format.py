@@ -55,9 +55,9 @@ class RequestFormat:
     plain: Callable[[str], str]
     """Removes special tokens from a text."""
     keeps_sizes: Callable[[ChatRequest], bool] = lambda _: False
-    """Whether the server is told to leave a video's size as it is."""
+    """Returns True if the server is told to leave a video's size as it is."""
     times: bool = False
-    """Whether each frame that is sent as an image follows its time."""
+    """True if each frame that is sent as an image follows its time."""
     top_k: int | None = None
     presence_penalty: float | None = None
 

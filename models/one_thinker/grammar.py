@@ -37,7 +37,7 @@ PROBLEMS = {
 
 
 class Prompted(NamedTuple):
-    """What an answer prompts the segmenter with, in its own numbers."""
+    """Prompt of the segmenter that an answer gives, in the answer's own numbers."""
 
     box: Box | None
     positive: tuple[Point, ...]

@@ -1,4 +1,4 @@
-"""How a vendor evaluates its own network, from a TOML file each.
+"""Settings by which a vendor evaluates its own network, from a TOML file each.
 
     family = "Qwen3-VL Instruct"
     source = "…"                       where each value is from

@@ -53,7 +53,7 @@ class Dialect:
     checkpoints: tuple[str, ...]
     source: str
     confirmed: bool
-    """Whether the family's authors say what its numbers mean."""
+    """True if the family's authors say what its numbers mean."""
     coordinates: Coordinates
     request: str
     marks: tuple[str, ...]
@@ -62,7 +62,7 @@ class Dialect:
     object: re.Pattern[str]
     none: re.Pattern[str] | None
     empty: str | None
-    """What is written where there is none; None: the family has no words for it."""
+    """Text that is written where there is none; None: the family has no words for it."""
     whole: str
     each: str
     between: str
