@@ -20,10 +20,11 @@ import numpy as np
 from harness.errors import ParseError
 from harness.media import Media
 from harness.model import ChatRequest, ChatResponse, Conversation, Instance
+from harness.models.chat_result import ChatResult
 from harness.models.grammar import split_frame
 from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
 from harness.responses import MAX_TEXT, loads_strict, storable
-from harness.types import EarlierTurn, Query
+from harness.types import Call, EarlierTurn, Query
 
 ROUNDS = 100
 """Results of tools that are sent back, at most."""
@@ -131,7 +132,7 @@ class AgentRun:
     query: Query
     frame: int
     """Frame of the medium that is shown."""
-    calls: list[tuple[ChatRequest, ChatResponse]] = field(default_factory=list)
+    said: list[tuple[ChatRequest, ChatResponse]] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     """Phrases that were segmented."""
     available: list[Instance] | None = None
@@ -139,6 +140,16 @@ class AgentRun:
     chosen: list[Instance] | None = None
     """The answer; None: it did not come to one."""
     error: str = ""
+
+    @property
+    def result(self) -> ChatResult:
+        """All requests with their responses."""
+        return ChatResult.from_calls(self.query, *zip(*self.said, strict=True))
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the network, for the record of a failure."""
+        return self.result.calls
 
     @property
     def phrase(self) -> str:
@@ -258,7 +269,7 @@ class Agent:
 
     def _ask(self, run: AgentRun, requests: Sequence[ChatRequest]) -> Conversation[list[str]]:
         responses = yield requests
-        run.calls += zip(requests, responses, strict=True)
+        run.said += zip(requests, responses, strict=True)
         return [f"{one.text}{one.stopped}" for one in responses]
 
     def _request(
