@@ -11,29 +11,15 @@ CAUSES = (
     *("sampling", "limit", "retry", "backend"),
 )
 """Causes of another response, in the order in which they are named."""
-SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "images": ("images",),
-    "reasoning": ("reasoning",),
-    "network": (
-        "checkpoint",
-        "revision",
-        "model_type",
-        "weights",
-        "adapter",
-        "model",
-        "config.json",
-    ),
-    "template": (
-        *("chat_template.jinja", "chat_template.json", "tokenizer_config.json", "template"),
-        *("enable_thinking", "reasoning_effort"),
-    ),
-    "processor": (
-        *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"),
-        *("min_pixels", "max_pixels"),
-    ),
-    "sampling": (
-        *("temperature", "top_p", "top_k", "seed", "repetition_penalty", "generation_config.json"),
-    ),
+SETTINGS: Mapping[str, str] = {
+    "images": "images",
+    "reasoning": "reasoning",
+    "network": "checkpoint revision model_type weights adapter model config.json",
+    "template": "chat_template.jinja chat_template.json tokenizer_config.json template "
+    "enable_thinking reasoning_effort",
+    "processor": "processor_config.json preprocessor_config.json video_preprocessor_config.json "
+    "min_pixels max_pixels",
+    "sampling": "temperature top_p top_k seed repetition_penalty generation_config.json",
 }
 """Settings of a network's backend by the cause that they are; all others are the backend's."""
 OF_MODEL: Mapping[str, str] = {
@@ -55,7 +41,7 @@ def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     for line in differences(chats[0], chats[1]):
         keys = line.partition(":")[0].split(".")
         keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
-        cause = next((one for one, those in SETTINGS.items() if set(those) & set(keys)), "backend")
+        cause = next((one for one in SETTINGS if set(SETTINGS[one].split()) & set(keys)), "backend")
         found.setdefault(cause, []).append(line)
     pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in OF_MODEL.items()]
     pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))

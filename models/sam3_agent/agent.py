@@ -130,8 +130,6 @@ class AgentRun:
     """A conversation about one query, while it goes on and after it."""
 
     query: Query
-    frame: int
-    """Frame of the medium that is shown."""
     said: list[tuple[ChatRequest, ChatResponse]] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     """Phrases that were segmented."""
@@ -140,6 +138,10 @@ class AgentRun:
     chosen: list[Instance] | None = None
     """The answer; None: it did not come to one."""
     error: str = ""
+
+    def __post_init__(self) -> None:
+        self.frame = len(self.query.media[0]) // 2
+        """Frame of the medium that is shown."""
 
     @property
     def result(self) -> ChatResult:
@@ -178,9 +180,9 @@ class Agent:
     rounds: int = ROUNDS
     max_new_tokens: int = 4096
 
-    def first(self, query: Query, frame: int) -> ChatRequest:
+    def first(self, query: Query) -> ChatRequest:
         """Return the first request."""
-        return self._request(query, frame, [], [])
+        return self._request(AgentRun(query), [])
 
     def converse(self, run: AgentRun) -> Conversation[AgentRun]:
         """Converse to the end; what cannot be read is the run's `error`."""
@@ -193,7 +195,7 @@ class Agent:
     def _loop(self, run: AgentRun) -> Conversation[None]:
         results: list[_Result] = []  # since the last call of segment_phrase, which is the first
         for number in range(self.rounds + 1):
-            request = self._request(run.query, run.frame, run.used, results)
+            request = self._request(run, results)
             request = replace(request, key=f"{request.key}/round{number}")
             (response,) = yield from self._ask(run, [request])
             named, text = split_frame(response) if number == 0 else (None, response)
@@ -272,28 +274,26 @@ class Agent:
         run.said += zip(requests, responses, strict=True)
         return [f"{one.text}{one.stopped}" for one in responses]
 
-    def _request(
-        self, query: Query, frame: int, used: Sequence[str], results: Sequence[_Result]
-    ) -> ChatRequest:
+    def _request(self, run: AgentRun, results: Sequence[_Result]) -> ChatRequest:
         """Return the request of a round: query, warning, and what was said since the last phrase.
 
         Phrases before the last one are warned of; the last one stands in the conversation.
         """
-        asked = say("query", Query=query.text)
-        if results and len(used) > 1:
-            asked = f"{asked} {say('used', Used=list(used[:-1]))}"
+        asked = say("query", Query=run.query.text)
+        if results and len(run.used) > 1:
+            asked = f"{asked} {say('used', Used=run.used[:-1])}"
         told = [(asked, True), *((one.text, one.image is not None) for one in results)]
         shown = [one.image for one in results if one.image is not None]
         return ChatRequest(
-            key=query.id,
+            key=run.query.id,
             system=self.system,
             earlier=tuple(
                 EarlierTurn(text=text, response=one.response, media=int(has_image))
                 for (text, has_image), one in zip(told, results, strict=False)
             ),
             text=told[-1][0],
-            media=(query.media[0], *shown),
-            frames=((frame,), *((0,) for _ in shown)),
+            media=(run.query.media[0], *shown),
+            frames=((run.frame,), *((0,) for _ in shown)),
             stop=(CLOSED,),
             max_new_tokens=self.max_new_tokens,
         )

@@ -130,7 +130,7 @@ class Sam3Agent(ConversingModel[AgentRun]):
             UsageError: this model cannot be asked for such an answer.
         """
         self._check(query)
-        return (self.agent.first(query, len(query.media[0]) // 2),)
+        return (self.agent.first(query),)
 
     def _check(self, query: Query) -> None:
         if other := [form for form in query.forms if form not in self.forms]:
@@ -147,7 +147,7 @@ class Sam3Agent(ConversingModel[AgentRun]):
     def conversation(self, query: Query) -> Conversation[AgentRun]:
         """Converse about one query to the end."""
         self._check(query)
-        return self.agent.converse(AgentRun(query, len(query.media[0]) // 2))
+        return self.agent.converse(AgentRun(query))
 
     def begin(self, query: Query, result: AgentRun) -> Callable[[], Prediction]:
         """Return the function that carries the masks through a video."""
@@ -158,7 +158,7 @@ class Sam3Agent(ConversingModel[AgentRun]):
     ) -> Prediction:
         """Read a conversation's responses, verdicts included: phrases are segmented again."""
         del calls
-        run, left = AgentRun(query, len(query.media[0]) // 2), list(responses)
+        run, left = AgentRun(query), list(responses)
         conversation = ConversationScheduler([self.agent.converse(run)])
         while places := conversation.pending_places():
             if len(left) < len(places):
