@@ -78,14 +78,13 @@ def unit_ledger(
     cut = ["cut" in one for one in marks]
     if not any(cut) or any(sample.target is None for sample in unit):
         return made
-    right = [
-        _right(sample) if was_cut else prediction
-        for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
-    ]
-    wrong = [
-        _unread(prediction) if was_cut else prediction
-        for prediction, was_cut in zip(predictions, cut, strict=True)
-    ]
+    right, wrong = (
+        [
+            instead(sample) if was_cut else prediction
+            for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
+        ]
+        for instead in (_right, _unread)
+    )
     with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
         score = task.protocol.score
         return replace(made, if_right=score(unit, right), if_wrong=score(unit, wrong))
@@ -96,10 +95,9 @@ def _right(sample: Sample) -> Prediction:
     return Prediction(query_id=sample.query.id, answer=sample.target.answer)
 
 
-def _unread(prediction: Prediction) -> Prediction:
-    return Prediction(
-        query_id=prediction.query_id, failure=Failure(FailureKind.PARSE, "cut off"), responses=("",)
-    )
+def _unread(sample: Sample) -> Prediction:
+    failure = Failure(FailureKind.PARSE, "cut off")
+    return Prediction(query_id=sample.query.id, failure=failure, responses=("",))
 
 
 @dataclass(slots=True)

@@ -207,7 +207,7 @@ def _ranked(table: Table, entry: Entry) -> list[Cell]:
         (formatting.marked_name(row), *_training(row)),
         formatting.number(row.value),
         formatting.span(row.interval),
-        _to_best(entry),
+        formatting.change(entry.to_best),
         *(formatting.number(row.metrics.get(name)) for name in table.metrics[1:]),
         formatting.percent(row.answered_share),
         formatting.failures(row) or "0",
@@ -221,15 +221,6 @@ def _training(row: Row) -> tuple[Part, ...]:
         return ()
     name = formatting.training_name(made)
     return " (training ", Link(name, made.link) if made.link else name, ")"
-
-
-def _to_best(entry: Entry) -> str:
-    if entry.to_best is None:
-        return ""
-    difference = formatting.signed_number(entry.to_best.difference)
-    if entry.to_best.interval is None:
-        return difference
-    return f"{difference} ({formatting.signed_span(entry.to_best.interval)})"
 
 
 def _published(table: Table) -> Cells:
