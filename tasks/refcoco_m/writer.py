@@ -7,14 +7,12 @@ import numpy as np
 from harness.masks import Rle
 from harness.tasks.pointing.writing import pointed
 from harness.tasks.refer.tables import image
+from harness.tasks.video_qa.writing import write_table
 from harness.world.shapes import World
 
 
 def write(world: World, root: Path) -> None:
     """Write `root/refcoco_m/data/validation-00000-of-00001.parquet`."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     rows = []
     for number, one in enumerate(pointed(world, "val")):
         rows_, columns = np.flatnonzero(one.region.any(1)), np.flatnonzero(one.region.any(0))
@@ -36,6 +34,4 @@ def write(world: World, root: Path) -> None:
                 "samples": [thing],
             }
         )
-    path = root / "refcoco_m" / "data" / "validation-00000-of-00001.parquet"
-    path.parent.mkdir(parents=True)
-    parquet.write_table(pa.Table.from_pylist(rows), path, compression="zstd")
+    write_table(root / "refcoco_m" / "data" / "validation-00000-of-00001.parquet", rows)

@@ -27,8 +27,7 @@ def write(world: World, root: Path) -> None:
         rows += [_row(number, place_, one) for place_, one in enumerate(questions, start=1)]
         if number % 2:
             (place / "subtitle" / f"{number:03d}.jsonl").write_text(_words(scene), "utf-8")
-    kinds = {key: "whole" if key == "level" else "text" for key in rows[0]}
-    write_table(place / "test.parquet", rows, kinds)
+    write_table(place / "test.parquet", rows)
 
 
 def _row(number: int, place: int, question: QA) -> dict[str, object]:
