@@ -44,7 +44,13 @@ COUNTING = "counting"
 def pointbench(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "pointbench/official"
 ) -> Task:
-    """One sample a question; `protocol` is `pointbench/official`."""
+    """One sample a question.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `pointbench/official`.
+    """
     return table_task(
         "pointbench",
         data / "pointbench",

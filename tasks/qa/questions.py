@@ -314,9 +314,7 @@ def _category(row: Mapping[str, object], name: str, where: str) -> str:
     value = row.get(name)
     if type(value) is float and value.is_integer():
         value = int(value)
-    if type(value) not in (str, int):
-        raise DataError(f"{where}: {name!r}", expected="text", found=repr(value)[:40])
-    return str(value)
+    return str(value) if type(value) is int else text(row, name, where)
 
 
 def _kind(row: Mapping[str, object], name: str, beginnings: Sequence[str], where: str) -> str:

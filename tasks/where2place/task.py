@@ -8,6 +8,7 @@ The masks are JPEG files: along borders they are grey, and the official script w
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +21,6 @@ FIELDS = Fields(
     id="{question_id}",
     images=("image",),
     answer="",
-    categories={"question_type": "question_type"},
 )
 PROTOCOLS = share_protocols(
     "where2place",
@@ -35,12 +35,18 @@ PROTOCOLS = share_protocols(
 def where2place(
     data: Path, *, split: Literal["test"] = "test", protocol: str = "where2place/official"
 ) -> Task:
-    """One sample a question; `protocol` is `where2place/official` or `where2place/white`."""
+    """One sample a question.
+
+    Args:
+        data: The folder that holds one folder a benchmark.
+        split: There is one.
+        protocol: `where2place/official` or `where2place/white`.
+    """
     return table_task(
         "where2place",
         data / "where2place",
         "data/test-*.parquet",
-        FIELDS.columns | MASK,
+        FIELDS.columns | MASK | {"question_type": "category, or null"},
         PROTOCOLS,
         split=split,
         protocol=protocol,
@@ -50,5 +56,5 @@ def where2place(
 
 
 def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
-    row = {**row, "question_type": row["question_type"] or ""}  # which may be null
-    return row_question(row, where, place, fields=FIELDS)
+    question = row_question(row, where, place, fields=FIELDS)
+    return replace(question, categories={"question_type": str(row["question_type"] or "")})
