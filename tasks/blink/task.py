@@ -28,4 +28,4 @@ PROTOCOLS = letter_protocols(
 def blink(data: Path, *, split: Literal["val"] = "val", protocol: str = "blink/official") -> Task:
     """One sample a question; `protocol` is `blink/official` or `blink/strict`."""
     place, files = data / "blink", f"*/{split}-*.parquet"
-    return table_task("blink", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol)
+    return table_task("blink", place, files, FIELDS, PROTOCOLS, split, protocol)

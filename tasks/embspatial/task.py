@@ -32,4 +32,4 @@ def embspatial(
 ) -> Task:
     """One sample a question; `protocol` is `embspatial/official` or `embspatial/strict`."""
     place, files = data / "embspatial", "data/test-*.parquet"
-    return table_task("embspatial", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol)
+    return table_task("embspatial", place, files, FIELDS, PROTOCOLS, split, protocol)

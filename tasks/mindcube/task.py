@@ -30,4 +30,4 @@ def mindcube(
 ) -> Task:
     """One sample a question; `protocol` is `mindcube/official` or `mindcube/strict`."""
     place, files = data / "mindcube" / split, "combined-*.parquet"
-    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol)
+    return table_task("mindcube", place, files, FIELDS, PROTOCOLS, split, protocol)

@@ -26,4 +26,4 @@ def mmsi_bench(
 ) -> Task:
     """One sample a question; `protocol` is `mmsi/official` or `mmsi/strict`."""
     place, files = data / "mmsi_bench", "**/*.parquet"
-    return table_task("mmsi_bench", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol)
+    return table_task("mmsi_bench", place, files, FIELDS, PROTOCOLS, split, protocol)

@@ -44,7 +44,7 @@ def perception_test(
         files,
         FIELDS,
         PROTOCOLS,
-        split=split,
-        protocol=protocol,
+        split,
+        protocol,
         videos=Videos((place / "videos",), frames),
     )

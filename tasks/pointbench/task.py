@@ -57,8 +57,8 @@ def pointbench(
         "data.json",
         FIELDS.columns | MASK,
         PROTOCOLS,
-        split=split,
-        protocol=protocol,
+        split,
+        protocol,
         read=_question,
         forms=POINTS,
     )

@@ -52,8 +52,8 @@ def refspatial(
         f"data/{split}-*.parquet",
         FIELDS.columns | MASK,
         PROTOCOLS,
-        split=split,
-        protocol=protocol,
+        split,
+        protocol,
         read=partial(row_question, fields=FIELDS),
         forms=POINTS,
     )

@@ -10,15 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from harness.metrics import vsi
 from harness.metrics.averages import mean_in_order
-from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.scores import Mean, Metric, Scores
 from harness.task import Task, official_and_strict
 from harness.tasks.qa.answer_text import answer_text
-from harness.tasks.qa.options import stated_letter
 from harness.tasks.qa.questions import Fields
 from harness.tasks.qa.task import Videos, table_task
+from harness.tasks.vsi_bench.task import (
+    official_value,
+    reads_official,
+    reads_strict,
+    strict_value,
+)
 from harness.types import AnswerForm, Prediction, Sample
 
 DIRECTIONS = tuple(f"{way}_{how}" for how in ("easy", "hard") for way in ("forward", "backward"))
@@ -68,8 +71,8 @@ def revsi(
         "test*.parquet",
         FIELDS,
         PROTOCOLS,
-        split=split,
-        protocol=protocol,
+        split,
+        protocol,
         forms=(AnswerForm.CHOICE, AnswerForm.NUMBER),
         videos=Videos((place,)),
         arguments={},
@@ -77,32 +80,17 @@ def revsi(
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """The letter, or the mean relative accuracy of the number, under the name of the kind."""
+    """VSI-Bench's score of a response without the blanks around it, under the name of the kind."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    target, text = sample.target.answer, (answer_text(prediction) or "").strip()
-    if target.number is not None:
-        read = mean_relative_accuracy(only_number(text), target.number)
-        value = read if strict else vsi.number_score(text, target.number)
-    elif strict:
-        value = float(stated_letter(sample, text) == target.choice)
-    else:
-        value = vsi.choice_score(text, target.choice or "")
-    return {sample.categories["type"]: Mean(value)}
+    value = strict_value if strict else official_value
+    text = (answer_text(prediction) or "").strip()
+    return {sample.categories["type"]: Mean(value(sample, text))}
 
 
 def reads(sample: Sample, prediction: Prediction, *, strict: bool) -> bool:
     """Return True if a response has a letter, or the number that the question asks for."""
-    assert sample.target is not None, "the ground truth is public"
-    text = answer_text(prediction)
-    if text is None:
-        return False
-    if sample.target.answer.number is not None:
-        number = only_number(text) if strict else vsi.leading_number(text.strip())
-        return number is not None
-    if strict:
-        return stated_letter(sample, text) is not None
-    return vsi.first_word(text.strip()).upper() in tuple(sample.target.extra["letters"])
+    text, read = answer_text(prediction), reads_strict if strict else reads_official
+    return text is not None and read(sample, text.strip()) is not None
 
 
 PROTOCOLS = official_and_strict(

@@ -61,8 +61,8 @@ def robospatial(
         "annotations.json",
         FIELDS,
         PROTOCOLS,
-        split=split,
-        protocol=protocol,
+        split,
+        protocol,
         read=read,
         forms=(*POINTS, AnswerForm.TEXT),
     )

@@ -32,7 +32,7 @@ def site_bench(
 ) -> Task:
     """One sample a question; `protocol` is `site/official` or `site/strict`."""
     place, files = data / "site_bench", f"**/{split}*"
-    return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol)
+    return table_task("site_bench", place, files, FIELDS, PROTOCOLS, split, protocol)
 
 
 def read_letter(sample: Sample, prediction: Prediction, *, strict: bool) -> str | None:

@@ -31,6 +31,4 @@ def three_dsr_bench(
 ) -> Task:
     """One sample a question; `protocol` is `3dsr/official` or `3dsr/strict`."""
     place, files = data / "three_dsr_bench", "3dsr/test-*.parquet"
-    return table_task(
-        "three_dsr_bench", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol
-    )
+    return table_task("three_dsr_bench", place, files, FIELDS, PROTOCOLS, split, protocol)

@@ -64,7 +64,8 @@ def record(fields: Fields, one: Asked, **others: object) -> Row:
         others: Values of fields that are the benchmark's own, or of another form; functions of
             `one` are called.
     """
-    question, shown, row = one.question, images(one.scene), Row()
+    question, row = one.question, Row()
+    shown = images(one.scene) if fields.images else []
     if len(fields.images) == 1:
         row[fields.images[0]] = shown
     elif fields.images:
@@ -96,8 +97,7 @@ def question_writer(
         """Write the table, and the videos that it names."""
         write_table(root / path, [record(fields, one, **others) for one in asked(world)])
         if videos:
-            write_videos(
-                root / videos, [*{id(one.scene): one.scene for one in asked(world)}.values()]
-            )
+            scenes = {file_name(one.scene): one.scene for one in asked(world)}
+            write_videos(root / videos, list(scenes.values()))
 
     return write

@@ -31,6 +31,4 @@ def view_spatial(
 ) -> Task:
     """One sample a question; `protocol` is `viewspatial/official` or `viewspatial/strict`."""
     place, files = data / "view_spatial", "**/test-*.parquet"
-    return table_task(
-        "view_spatial", place, files, FIELDS, PROTOCOLS, split=split, protocol=protocol
-    )
+    return table_task("view_spatial", place, files, FIELDS, PROTOCOLS, split, protocol)

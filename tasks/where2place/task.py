@@ -48,8 +48,8 @@ def where2place(
         "data/test-*.parquet",
         FIELDS.columns | MASK | {"question_type": "category, or null"},
         PROTOCOLS,
-        split=split,
-        protocol=protocol,
+        split,
+        protocol,
         read=_question,
         forms=POINTS,
     )
