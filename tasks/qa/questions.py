@@ -120,6 +120,11 @@ class Fields:
         return {name: what for name, what in found.items() if name not in ("", FILE, INDEX)}
 
     @property
+    def optional(self) -> dict[str, str]:
+        """Fields that are read if a table has them."""
+        return dict.fromkeys(self.clip or (), "seconds")
+
+    @property
     def option_fields(self) -> tuple[str, ...]:
         """The fields that hold the options."""
         return self.options if isinstance(self.options, tuple) else (self.options,)
@@ -128,8 +133,7 @@ class Fields:
         """Every record of the files as a question, or why it is none; see the function
         `read_records`.
         """
-        clip = dict.fromkeys(self.clip or (), "seconds")
-        return read_records(paths, self.columns, self.read_record, optional=clip)
+        return read_records(paths, self.columns, self.read_record, optional=self.optional)
 
     def read_record(self, row: Mapping[str, object], where: str, place: Path = Path()) -> Question:
         """The question of a record.

@@ -250,6 +250,7 @@ def table_task(
     forms: Sequence[AnswerForm] = (AnswerForm.CHOICE,),
     videos: Videos | None = None,
     arguments: Mapping[str, object] | None = None,
+    fix: str = "",
 ) -> Task:
     """The task of a benchmark whose questions stand in tables or lists, one a record.
 
@@ -266,20 +267,24 @@ def table_task(
         forms: The forms of answer.
         videos: The benchmark's videos; None: questions have images.
         arguments: Further arguments of the task, for the record; by default the choice of frames.
+        fix: How the files are had; by default the command that says so of tasks with a card.
 
     Raises:
         DataError: there are no files.
         UsageError: there is no such protocol.
     """
     scoring = choose("protocol", protocols, protocol)
-    files = parts(place, pattern, name)
+    files = parts(place, pattern, name, fix=fix)
     if arguments is None:
         arguments = {"frames": str(videos.selection)} if videos else {}
-    columns = fields.columns if isinstance(fields, Fields) else fields
+    columns, optional = (
+        (fields.columns, fields.optional) if isinstance(fields, Fields) else (fields, {})
+    )
     if isinstance(fields, Fields):
         read = read or fields.read_record
     assert read is not None, "nothing else makes questions"
-    every = partial(read_records, files, columns, partial(read, place=place))
+    make = partial(read, place=place)
+    every = partial(read_records, files, columns, make, optional=optional)
     layout = QuestionFormat(
         files=files,
         read=lambda: (one for one in every() if one is not None),
@@ -291,13 +296,13 @@ def table_task(
     )
 
 
-def parts(place: Path, pattern: str, name: str) -> tuple[Path, ...]:
+def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path, ...]:
     """The files of a split of a task, in order.
 
     Raises:
         DataError: there is none.
     """
-    fix = f"`harness list tasks {name}` says where the data is had."
+    fix = fix or f"`harness list tasks {name}` says where the data is had."
     found = tuple(sorted(folder(place, fix=fix).glob(pattern)))
     if not found:
         raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
