@@ -249,13 +249,13 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     yield from verdict.failures
     yield from (f"note: {note}" for note in verdict.notes)
     changes, made = verdict.changes, verdict.comparison
-    if verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
-        yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
     if made is not None and made.swaps is not None and made.n_groups < (least := _least(report)):
         yield (
             f"note: {made.n_groups} groups: of fewer than {least} no drop is significant; one that "
             "is nearly the same in all of them fails"
         )
+    elif verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
+        yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
     if verdict.is_passed or changes is None or not changes.worst:
         return
     shown = [f"{one.sample} {one.before:.2f} → {one.after:.2f}" for one in changes.worst[:WORST]]

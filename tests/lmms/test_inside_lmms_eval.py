@@ -19,7 +19,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.pocket import FOLDER
 from harness.models.pocket.model import CANVAS
 from harness.run.batching import samples_of
-from harness.types import Answer, AnswerForm, Box, Prediction, Query, query_id
+from harness.types import Answer, AnswerForm, Box, Failure, FailureKind, Prediction, Query, query_id
 
 pytest.importorskip("lmms_eval", reason="lmms-eval is not installed")
 from harness.lmms import models
@@ -282,7 +282,9 @@ def test_our_model_answers_tasks_of_lmms_eval(method, form, simple, shapes, tmp_
 def test_an_answer_of_each_form_is_text_for_lmms_eval(form, answer, text):
     image = medium(Image.new("RGB", (10, 8)))
     query = Query(id="q", text="?", media=(image,), forms=(AnswerForm(form),))
-    given = Prediction(query_id="q", answer=answer, responses=("<answer>unreadable",))
+    failure = Failure(FailureKind.PARSE, "no answer") if answer is None else None
+    said = ("<answer>unreadable",)
+    given = Prediction(query_id="q", answer=answer, failure=failure, responses=said)
     assert models.written(query, given) == text
 
 
