@@ -176,7 +176,8 @@ class PromptedModel(StagedModel[ChatResult]):
         Raises:
             UsageError: this model cannot be asked for such an answer.
         """
-        return tuple(self._request(query, form) for form in query.forms)
+        asked = (self._request(query, form) for form in query.forms)
+        return tuple(request.with_generation(query.generation) for request in asked)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """Return the frames of each medium that the network sees, for the engine to decode ahead.

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.record import Run, differences
-from harness.types import Prediction
+from harness.types import GenerationSettings, Prediction
 
 CAUSES = (
     *("images", "frames", "canvas", "prompt", "reasoning", "network", "template", "processor"),
@@ -109,5 +109,8 @@ def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
         sizes = [[(s.resize, s.canvas) for s in each.shown] for each in (one, other)]
         if sizes[0] != sizes[1] and len(sizes[0]) == len(sizes[1]):
             yield "canvas"
-        if one.temperature != other.temperature:
+        given = [each.generation or GenerationSettings() for each in (one, other)]
+        if given[0].max_new_tokens != given[1].max_new_tokens:
+            yield "limit"
+        if (one.temperature, given[0].top_p) != (other.temperature, given[1].top_p):
             yield "sampling"

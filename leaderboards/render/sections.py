@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Entry, Table
-from harness.leaderboards.grid import Grid
+from harness.leaderboards.grid import Grid, left_off_text
 from harness.leaderboards.published_results import PAPERS, PublishedRow
 from harness.leaderboards.row import Row
 
@@ -88,6 +88,8 @@ def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
         yield from _overview(board)
     if board.grid is not None:
         yield from _grid(board.grid)
+    if board.left_off:
+        yield Paragraph(text=left_off_text(board.left_off), is_note=True)
     for table in board.tables:
         yield from _table(table, whole)
     yield Paragraph(text=formatting.ranking_rule(board.level))
