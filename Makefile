@@ -91,6 +91,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
 	$(BIN)/python tests/docs/agents.py
+	$(BIN)/python examples/learning/results_page.py
 
 dist: $(VENV)/.dev
 	rm -rf dist
