@@ -1,7 +1,7 @@
 """Quantiles and tails of the normal and of Student's t distribution, and the check of a level.
 
-`scipy.special` is imported when a t distribution is asked for: it takes as long to import as all
-else that a command needs to predict and score, and most runs need none of it.
+`scipy.special` is imported when a t distribution is asked for: most commands need none, and it
+brings NumPy's tests and compilers with it.
 """
 
 from statistics import NormalDist
