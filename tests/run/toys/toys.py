@@ -167,7 +167,7 @@ class DotFinder(Model):
                 time.sleep(0.02)
         if self.fault == "memory" and len(queries) > 1:
             raise OutOfMemory("too many")
-        time.sleep(self.delay)
+        time.sleep(float(os.environ.get("DELAY", self.delay)))  # equal runs, some of them slow
         return [self.answer(query) for query in queries]
 
     def answer(self, query: Query) -> Prediction:
