@@ -100,10 +100,10 @@ def _reader_spec(run: Run) -> Spec:
     return parse(model["description"].get("reader") or model["spec"])
 
 
-def _stages(run: Run, reader: PartedReader | None) -> dict[str, object]:
+def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
     """Return the settings that decide each stage of reading, as recorded or as the reader says."""
     described = run.manifest["model"]["description"]
-    if "segmenter" not in described and reader is not None:
+    if "segmenter" not in described:
         described = reader.describe()  # type: ignore[attr-defined]
     grammar = (_reader_spec(run).name, described.get("prompt"), described.get("keyframe"))
     return {
@@ -128,11 +128,13 @@ class _Chain:
     taken: set[str] = field(default_factory=set)
     responses: set[str] = field(default_factory=set)
     """Causes whose responses are the second run's."""
+    stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
+    differing: list[str] = field(init=False)
+    """Stages of reading in which the runs differ; none where no model reads responses."""
 
     def __post_init__(self) -> None:
         self.settings = setting_causes(self.a, self.b)
         self.readers = reader_of(self.a), reader_of(self.b)
-        self.stages = _stages(self.a, self.readers[0]), _stages(self.b, self.readers[1])
         self.pairs = {
             sample.id: (self.a.prediction(sample.id), self.b.prediction(sample.id))
             for unit in self.units
@@ -143,10 +145,11 @@ class _Chain:
             for name, pair in self.pairs.items()
             if pair[0].responses != pair[1].responses
         }
-        old, new = self.stages
-        self.differing = [
-            name for name in READING if old[name] != new[name] and None not in self.readers
-        ]
+        first, second = self.readers
+        self.stages, self.differing = ({}, {}), []
+        if first is not None and second is not None:
+            old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
+            self.differing = [name for name in READING if old[name] != new[name]]
         causes = {one for text in self.causes.values() for one in text.split(" + ")}
         with_response = {"grammar": "prompt", "coordinates": "network"}
         self.joined = {name for name in self.differing if with_response.get(name) in causes}
