@@ -7,7 +7,6 @@ gets its own once every file has the hash that the hub lists.
 import hashlib
 import re
 import shutil
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import show_json
-from harness.errors import DataError, StoreError, UsageError, printable
+from harness.errors import DataError, UsageError
 from harness.files import open_regular
 from harness.leaderboards.publish import PUBLICATION, check_chain
 from harness.leaderboards.publish import publish as publish_run
@@ -94,7 +93,6 @@ def push(arguments: Namespace) -> int:
                 found="datasets/",
             )
         _refuse_names(list(files), f"folder {arguments.path}")
-        _tell_paths(files)
         commit = _commit(
             connect(quiet=arguments.quiet or arguments.json),
             repository,
@@ -185,22 +183,6 @@ def _without_paths(path: Path) -> bytes:
     return json_bytes({**plain, "data_root": ""} if isinstance(plain, dict) else plain)
 
 
-def _tell_paths(files: Mapping[str, Content]) -> None:
-    """Print which texts name the home folder of whoever pushes."""
-    home = str(Path.home()).encode()
-    for name, content in files.items():
-        if len(home) < 2 or not name.endswith((".json", ".jsonl", ".md", ".yaml", ".csv")):
-            continue
-        with open_regular(content) if isinstance(content, Path) else _lines(content) as lines:
-            if any(home in line for line in lines):
-                print(printable(f"note: {name} names {Path.home()}"), file=sys.stderr)
-
-
-@contextmanager
-def _lines(content: bytes) -> Iterator[list[bytes]]:
-    yield content.splitlines()
-
-
 def _commit(
     api: "HfApi",
     repository: Repository,
@@ -228,8 +210,9 @@ def _commit(
 
     def state() -> tuple[bool, str, set[str]]:
         info = api.repo_info(repository.id, repo_type=repository.kind)
-        names = {one.rfilename for one in info.siblings or ()} - {KEPT_BY_HUB}
-        return bool(info.private), str(info.sha), names
+        commit = _commit_id(info.sha)
+        there = {one.path for one in _listing(api, repository, commit)}
+        return bool(info.private), commit, there
 
     def found_or_made() -> tuple[bool, str, set[str]]:
         try:
@@ -253,7 +236,7 @@ def _commit(
             found=f"{len(there)} file(s), such as {min(there)}",
             fix="Pass --replace to have this folder in their place.",
         )
-    operations = [
+    operations: list[CommitOperationAdd | CommitOperationDelete] = [
         *(CommitOperationDelete(name) for name in sorted(there - files.keys())),
         *(
             CommitOperationAdd(name, content if isinstance(content, bytes) else str(content))
@@ -269,7 +252,7 @@ def _commit(
             repo_type=repository.kind,
             parent_commit=parent,
         )
-        return str(done.oid)
+        return _commit_id(done.oid)
 
     made = call_hub(str(repository), "main", commit)
     listed = {one.path: one for one in _listing(api, repository, made)}
@@ -298,11 +281,9 @@ def pull(arguments: Namespace) -> int:
 
     def resolve() -> str:
         info = api.repo_info(repository.id, repo_type=repository.kind, revision=arguments.revision)
-        return str(info.sha)
+        return _commit_id(info.sha)
 
     commit = call_hub(str(repository), arguments.revision, resolve)
-    if not re.fullmatch("[0-9a-f]{40,64}", commit):
-        raise DataError(f"repository {repository}", expected="a commit", found=commit[:80])
     listed = _listing(api, repository, commit)
     _refuse_names([one.path for one in listed], f"repository {repository}")
     size = sum(one.size for one in listed)
@@ -372,9 +353,6 @@ def _fill(
         shutil.rmtree(partial / ".cache", ignore_errors=True)
         _verify(partial)
     (partial / ".lock").unlink(missing_ok=True)
-    found = {path.relative_to(partial).as_posix() for path in partial.rglob("*") if path.is_file()}
-    if found != {one.path for one in listed} or any(one.is_symlink() for one in partial.rglob("*")):
-        raise StoreError(f"folder {partial}", expected="the listed files alone", found="others")
     for path in (*partial.rglob("*"), partial):
         sync(path)
     partial.rename(out)
@@ -392,6 +370,13 @@ def _verify(folder: Path) -> None:
         Run.open(run).check_files()
     for path in sorted(folder.rglob("*.safetensors")):
         checkpoint.check_safetensors(path)
+
+
+def _commit_id(text: object) -> str:
+    """Return the name of a commit, which becomes part of a folder's name; raise ValueError."""
+    if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{40}", text):
+        raise ValueError(f"no commit: {str(text)[:40]!r}")
+    return text
 
 
 def _listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFile"]:

@@ -97,7 +97,7 @@ def results_of(runs: Sequence[Run], datasets: Mapping[str, str]) -> "list[EvalRe
         EvalResult(
             task_type="image-text-to-text",
             task_name=made.task,
-            dataset_type=dataset,
+            dataset_type=_dataset(made, datasets)[0],
             dataset_name=made.task,
             dataset_split=made.split,
             metric_type=name,
@@ -106,7 +106,7 @@ def results_of(runs: Sequence[Run], datasets: Mapping[str, str]) -> "list[EvalRe
             source_url=PROJECT,
             source_name=f"harness {__version__}",
         )
-        for _, made, (dataset, _) in _on_boards(runs, datasets)
+        for made in map(row, runs)
         for name, value in made.metrics.items()
         if value is not None
     ]
