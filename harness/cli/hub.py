@@ -387,8 +387,11 @@ def _listing(api: "HfApi", repository: Repository, commit: str) -> list["RepoFil
         tree = api.list_repo_tree(
             repository.id, recursive=True, revision=commit, repo_type=repository.kind
         )
-        files = (one for one in tree if isinstance(one, RepoFile) and one.path != KEPT_BY_HUB)
-        return list(islice(files, MAX_FILES + 1))
+        rows = (one for one in tree if isinstance(one, RepoFile) and one.path != KEPT_BY_HUB)
+        files = list(islice(rows, MAX_FILES + 1))
+        if not all(isinstance(one.path, str) and one.size >= 0 for one in files):
+            raise ValueError("names or sizes that are none")
+        return files
 
     return call_hub(str(repository), commit, listed)
 

@@ -51,10 +51,15 @@ def connect(*, quiet: bool = False) -> "HfApi":
 
     Its token is HF_TOKEN or none, never one that lies on the disk: what a command may see and
     change is said by whoever starts it.
+
+    Raises:
+        UsageError: HF_TOKEN is no token; an error of the client might show it.
     """
-    api = load_hub(quiet=quiet).HfApi
-    made: HfApi = api(endpoint(), token=os.environ.get("HF_TOKEN") or False)
-    return made
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if token and not re.fullmatch("[!-~]+", token):
+        raise UsageError("HF_TOKEN", expected="one token, without spaces", found="something else")
+    api: HfApi = load_hub(quiet=quiet).HfApi(endpoint(), token=token or False)
+    return api
 
 
 def endpoint() -> str | None:
@@ -99,14 +104,8 @@ def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
         raise DataError(
             thing,
             expected=f"the hub at {endpoint() or 'https://huggingface.co'}",
-            found=without_secrets(str(error).strip().split("\n")[0] or type(error).__name__)[:200],
+            found=SIGNED.sub("", str(error).strip().split("\n")[0] or type(error).__name__)[:200],
             fix="Set HF_TOKEN in the environment to a token that may do this."
             if refused
             else "The same command goes on where this one stopped.",
         ) from error
-
-
-def without_secrets(text: str) -> str:
-    """Return a text without the token and without the queries of addresses."""
-    token = os.environ.get("HF_TOKEN")
-    return SIGNED.sub("", text.replace(token, "…") if token else text)

@@ -83,7 +83,12 @@ def _metadata(training: Training, runs: Sequence[Run]) -> str:
     root = manifest.get("data_root", "")
     trained_on = {_fetched(task["name"], root)[0] for task in manifest["tasks"]} - {""}
     sources = {run: _fetched(run.results["task"], run.manifest["data"]["root"])[0] for run in runs}
-    scored = {run: name for run, name in sources.items() if name}
+    results = [
+        one
+        for run, name in sources.items()
+        for one in (results_of([run], {run.results["task"]: name}) if name else ())
+    ]
+    index = {"model_name": training.folder.resolve().name, "eval_results": results}
     transformers = (training.checkpoint / "config.json").is_file()
     data = hub.ModelCardData(
         base_model=base if base.count("/") == 1 and not Path(base).exists() else None,
@@ -91,13 +96,7 @@ def _metadata(training: Training, runs: Sequence[Run]) -> str:
         pipeline_tag="image-text-to-text" if _chats(manifest) else None,
         tags=["visual-reasoning-harness", str(manifest["method"]["name"])],
         datasets=sorted(trained_on) or None,
-        model_name=training.folder.resolve().name,
-        eval_results=[
-            one
-            for run, name in scored.items()
-            for one in results_of([run], {run.results["task"]: name})
-        ]
-        or None,
+        **(index if results else {}),
     )
     return str(data.to_yaml())
 

@@ -146,6 +146,12 @@ def test_a_data_set_is_named_where_the_files_came_from_the_hub(training, make_ru
     assert card.data.datasets == [name] and f"{name}@{COMMIT}" in card.text
     found = {one.metric_type: one.metric_value for one in card.data.eval_results}
     assert found["giou"] == pytest.approx(run.results["metrics"]["giou"], abs=1e-4)
+    # Where the data lay is not known any more; the folder one stands in is no answer.
+    monkeypatch.chdir(plain["data_root"])
+    unknown = {**plain, "tasks": [task], "data_root": ""}
+    (training / MANIFEST).write_text(json.dumps(unknown))
+    write_card(Training.open(training), [])
+    assert library.ModelCard.load(training / "checkpoint" / CARD).data.datasets is None
 
 
 def test_equal_trainings_have_equal_cards_and_a_foreign_card_stays(training, command):
@@ -245,6 +251,12 @@ def test_a_wrong_token_is_refused(training, command, hub, monkeypatch):
     assert set(hub.state["repositories"]) == {MODEL}
 
 
+def test_what_is_no_token_is_not_shown(training, command, hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_one\nhf_another")
+    code, text = command("push", training, "org/new")
+    assert code == 2 and "hf_one" not in text and hub.asked == []
+
+
 def test_private_things_do_not_become_public(training, command, hub, token):
     hub.state["repositories"][MODEL] = {}
     hub.state["public"].add(MODEL)
@@ -325,7 +337,7 @@ def test_a_folder_that_holds_something_is_left_alone(command, hub, tmp_path):
 # What goes wrong on the way
 
 
-@pytest.mark.parametrize("fault", ["cut", "broken"])
+@pytest.mark.parametrize("fault", ["cut", "broken", "elsewhere"])
 def test_a_pull_that_breaks_off_leaves_no_folder_and_goes_on(command, hub, tmp_path, fault):
     hub.state[fault].add("model.safetensors")
     code, text = command("pull", "org/net", tmp_path / "net")
@@ -364,7 +376,7 @@ def test_weights_that_are_cut_off_on_the_hub_are_refused(command, hub, tmp_path)
     assert code == 4 and "model.safetensors" in text and not (tmp_path / "net").exists()
 
 
-@pytest.mark.parametrize("moment", ["upload", "commit"])
+@pytest.mark.parametrize("moment", ["upload", "refused", "commit"])
 def test_a_push_that_breaks_off_commits_nothing(training, command, hub, token, moment):
     hub.state["dies"] = moment
     code, text = command("push", training, "org/new")
@@ -397,6 +409,8 @@ def test_a_repository_that_is_not_there_is_named(command, hub, tmp_path):
 
 def test_an_answer_that_is_none_is_told(command, hub, tmp_path):
     hub.state["also_listed"] = [{"type": "file", "path": "x"}]
+    assert command("pull", "org/net", tmp_path / "net")[0] == 3
+    hub.state["also_listed"] = [{**listed("x", b""), "size": -(10**12)}]
     assert command("pull", "org/net", tmp_path / "net")[0] == 3
     hub.state["commit"] = "../x"
     assert command("pull", "org/net", tmp_path / "net")[0] == 3

@@ -50,6 +50,8 @@ class Hub(BaseHTTPRequestHandler):
     def do_GET(self):
         path, state = self.ask(), self.state
         about = path.startswith("/api/")
+        if path == "/elsewhere":
+            return self.say(403, b"expired")
         parts = path.removeprefix("/api").split("/")[1:]
         if not about and parts[0] != "datasets":
             parts = ["models", *parts]
@@ -75,6 +77,10 @@ class Hub(BaseHTTPRequestHandler):
         if name not in files or name in state["broken"]:
             return self.say(404, b"{}", {"X-Error-Code": "EntryNotFound"})
         data = state["instead"].get(name, files[name])
+        if name in state["elsewhere"]:
+            place = f"http://localhost:{self.server.server_port}/elsewhere?signed=secret"
+            head = {"Location": place, "X-Linked-Etag": tag(data), "X-Linked-Size": len(data)}
+            return self.say(302, b"", {**head, "X-Repo-Commit": commit})
         return self.say(200, data, {"ETag": f'"{tag(data)}"', "X-Repo-Commit": commit}, name=name)
 
     do_HEAD = do_GET  # noqa: N815 - as the base class calls it
@@ -143,6 +149,9 @@ class Hub(BaseHTTPRequestHandler):
         oid = self.ask().rpartition("/")[2]
         if self.state["dies"] == "upload":
             return self.hang_up()
+        if self.state["dies"] == "refused":
+            self.close_connection = True
+            return self.say(403, b"{}")
         data = self.rfile.read(int(self.headers["content-length"]))
         assert hashlib.sha256(data).hexdigest() == oid
         self.state["uploaded"][oid] = data
@@ -184,6 +193,7 @@ def served(repositories):
         "refuse": None,
         "broken": set(),  # names that are listed and cannot be had
         "cut": set(),  # names whose transfer breaks off in the middle
+        "elsewhere": set(),  # names that lead to a signed address, which has expired
         "instead": {},  # other content, by name
         "also_listed": [],
         "public": set(),
