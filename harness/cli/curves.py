@@ -62,6 +62,20 @@ def curves(arguments: Namespace) -> int:
     return 0
 
 
+def draw_curves(training: Training, wanted: re.Pattern[str]) -> str | None:
+    """Return the numbers of one training whose names match, as SVG; None if none was logged.
+
+    Raises:
+        StoreError: a line of the log is no record, or a value no number.
+    """
+    rows = training.curve.read()
+    names = sorted({name for row in rows for name in row if wanted.fullmatch(name)})
+    label = str(training.manifest["method"]["name"])
+    drawn = [(name, _points(training.folder, rows, name)) for name in names]
+    panels = [Panel(name, {label: [points]}) for name, points in drawn if points]
+    return figure(panels) if panels else None
+
+
 def _rows(training: Training) -> list[dict[str, object]]:
     """Read the logged rows of a training; at least one.
 

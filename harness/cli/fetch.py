@@ -6,20 +6,20 @@ off is completed by the same commit, whatever the branch has become.
 """
 
 import json
-import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from harness import plugins
 from harness.card import Card
+from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import show_json
 from harness.cli.spec_arguments import ROOT, require_value
-from harness.errors import DataError, StoreError, UsageError
+from harness.errors import StoreError, UsageError
 from harness.store.atomic import cannot_write, read_json, write_json
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 RECORD = "hub.json"
 """File beside a benchmark's files that names their repositories and commits."""
-OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
-"""Variables that forbid the network, as huggingface_hub reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,8 @@ def fetch(arguments: Namespace) -> int:
     sources = _sources(card, folder, arguments)
     known = _read_record(folder)
     _refuse_another(folder, known, sources, arguments.revision)
-    _refuse_offline(card, sources)
+    needed = ", ".join(one.repository for one in sources)
+    refuse_offline(f"harness data fetch {card.name}", f"What is needed: {needed}. {card.data}")
     quiet = arguments.json or arguments.quiet
     done = [_download(one, folder, known.get(one.repository), quiet=quiet) for one in sources]
     if arguments.json:
@@ -167,37 +166,18 @@ def _refuse_another(
         )
 
 
-def _refuse_offline(card: Card, sources: Sequence[HubSource]) -> None:
-    for name in OFFLINE:
-        if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
-            raise UsageError(
-                f"harness data fetch {card.name}",
-                expected="a network",
-                found=f"{name} in the environment",
-                fix=f"What is needed: {', '.join(one.repository for one in sources)}. {card.data}",
-            )
-
-
 def _download(
     source: HubSource, folder: Path, known: Mapping[str, object] | None, *, quiet: bool
 ) -> dict[str, object]:
     """Download one repository, and add it to the folder's record."""
-    # Both are read when it is imported.
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    if quiet:
-        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-    import huggingface_hub as hub
-
-    # Never a token that lies on the disk: what a run may see is said by whoever starts it.
-    token = os.environ.get("HF_TOKEN") or False
-    endpoint = os.environ.get("HF_ENDPOINT") or None
+    api = connect(quiet=quiet)
     commit = source.revision if known is None else str(known["commit"])
     patterns = list(source.files) if source.files else None
 
     def info() -> "DatasetInfo":
-        return hub.HfApi(endpoint, token=token).dataset_info(source.repository, revision=commit)
+        return api.dataset_info(source.repository, revision=commit)
 
-    found = _call_hub(source, info)
+    found = call_hub(f"datasets/{source.repository}", commit, info)
     record = {
         "repository": source.repository,
         "revision": source.revision if known is None else known["revision"],
@@ -208,17 +188,15 @@ def _download(
     _keep(folder, record)
 
     def download() -> object:
-        return hub.snapshot_download(
+        return api.snapshot_download(
             source.repository,
             repo_type="dataset",
             revision=found.sha,
-            token=token,
             local_dir=source.folder,
             allow_patterns=patterns,
-            endpoint=endpoint,
         )
 
-    _call_hub(source, download)
+    call_hub(f"datasets/{source.repository}", commit, download)
     names = (one.rfilename for one in found.siblings or ())
     wanted = (
         name for name in names if patterns is None or any(fnmatch(name, each) for each in patterns)
@@ -236,45 +214,6 @@ def _keep(folder: Path, record: Mapping[str, object]) -> None:
     except OSError as error:
         raise cannot_write(folder, error) from error
     write_json(folder / RECORD, {"version": 1, "repositories": [*entries.values()]})
-
-
-T = TypeVar("T")
-
-
-def _call_hub(source: HubSource, call: Callable[[], T]) -> T:
-    """Return the hub's answer; turn its refusals into a DataError."""
-    from huggingface_hub import errors
-
-    try:
-        return call()
-    except errors.GatedRepoError as error:
-        raise DataError(
-            f"repository {source.repository}",
-            expected="access to it",
-            found="a gate",
-            fix=f"Accept its terms at https://huggingface.co/datasets/{source.repository} and set "
-            "HF_TOKEN in the environment.",
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise DataError(
-            f"repository {source.repository}",
-            expected="a dataset of this name on the hub",
-            found="none (or a private one, for which HF_TOKEN is needed)",
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise DataError(
-            f"repository {source.repository}",
-            expected=f"the revision {source.revision}",
-            found="none of this name",
-        ) from error
-    except (errors.HfHubHTTPError, getattr(errors, "HTTPError", OSError), OSError) as error:
-        found = str(error).strip().split("\n")[0] or type(error).__name__
-        raise DataError(
-            f"repository {source.repository}",
-            expected=f"the hub at {os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}",
-            found=found[:200],
-            fix="The same command goes on where this one stopped.",
-        ) from error
 
 
 def fetched_sources(root: Path, card: Card) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import islice
 from textwrap import fill
 
-from harness.cli.arguments import board, data, inspect, lmms, runs, scores, train, twin
+from harness.cli.arguments import board, data, hub, inspect, lmms, runs, scores, train, twin
 from harness.cli.arguments.shared import Commands
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.version import __version__
@@ -54,6 +54,7 @@ GROUPS: Mapping[str, Sequence[Callable[[Commands], None]]] = {
         board.add_reproduce,
         runs.add_runs,
         runs.add_publish,
+        hub.add_hub,
         lmms.add_lmms,
     ),
     "train": (train.add_train, twin.add_twin),

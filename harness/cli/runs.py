@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.cli.hub_access import load_hub
 from harness.cli.output import show_json, to_csv, write_text
 from harness.cli.tables import number, show_columns
 from harness.errors import MissingDependency, UsageError
@@ -103,6 +104,8 @@ def export(arguments: Namespace) -> int:
     runs, out = open_runs(arguments.runs), Path(arguments.out)
     datasets = dict(text.partition("=")[::2] for text in arguments.dataset or ())
     files: dict[Path, str] = {}
+    if arguments.to in ("model-card", "huggingface"):
+        load_hub()
     match arguments.to:
         case "csv":
             files[out] = to_csv([{**tables.plain(one), **one.metrics} for one in map(row, runs)])
@@ -115,6 +118,8 @@ def export(arguments: Namespace) -> int:
         case "huggingface":
             found = hub.eval_results(runs, datasets, arguments.source)
             files = {out / ".eval_results" / name: text for name, text in found.items()}
+        case "eval-yaml":
+            files = {out / path: text for path, text in hub.benchmarks(runs, datasets).items()}
         case "every-eval-ever":
             files = {out / path: text for path, text in hub.every_eval_ever(runs, arguments.source)}
         case "wandb":

@@ -1,6 +1,7 @@
 """`harness train`."""
 
 import shutil
+import sys
 import tomllib
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -25,10 +26,10 @@ from harness.cli.spec_arguments import ROOT, TASKS, require, slug
 from harness.cli.spec_arguments import metrics as asked_metrics
 from harness.cli.spec_arguments import tasks as requested_tasks
 from harness.cli.training_progress import StepBars, TrainingLines
-from harness.errors import UnsupportedAnswerForm, UsageError
+from harness.errors import HarnessError, UnsupportedAnswerForm, UsageError
 from harness.files import read_text
 from harness.model import Judge
-from harness.record import public
+from harness.record import Run, public, runs_below
 from harness.run.contamination import (
     Contamination,
     TrainedSample,
@@ -122,8 +123,21 @@ def train(arguments: Namespace) -> int:
         overlaps = watch.overlaps(trained_on(training.folder) or [])
         with _evaluation_progress(given) if watch.tasks else nullcontext() as shown:
             results = watch.after_training(shown or LineProgress(), overlaps)
+        _write_card(training)
         _show(given, training, watch, results, overlaps)
     return 0
+
+
+def _write_card(training: Training) -> None:
+    """Write the checkpoint's card; without one the training is finished all the same."""
+    from harness.cli.model_card import write_card
+
+    folder = training.folder / EVALUATIONS
+    try:
+        runs = [Run.open(path) for path in runs_below(folder)] if folder.is_dir() else []
+        write_card(training, runs)
+    except HarnessError as error:
+        print(f"note: the checkpoint's card was not written: {error}", file=sys.stderr)
 
 
 def configured(arguments: Namespace) -> tuple[Namespace, dict[str, Value]]:

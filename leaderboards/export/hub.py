@@ -1,24 +1,33 @@
 """Runs in formats that others collect: the Hugging Face hub's, and Every Eval Ever's.
 
-`.eval_results/*.yaml` and `model-index` as huggingface.co/docs/hub describes them; the schema
-of Every Eval Ever is version 0.3 of github.com/evaleval/every_eval_ever, aggregates alone. JSON is
-YAML, so no YAML library is needed; numbers have at most four decimals, which YAML 1.1 reads too.
+`.eval_results/*.yaml`, `eval.yaml` and `model-index` as huggingface.co/docs/hub/eval-results and
+/model-cards describe them; the schema of Every Eval Ever is version 0.3 of
+github.com/evaleval/every_eval_ever, aggregates alone. JSON is YAML, so the first two need no YAML
+library; numbers have at most four decimals, which YAML 1.1 reads too.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, UsageError
 from harness.leaderboards.row import Row, row
+from harness.plugins import find_card
 from harness.record import RESULTS, Run
 from harness.spec import Spec, parse
 from harness.version import __version__
 
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
 PROJECT = "https://github.com/visual-reasoning-harness/harness"
 EEE_VERSION = "0.3.0"
+FRAMEWORK = "visual-reasoning-harness"
+"""Our identifier as `evaluation_framework` of a benchmark; the hub keeps the list of them."""
+BOARD = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w./-]+))?", re.ASCII)
 
 
 def eval_results(
@@ -31,45 +40,85 @@ def eval_results(
         datasets: The hub's benchmark by task, `ORG/NAME` or `ORG/NAME:TASK_ID`.
         source: Address of the runs, for readers.
     """
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
     _one_model(runs)
     files: dict[str, list[dict[str, Any]]] = {}
-    for run in runs:
-        made = row(run)
+    for run, made, (name, task_id) in _on_boards(runs, datasets):
         if made.value is None:
             continue
-        name, _, task_id = _dataset(made, datasets).partition(":")
-        entry: dict[str, Any] = {
-            "dataset": {"id": name, "task_id": task_id or "default"},
-            "value": round(made.value, 4),
-            "date": _time(run).isoformat(timespec="seconds"),
-            "notes": _notes(made),
-        }
-        if source is not None:
-            entry["source"] = {"url": source, "name": "harness runs"}
-        files.setdefault(f"{made.task}.yaml", []).append(entry)
+        entry = EvalResultEntry(
+            dataset_id=name,
+            task_id=task_id,
+            value=round(made.value, 4),
+            date=_time(run).isoformat(timespec="seconds"),
+            source_url=source,
+            source_name=source and "harness runs",
+            notes=_notes(made),
+        )
+        files.setdefault(f"{made.task}.yaml", []).extend(eval_result_entries_to_yaml([entry]))
     return {name: json.dumps(entries, indent=2) + "\n" for name, entries in files.items()}
+
+
+def benchmarks(runs: Sequence[Run], datasets: Mapping[str, str]) -> dict[Path, str]:
+    """Return `eval.yaml` of each dataset repository, by its path below the repository's name.
+
+    It declares the leaderboards that `eval_results` of the same runs and datasets write to. The hub
+    takes it only if its list of frameworks has `FRAMEWORK`.
+    """
+    files: dict[str, dict[str, Any]] = {}
+    for _, made, (name, task_id) in _on_boards(runs, datasets):
+        card = find_card(made.task)
+        title = made.task if card is None else card.title
+        about = made.about.get(made.headline) or made.headline
+        plain = files.setdefault(
+            name,
+            {
+                "name": title,
+                "description": f"{title}, by {made.headline} ({about}), protocol {made.protocol}.",
+                "evaluation_framework": FRAMEWORK,
+                "tasks": [],
+            },
+        )
+        declared = {"id": task_id, "split": made.split}
+        if declared not in plain["tasks"]:
+            plain["tasks"].append(declared)
+    return {
+        Path(name, "eval.yaml"): json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+        for name, plain in files.items()
+    }
+
+
+def results_of(runs: Sequence[Run], datasets: Mapping[str, str]) -> "list[EvalResult]":
+    """Return every metric of some runs as the entries of a model card's `model-index`."""
+    from huggingface_hub import EvalResult
+
+    return [
+        EvalResult(
+            task_type="image-text-to-text",
+            task_name=made.task,
+            dataset_type=_dataset(made, datasets)[0],
+            dataset_name=made.task,
+            dataset_split=made.split,
+            metric_type=name,
+            metric_value=round(value, 4),
+            metric_name=f"{name} ({made.protocol})",
+            source_url=PROJECT,
+            source_name=f"harness {__version__}",
+        )
+        for made in map(row, runs)
+        for name, value in made.metrics.items()
+        if value is not None
+    ]
 
 
 def model_card(runs: Sequence[Run], datasets: Mapping[str, str]) -> str:
     """Return the metadata of a model card, as its README begins with: `model-index`."""
-    results = []
-    for run in runs:
-        made = row(run)
-        dataset = _dataset(made, datasets).partition(":")[0]
-        results.append(
-            {
-                "task": {"type": "image-text-to-text", "name": made.task},
-                "dataset": {"type": dataset, "name": made.task, "split": made.split},
-                "metrics": [
-                    {"type": name, "value": round(value, 4), "name": f"{name} ({made.protocol})"}
-                    for name, value in made.metrics.items()
-                    if value is not None
-                ],
-                "source": {"url": PROJECT, "name": f"harness {__version__}"},
-            }
-        )
-    index = [{"name": _one_model(runs), "results": results}]
-    return f"---\nmodel-index: {json.dumps(index, indent=2)}\n---\n"
+    from huggingface_hub import ModelCardData
+
+    results = results_of(runs, datasets)
+    data = ModelCardData(model_name=_one_model(runs), eval_results=results)
+    return f"---\n{data.to_yaml()}\n---\n"
 
 
 def every_eval_ever(runs: Sequence[Run], source: str | None) -> Iterator[tuple[Path, str]]:
@@ -163,11 +212,37 @@ def _model_id(made: Row) -> str:
     )
 
 
-def _dataset(made: Row, datasets: Mapping[str, str]) -> str:
-    if made.task not in datasets:
+def _on_boards(
+    runs: Sequence[Run], datasets: Mapping[str, str]
+) -> list[tuple[Run, Row, tuple[str, str]]]:
+    """Return the runs with their rows, and (repository, task id) of the hub's leaderboards.
+
+    Raises:
+        UsageError: a task has no dataset, one that is no name, or the leaderboard of another task,
+            split or protocol.
+    """
+    found = [(run, made := row(run), _dataset(made, datasets)) for run in runs]
+    owners: dict[tuple[str, str], tuple[str, ...]] = {}
+    for _, made, board in found:
+        ranked = (made.task, made.split, made.protocol, made.subset or "")
+        if owners.setdefault(board, ranked) != ranked:
+            raise UsageError(
+                f"leaderboard {':'.join(board)}",
+                expected="runs of one task, split, protocol and subset",
+                found=f"{' '.join(owners[board])} and {' '.join(ranked)}",
+                fix="Give each a TASK_ID of its own, or export them one by one.",
+            )
+    return found
+
+
+def _dataset(made: Row, datasets: Mapping[str, str]) -> tuple[str, str]:
+    """Return repository and task id of a task's leaderboard; `default` where no id was given."""
+    text = datasets.get(made.task, "")
+    named = BOARD.fullmatch(text)
+    if named is None:
         raise UsageError(
             f"dataset of {made.task} on the hub",
-            expected=f"--dataset {made.task}=ORG/NAME",
-            found="none",
+            expected=f"--dataset {made.task}=ORG/NAME or ORG/NAME:TASK_ID",
+            found=text or "none",
         )
-    return datasets[made.task]
+    return named[1], named[2] or "default"

@@ -1,14 +1,10 @@
 """`harness data fetch`: against a hub on this machine, at a commit that is kept."""
 
-import hashlib
 import json
-import threading
-from contextlib import contextmanager
+import sys
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote
 
 import pytest
 
@@ -17,61 +13,12 @@ from harness.cli import fetch
 from harness.cli.fetch import RECORD, card_of, fetched_sources
 from harness.cli.main import main
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
+
+from hub_server import COMMIT, MOVED, VARIABLES, served
+
 TASKS = Path(__file__).resolve().parents[2] / "tasks"
-COMMIT = "c0ffee" + "0" * 34
-MOVED = "beef" + "0" * 36
 NAME = "longvideobench/LongVideoBench"
-
-
-class Hub(BaseHTTPRequestHandler):
-    """As much of the Hugging Face hub as a dataset's download asks for."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        return
-
-    def do_GET(self):
-        self.server.asked.append((self.command, self.path, self.headers.get("authorization")))
-        path = unquote(self.path.partition("?")[0])
-        state = self.server.state
-        about = path.startswith("/api/datasets/")
-        repository = "/".join(path.removeprefix("/api").split("/")[2:4])
-        files = state["repositories"].get(repository)
-        if about and state["refuse"]:
-            code, name = state["refuse"]
-            return self.say(code, b"{}", {"X-Error-Code": name})
-        if files is None:
-            return self.say(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        # A branch may move; a commit stays what it is.
-        requested = path.partition("/revision/" if about else "/resolve/")[2].partition("/")[0]
-        commit = requested if requested in (COMMIT, MOVED) else state["commit"]
-        if about and "/tree/" in path:
-            rows = [
-                {"type": "file", "path": name, "size": len(data), "oid": tag(data)}
-                for name, data in files.items()
-            ]
-            return self.say(200, json.dumps(rows).encode())
-        if about:
-            siblings = [{"rfilename": name} for name in files]
-            info = {"id": repository, "sha": commit, "siblings": siblings}
-            return self.say(200, json.dumps(info).encode())
-        name = path.partition("/resolve/")[2].partition("/")[2]
-        if name not in files or name in state["broken"]:
-            return self.say(404, b"{}", {"X-Error-Code": "EntryNotFound"})
-        data = files[name]
-        return self.say(200, data, {"ETag": f'"{tag(data)}"', "X-Repo-Commit": commit})
-
-    do_HEAD = do_GET  # noqa: N815 - as the base class calls it
-
-    def say(self, code, body, head=None):
-        self.send_response(code)
-        for key, value in {"Content-Type": "application/json", **(head or {})}.items():
-            self.send_header(key, value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
 
 
 SHARED = {
@@ -81,24 +28,6 @@ SHARED = {
     "yiqingshen/rvtbench": {"rvtbench/a.json": b"{}"},
 }
 """What benchmarks that share a folder fetch."""
-
-
-def tag(data):
-    return hashlib.sha1(data).hexdigest()
-
-
-@contextmanager
-def served(repositories):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    server.asked = []
-    server.state = {"repositories": repositories, "commit": COMMIT, "refuse": None, "broken": set()}
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture
@@ -112,14 +41,7 @@ def hub(monkeypatch):
         if path.is_file()
     }
     with served({NAME: files, **SHARED}) as server:
-        for name in (
-            "HF_HUB_OFFLINE",
-            "TRANSFORMERS_OFFLINE",
-            "HF_TOKEN",
-            "http_proxy",
-            "https_proxy",
-            "all_proxy",
-        ):
+        for name in VARIABLES:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         yield server

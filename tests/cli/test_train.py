@@ -87,6 +87,11 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert names == ["checkpoint", "curve.jsonl", "eval", "manifest.json", "samples.jsonl"]
     rows = Training.open(out).curve.read()
     assert ["eval/reason_seg/gIoU" in row for row in rows] == [False, True, False]
+    card = (out / "checkpoint" / "README.md").read_text()
+    scored = card.partition("## Scores")[2]
+    assert f"| {shown['tasks']['reason_seg']['metrics']['gIoU']:.3f} |" in scored
+    assert "3 of 3 samples" in scored, "which were trained on"
+    assert "eval/reason_seg/gIoU" in (out / "checkpoint" / "curves.svg").read_text()
     run = json.loads((out / "eval" / "reason_seg" / "manifest.json").read_text())
     assert run["model"]["description"]["chat"]["trained"]["seed"] == 7
     (origin,) = read_origins(out / "eval" / "reason_seg")

@@ -51,6 +51,8 @@ NOT_RUN = {
     r"^(accelerate|torchrun)|--(ray|submitit) ": "wants several devices (tests/run)",
     r"^harness view": "serves until it is stopped (tests/leaderboards)",
     r"^harness data fetch": "wants the network (tests/cli/test_fetch.py)",
+    r"^harness hub p": "wants the network (tests/leaderboards/test_hub.py)",
+    r"^harness hub card": "a training of the reader's (tests/leaderboards/test_hub.py)",
     r"make shapes --out ROOT": "was made for all pages",
     r"…": "leaves something out",
     r"--strict": "says that two samples are not the published ones (tests/cli/test_data.py)",

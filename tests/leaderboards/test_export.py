@@ -95,6 +95,92 @@ def test_the_hubs_own_reader_reads_eval_results_and_model_card(make_run, tmp_pat
     export("huggingface", tmp_path / "two", runs[0], make_run("b", model="other"), code=2)
 
 
+TEXT, OBJECT = {"type": "string", "minLength": 1}, {"type": "object", "additionalProperties": False}
+EVAL_RESULTS = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        **OBJECT,
+        "required": ["dataset", "value"],
+        "properties": {
+            "dataset": {
+                **OBJECT,
+                "required": ["id", "task_id"],
+                "properties": {
+                    "id": {"type": "string", "pattern": r"^[\w.-]+/[\w.-]+$"},
+                    "task_id": TEXT,
+                    "revision": TEXT,
+                },
+            },
+            "value": {"type": "number"},
+            "verifyToken": TEXT,
+            "date": {"type": "string", "format": "date-time"},
+            "source": {
+                **OBJECT,
+                "required": ["url"],
+                "properties": {"url": TEXT, "name": TEXT, "user": TEXT, "org": TEXT},
+            },
+            "notes": TEXT,
+        },
+    },
+}
+"""`.eval_results/*.yaml` as github.com/huggingface/hub-docs has it at commit 242f4a1e."""
+EVAL_YAML = {
+    **OBJECT,
+    "required": ["name", "description", "evaluation_framework", "tasks"],
+    "properties": {
+        **dict.fromkeys(("name", "description", "evaluation_framework"), TEXT),
+        "tasks": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                **OBJECT,
+                "required": ["id"],
+                "properties": {"id": TEXT, "config": TEXT, "split": TEXT},
+            },
+        },
+    },
+}
+"""`eval.yaml` of a dataset, of the same page, for frameworks other than inspect-ai."""
+
+
+@pytest.mark.parametrize("source", [(), ("--source=https://example.org/runs",)])
+def test_files_of_the_hub_are_as_its_page_says_and_name_each_other(make_run, tmp_path, source):
+    schema = pytest.importorskip("jsonschema")
+    runs = [make_run("a"), make_run("a2", seed=2), make_run("v", task="disc_video")]
+    named = ["--dataset=disc_seg=org/discs:val", "--dataset=disc_video=org/discs:video/val"]
+    out = export("huggingface", tmp_path / "model", *runs, options=[*named, *source])
+    written = set()
+    for path in (out / ".eval_results").iterdir():
+        entries = yaml.safe_load(path.read_text())
+        schema.validate(entries, EVAL_RESULTS, format_checker=schema.FormatChecker())
+        written |= {(one["dataset"]["id"], one["dataset"]["task_id"]) for one in entries}
+    out = export("eval-yaml", tmp_path / "data", *runs, options=named)
+    (path,) = out.rglob("eval.yaml")
+    plain = yaml.safe_load(path.read_text())
+    schema.validate(plain, EVAL_YAML)
+    assert path.parent == out / "org" / "discs"
+    assert {("org/discs", task["id"]) for task in plain["tasks"]} == written
+    assert len(plain["tasks"]) == 2, "two runs of one task are on one leaderboard"
+
+
+@pytest.mark.parametrize("to", ["huggingface", "eval-yaml", "model-card"])
+@pytest.mark.parametrize("name", ["discs", "../discs", "org/discs:", "org/d:a b", "a/b/c", "/x/y"])
+def test_a_name_that_is_no_data_set_of_the_hub_is_refused(make_run, tmp_path, to, name):
+    out = tmp_path / "out" / "inner"
+    export(to, out, make_run("a"), code=2, options=[f"--dataset=disc_seg={name}"])
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("other", [{"split": "test"}, {"protocol": "seg/other"}, {"subset": "x"}])
+def test_one_leaderboard_has_no_two_kinds_of_numbers(make_run, tmp_path, capsys, other):
+    runs = [make_run("a"), make_run("b", changes={"results": other})]
+    export("huggingface", tmp_path / "out", *runs, code=2, options=["--dataset=disc_seg=org/discs"])
+    error = capsys.readouterr().err
+    assert "org/discs" in error and next(iter(other.values())) in error
+    export("model-card", tmp_path / "README.md", *runs, options=["--dataset=disc_seg=org/discs"])
+
+
 def test_a_model_card_numbers_stay_numbers_in_yaml(make_run, tmp_path, rescore):
     run = rescore(make_run("tiny"), lambda _, value: 1e-5)
     export("model-card", tmp_path / "card.md", run, options=["--dataset=disc_seg=org/discs"])

@@ -13,7 +13,7 @@ from harness.cli.arguments.shared import (
 
 FORMATS = (
     *("csv", "json", "parquet", "every-eval-ever"),
-    *("huggingface", "model-card", "wandb", "mlflow"),
+    *("huggingface", "eval-yaml", "model-card", "wandb", "mlflow"),
 )
 
 
@@ -66,7 +66,7 @@ def add_runs(commands: Commands) -> None:
         "--dataset",
         action="append",
         metavar="TASK=ORG/NAME[:TASK_ID]",
-        help="the hub's dataset of a task, of huggingface and model-card; may be repeated",
+        help="the hub's dataset of a task, of the three formats of the hub; may be repeated",
     )
     export.add_argument("--source", metavar="URL", help="where the runs can be seen")
 

@@ -1,0 +1,111 @@
+"""Access to the Hugging Face hub: only for commands that ask for it, and with HF_TOKEN alone."""
+
+import os
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar
+
+from harness.errors import DataError, UsageError
+from harness.plugins import missing_dependency
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+"""Variables that forbid the network, as huggingface_hub reads them."""
+SIGNED = re.compile(r"\?\S*")
+"""Query of an address, which may be signed: it is not shown."""
+REFUSED = (401, 403)
+
+T = TypeVar("T")
+
+
+def refuse_offline(what: str, fix: str = "") -> None:
+    """Raise UsageError if the environment forbids the network."""
+    for name in OFFLINE:
+        if os.environ.get(name, "").lower() in ("1", "true", "yes", "on"):
+            found = f"{name} in the environment"
+            raise UsageError(what, expected="a network", found=found, fix=fix)
+
+
+def load_hub(*, quiet: bool = False) -> ModuleType:
+    """Import huggingface_hub, without telemetry.
+
+    Raises:
+        MissingDependency: it is not installed.
+    """
+    # Both are read when it is imported.
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    if quiet:
+        os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    try:
+        import huggingface_hub
+    except ModuleNotFoundError as error:
+        raise missing_dependency("the Hugging Face hub", error) from error
+    return huggingface_hub
+
+
+def connect(*, quiet: bool = False) -> "HfApi":
+    """Return the hub's client.
+
+    Its token is HF_TOKEN or none, never one that lies on the disk: what a command may see and
+    change is said by whoever starts it.
+
+    Raises:
+        UsageError: HF_TOKEN is no token; an error of the client might show it.
+    """
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if token and not re.fullmatch("[!-~]+", token):
+        raise UsageError("HF_TOKEN", expected="one token, without spaces", found="something else")
+    api: HfApi = load_hub(quiet=quiet).HfApi(endpoint(), token=token or False)
+    return api
+
+
+def endpoint() -> str | None:
+    """Return the hub's address from the environment; None: the public one."""
+    return os.environ.get("HF_ENDPOINT") or None
+
+
+def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
+    """Return the hub's answer; turn its refusals and what is no answer into a DataError."""
+    from huggingface_hub import errors
+
+    thing = f"repository {repository}"
+    try:
+        return call()
+    except errors.GatedRepoError as error:
+        raise DataError(
+            thing,
+            expected="access to it",
+            found="a gate",
+            fix=f"Accept its terms at https://huggingface.co/{repository} and set HF_TOKEN in the "
+            "environment.",
+        ) from error
+    except errors.RepositoryNotFoundError as error:
+        raise DataError(
+            thing,
+            expected="a repository of this kind and name on the hub",
+            found="none (or a private one, for which HF_TOKEN is needed)",
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise DataError(
+            thing, expected=f"the revision {revision}", found="none of this name"
+        ) from error
+    except (
+        getattr(errors, "HTTPError", OSError),
+        OSError,
+        RuntimeError,  # of hf_xet
+        ValueError,  # of an answer that huggingface_hub cannot read, as the two below
+        KeyError,
+        TypeError,
+    ) as error:
+        refused = getattr(getattr(error, "response", None), "status_code", 0) in REFUSED
+        raise DataError(
+            thing,
+            expected=f"the hub at {endpoint() or 'https://huggingface.co'}",
+            found=SIGNED.sub("", str(error).strip().split("\n")[0] or type(error).__name__)[:200],
+            fix="Set HF_TOKEN in the environment to a token that may do this."
+            if refused
+            else "The same command goes on where this one stopped.",
+        ) from error

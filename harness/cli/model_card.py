@@ -1,0 +1,225 @@
+"""The card of a checkpoint: README.md in the form of the Hugging Face hub, and its curves.
+
+Equal trainings and runs have equal cards: there is no clock in them, and no path of this machine.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import checkpoint_config, papers, plugins
+from harness.cli.curves import draw_curves
+from harness.cli.fetch import fetched_sources, repositories
+from harness.cli.hub_access import load_hub
+from harness.errors import HarnessError, UsageError
+from harness.files import read_text
+from harness.leaderboards import formatting
+from harness.leaderboards.export.hub import results_of
+from harness.leaderboards.render.markdown import escape, grid
+from harness.leaderboards.row import Row, row
+from harness.record import Run
+from harness.run.contamination import Training
+from harness.store.atomic import write_bytes
+
+CARD, CURVES = "README.md", "curves.svg"
+WRITTEN = "<!-- Written by harness; a card without this line is left as it is. -->"
+DRAWN = re.compile(r"rewards?(/.*)?|eval/.*|loss")
+"""Names of logged numbers that a card draws."""
+PATH = re.compile(
+    r"(?<![\w.:/<>])(?:~|\.\.?)?/[^\s,()=<>\"']*?([^\s,()=<>\"'/]+)/?(?![^\s,()=<>\"'])"
+)
+"""A path from the root, the home or the working folder; its group is the last name."""
+
+
+def write_card(training: Training, runs: Sequence[Run]) -> Path:
+    """Write the card of a finished training's checkpoint, and its curves; return the card's path.
+
+    Args:
+        training: The training, whose `checkpoint/` gets both files.
+        runs: Runs of the checkpoint, whose scores the card shows.
+
+    Raises:
+        UsageError: the checkpoint has a card that somebody else wrote, or the training has none.
+        MissingDependency: huggingface_hub is not installed.
+    """
+    path = training.checkpoint / CARD
+    if not training.is_finished or not training.checkpoint.is_dir():
+        raise UsageError(
+            f"training {training.folder}",
+            expected="a finished one, with its checkpoint",
+            found="none",
+        )
+    if path.exists() and WRITTEN not in read_text(path):
+        raise UsageError(
+            f"card {path}",
+            expected="none, or one that harness wrote",
+            found="another one",
+            fix="Move it away to have one written.",
+        )
+    drawn = draw_curves(training, DRAWN)
+    if drawn is not None:
+        write_bytes(training.checkpoint / CURVES, drawn.encode())
+    text = "\n".join(_body(training, [row(run) for run in runs], curves=drawn is not None))
+    metadata = _metadata(training, runs)
+    write_bytes(path, f"---\n{metadata}\n---\n\n{WRITTEN}\n\n{text}\n".encode())
+    return path
+
+
+def without_paths(text: str) -> str:
+    """Return a text in which paths of this machine are their last names.
+
+    >>> without_paths("pocket(checkpoint=/home/me/runs/sft,prompt=short), </think>, https://a/b")
+    'pocket(checkpoint=sft,prompt=short), </think>, https://a/b'
+    """
+    return PATH.sub(r"\1", text)
+
+
+def _metadata(training: Training, runs: Sequence[Run]) -> str:
+    """Return the card's YAML; it names data sets of the hub only where files came from there."""
+    hub = load_hub()
+    manifest = training.manifest
+    base = _base(manifest)
+    root = manifest.get("data_root", "")
+    trained_on = {_fetched(task["name"], root)[0] for task in manifest["tasks"]} - {""}
+    sources = {run: _fetched(run.results["task"], run.manifest["data"]["root"])[0] for run in runs}
+    results = [
+        one
+        for run, name in sources.items()
+        for one in (results_of([run], {run.results["task"]: name}) if name else ())
+    ]
+    index = {"model_name": training.folder.resolve().name, "eval_results": results}
+    transformers = (training.checkpoint / "config.json").is_file()
+    data = hub.ModelCardData(
+        base_model=base if base.count("/") == 1 and not Path(base).exists() else None,
+        library_name="transformers" if transformers else None,
+        pipeline_tag="image-text-to-text" if _chats(manifest) else None,
+        tags=["visual-reasoning-harness", str(manifest["method"]["name"])],
+        datasets=sorted(trained_on) or None,
+        **(index if results else {}),
+    )
+    return str(data.to_yaml())
+
+
+def _chats(manifest: Mapping[str, Any]) -> bool:
+    """Return True if the model of a training writes text about images."""
+    description = (manifest["model"] or {}).get("description", {})
+    return isinstance(description.get("chat"), Mapping)
+
+
+def _fetched(task: str, root: str) -> tuple[str, str]:
+    """Return the hub's repository and commit that a task's files were fetched from.
+
+    Both are empty for files of another source, and for tasks of several repositories.
+    """
+    card = plugins.find_card(task)
+    if card is None or not root or len(set(repositories(card).values())) != 1:
+        return "", ""
+    found = [one for one in fetched_sources(Path(root), card) if one.get("files")]
+    return (str(found[0]["repository"]), str(found[0]["commit"])) if found else ("", "")
+
+
+def _base(manifest: Mapping[str, Any]) -> str:
+    """Return the checkpoint that a training began with; empty if it began with none."""
+    return str(((manifest["model"] or {}).get("base") or {}).get("checkpoint") or "")
+
+
+def _body(training: Training, rows: Sequence[Row], *, curves: bool) -> Iterator[str]:
+    manifest = training.manifest
+    method, made_with = manifest["method"], manifest["provenance"]
+    base = without_paths(_base(manifest))
+    weights = ((manifest["model"] or {}).get("base") or {}).get("weights")
+    steps = manifest["result"].get("steps") if isinstance(manifest["result"], dict) else None
+    yield f"# {escape(str(method['name']))}{f' on {escape(base)}' if base else ''}"
+    yield ""
+    yield (
+        f"Trained by [harness](https://github.com/visual-reasoning-harness/harness) "
+        f"{escape(str(manifest['harness']))} (commit {str(made_with.get('commit'))[:12]})"
+        f"{f', {steps} steps' if steps is not None else ''}, seed {manifest['seed']}, from "
+        f"{escape(base) or 'no weights'}{f' (weights {weights})' if weights else ''}. "
+        f"`config_hash` of the training: `{manifest['config_hash']}`."
+    )
+    yield from ("", "## Method", "")
+    if paper := _paper(str(method["name"])):
+        yield from (f"Paper: {escape(paper)}.", "")
+    yield f"`{without_paths(str(method['spec']))}`, which with its defaults is"
+    yield ""
+    settings = [[escape(key), _value(value)] for key, value in method["settings"].items()]
+    yield from grid(["setting", "value"], settings, left=2)
+    yield from ("", "## Training data", "")
+    yield from _data(manifest)
+    if curves:
+        yield from ("", "## Curves", "", f"![Logged numbers by step]({CURVES})")
+    yield from ("", "## Scores", "")
+    yield from _scores(rows)
+    yield from ("", "## Use", "")
+    yield from _use(training, manifest)
+
+
+def _paper(method: str) -> str:
+    try:
+        return papers.declared_settings(method)[0]
+    except HarnessError:
+        return ""
+
+
+def _value(value: object) -> str:
+    return escape(without_paths(str(value)))
+
+
+def _data(manifest: Mapping[str, Any]) -> Iterator[str]:
+    if not manifest["tasks"]:
+        yield "None: the trainer draws its own scenes."
+        return
+    root = manifest.get("data_root", "")
+    hashes = ("fingerprint", "images", "ids")
+    rows = [
+        [
+            escape(without_paths(str(task["spec"]))),
+            escape("@".join(filter(None, _fetched(task["name"], root))) or formatting.NOTHING),
+            *(str(task.get(key, "")) for key in ("version", "n_total", *hashes)),
+        ]
+        for task in manifest["tasks"]
+    ]
+    head = ["task", "fetched from the hub", "version", "samples", "annotations", "images", "ids"]
+    yield from grid(head, rows, left=2)
+    yield ""
+    yield "The last three columns are hashes of the content. `harness_samples.jsonl` has the id of"
+    yield "every sample, so that harness finds evaluated samples that were trained on."
+
+
+def _scores(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        yield "Not evaluated."
+        return
+    head = ["task", "split", "protocol", "metric", "note", "value", "95 % interval", "scored"]
+    cells = [
+        [
+            escape(one.task),
+            escape(" ".join(filter(None, (one.split, one.subset)))),
+            escape(one.protocol),
+            escape(one.headline),
+            escape(_notes(one)),
+            formatting.number(one.value),
+            formatting.span(one.interval),
+            f"{one.n_scored} of {one.n_total}",
+        ]
+        for one in rows
+    ]
+    yield from grid(head, cells, left=5)
+
+
+def _notes(made: Row) -> str:
+    """Return what a reader must know beside a number: training data in it, parts of toys."""
+    trained = made.trained_on
+    return "; ".join([*([str(trained)] if trained and trained.is_any else []), *made.badges])
+
+
+def _use(training: Training, manifest: Mapping[str, Any]) -> Iterator[str]:
+    asked = checkpoint_config.read(training.checkpoint)
+    yield from ("```sh", "harness hub pull ORG/NAME DIR   # checks every file's hash")
+    if asked is not None:
+        task = manifest["tasks"][0]["name"] if manifest["tasks"] else "TASK"
+        yield f'harness eval --model "{asked.name}(checkpoint=DIR)" --tasks {task} --data ROOT'
+    yield from ("```", "")
+    yield "`harness_inference.json` says how it is asked; what is typed wins."
