@@ -14,7 +14,8 @@ class Entry:
 
     where: str
     """File and line, for messages."""
-    response: str
+    response: str | tuple[str, ...]
+    """The text, or the texts of several requests about one question."""
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""
@@ -23,7 +24,8 @@ class Entry:
     categories: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
     row: int | None = None
-    """Row of the question in a list, from 0: the benchmark's own list, or one in another order."""
+    """Row of the question in a list, from 0: the benchmark's own list, or one in another order.
+    It counts only if questions and ground truths of all rows are those of the samples there."""
     ground_truth: str = ""
     """The right answer as the file writes it."""
     score: float | None = None

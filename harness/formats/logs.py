@@ -1,7 +1,8 @@
-"""Logs and result files in JSON: lmms-eval, Video-MME, TempCompass, STI-Bench."""
+"""Logs and result files in JSON: lmms-eval, Every Eval Ever, Video-MME, TempCompass, STI-Bench."""
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,55 @@ def _first_text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise DataError(where, expected="a response that is text", found=repr(value)[:60])
     return value
+
+
+def every_eval_ever(path: Path) -> Iterator[Entry]:
+    """Every Eval Ever's instances: a JSON object a line, for each sample and metric.
+
+    Instances with an error and no output are left out. Scores count where there is one metric.
+    """
+    if path.suffix != ".jsonl":
+        raise DataError(
+            f"predictions {path}",
+            expected="the instances, a file …_samples.jsonl",
+            found=f"{path.name}, which may be their aggregate",
+            fix='The aggregate names their file, in "detailed_evaluation_results".',
+        )
+    entries: list[Entry] = []
+    metrics = set()
+    for number, one in enumerate(_lines(path), start=1):
+        where = f"{path}, line {number}"
+        if not isinstance(one, dict) or not isinstance(one.get("sample_id"), str):
+            raise DataError(where, expected='a text "sample_id"', found=repr(one)[:60])
+        metrics.add(str(one.get("evaluation_result_id") or one.get("evaluation_name")))
+        asked, judged = (_objects(one.get(key), where) for key in ("input", "evaluation"))
+        texts = _outputs(one, where)
+        if not texts and one.get("error"):
+            continue
+        entries.append(
+            Entry(
+                where=where,
+                response=texts or ("",),
+                ids=(one["sample_id"],),
+                question=text_in([asked], "raw"),
+                score=number_in(judged, ["score"]),
+            )
+        )
+    yield from (replace(one, score=None) for one in entries) if len(metrics) > 1 else entries
+
+
+def _outputs(one: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Return the outputs of a single turn, or the last response of several."""
+    output, messages = one.get("output"), one.get("messages")
+    if isinstance(output, dict):
+        texts = output.get("raw")
+    else:
+        turns = [turn for turn in messages or () if isinstance(turn, dict)]
+        said = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
+        texts = said[-1:]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise DataError(where, expected='texts in "output" or "messages"', found=repr(texts)[:60])
+    return tuple(texts)
 
 
 def video_mme(path: Path) -> Iterator[Entry]:
