@@ -27,8 +27,8 @@ def to_csv(rows: Sequence[Mapping[str, object]], delimiter: str = ",") -> str:
     """Return rows as CSV, with a column for each key of any row; with tabs all cells are quoted."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
-    quoting = csv.QUOTE_ALL if delimiter == "\t" else csv.QUOTE_MINIMAL
-    writer = csv.DictWriter(text, names, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+    dialect = csv.unix_dialect if delimiter == "\t" else csv.excel
+    writer = csv.DictWriter(text, names, dialect=dialect, delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from harness.errors import HarnessError, MissingDependency, Unavailable, UsageError, printable
+from harness.errors import MissingDependency, Unavailable, UsageError, printable
 from harness.spec import Spec, parse
 
 JOBS = 3
@@ -58,18 +58,22 @@ def submit(arguments: Namespace) -> int:
         print(f"job {job.job_id}, logs in {job.paths.folder}", file=sys.stderr)
         try:
             tasks = [job.task(rank) for rank in range(job.num_tasks)]
-            errors = {task: error for task in tasks if (error := task.exception()) is not None}
+            found = {task: task.exception() for task in tasks}
         except KeyboardInterrupt:
             job.cancel()
             raise
+        errors = {task: error for task, error in found.items() if error is not None}
         if not errors:
             print(job.results()[0], end="")
             return 0
-        codes = [found and int(found[1]) for found in map(_find_code, errors.values())]
-        if not {None, INTERRUPTED} & set(codes):
-            task = next(iter(errors))
-            print(printable(task.stderr() or str(errors[task])), end="", file=sys.stderr)
-            return codes[0] or HarnessError.exit_code
+        codes = {task: _find_code(error) for task, error in errors.items()}
+        lost = {None, INTERRUPTED}
+        if None in codes.values():
+            lost.add(Unavailable.exit_code)  # of a task that waited for one that was killed
+        for task, code in codes.items():
+            if code not in lost:
+                print(printable(task.stderr() or str(errors[task])), end="", file=sys.stderr)
+                return int(code or 0)
         if number < JOBS:
             print(f"job {job.job_id} was ended; another one goes on", file=sys.stderr)
     raise Unavailable(
@@ -80,8 +84,10 @@ def submit(arguments: Namespace) -> int:
     )
 
 
-def _find_code(error: Exception) -> re.Match[str] | None:
-    return re.search(r"^RuntimeError: exit code (\d+)$", str(error), re.MULTILINE)
+def _find_code(error: Exception) -> int | None:
+    """Return the exit code that ended a task; None where it was killed."""
+    found = re.search(r"^RuntimeError: exit code (\d+)$", str(error), re.MULTILINE)
+    return found and int(found[1])
 
 
 def _executor(submitit: ModuleType, arguments: Namespace) -> Any:

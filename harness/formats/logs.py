@@ -93,7 +93,8 @@ def every_eval_ever(path: Path) -> Iterator[Entry]:
     metrics = set()
     for number, one in enumerate(_lines(path), start=1):
         where = f"{path}, line {number}"
-        if not isinstance(one, dict) or not isinstance(one.get("sample_id"), str):
+        name = one.get("sample_id") if isinstance(one, dict) else None
+        if not isinstance(name, str):
             raise DataError(where, expected='a text "sample_id"', found=repr(one)[:60])
         metrics.add(str(one.get("evaluation_result_id") or one.get("evaluation_name")))
         asked, judged = (_objects(one.get(key), where) for key in ("input", "evaluation"))
@@ -104,7 +105,7 @@ def every_eval_ever(path: Path) -> Iterator[Entry]:
             Entry(
                 where=where,
                 response=texts or ("",),
-                ids=(one["sample_id"],),
+                ids=(name,),
                 question=text_in([asked], "raw"),
                 score=number_in(judged, ["score"]),
             )
@@ -118,12 +119,16 @@ def _outputs(one: Mapping[str, Any], where: str) -> tuple[str, ...]:
     if isinstance(output, dict):
         texts = output.get("raw")
     else:
-        turns = [turn for turn in messages or () if isinstance(turn, dict)]
-        said = [turn.get("content") for turn in turns if turn.get("role") == "assistant"]
-        texts = said[-1:]
+        turns = messages if isinstance(messages, list) else []
+        said = [one["content"] for one in turns if _says(one)]
+        texts = said[-1:] or None
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise DataError(where, expected='texts in "output" or "messages"', found=repr(texts)[:60])
     return tuple(texts)
+
+
+def _says(turn: object) -> bool:
+    return isinstance(turn, dict) and turn.get("role") == "assistant" and "content" in turn
 
 
 def video_mme(path: Path) -> Iterator[Entry]:

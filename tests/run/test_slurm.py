@@ -178,7 +178,7 @@ def test_a_job_that_is_killed_is_submitted_again(evaluation, alone, tmp_path):
 
 
 def test_a_task_that_fails_is_not_taken_for_done_nor_tried_again(evaluation, tmp_path):
-    process = evaluation("cluster=local", model="dot_finder(batch=1,width=wrong)")
+    process = evaluation(LOCAL, model="dot_finder(batch=1,width=wrong)")
     _, errors = process.communicate(timeout=120)
     assert process.returncode in (UsageError.exit_code, ModelError.exit_code), errors
     assert len([*(tmp_path / "runs" / ".submitit").glob("*_0_log.out")]) == 1
