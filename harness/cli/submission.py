@@ -6,7 +6,6 @@ all journal into the run folder. What a job leaves unfinished, another job conti
 
 import os
 import re
-import shlex
 import signal
 import sys
 from argparse import Namespace
@@ -20,16 +19,17 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from harness.errors import MissingDependency, Unavailable, UsageError, printable
-from harness.spec import Spec, parse
+from harness.spec import parse
 
 JOBS = 3
 """Jobs that one command submits, where the earlier ones ended without a result."""
 FOLDER = ".submitit"
 SIGNAL_DELAY = 120  # seconds before the time limit, for what is under way to be journalled
 INTERRUPTED = 130
-LISTS = ("setup", "teardown")
-INTERNAL = frozenset({"map_count", "array_parallelism"})
-"""Parameters of arrays of jobs, which are not submitted here."""
+LISTS = ("setup", "teardown", "srun_args")
+"""Parameters that are lists: the value that is typed is their only one."""
+INTERNAL = frozenset({"map_count", "array_parallelism", "additional_parameters"})
+"""Parameters of arrays of jobs, which are not submitted here, and one that is a dictionary."""
 
 
 def submit(arguments: Namespace) -> int:
@@ -115,7 +115,7 @@ def _executor(submitit: ModuleType, arguments: Namespace) -> Any:
         executor = submitit.AutoExecutor(Path(str(folder)), cluster=cluster or "slurm")
         executor.update_parameters(
             **{
-                name if name in shared else f"slurm_{name}": _value(name, one)
+                name if name in shared else f"slurm_{name}": [one] if name in LISTS else one
                 for name, one in chosen.items()
             }
         )
@@ -126,15 +126,6 @@ def _executor(submitit: ModuleType, arguments: Namespace) -> Any:
     except (AssertionError, NameError, TypeError, ValueError) as error:
         raise UsageError(f"--submitit {arguments.submitit}", found=str(error)) from error
     return executor
-
-
-def _value(name: str, value: object) -> object:
-    """Return a parameter's value as submitit takes it: some are lists or dictionaries."""
-    if name in LISTS:
-        return [str(value)]
-    if name == "srun_args":
-        return shlex.split(str(value))
-    return dict(value.arguments) if isinstance(value, Spec) else value
 
 
 @dataclass(frozen=True)

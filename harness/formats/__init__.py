@@ -4,7 +4,7 @@
 | --- | --- |
 | `jsonl` | our own lines of JSON (`harness.interchange`) |
 | `lmms-eval` | `*_samples_*.jsonl`, or the older `<task>.json` with "logs" |
-| `vlmevalkit` | its tables of predictions, `.xlsx`, `.tsv` or `.csv`; its `.pkl` is never opened |
+| `vlmevalkit` | its tables, `.xlsx`, `.tsv`, `.csv` or `.json`; its `.pkl` is never opened |
 | `inspect` | inspect_ai's log, `.eval` or `.json` |
 | `every-eval-ever` | the instances of Every Eval Ever, `…_samples.jsonl` |
 | `video-mme` | the JSON of Video-MME's result files |

@@ -3,6 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import read_json
 
 ID_KEYS = ("question_id", "id", "qid", "sample_id")
 VIDEO_KEYS = ("videoID", "video_id", "video_path", "video", "scene_name")
@@ -65,3 +70,13 @@ def text_in(objects: Iterable[Mapping[str, object]], *keys: str) -> str:
     """The first text under one of these keys in some objects; "" if there is none."""
     found = (one.get(key) for one in objects for key in keys)
     return next((text for text in found if isinstance(text, str) and text), "")
+
+
+def objects_in(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file that is a list of them in JSON."""
+    plain = read_json(path)
+    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
+        raise DataError(
+            f"predictions {path}", expected="a list of objects", found=type(plain).__name__
+        )
+    return plain

@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
 from typing import IO, Any
@@ -41,7 +41,9 @@ def inspect(path: Path) -> Iterator[Entry]:
                 found=f"epoch {one['epoch']} of sample {one['id']!r}",
                 fix="One response a question is scored: log the epochs one by one.",
             )
-        texts = tuple(_content(_part(choice, "message")) for choice in _list(output, "choices"))
+        choices = output.get("choices")
+        choices = choices if isinstance(choices, list) else []
+        texts = tuple(_content(_part(choice, "message")) for choice in choices)
         if not texts and one.get("error") is not None:
             continue
         metadata = one.get("metadata")
@@ -77,10 +79,6 @@ def _content(message: object) -> str:
 
 def _part(one: object, key: str) -> object:
     return one.get(key) if isinstance(one, dict) else None
-
-
-def _list(one: Mapping[str, Any], key: str) -> Iterable[object]:
-    return one[key] if isinstance(one.get(key), list) else ()
 
 
 def _score(scores: object) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import DataError
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
 from harness.responses import refuse_duplicate_keys
@@ -133,7 +133,7 @@ def _says(turn: object) -> bool:
 
 def video_mme(path: Path) -> Iterator[Entry]:
     """Video-MME's result file: a list of videos with their questions and "response"."""
-    for number, video in enumerate(_read_list(path)):
+    for number, video in enumerate(objects_in(path)):
         questions = video.get("questions")
         if not isinstance(questions, list):
             raise DataError(
@@ -162,7 +162,7 @@ def sti(path: Path) -> Iterator[Entry]:
     `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response.
     """
     keys = ("id", "id_file", "time_s", "time_e")
-    for number, one in enumerate(_read_list(path)):
+    for number, one in enumerate(objects_in(path)):
         where = f"{path}, record {number}"
         if not {*keys, "model_out"} <= set(one) or not isinstance(one["model_out"], str):
             raise DataError(
@@ -238,15 +238,6 @@ def _lines(path: Path) -> Iterator[dict[str, object]]:
                         f"{path}, line {number}", expected="one JSON object", found=str(error)
                     ) from error
                 yield plain
-
-
-def _read_list(path: Path) -> list[dict[str, Any]]:
-    plain = read_json(path)
-    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
-        raise DataError(
-            f"predictions {path}", expected="a list of objects", found=type(plain).__name__
-        )
-    return plain
 
 
 def _objects(plain: object, where: str) -> dict[str, object]:

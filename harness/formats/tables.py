@@ -12,7 +12,7 @@ from zipfile import BadZipFile, ZipFile
 
 from harness.errors import DataError, MissingDependency
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 
 SCORES = ("hit", "score")
 """Columns of the tables that it writes after scoring (`…_result`, `…_score`)."""
@@ -35,7 +35,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
     if path.suffix == ".pkl":
         raise DataError(
             f"predictions {path}",
-            expected="the table (.xlsx, .tsv or .csv)",
+            expected="the table (.xlsx, .tsv, .csv or .json)",
             found="a pickle, which could run code and is not opened",
         )
     for number, row in enumerate(_table(path), start=2):
@@ -75,6 +75,10 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a table as texts, by the names in its first row."""
     if path.suffix == ".xlsx":
         yield from _sheet(path)
+        return
+    if path.suffix == ".json":
+        for one in objects_in(path):
+            yield {name: "" if value is None else str(value) for name, value in one.items()}
         return
     csv.field_size_limit(MAX_CELL)
     try:

@@ -115,7 +115,6 @@ def _instance(one: Instance, made: Row, *, evaluation: str, model: str) -> str:
         return ""
     best = one.score >= 1 if made.better[made.headline] == "higher" else one.score <= 0
     responses = list(one.prediction.responses)
-    usage = one.prediction.usage
     plain = {
         "schema_version": EEE_VERSION,
         "evaluation_id": evaluation,
@@ -141,11 +140,6 @@ def _instance(one: Instance, made: Row, *, evaluation: str, model: str) -> str:
         ],
         "evaluation": {"score": one.score, "is_correct": best},
         "error": one.error or None,
-        "token_usage": {
-            "input_tokens": usage.prompt_tokens,
-            "output_tokens": usage.completion_tokens,
-            "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        },
         "metadata": {name: str(value) for name, value in one.sample.categories.items()},
     }
     return json.dumps(plain, ensure_ascii=False, allow_nan=False)

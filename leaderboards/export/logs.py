@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from harness.formats.tables import FAILED, RECORDS
-from harness.leaderboards.export.hub import PROJECT, model_id, time_of
+from harness.leaderboards.export.hub import model_id, time_of
 from harness.leaderboards.export.instances import Instance, instances
 from harness.leaderboards.row import Row, row
 from harness.record import Run
-from harness.version import __version__
 
 Table: TypeAlias = Sequence[Mapping[str, object]]
 
@@ -28,20 +27,11 @@ def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
     """
     made, found = row(run), instances(run, data_root)
     model, moment = model_id(made), time_of(run).isoformat(timespec="seconds")
-    scored = [one.score for one in found if one.score is not None]
     metrics = {
         name: {"name": name, "value": value}
         for name, value in made.metrics.items()
         if value is not None
     }
-    usage = {
-        name: sum(getattr(one.prediction.usage, ours) or 0 for one in found)
-        for name, ours in (
-            ("input_tokens", "prompt_tokens"),
-            ("output_tokens", "completion_tokens"),
-        )
-    }
-    usage["total_tokens"] = sum(usage.values())
     log = {
         "version": 2,
         "status": "success",
@@ -54,14 +44,10 @@ def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
             "dataset": {
                 "name": f"{made.task} {made.split}",
                 "samples": len(found),
-                "sample_ids": [one.sample.id for one in found],
-                "shuffled": False,
             },
             "model": model,
             "config": {},
-            "revision": {"type": "git", "origin": PROJECT, "commit": made.commit or ""},
-            "packages": {"visual-reasoning-harness": __version__},
-            "metadata": {"model": made.model_spec, "subset": made.subset},
+            "metadata": {"model": made.model_spec, "subset": made.subset, "commit": made.commit},
         },
         "results": {
             "total_samples": len(found),
@@ -70,13 +56,10 @@ def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
                 {
                     "name": made.protocol,
                     "scorer": made.protocol,
-                    "scored_samples": len(scored),
-                    "unscored_samples": len(found) - len(scored),
                     "metrics": metrics,
                 }
             ],
         },
-        "stats": {"started_at": moment, "completed_at": moment, "model_usage": {model: usage}},
         "samples": [_inspect_sample(one, made, model) for one in found],
     }
     name = f"{moment.replace(':', '-')}_{made.task}_{made.config_hash}.json"

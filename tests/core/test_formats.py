@@ -457,6 +457,13 @@ def test_an_aggregate_of_every_eval_ever_has_no_responses(tmp_path):
         read_format("every-eval-ever", path, SAMPLES)
 
 
+def test_vlmevalkits_table_in_json(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([{"index": 7, "id": "001-1", "prediction": "A", "hit": None}]))
+    found = read_format("vlmevalkit", path, SAMPLES)
+    assert said(found) == {"001-1": "A"} and not found.scores
+
+
 def test_what_vlmevalkit_failed_to_obtain_is_no_response(tmp_path):
     path = tmp_path / "x.tsv"
     rows = ["001-1\tFailed to obtain answer via API.\t", '001-2\tB\t"[""A"", ""B""]"']
