@@ -56,24 +56,23 @@ def submit(arguments: Namespace) -> int:
     for number in range(1, JOBS + 1):
         job = executor.submit(Command(tuple(arguments.typed)))
         print(f"job {job.job_id}, logs in {job.paths.folder}", file=sys.stderr)
+        tasks = [job.task(rank) for rank in range(job.num_tasks)]
         try:
-            tasks = [job.task(rank) for rank in range(job.num_tasks)]
-            found = {task: task.exception() for task in tasks}
+            failed = [(task, fault) for task in tasks if (fault := task.exception()) is not None]
         except KeyboardInterrupt:
             job.cancel()
             raise
-        errors = {task: error for task, error in found.items() if error is not None}
-        if not errors:
+        if not failed:
             print(job.results()[0], end="")
             return 0
-        codes = {task: _find_code(error) for task, error in errors.items()}
+        codes = [_find_code(fault) for _, fault in failed]
         lost = {None, INTERRUPTED}
-        if None in codes.values():
+        if None in codes:
             lost.add(Unavailable.exit_code)  # of a task that waited for one that was killed
-        for task, code in codes.items():
-            if code not in lost:
-                print(printable(task.stderr() or str(errors[task])), end="", file=sys.stderr)
-                return int(code or 0)
+        for (task, fault), code in zip(failed, codes, strict=True):
+            if code is not None and code not in lost:
+                print(printable(task.stderr() or str(fault)), end="", file=sys.stderr)
+                return code
         if number < JOBS:
             print(f"job {job.job_id} was ended; another one goes on", file=sys.stderr)
     raise Unavailable(

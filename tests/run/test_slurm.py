@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -231,6 +232,64 @@ def test_slurm_is_told_what_the_command_says(evaluation, tmp_path):
     (line,) = [line for line in requested if line.startswith("srun ")]
     assert "--kill-on-bad-exit=1" in line.split()
     process.kill()
+
+
+class Stand:
+    """A stand-in for the package: its jobs end as they are told to."""
+
+    def __init__(self, *jobs):
+        self.jobs, self.submitted, self.cancelled, self.given = list(jobs), [], 0, {}
+        shared, slurm = {"gpus_per_node", "tasks_per_node"}, {"partition", "signal_delay_s"}
+        self.AutoExecutor = lambda folder, cluster: self
+        self.AutoExecutor._valid_parameters = lambda: shared
+        self.SlurmExecutor = SimpleNamespace(_valid_parameters=lambda: slurm)
+        self.job_id, self.num_tasks, self.paths = "17", 2, SimpleNamespace(folder="f", stderr="e")
+
+    def update_parameters(self, **given):
+        self.given = given
+
+    def submit(self, command):
+        self.submitted.append(command)
+        self.ends = self.jobs.pop(0)
+        return self
+
+    def task(self, rank):
+        return SimpleNamespace(exception=lambda: self.end(self.ends[rank]), stderr=lambda: "told")
+
+    def end(self, code):
+        if code == "Ctrl-C":
+            raise KeyboardInterrupt
+        reason = "died" if code is None else f"trace\nRuntimeError: exit code {code}\n"
+        return None if code == 0 else RuntimeError(reason)
+
+    def results(self):
+        return ["the table\n", ""]
+
+    def cancel(self):
+        self.cancelled += 1
+
+
+@pytest.mark.parametrize(
+    ("jobs", "code", "submitted"),
+    [
+        ([(0, 0)], 0, 1),
+        ([(130, None), (6, None), (0, 0)], 0, 3),
+        ([(None, None)] * 3, 6, 3),
+        ([(4, None), (0, 0)], 4, 1),
+        ([(6, 6)], 6, 1),
+        ([(0, "Ctrl-C")], 130, 1),
+    ],
+)
+def test_what_becomes_of_a_job(monkeypatch, shapes, tmp_path, capsys, jobs, code, submitted):
+    stand = Stand(*jobs)
+    monkeypatch.setitem(sys.modules, "submitit", stand)
+    given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
+    line = ["eval", *given, "--submitit=partition=gpu,gpus_per_node=4"]
+    assert main(line) == code
+    assert [one.typed for one in stand.submitted] == [tuple(line)] * submitted
+    assert stand.given["slurm_partition"] == "gpu" and stand.given["tasks_per_node"] == 4
+    assert stand.cancelled == (code == 130)
+    assert ("the table" in capsys.readouterr().out) == (code == 0)
 
 
 def test_without_submitit_it_is_named(monkeypatch, shapes, tmp_path, capsys):
