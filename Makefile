@@ -4,7 +4,7 @@
 #   make test-slow  the tests that take minutes
 #   make test-learning  five methods learn; an hour
 #   make test-parts the tests of parts that `make test` does not install, in .venv-parts;
-#                   XMEM_REPO and CUTIE_REPO name checkouts
+#                   XMEM_REPO, CUTIE_REPO and EEE_REPO name checkouts
 #   make test-trl   the contracts with TRL, with the release TRL=1.14.2, in .venv
 #   make mutants    hundreds of plausible mistakes, each of which the tests have to find; an hour
 #   make docs       the pages that are generated
@@ -55,11 +55,12 @@ test-learning: $(VENV)/.dev
 test-parts: $(PARTS)/.parts
 	$(PARTS)/bin/python -m pytest tests/models/test_lmms_eval.py tests/lmms tests/models/test_sam2_package.py \
 		tests/models/test_xmem.py tests/run/test_slurm.py tests/core/test_formats.py \
-		tests/leaderboards/test_export.py tests/docs/test_notebook.py -k "lmms_eval.py or test_notebook.py \
+		tests/leaderboards/test_export.py tests/docs/test_notebook.py tests/cli/test_logs.py -k "lmms_eval.py or test_notebook.py \
 		or test_sam2_package.py or official_code \
-		or submitit or real_sheet or wandb or mlflow" \
+		or submitit or real_sheet or real_inspect or wandb or mlflow" \
 		$(if $(XMEM_REPO),--xmem-repo "$(XMEM_REPO)") \
-		$(if $(CUTIE_REPO),--cutie-repo "$(CUTIE_REPO)")
+		$(if $(CUTIE_REPO),--cutie-repo "$(CUTIE_REPO)") \
+		$(if $(EEE_REPO),--eee-repo "$(EEE_REPO)")
 
 # constraints.txt names one release of TRL; pyproject.toml allows a range, whose others are tried here.
 # TRL 1.15 cannot fine-tune on a CPU: its kernels want Triton.
@@ -136,7 +137,7 @@ $(PARTS)/.parts: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(PARTS)
 	PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt SAM2_BUILD_CUDA=0 \
 		$(PARTS)/bin/python $(INSTALL) \
-		-e ".[sam2,lmms,wandb,mlflow,dev]" ipykernel nbclient openpyxl submitit
+		-e ".[sam2,lmms,wandb,mlflow,dev]" inspect-ai ipykernel jsonschema nbclient openpyxl submitit
 	@touch $@
 
 clean:

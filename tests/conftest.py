@@ -30,14 +30,14 @@ sys.dont_write_bytecode = False
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Where official code lies that some tests run; they are skipped where it is not named."""
-    for name in ("xmem", "cutie"):
+    for name in ("xmem", "cutie", "eee"):
         variable = f"HARNESS_{name.upper()}_REPO"
         parser.addoption(
             f"--{name}-repo",
             type=Path,
             metavar="PATH",
             default=os.environ.get(variable) or None,
-            help=f"a checkout of its official code, which will be run (default: ${variable})",
+            help=f"a checkout of its official code, which is used (default: ${variable})",
         )
 
 

@@ -18,6 +18,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "worker_gpus": (int, float),
     "worker_wait": (int, float),
     "judge": (str,),
+    "submitit": (str,),
 }
 """Types of options whose default is None, which has no type, and of numbers that may be whole."""
 OURS = ("function", "config", "shard")  # not to be set from a file

@@ -56,6 +56,10 @@ def evaluate(arguments: Namespace) -> int:
     for spec in models:
         check_network(spec)
     options = _options(arguments)
+    if launch is not None and arguments.submitit:
+        raise UsageError(
+            "--submitit", expected="one process", found=f"{launch.size}, begun by a launcher"
+        )
     if launch is not None and arguments.against is not None:
         raise UsageError(
             "--against", expected="one process", found=f"{launch.size}, begun by a launcher"
@@ -75,6 +79,10 @@ def evaluate(arguments: Namespace) -> int:
             found=f"{launch.size} processes",
         )
     requested = list(requested_tasks(arguments))
+    if arguments.submitit:
+        from harness.cli.submission import submit
+
+        return submit(arguments)
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
         shown = _evaluate_models(arguments, out, models, requested, options, launch)
     if launch is None or launch.leads:

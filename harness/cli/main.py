@@ -80,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if getattr(parsed, "config", None):
             parsed = _with_config(parser, parsed, arguments)
+        parsed.typed = sys.argv[1:] if arguments is None else list(arguments)
         module, _, name = parsed.function.partition(":")  # as `arguments.shared.command` sets it
         code = getattr(import_module(f"harness.cli.{module}"), name)(parsed)
         sys.stdout.flush()  # now, and not at exit, where an error could not be handled

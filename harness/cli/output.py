@@ -23,11 +23,12 @@ def write_text(path: Path, text: str) -> None:
         raise cannot_write(path, error) from error
 
 
-def to_csv(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return rows as CSV, with a column for each key of any row."""
+def to_csv(rows: Sequence[Mapping[str, object]], delimiter: str = ",") -> str:
+    """Return rows as CSV, with a column for each key of any row; with tabs all cells are quoted."""
     text = io.StringIO()
     names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, names, lineterminator="\n")
+    dialect = csv.unix_dialect if delimiter == "\t" else csv.excel
+    writer = csv.DictWriter(text, names, dialect=dialect, delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def gc(arguments: Namespace) -> int:
 
 def export(arguments: Namespace) -> int:
     """Write runs in the format of another program."""
-    from harness.leaderboards.export import hub, mirrors, tables
+    from harness.leaderboards.export import every_eval_ever, hub, logs, mirrors, tables
     from harness.leaderboards.row import row
     from harness.leaderboards.runs import open_runs
 
@@ -121,7 +122,17 @@ def export(arguments: Namespace) -> int:
         case "eval-yaml":
             files = {out / path: text for path, text in hub.benchmarks(runs, datasets).items()}
         case "every-eval-ever":
-            files = {out / path: text for path, text in hub.every_eval_ever(runs, arguments.source)}
+            eee = every_eval_ever.every_eval_ever(
+                runs, arguments.source, arguments.data, partial(print, file=sys.stderr)
+            )
+            files = {out / path: text for path, text in eee}
+        case "inspect":
+            found = dict(logs.inspect_log(run, arguments.data) for run in runs)
+            files = {out / name: text for name, text in found.items()}
+        case "vlmevalkit":
+            for run in runs:
+                for path, rows in logs.vlmevalkit_tables(run, arguments.data):
+                    files[out / path] = to_csv(rows, "\t" if path.suffix == ".tsv" else ",")
         case "wandb":
             mirrors.to_wandb(runs, out)
         case "mlflow":

@@ -4,7 +4,9 @@
 | --- | --- |
 | `jsonl` | our own lines of JSON (`harness.interchange`) |
 | `lmms-eval` | `*_samples_*.jsonl`, or the older `<task>.json` with "logs" |
-| `vlmevalkit` | its tables of predictions, `.xlsx`, `.tsv` or `.csv`; its `.pkl` is never opened |
+| `vlmevalkit` | its tables, `.xlsx`, `.tsv`, `.csv` or `.json`; its `.pkl` is never opened |
+| `inspect` | inspect_ai's log, `.eval` or `.json` |
+| `every-eval-ever` | the instances of Every Eval Ever, `…_samples.jsonl` |
 | `video-mme` | the JSON of Video-MME's result files |
 | `tempcompass` | its `predictions/<model>/<format>.json` |
 | `sti` | the JSON that STI-Bench's scripts write |
@@ -18,7 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from harness.formats.entries import Entry
-from harness.formats.logs import lmms_eval, sti, tempcompass, video_mme
+from harness.formats.inspect_logs import inspect
+from harness.formats.logs import every_eval_ever, lmms_eval, sti, tempcompass, video_mme
 from harness.formats.matching import Matched, match
 from harness.formats.tables import vlmevalkit
 from harness.interchange import RowFile
@@ -30,6 +33,8 @@ FORMATS: Mapping[str, Callable[[Path], Iterator[Entry]]] = MappingProxyType(
     {
         "lmms-eval": lmms_eval,
         "vlmevalkit": vlmevalkit,
+        "inspect": inspect,
+        "every-eval-ever": every_eval_ever,
         "video-mme": video_mme,
         "tempcompass": tempcompass,
         "sti": sti,

@@ -3,6 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import DataError
+from harness.layout import read_json
 
 ID_KEYS = ("question_id", "id", "qid", "sample_id")
 VIDEO_KEYS = ("videoID", "video_id", "video_path", "video", "scene_name")
@@ -14,7 +19,8 @@ class Entry:
 
     where: str
     """File and line, for messages."""
-    response: str
+    response: str | tuple[str, ...]
+    """The text, or the texts of several requests about one question."""
     ids: tuple[str, ...] = ()
     """Candidates for the sample's id, the likeliest first."""
     video: str = ""
@@ -23,7 +29,8 @@ class Entry:
     categories: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns that it names, as the sample has them; those that a sample lacks do not count."""
     row: int | None = None
-    """Row of the question in a list, from 0: the benchmark's own list, or one in another order."""
+    """Row of the question in a list, from 0: the benchmark's own list, or one in another order.
+    It counts only if questions and ground truths of all rows are those of the samples there."""
     ground_truth: str = ""
     """The right answer as the file writes it."""
     score: float | None = None
@@ -63,3 +70,13 @@ def text_in(objects: Iterable[Mapping[str, object]], *keys: str) -> str:
     """The first text under one of these keys in some objects; "" if there is none."""
     found = (one.get(key) for one in objects for key in keys)
     return next((text for text in found if isinstance(text, str) and text), "")
+
+
+def objects_in(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file that is a list of them in JSON."""
+    plain = read_json(path)
+    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
+        raise DataError(
+            f"predictions {path}", expected="a list of objects", found=type(plain).__name__
+        )
+    return plain

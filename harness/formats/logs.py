@@ -1,13 +1,14 @@
-"""Logs and result files in JSON: lmms-eval, Video-MME, TempCompass, STI-Bench."""
+"""Logs and result files in JSON: lmms-eval, Every Eval Ever, Video-MME, TempCompass, STI-Bench."""
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.errors import DataError
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 from harness.interchange import MAX_LINE, PACKED
 from harness.layout import read_json
 from harness.responses import refuse_duplicate_keys
@@ -76,9 +77,63 @@ def _first_text(value: object, where: str) -> str:
     return value
 
 
+def every_eval_ever(path: Path) -> Iterator[Entry]:
+    """Every Eval Ever's instances: a JSON object a line, for each sample and metric.
+
+    Instances with an error and no output are left out. Scores count where there is one metric.
+    """
+    if path.suffix != ".jsonl":
+        raise DataError(
+            f"predictions {path}",
+            expected="the instances, a file …_samples.jsonl",
+            found=f"{path.name}, which may be their aggregate",
+            fix='The aggregate names their file, in "detailed_evaluation_results".',
+        )
+    entries: list[Entry] = []
+    metrics = set()
+    for number, one in enumerate(_lines(path), start=1):
+        where = f"{path}, line {number}"
+        name = one.get("sample_id") if isinstance(one, dict) else None
+        if not isinstance(name, str):
+            raise DataError(where, expected='a text "sample_id"', found=repr(one)[:60])
+        metrics.add(str(one.get("evaluation_result_id") or one.get("evaluation_name")))
+        asked, judged = (_objects(one.get(key), where) for key in ("input", "evaluation"))
+        texts = _outputs(one, where)
+        if not texts and one.get("error"):
+            continue
+        entries.append(
+            Entry(
+                where=where,
+                response=texts or ("",),
+                ids=(name,),
+                question=text_in([asked], "raw"),
+                score=number_in(judged, ["score"]),
+            )
+        )
+    yield from (replace(one, score=None) for one in entries) if len(metrics) > 1 else entries
+
+
+def _outputs(one: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """Return the outputs of a single turn, or the last response of several."""
+    output, messages = one.get("output"), one.get("messages")
+    if isinstance(output, dict):
+        texts = output.get("raw")
+    else:
+        turns = messages if isinstance(messages, list) else []
+        said = [one["content"] for one in turns if _says(one)]
+        texts = said[-1:] or None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise DataError(where, expected='texts in "output" or "messages"', found=repr(texts)[:60])
+    return tuple(texts)
+
+
+def _says(turn: object) -> bool:
+    return isinstance(turn, dict) and turn.get("role") == "assistant" and "content" in turn
+
+
 def video_mme(path: Path) -> Iterator[Entry]:
     """Video-MME's result file: a list of videos with their questions and "response"."""
-    for number, video in enumerate(_read_list(path)):
+    for number, video in enumerate(objects_in(path)):
         questions = video.get("questions")
         if not isinstance(questions, list):
             raise DataError(
@@ -107,7 +162,7 @@ def sti(path: Path) -> Iterator[Entry]:
     `opensource_test.py` keeps the letter that it read, `openai_test.py` the whole response.
     """
     keys = ("id", "id_file", "time_s", "time_e")
-    for number, one in enumerate(_read_list(path)):
+    for number, one in enumerate(objects_in(path)):
         where = f"{path}, record {number}"
         if not {*keys, "model_out"} <= set(one) or not isinstance(one["model_out"], str):
             raise DataError(
@@ -183,15 +238,6 @@ def _lines(path: Path) -> Iterator[dict[str, object]]:
                         f"{path}, line {number}", expected="one JSON object", found=str(error)
                     ) from error
                 yield plain
-
-
-def _read_list(path: Path) -> list[dict[str, Any]]:
-    plain = read_json(path)
-    if not isinstance(plain, list) or not all(isinstance(one, dict) for one in plain):
-        raise DataError(
-            f"predictions {path}", expected="a list of objects", found=type(plain).__name__
-        )
-    return plain
 
 
 def _objects(plain: object, where: str) -> dict[str, object]:

@@ -1,8 +1,9 @@
 """Assignment of each response in a file to its sample.
 
-An entry belongs to a sample by its fields, never by its place: by the sample's id; by video and
-question; by the question alone, if no video is named and one sample has it. An entry that fits two
-samples is assigned to none, and no field of it may contradict its sample.
+An entry belongs to a sample by its fields: by the sample's id; by video and question; by the
+question alone, if no video is named and one sample has it. An entry that fits two samples is
+assigned to none, and no field of it may contradict its sample. Its row counts last, and only if the
+questions and ground truths of all rows of the file are those of the samples with these numbers.
 """
 
 import re
@@ -56,14 +57,16 @@ def match(
     for entry in entries:
         found = finder.find(entry)
         if len(found) != 1 and by_row:
-            found = [finder.by_id[str(entry.row)]]
+            found = [finder.by_row[entry.row or 0]]
         if len(found) != 1 or (requested is not None and found[0].id not in requested):
-            named = next(iter(entry.ids), "") or entry.question[:40]
+            named = next(iter(entry.ids), "") or entry.question[:40] or f"row {entry.row}"
             why = f" (fits {len(found)} samples)" if len(found) > 1 else ""
             unmatched.append(f"{entry.where}, {named!r}{why}")
             continue
         (sample,) = found
-        row = Row(sample.id, "response", storable(entry.response), None, entry.where)
+        texts = [entry.response] if isinstance(entry.response, str) else entry.response
+        kept = list(map(storable, texts))
+        row = Row(sample.id, "response", kept if len(kept) > 1 else kept[0], None, entry.where)
         earlier = rows.setdefault(sample.id, row)
         if entry.score is not None:
             scores[sample.id] = entry.score
@@ -83,6 +86,10 @@ class _Finder:
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.by_id = {sample.id: sample for sample in samples}
+        numbered = all(sample.id.isdecimal() for sample in samples)
+        self.by_row = {
+            int(sample.id) if numbered else place: sample for place, sample in enumerate(samples)
+        }
         self.by_video: dict[str, list[Sample]] = defaultdict(list)
         self.by_text: dict[str, list[Sample]] = defaultdict(list)
         self.by_piece: dict[str, set[str]] = defaultdict(set)
@@ -104,16 +111,15 @@ class _Finder:
         return self._fitting(entry, self._with_question(entry.question))
 
     def row_is_right(self, entry: Entry) -> bool:
-        """Return True if the row of the entry's list fits the sample with its number for an id.
+        """Return True if the row of the entry's list fits the sample with this number.
 
-        Question and count have to be those of the sample: of a list in another order they are not.
+        Question and ground truth have to be the sample's: of a list in another order they are not.
         """
-        sample = self.by_id.get(str(entry.row))
+        sample = None if entry.row is None else self.by_row.get(entry.row)
         return (
             sample is not None
-            and _count(sample) is not None
-            and bool(entry.ground_truth)
             and bool(entry.question)
+            and _normalize(entry.ground_truth) in _ground_truths(sample)
             and self._is_consistent(entry, sample)
         )
 
@@ -163,6 +169,17 @@ def _count(sample: Sample) -> int | None:
     if sample.query.form is not AnswerForm.COUNT or sample.target is None:
         return None
     return sample.target.answer.count
+
+
+def _ground_truths(sample: Sample) -> set[str]:
+    """Return what a file may call the sample's ground truth; empty where it is no text."""
+    if sample.target is None:
+        return set()
+    answer, options = sample.target.answer, sample.query.options
+    known = {answer.count, answer.number, answer.choice, answer.text, *sample.target.references}
+    if answer.choice is not None:
+        known |= {text for place, text in enumerate(options) if chr(65 + place) == answer.choice}
+    return {_normalize(str(one)) for one in known - {None}}
 
 
 def _video(name: str) -> str:

@@ -1,6 +1,7 @@
 """VLMEvalKit's tables of predictions."""
 
 import csv
+import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -11,11 +12,16 @@ from zipfile import BadZipFile, ZipFile
 
 from harness.errors import DataError, MissingDependency
 from harness.files import open_regular
-from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, objects_in, text_in
 
 SCORES = ("hit", "score")
 """Columns of the tables that it writes after scoring (`…_result`, `…_score`)."""
 UNSCORED = -1  # of a question whose judge failed
+FAILED = "Failed to obtain answer"
+"""Beginning of a prediction that stands for none, as VLMEvalKit's `FAIL_MSG` has it."""
+RECORDS = "extra_records"
+"""Column of what a model answered besides; responses of several requests, if it is their list."""
+MAX_DIGITS = 10  # of an index
 MAX_CELL = 2**24  # bytes
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
 DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -24,27 +30,41 @@ DECLARED = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 def vlmevalkit(path: Path) -> Iterator[Entry]:
     """VLMEvalKit's table of predictions: a row a question, with the column "prediction".
 
-    Its "index" is the row of a table in another order, and is ignored.
+    Its "index" may be the row of a table in another order. Rows of failed requests are left out.
     """
     if path.suffix == ".pkl":
         raise DataError(
             f"predictions {path}",
-            expected="the table (.xlsx, .tsv or .csv)",
+            expected="the table (.xlsx, .tsv, .csv or .json)",
             found="a pickle, which could run code and is not opened",
         )
     for number, row in enumerate(_table(path), start=2):
         where = f"{path}, row {number}"
         if "prediction" not in row:
             raise DataError(where, expected='a column "prediction"', found=", ".join(row)[:80])
+        if row["prediction"].startswith(FAILED):
+            continue
+        index = row.get("index", "")
         yield Entry(
             where=where,
-            response=row["prediction"] or "",
+            response=_records(row.get(RECORDS)) or row["prediction"],
             ids=ids_in([row]),
             video=text_in([row], *VIDEO_KEYS),
             question=text_in([row], "question"),
             categories={"aspect": row["dim"]} if row.get("dim") else {},
+            row=int(index) if index.isdecimal() and len(index) < MAX_DIGITS else None,
+            ground_truth=row.get("answer", ""),
             score=_scored(number_in(row, SCORES)),
         )
+
+
+def _records(cell: str | None) -> tuple[str, ...]:
+    try:
+        found = json.loads(cell or "[]")
+    except (ValueError, RecursionError):
+        return ()
+    texts = found if isinstance(found, list) else []
+    return tuple(texts) if all(isinstance(one, str) for one in texts) else ()
 
 
 def _scored(score: float | None) -> float | None:
@@ -55,6 +75,10 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
     """The rows of a table as texts, by the names in its first row."""
     if path.suffix == ".xlsx":
         yield from _sheet(path)
+        return
+    if path.suffix == ".json":
+        for one in objects_in(path):
+            yield {name: "" if value is None else str(value) for name, value in one.items()}
         return
     csv.field_size_limit(MAX_CELL)
     try:

@@ -181,13 +181,18 @@ class _Evaluation:
             workers.close()
         if not self._stopped:
             self._finish(manifest, scorer, predicted=predicted > 0, renewed=renewed)
-        add_attempt(
+        shares = add_attempt(
             self.folder,
             seconds=perf_counter() - started,
             samples=predicted,
             workers=self.options.workers,
             stages=self._stages,
+            code=manifest["provenance"],
+            shard=self.options.shard,
+            finished=not self._stopped,
         )
+        if shares is not None:
+            self.progress.note(shares)
         self.progress.end()
         return Run.open(self.folder)
 

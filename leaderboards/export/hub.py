@@ -1,14 +1,13 @@
-"""Runs in formats that others collect: the Hugging Face hub's, and Every Eval Ever's.
+"""Runs in the formats of the Hugging Face hub.
 
 `.eval_results/*.yaml`, `eval.yaml` and `model-index` as huggingface.co/docs/hub/eval-results and
-/model-cards describe them; the schema of Every Eval Ever is version 0.3 of
-github.com/evaleval/every_eval_ever, aggregates alone. JSON is YAML, so the first two need no YAML
-library; numbers have at most four decimals, which YAML 1.1 reads too.
+/model-cards describe them. JSON is YAML, so the first two need no YAML library; numbers have at
+most four decimals, which YAML 1.1 reads too.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 PROJECT = "https://github.com/visual-reasoning-harness/harness"
-EEE_VERSION = "0.3.0"
 FRAMEWORK = "visual-reasoning-harness"
 """Our identifier as `evaluation_framework` of a benchmark; the hub keeps the list of them."""
 BOARD = re.compile(r"(\w[\w.-]*/\w[\w.-]*)(?::([\w./-]+))?", re.ASCII)
@@ -51,7 +49,7 @@ def eval_results(
             dataset_id=name,
             task_id=task_id,
             value=round(made.value, 4),
-            date=_time(run).isoformat(timespec="seconds"),
+            date=time_of(run).isoformat(timespec="seconds"),
             source_url=source,
             source_name=source and "harness runs",
             notes=_notes(made),
@@ -121,73 +119,14 @@ def model_card(runs: Sequence[Run], datasets: Mapping[str, str]) -> str:
     return f"---\n{data.to_yaml()}\n---\n"
 
 
-def every_eval_ever(runs: Sequence[Run], source: str | None) -> Iterator[tuple[Path, str]]:
-    """Yield a file for each run, with the path that the collection gives it."""
-    for run in runs:
-        made = row(run)
-        model = _model_id(made)
-        moment = _time(run)
-        name = f"{made.task}/{model}/{moment.timestamp():.0f}"
-        data: dict[str, Any] = {"dataset_name": made.task, "source_type": "other"}
-        results = [
-            {
-                "evaluation_name": f"{made.task} {made.split}, {metric}",
-                "evaluation_result_id": f"{name}/{metric}",
-                "source_data": data,
-                "metric_config": {
-                    "metric_id": f"{made.task}.{metric}",
-                    "metric_name": metric,
-                    "evaluation_description": made.about.get(metric, ""),
-                    "lower_is_better": made.better[metric] == "lower",
-                    "additional_details": {"protocol": made.protocol},
-                },
-                "score_details": {"score": value, **_uncertainty(made, metric)},
-            }
-            for metric, value in made.metrics.items()
-            if value is not None
-        ]
-        plain = {
-            "schema_version": EEE_VERSION,
-            "evaluation_id": name,
-            "evaluation_timestamp": moment.isoformat(),
-            "retrieved_timestamp": f"{moment.timestamp():.0f}",
-            "source_metadata": {
-                "source_type": "evaluation_run",
-                "source_organization_name": "harness",
-                "source_organization_url": source or PROJECT,
-                "evaluator_relationship": "other",
-            },
-            "eval_library": {"name": "visual-reasoning-harness", "version": __version__},
-            "model_info": {
-                "name": made.name,
-                "id": model,
-                "additional_details": {
-                    "deployment_type": "unknown",
-                    "model_availability": "unknown",
-                    "spec": made.model_spec,
-                },
-            },
-            "evaluation_results": results,
-        }
-        text = json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        yield Path("data") / made.task / model / f"{made.config_hash}.json", text
-
-
-def _uncertainty(made: Row, metric: str) -> dict[str, Any]:
-    pair = made.intervals.get(metric)
-    if pair is None:
-        return {}
-    interval = {"lower": pair[0], "upper": pair[1], "confidence_level": 0.95}
-    return {"uncertainty": {"confidence_interval": interval, "num_samples": made.n_total}}
-
-
 def _notes(made: Row) -> str:
     facts = [made.split, made.headline, made.protocol, made.subset or "all samples"]
     failed = [f"{made.n_failed} of {made.n_total} failed"] if made.n_failed else []
     return ", ".join([*facts, *failed, f"harness {__version__} @{(made.commit or '?')[:12]}"])
 
 
-def _time(run: Run) -> datetime:
+def time_of(run: Run) -> datetime:
+    """Return the time at which a run's results were written."""
     return datetime.fromtimestamp((run.folder / RESULTS).stat().st_mtime, UTC)
 
 
@@ -198,7 +137,7 @@ def _one_model(runs: Sequence[Run]) -> str:
     return names[0]
 
 
-def _model_id(made: Row) -> str:
+def model_id(made: Row) -> str:
     """Return `ORG/NAME`, as the hub names a checkpoint; of other models `unknown/NAME`."""
     try:
         found = parse(made.model_spec).arguments.get("checkpoint")

@@ -341,6 +341,25 @@ def test_a_damaged_spreadsheet_is_refused(harness, video, damage):
 
 
 @case(
+    116,
+    "a log of inspect_ai that is cut, is no ZIP, holds no JSON, or unpacks a sample to more than "
+    "64 MiB",
+    "refused; names the file",
+    code=3,
+)
+@pytest.mark.parametrize("damage", ["large", "cut", "text", "json"])
+def test_a_damaged_log_of_inspect_is_refused(harness, video, damage):
+    path = harness.folder / "results.eval"
+    with ZipFile(path, "w", ZIP_DEFLATED) as log:
+        large = " " * (2**26 + 1) if damage == "large" else ""
+        log.writestr("samples/1_epoch_1.json", f'{large}{{"id": ' + "[" * 5000)
+    whole = path.read_bytes()
+    path.write_bytes({"cut": whole[:-40], "text": b"hello"}.get(damage, whole))
+    words = str(2**26) if damage == "large" else "inspect_ai"
+    scored(harness, path, format="inspect").says("results.eval", words)
+
+
+@case(
     117,
     "a cell with thousands of digits in a table of predictions",
     "no row's number; read as any other text",

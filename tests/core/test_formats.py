@@ -14,9 +14,9 @@ import pytest
 from harness.cli.arguments.scores import FORMATS as OFFERED
 from harness.cli.score import TREES
 from harness.errors import DataError, MissingDependency
-from harness.formats import FORMATS, read_format
+from harness.formats import FORMATS, inspect_logs, read_format
 from harness.media import pixels
-from harness.types import AnswerForm, Query, Sample, query_id
+from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
 
 IMAGE = pixels([np.zeros((4, 4, 3), np.uint8)], times=(0.0,), is_video=False, id="p")
 QUESTIONS = {
@@ -302,7 +302,184 @@ def test_a_real_sheet(tmp_path):
     assert said(read_format("vlmevalkit", tmp_path / "x.xlsx", SAMPLES)) == {"001-2": "B"}
 
 
+def inspected(number, response, **more):
+    """A sample as inspect_ai logs it."""
+    message = {"role": "assistant", "content": response}
+    return {
+        "id": list(QUESTIONS)[number],
+        "epoch": 1,
+        "input": list(QUESTIONS.values())[number],
+        "target": "A",
+        "output": {"model": "m", "choices": [{"message": message, "stop_reason": "stop"}]},
+        "scores": {"choice": {"value": "C"}},
+    } | more
+
+
+def inspect_file(path, rows, compress_type=zipfile.ZIP_DEFLATED):
+    if path.suffix == ".json":
+        path.write_text(json.dumps({"version": 2, "samples": rows}))
+        return path
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as log:
+        log.writestr("header.json", "{}")
+        for number, row in enumerate(rows):
+            log.writestr(f"samples/{number}_epoch_1.json", json.dumps(row), compress_type)
+    return path
+
+
+@pytest.mark.parametrize("end", [".json", ".eval"])
+def test_inspect_logs_by_id_with_the_values_of_their_scorer(tmp_path, end):
+    parts = [{"type": "reasoning", "reasoning": "A?"}, {"type": "text", "text": "B. b"}]
+    asked = [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How many are"}]},
+        {"role": "user", "content": "there?"},
+    ]
+    rows = [
+        inspected(1, parts, input=asked),
+        inspected(2, "", scores={"choice": {"value": "I"}}),
+        inspected(3, "C", scores={"a": {"value": 1}, "b": {"value": 0}}),
+        inspected(0, "", output={"choices": []}, error={"message": "a timeout"}),
+    ]
+    found = read_format("inspect", inspect_file(tmp_path / f"x{end}", rows), SAMPLES)
+    assert said(found) == {"001-2": "B. b", "002-1": "", "002-2": "C"}
+    assert found.scores == {"001-2": 1.0, "002-1": 0.0}
+
+
+def test_of_an_inspect_log_that_was_appended_to_the_last_sample_counts(tmp_path):
+    path = inspect_file(tmp_path / "x.eval", [inspected(0, "A")])
+    with pytest.warns(UserWarning), zipfile.ZipFile(path, "a") as log:
+        log.writestr("samples/0_epoch_1.json", json.dumps(inspected(0, "B")))
+    assert said(read_format("inspect", path, SAMPLES)) == {"001-1": "B"}
+
+
+def test_an_inspect_log_in_zstandard_is_read_where_zipfile_cannot(tmp_path):
+    import pyarrow as pa
+
+    text = json.dumps(inspected(0, "A" * 5000)).encode()
+    path = tmp_path / "x.eval"
+    with zipfile.ZipFile(path, "w") as log:  # stored, and then said to be packed
+        log.writestr("samples/0_epoch_1.json", pa.compress(text, "zstd", asbytes=True))
+    plain = bytearray(path.read_bytes())
+    for start, field in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        place = plain.index(start) + field
+        plain[place : place + 2] = (93).to_bytes(2, "little")
+    path.write_bytes(plain)
+    assert said(read_format("inspect", path, SAMPLES)) == {"001-1": "A" * 5000}
+    plain[80:120] = bytes(40)
+    path.write_bytes(plain)
+    with pytest.raises(DataError, match=r"x\.eval"):
+        read_format("inspect", path, SAMPLES)
+
+
+@pytest.mark.parametrize("limit", ["MAX_LINE", "MAX_LOG"])
+def test_an_inspect_log_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch, limit):
+    rows = [inspected(0, "A"), inspected(1, "B" * 50_000)]
+    path = inspect_file(tmp_path / "x.eval", rows)
+    assert len(read_format("inspect", path, SAMPLES).rows) == 2
+    monkeypatch.setattr(inspect_logs, limit, 20_000)
+    with pytest.raises(DataError, match=r"x\.eval, samples/1_epoch_1.json.*20000"):
+        read_format("inspect", path, SAMPLES)
+
+
+def test_two_epochs_of_an_inspect_log_are_no_one_response(tmp_path):
+    rows = [inspected(0, "A"), inspected(0, "A", epoch=2)]
+    with pytest.raises(DataError, match=r"epoch 2.*001-1"):
+        read_format("inspect", inspect_file(tmp_path / "x.json", rows), SAMPLES)
+
+
+def with_choices(letters):
+    answers = [Answer(choice=letter) for letter in letters]
+    return [
+        replace(one, target=Target(answer=answer))
+        for one, answer in zip(SAMPLES, answers, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", ["inspect", "vlmevalkit", "lmms-eval"])
+def test_rows_count_if_all_questions_and_answers_are_those_of_the_samples(tmp_path, name):
+    """Two samples have one question: only the row tells which is meant."""
+
+    def matched(truths, responses="wxyz"):
+        rows = list(enumerate(zip(QUESTIONS.values(), truths, responses, strict=True)))
+        path = tmp_path / f"x{'.jsonl' if name == 'lmms-eval' else '.json'}"
+        if name == "inspect":
+            numbered = [inspected(n, said, id=n + 1, target=t) for n, (_, t, said) in rows]
+            inspect_file(path, numbered[::-1])
+        elif name == "lmms-eval":
+            lines(path, [lmms(n, said, target=truth) for n, (_, truth, said) in rows])
+        else:
+            path = tmp_path / "x.tsv"
+            cells = [f"{n}\t{asked}\t{truth}\t{said}" for n, (asked, truth, said) in rows]
+            path.write_text("\n".join(["index\tquestion\tanswer\tprediction", *cells]) + "\n")
+        return said(read_format(name, path, with_choices("ABBA")))
+
+    assert matched("ABBA") == dict(zip(QUESTIONS, "wxyz", strict=True))
+    assert matched(["a", "b", "b", "a"]) == matched("ABBA"), "the options' texts"
+    assert set(matched("BBBA")) == {"001-2", "002-2"}, "a list in another order"
+
+
+def instance(name, raw, **more):
+    return {
+        "sample_id": name,
+        "evaluation_name": "m",
+        "interaction_type": "single_turn",
+        "input": {"raw": QUESTIONS[name], "reference": ["A"]},
+        "output": {"raw": raw},
+        "evaluation": {"score": 0.5, "is_correct": False},
+    } | more
+
+
+def test_instances_of_every_eval_ever_by_id(tmp_path):
+    turns = [
+        {"turn_idx": 0, "role": "user", "content": "?"},
+        {"turn_idx": 1, "role": "assistant", "content": "I look."},
+        {"turn_idx": 2, "role": "assistant", "content": "A"},
+    ]
+    rows = [
+        instance("001-1", ["A", "B"]),
+        instance("001-2", None, output=None, interaction_type="multi_turn", messages=turns),
+        instance("002-1", [], error="a timeout"),
+    ]
+    path = lines(tmp_path / "x_samples.jsonl", rows)
+    found = read_format("every-eval-ever", path, SAMPLES)
+    assert said(found) == {"001-1": ["A", "B"], "001-2": "A"}
+    assert found.scores == {"001-1": 0.5, "001-2": 0.5}
+    second = [{**one, "evaluation_name": "n"} for one in rows]
+    path = lines(tmp_path / "x_samples.jsonl", rows + second)
+    found = read_format("every-eval-ever", path, SAMPLES)
+    assert set(found.repeated) == {"001-1", "001-2"} and not found.scores, "of which metric?"
+
+
+def test_an_aggregate_of_every_eval_ever_has_no_responses(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('{"schema_version": "0.3.0"}')
+    with pytest.raises(DataError, match="detailed_evaluation_results"):
+        read_format("every-eval-ever", path, SAMPLES)
+
+
+def test_vlmevalkits_table_in_json(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([{"index": 7, "id": "001-1", "prediction": "A", "hit": None}]))
+    found = read_format("vlmevalkit", path, SAMPLES)
+    assert said(found) == {"001-1": "A"} and not found.scores
+
+
+def test_what_vlmevalkit_failed_to_obtain_is_no_response(tmp_path):
+    path = tmp_path / "x.tsv"
+    rows = ["001-1\tFailed to obtain answer via API.\t", '001-2\tB\t"[""A"", ""B""]"']
+    path.write_text("\n".join(["id\tprediction\textra_records", *rows]) + "\n")
+    assert said(read_format("vlmevalkit", path, SAMPLES)) == {"001-2": ["A", "B"]}
+
+
 BAD = {
+    "inspect": (
+        ".json",
+        ["[]", "{}", '{"samples": [3]}', '{"samples": [{"id": "x"}]}', "not json"],
+    ),
+    "every-eval-ever": (
+        ".jsonl",
+        ["[]", "{}", '{"sample_id": "x"}', '{"sample_id": "x", "input": {}, "evaluation": {}}'],
+    ),
     "lmms-eval": (".jsonl", ["[]", "{}", "not json", '{"filtered_resps": [3]}']),
     "vsi": (".json", ["[]", "{}", '{"logs": [{}]}', "not json"]),
     "video-mme": (".json", ["{}", '[{"questions": 3}]', '[{"questions": [{"response": 3}]}]']),

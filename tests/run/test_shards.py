@@ -49,6 +49,30 @@ def test_shares_of_several_machines_copied_together_are_the_run(evaluated, tmp_p
     assert scores(together) == scores(whole)
 
 
+def test_the_run_has_the_commit_and_the_seconds_of_each_share(
+    evaluated, tmp_path, capsys, monkeypatch
+):
+    shares = []
+    for part in (2, 3, 1):
+        code = (f"{part}" * 40, part == 2)
+        monkeypatch.setattr("harness.provenance._own_revision", lambda code=code: code)
+        shares.append(evaluated(f"machine{part}", "--shard", f"{part}/3"))
+    for _ in range(2):  # copied a second time nothing counts twice
+        for one in shares:
+            shutil.copytree(one, tmp_path / "together", dirs_exist_ok=True)
+        capsys.readouterr()
+        (path,) = evaluated("together").rglob("timing*.json")
+        told = capsys.readouterr().err
+        plain = json.loads(path.read_text())
+        found = {one["shard"][0]: one for one in plain["attempts"] if "shard" in one}
+        assert sorted(found) == [1, 2, 3] and all(one["shard"][1] == 3 for one in found.values())
+        for part, one in found.items():
+            assert (one["commit"], one["dirty"]) == (f"{part}" * 40, part == 2)
+            assert one["samples"] == len(predicted(tmp_path / f"machine{part}"))
+            assert f"{part}" * 12 in told
+        assert plain["wall_seconds"] == sum(one["wall_seconds"] for one in found.values())
+
+
 def test_a_share_that_was_lost_is_predicted_by_the_last_command(evaluated, tmp_path):
     shares = [evaluated(f"machine{part}", "--shard", f"{part}/3") for part in (1, 3)]
     for one in shares:

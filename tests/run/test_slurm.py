@@ -1,5 +1,5 @@
 """What docs/scale.md says of Slurm: the job script, with stand-ins for Slurm's commands and for
-harness, and the program with submitit, on this machine and with a stand-in for `sbatch`.
+harness, and `--submitit`, on this machine and with a stand-in for `sbatch`.
 """
 
 import os
@@ -10,8 +10,12 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from harness.cli.main import main
+from harness.errors import MissingDependency, ModelError, UsageError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
 STAND_INS = {
@@ -83,118 +87,140 @@ def test_a_task_that_fails_ends_the_job_with_its_exit_code(job, tmp_path):
     assert not (tmp_path / "scontrol").exists()
 
 
-@pytest.fixture
-def program(toy_command, tmp_path):
-    """Runs the program with submitit after words of it were replaced, in an empty folder."""
-    pytest.importorskip("submitit")
-    if not PAGE.exists():
-        pytest.skip("the documentation is not beside the tests")
-    text = PAGE.read_text("utf-8")
-    (written,) = re.findall(r"```python\n(import os\n[^`]*import submitit[^`]*)```", text)
+LOCAL = "cluster=local,tasks_per_node=2"
 
-    def run(replaced, **variables):
-        lines = written
-        for old, new in replaced.items():
-            assert lines.count(old) == 1, old
-            lines = lines.replace(old, new)
-        (tmp_path / "program.py").write_text(lines, "utf-8")
+
+@pytest.fixture
+def evaluation(toy_command, dots, tmp_path):
+    """Starts `harness eval --submitit …` in an empty folder, with a model that takes its time."""
+    pytest.importorskip("submitit")
+    started = []
+
+    def start(parameters, model="dot_finder(batch=1,delay=0.1)", **variables):
+        line = ["eval", "--model", model, "--tasks", "dots", "--data", str(dots)]
         process = subprocess.Popen(
-            [sys.executable, "program.py"],
+            [sys.executable, "-m", "harness", *line, "--out=runs", "--submitit", parameters],
             cwd=tmp_path,
             start_new_session=True,
             env={**toy_command.environment(), **variables},
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         started.append(process)
-        _, output = process.communicate(timeout=120)
-        return process.returncode, output
+        return process
 
-    started = []
-    yield run
+    yield start
     for process in started:
-        with suppress(ProcessLookupError):  # tasks outlive the program
+        with suppress(ProcessLookupError):  # tasks outlive the command
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def here(data, model):
-    """What differs where two tasks of this machine take the place of Slurm's eight."""
-    return {
-        'folder="slurm"': 'folder="slurm", cluster="local"',
-        "nodes=2, tasks_per_node=4, gpus_per_node=4": "nodes=1, tasks_per_node=2",
-        '"--model", "…"': f'"--model", "{model}"',
-        '"--tasks", "…"': '"--tasks", "dots"',
-        '"ROOT"': f'"{data}"',
-    }
-
-
-SIGNALLED = """
-import time
-from pathlib import Path
-def begun(rank):
-    return any(one.stat().st_size for one in Path("runs").rglob(f"samples.{rank}.1.jsonl"))
-while not (job.done() or begun(0) and begun(1)):
-    time.sleep(0.02)
-for task in Path(f"/proc/{job.job_id}/task/{job.job_id}/children").read_text().split():
-    os.kill(int(task), signal.SIGUSR2)
-job.results()
-"""
 
 
 @pytest.fixture
 def alone(toy_command, dots, tmp_path):
     """The results that one process writes."""
-    model = "dot_finder(batch=1,delay=0.1)"
-    toy_command.json(
-        "eval", "--model", model, "--tasks", "dots", "--data", dots, "--out", tmp_path / "one"
-    )
+    given = ["--model", "dot_finder(batch=1,delay=0.1)", "--tasks", "dots", "--data", dots]
+    toy_command.json("eval", *given, "--out", tmp_path / "one")
     (results,) = (tmp_path / "one").rglob("results.json")
-    return model, results.read_bytes()
+    return results.read_bytes()
 
 
-def test_tasks_of_submitit_write_what_one_process_writes(program, dots, alone, tmp_path):
-    model, results = alone
-    code, output = program(here(dots, model))
-    assert code == 0, output
-    (written,) = (tmp_path / "runs").rglob("results.json")
-    assert written.read_bytes() == results
-    journals = {path.name for path in written.parent.glob("samples.*")}
-    assert journals == {"samples.0.1.jsonl", "samples.1.1.jsonl"}, "both predicted"
+def send(process, tmp_path, number):
+    """Send a signal to the tasks of the local job once each has journalled a sample."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        journals = [*(tmp_path / "runs").rglob("samples.*.1.jsonl")]
+        if sum(one.stat().st_size > 0 for one in journals) == 2:
+            break
+        time.sleep(0.02)
+    (job,) = children(process.pid)
+    for task in children(job):
+        os.kill(task, number)
 
 
-def test_at_the_signal_of_submitit_nothing_fails_and_the_job_goes_on(
-    program, dots, alone, tmp_path
-):
-    model, results = alone
-    code, output = program({**here(dots, model), "job.results()": SIGNALLED})
-    assert code == 0, output
-    (log,) = (tmp_path / "slurm").glob("*_0_log.out")
+def children(number):
+    return list(map(int, Path(f"/proc/{number}/task/{number}/children").read_text().split()))
+
+
+def written(tmp_path):
+    (path,) = (tmp_path / "runs").rglob("results.json")
+    return path.read_bytes(), {one.name for one in path.parent.glob("samples.*")}
+
+
+def test_tasks_of_submitit_write_what_one_process_writes(evaluation, alone, tmp_path):
+    process = evaluation(LOCAL)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert written(tmp_path) == (alone, {"samples.0.1.jsonl", "samples.1.1.jsonl"}), "both predict"
+    assert "dots" in output, "the table of the first task"
+
+
+def test_at_the_signal_of_submitit_nothing_fails_and_the_job_goes_on(evaluation, alone, tmp_path):
+    process = evaluation(LOCAL)
+    send(process, tmp_path, signal.SIGUSR2)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    (log,) = (tmp_path / "runs" / ".submitit").glob("*_0_log.out")
     assert log.read_text("utf-8").count("Requeued job") == 1
-    (written,) = (tmp_path / "runs").rglob("results.json")
-    assert written.read_bytes() == results
-    journals = {path.name for path in written.parent.glob("samples.*")}
+    results, journals = written(tmp_path)
+    assert results == alone
     assert journals >= {"samples.0.2.jsonl", "samples.1.2.jsonl"}, "both went on"
 
 
-def test_a_task_of_submitit_that_fails_is_not_taken_for_done(program, dots):
-    code, output = program(here(dots, "no_such_model"))
-    assert code != 0
-    assert "RuntimeError: exit code 2" in output
+def test_a_job_that_is_killed_is_submitted_again(evaluation, alone, tmp_path):
+    process = evaluation(LOCAL)
+    send(process, tmp_path, signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert len([*(tmp_path / "runs" / ".submitit").glob("*_0_log.out")]) == 2
+    results, journals = written(tmp_path)
+    assert results == alone
+    assert journals >= {"samples.0.1.jsonl", "samples.0.2.jsonl"}, "what was journalled is kept"
 
 
-def test_slurm_is_told_what_the_program_of_submitit_says(program, tmp_path):
-    for name, lines in {"sbatch": 'cp "$1" asked; echo Submitted batch job 17', "srun": ""}.items():
+def test_a_task_that_fails_is_not_taken_for_done_nor_tried_again(evaluation, tmp_path):
+    process = evaluation(LOCAL, model="dot_finder(batch=1,width=wrong)")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode in (UsageError.exit_code, ModelError.exit_code), errors
+    assert len([*(tmp_path / "runs" / ".submitit").glob("*_0_log.out")]) == 1
+    assert "width" in errors
+
+
+@pytest.mark.parametrize("text", ["partitoin=gpu", "nodes=many", "map_count=3", "gpu"])
+def test_a_parameter_that_submitit_does_not_have_is_refused(evaluation, tmp_path, text):
+    process = evaluation(f"cluster=local,{text}")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == UsageError.exit_code
+    assert text.partition("=")[0] in errors
+    assert not [*tmp_path.glob("runs/.submitit/*.pkl")], "nothing was submitted"
+    if text == "partitoin=gpu":
+        assert all(name in errors for name in ("partition", "gpus_per_node", "timeout_min"))
+
+
+def test_slurm_is_told_what_the_command_says(evaluation, tmp_path):
+    """With a stand-in for Slurm, which takes a job and loses it."""
+    stand_ins = {
+        "sbatch": 'cp "$1" asked; echo Submitted batch job 17',
+        "srun": "",
+        "sacct": "echo 'JobID|State'; echo '17|FAILED'; echo '17_0|FAILED'",
+        "scancel": "",
+    }
+    for name, lines in stand_ins.items():
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\n{lines}\n", "utf-8")
         path.chmod(0o755)
     before = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
-    code, output = program({"job.results()": "assert job.job_id == '17'"}, PATH=before)
-    assert code == 0, output
+    parameters = "partition=gpu,nodes=2,gpus_per_node=4,timeout_min=240,setup='module load cuda'"
+    process = evaluation(parameters, PATH=before)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (tmp_path / "asked").exists():
+        time.sleep(0.05)
     requested = (tmp_path / "asked").read_text("utf-8").splitlines()
     assert {
         f"#SBATCH --{one}"
         for one in (
+            "partition=gpu",
             "nodes=2",
             "ntasks-per-node=4",
             "gpus-per-node=4",
@@ -202,5 +228,79 @@ def test_slurm_is_told_what_the_program_of_submitit_says(program, tmp_path):
             "signal=USR2@120",
         )
     } <= set(requested)
-    (started,) = [line for line in requested if line.startswith("srun ")]
-    assert "--kill-on-bad-exit=1" in started.split()
+    assert "module load cuda" in requested
+    (line,) = [line for line in requested if line.startswith("srun ")]
+    assert "--kill-on-bad-exit=1" in line.split()
+    process.kill()
+
+
+class Stand:
+    """A stand-in for the package: its jobs end as they are told to."""
+
+    def __init__(self, *jobs):
+        self.jobs, self.submitted, self.cancelled, self.given = list(jobs), [], 0, {}
+        shared, slurm = {"gpus_per_node", "tasks_per_node"}, {"partition", "signal_delay_s"}
+        self.AutoExecutor = lambda folder, cluster: self
+        self.AutoExecutor._valid_parameters = lambda: shared
+        self.SlurmExecutor = SimpleNamespace(_valid_parameters=lambda: slurm)
+        self.job_id, self.num_tasks, self.paths = "17", 2, SimpleNamespace(folder="f", stderr="e")
+
+    def update_parameters(self, **given):
+        self.given = given
+
+    def submit(self, command):
+        self.submitted.append(command)
+        self.ends = self.jobs.pop(0)
+        return self
+
+    def task(self, rank):
+        return SimpleNamespace(exception=lambda: self.end(self.ends[rank]), stderr=lambda: "told")
+
+    def end(self, code):
+        if code == "Ctrl-C":
+            raise KeyboardInterrupt
+        reason = "died" if code is None else f"trace\nRuntimeError: exit code {code}\n"
+        return None if code == 0 else RuntimeError(reason)
+
+    def results(self):
+        return ["the table\n", ""]
+
+    def cancel(self):
+        self.cancelled += 1
+
+
+@pytest.mark.parametrize(
+    ("jobs", "code", "submitted"),
+    [
+        ([(0, 0)], 0, 1),
+        ([(130, None), (6, None), (0, 0)], 0, 3),
+        ([(None, None)] * 3, 6, 3),
+        ([(4, None), (0, 0)], 4, 1),
+        ([(6, 6)], 6, 1),
+        ([(0, "Ctrl-C")], 130, 1),
+    ],
+)
+def test_what_becomes_of_a_job(monkeypatch, shapes, tmp_path, capsys, jobs, code, submitted):
+    stand = Stand(*jobs)
+    monkeypatch.setitem(sys.modules, "submitit", stand)
+    given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
+    line = ["eval", *given, "--submitit=partition=gpu,gpus_per_node=4"]
+    assert main(line) == code
+    assert [one.typed for one in stand.submitted] == [tuple(line)] * submitted
+    assert stand.given["slurm_partition"] == "gpu" and stand.given["tasks_per_node"] == 4
+    assert stand.cancelled == (code == 130)
+    assert ("the table" in capsys.readouterr().out) == (code == 0)
+
+
+def test_without_submitit_it_is_named(monkeypatch, shapes, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
+    assert main(["eval", *given, "--submitit=partition=gpu"]) == MissingDependency.exit_code
+    assert "pip install submitit" in capsys.readouterr().err
+
+
+def test_a_launcher_does_not_submit(monkeypatch, shapes, tmp_path, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
+    assert main(["eval", *given, "--submitit=partition=gpu"]) == UsageError.exit_code
+    assert "--submitit" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from harness.cli.arguments.shared import (
 )
 
 FORMATS = (
-    *("csv", "json", "parquet", "every-eval-ever"),
+    *("csv", "json", "parquet", "every-eval-ever", "inspect", "vlmevalkit"),
     *("huggingface", "eval-yaml", "model-card", "wandb", "mlflow"),
 )
 
@@ -68,6 +68,7 @@ def add_runs(commands: Commands) -> None:
         metavar="TASK=ORG/NAME[:TASK_ID]",
         help="the hub's dataset of a task, of the three formats of the hub; may be repeated",
     )
+    add_data_root(export, "of logs with samples (default: where the runs read them)")
     export.add_argument("--source", metavar="URL", help="where the runs can be seen")
 
 

@@ -22,6 +22,8 @@ FORMATS = (
     "jsonl",
     "lmms-eval",
     "vlmevalkit",
+    "inspect",
+    "every-eval-ever",
     "video-mme",
     "tempcompass",
     "sti",
@@ -31,6 +33,10 @@ FORMATS = (
     "mask-tree",
 )
 """Formats that `harness score` reads. `harness.formats` defines them, but is slow to import."""
+
+
+LOGS = ("lmms-eval", "vlmevalkit", "inspect", "every-eval-ever")
+"""Formats that `harness diff` compares a run with."""
 
 
 def add_eval(commands: Commands) -> None:
@@ -125,6 +131,12 @@ def _evaluation(parser: ArgumentParser) -> None:
         metavar="I/N",
         help="predict the I-th of N shares, without scores; folders of all shares copied together "
         "are finished by the same command without --shard",
+    )
+    speed.add_argument(
+        "--submitit",
+        metavar="KEY=VALUE,…",
+        help="run the command as a job of Slurm with these parameters of submitit, such as "
+        "partition=gpu,nodes=2,gpus_per_node=8,timeout_min=240: a process a GPU",
     )
     speed.add_argument(
         "--isolate",
@@ -258,10 +270,9 @@ def add_diff(commands: Commands) -> None:
     parser.add_argument("b", type=Path, metavar="OTHER", help="another run, or a log of --format")
     parser.add_argument(
         "--format",
-        choices=("lmms-eval", "vlmevalkit"),
+        choices=LOGS,
         metavar="NAME",
-        help="OTHER is a file of lmms-eval (its samples) or of vlmevalkit (a table of predictions, "
-        "with its scores where it has some)",
+        help=f"OTHER is a log of {', '.join(LOGS)}, with its scores where it has some",
     )
     parser.add_argument(
         "--model", metavar="SPEC", help="reads the log's responses (default: as RUN's model does)"

@@ -1,0 +1,168 @@
+"""`--submitit`: the same command as a job of Slurm, through the package submitit.
+
+Each task of the job is one process of a launch (`harness.run.distributed`): the first scores, and
+all journal into the run folder. What a job leaves unfinished, another job continues.
+"""
+
+import os
+import re
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from harness.errors import MissingDependency, Unavailable, UsageError, printable
+from harness.spec import parse
+
+JOBS = 3
+"""Jobs that one command submits, where the earlier ones ended without a result."""
+FOLDER = ".submitit"
+SIGNAL_DELAY = 120  # seconds before the time limit, for what is under way to be journalled
+INTERRUPTED = 130
+LISTS = ("setup", "teardown", "srun_args")
+"""Parameters that are lists: the value that is typed is their only one."""
+INTERNAL = frozenset({"map_count", "array_parallelism", "additional_parameters"})
+"""Parameters of arrays of jobs, which are not submitted here, and one that is a dictionary."""
+
+
+def submit(arguments: Namespace) -> int:
+    """Submit the command that was typed, wait for it, and print what its first task printed.
+
+    Returns:
+        The exit code of the first task that failed, else 0.
+
+    Raises:
+        MissingDependency: submitit or Slurm is not there.
+        UsageError: a parameter is not one of submitit's.
+        Unavailable: `JOBS` jobs ended without a result.
+    """
+    try:
+        submitit = import_module("submitit")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(
+            "--submitit",
+            expected="the package submitit",
+            found="it is not installed",
+            fix="pip install submitit",
+        ) from error
+    executor = _executor(submitit, arguments)
+    for number in range(1, JOBS + 1):
+        job = executor.submit(Command(tuple(arguments.typed)))
+        print(f"job {job.job_id}, logs in {job.paths.folder}", file=sys.stderr)
+        tasks = [job.task(rank) for rank in range(job.num_tasks)]
+        try:
+            failed = [(task, fault) for task in tasks if (fault := task.exception()) is not None]
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+        if not failed:
+            print(job.results()[0], end="")
+            return 0
+        codes = [_find_code(fault) for _, fault in failed]
+        lost = {None, INTERRUPTED}
+        if None in codes:
+            lost.add(Unavailable.exit_code)  # of a task that waited for one that was killed
+        for (task, fault), code in zip(failed, codes, strict=True):
+            if code is not None and code not in lost:
+                print(printable(task.stderr() or str(fault)), end="", file=sys.stderr)
+                return code
+        if number < JOBS:
+            print(f"job {job.job_id} was ended; another one goes on", file=sys.stderr)
+    raise Unavailable(
+        f"job {job.job_id}, the last of {JOBS}",
+        expected="a result",
+        found="none: it was ended",
+        fix=f"See {job.paths.stderr}; what was finished is kept, the same command goes on.",
+    )
+
+
+def _find_code(error: Exception) -> int | None:
+    """Return the exit code that ended a task; None where it was killed."""
+    found = re.search(r"^RuntimeError: exit code (\d+)$", str(error), re.MULTILINE)
+    return found and int(found[1])
+
+
+def _executor(submitit: ModuleType, arguments: Namespace) -> Any:
+    """Return the executor with the parameters of `--submitit`."""
+    given = dict(parse(f"submitit({arguments.submitit})").arguments)
+    shared = submitit.AutoExecutor._valid_parameters()  # no public way leads to the names
+    known = {"cluster", "folder", *shared, *submitit.SlurmExecutor._valid_parameters()} - INTERNAL
+    if unknown := [name for name in given if name.removeprefix("slurm_") not in known]:
+        raise UsageError(
+            f"--submitit {unknown[0]}=…",
+            expected=f"parameters of submitit: {', '.join(sorted(known))}",
+            found="none of that name",
+        )
+    defaults: dict[str, Any] = {
+        "signal_delay_s": SIGNAL_DELAY,
+        "srun_args": "--kill-on-bad-exit=1",
+        "tasks_per_node": given.get("gpus_per_node", 1),
+    }
+    if "ntasks_per_node" in given:
+        del defaults["tasks_per_node"]
+    chosen = {**defaults, **{name.removeprefix("slurm_"): one for name, one in given.items()}}
+    folder = chosen.pop("folder", None) or arguments.out / FOLDER
+    cluster = chosen.pop("cluster", None)
+    try:
+        executor = submitit.AutoExecutor(Path(str(folder)), cluster=cluster or "slurm")
+        executor.update_parameters(
+            **{
+                name if name in shared else f"slurm_{name}": [one] if name in LISTS else one
+                for name, one in chosen.items()
+            }
+        )
+    except RuntimeError as error:
+        raise MissingDependency(
+            "--submitit", expected="the commands of Slurm", found=str(error)
+        ) from error
+    except (AssertionError, NameError, TypeError, ValueError) as error:
+        raise UsageError(f"--submitit {arguments.submitit}", found=str(error)) from error
+    return executor
+
+
+@dataclass(frozen=True)
+class Command:
+    """What each task of a job does: run the command as one process of a launch."""
+
+    typed: Sequence[str]
+    """The command line."""
+
+    def __call__(self) -> str:
+        """Run the command; return what it prints.
+
+        Raises:
+            RuntimeError: the command failed. Its exit code alone would be success to `srun`.
+        """
+        from harness.cli.main import main
+
+        job = import_module("submitit").JobEnvironment()
+        ranks = {"WORLD_SIZE": job.num_tasks, "RANK": job.global_rank, "LOCAL_RANK": job.local_rank}
+        os.environ |= {name: str(value) for name, value in ranks.items()}
+        stopped: list[int] = []
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            stopped.append(number)
+            raise KeyboardInterrupt
+
+        # The handler of submitit raises SystemExit, which inside a model's call would count as its
+        # failure: it is called after the command has ended.
+        preempted = getattr(signal, f"SIG{job.USR_SIG}")
+        requeue = signal.signal(preempted, stop)
+        with redirect_stdout(StringIO()) as printed:
+            code = main([*self.typed, "--submitit="])
+        if stopped and callable(requeue):
+            requeue(preempted, None)
+        elif code:
+            raise RuntimeError(f"exit code {code}")
+        return printed.getvalue()
+
+    def checkpoint(self, *arguments: object) -> Any:
+        """Return what submitit queues again after a time limit or a preemption: the same."""
+        return import_module("submitit.helpers").DelayedSubmission(self, *arguments)

@@ -1,0 +1,147 @@
+"""Logs of inspect_ai, `.eval` (a ZIP with a JSON file a sample) or `.json`, read without it."""
+
+import json
+import zlib
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from harness.errors import DataError
+from harness.files import open_regular
+from harness.formats.entries import VIDEO_KEYS, Entry, ids_in, number_in, text_in
+from harness.interchange import MAX_LINE
+from harness.layout import read_json
+from harness.responses import refuse_duplicate_keys
+
+SAMPLES = "samples/"
+MAX_LOG = 2**32  # bytes of all samples of a log, unpacked
+ZSTANDARD = 93
+"""Method of compression that newer logs have, and `zipfile` before Python 3.14 has not."""
+GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""inspect_ai's values of correct, partially correct, incorrect and without an answer."""
+
+
+def inspect(path: Path) -> Iterator[Entry]:
+    """inspect_ai's log: the output of each sample; one that ended with an error has none.
+
+    A sample with a number for an id has the place in its dataset, from 1, that inspect_ai gives
+    where the dataset has no ids.
+    """
+    for number, one in enumerate(_samples(path), start=1):
+        where = f"{path}, sample {number}"
+        output = one.get("output") if isinstance(one, dict) else None
+        if not isinstance(output, dict) or type(one.get("id")) not in (int, str):
+            raise DataError(where, expected='an "id" and an "output"', found=repr(one)[:60])
+        if one.get("epoch", 1) != 1:
+            raise DataError(
+                where,
+                expected="one epoch",
+                found=f"epoch {one['epoch']} of sample {one['id']!r}",
+                fix="One response a question is scored: log the epochs one by one.",
+            )
+        choices = output.get("choices")
+        choices = choices if isinstance(choices, list) else []
+        texts = tuple(_content(_part(choice, "message")) for choice in choices)
+        if not texts and one.get("error") is not None:
+            continue
+        metadata = one.get("metadata")
+        objects = [metadata] if isinstance(metadata, dict) else []
+        named = isinstance(one["id"], str)
+        yield Entry(
+            where=where,
+            response=texts or (str(output.get("completion", "")),),
+            ids=(*((one["id"],) if named else ()), *ids_in(objects)),
+            video=text_in(objects, *VIDEO_KEYS),
+            question=_question(one.get("input")),
+            row=None if named else one["id"] - 1,
+            ground_truth=one["target"] if isinstance(one.get("target"), str) else "",
+            score=_score(one.get("scores")),
+        )
+
+
+def _question(given: object) -> str:
+    if not isinstance(given, list):
+        return str(given or "")
+    return "\n".join(_content(one) for one in given if _part(one, "role") == "user")
+
+
+def _content(message: object) -> str:
+    """The text of a message, whose content is text or a list of parts."""
+    content = _part(message, "content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (_part(one, "text") for one in parts if _part(one, "type") == "text")
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _part(one: object, key: str) -> object:
+    return one.get(key) if isinstance(one, dict) else None
+
+
+def _score(scores: object) -> float | None:
+    """Return the value of the only scorer; None if there are several."""
+    values = list(scores.values()) if isinstance(scores, dict) else []
+    value = _part(values[0], "value") if len(values) == 1 else None
+    return number_in({"value": GRADES.get(str(value), value)}, ["value"])
+
+
+def _samples(path: Path) -> Iterator[Any]:
+    if path.suffix == ".eval":
+        yield from _unpacked(path)
+        return
+    plain = read_json(path)
+    samples = plain.get("samples") if isinstance(plain, dict) else None
+    if not isinstance(samples, list):
+        raise DataError(
+            f"predictions {path}", expected='an object with a list of "samples"', found="none"
+        )
+    yield from samples
+
+
+def _unpacked(path: Path) -> Iterator[Any]:
+    """The samples of a `.eval` file, each read whole, and no more of it than is allowed."""
+    try:
+        with open_regular(path) as raw, ZipFile(raw) as log:
+            # Of members with one name the last is the file: a log is appended to.
+            members = {one.filename: one for one in log.infolist()}
+            names = [name for name in members if name.startswith(SAMPLES)]
+            if not names:
+                raise DataError(f"predictions {path}", expected="samples in the log", found="none")
+            left = MAX_LOG
+            for name in names:
+                with _open(log, members[name]) as file:
+                    data = file.read(min(MAX_LINE, left) + 1)
+                left -= len(data)
+                if len(data) > MAX_LINE or left < 0:
+                    raise DataError(
+                        f"predictions {path}, {name}",
+                        expected=f"at most {MAX_LINE} bytes a sample, {MAX_LOG} in all",
+                        found="more",
+                    )
+                yield json.loads(data, object_pairs_hook=refuse_duplicate_keys)
+    except (
+        *(OSError, BadZipFile, EOFError, NotImplementedError, RuntimeError),
+        *(zlib.error, ValueError, RecursionError),
+    ) as error:
+        raise DataError(
+            f"predictions {path}",
+            expected="a log of inspect_ai",
+            found=str(error)[:200],
+            fix="`inspect log convert LOG --to json --output-dir DIR` writes it as JSON.",
+        ) from error
+
+
+def _open(log: ZipFile, member: ZipInfo) -> IO[bytes]:
+    """Open a member of a log, whatever the version of Python can unpack."""
+    if member.compress_type != ZSTANDARD:
+        return log.open(member)
+    import pyarrow as pa  # it takes a while to import
+
+    packed = copy(member)
+    packed.compress_type, packed.file_size = ZIP_STORED, member.compress_size
+    del packed.CRC  # it is that of the unpacked bytes
+    stream: IO[bytes] = pa.CompressedInputStream(log.open(packed), "zstd")
+    return stream

@@ -1,0 +1,64 @@
+"""The samples of a run with their responses, for logs that hold texts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.leaderboards.differences.scoring import samples_by_unit, task_for
+from harness.leaderboards.runs import metrics_for
+from harness.leaderboards.unit_values import unit_value
+from harness.record import Run
+from harness.types import Prediction, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One sample of a run, with what the model answered and its score."""
+
+    sample: Sample
+    prediction: Prediction
+    score: float | None
+    """The headline over the sample's unit; None where it does not count or is of a corpus."""
+
+    @property
+    def question(self) -> str:
+        """The benchmark's question."""
+        return self.sample.query.text
+
+    @property
+    def ground_truth(self) -> str:
+        """The right answer as text; empty where it is a place or is not known."""
+        answer = None if self.sample.target is None else self.sample.target.answer
+        values = () if answer is None else (answer.choice, answer.count, answer.number, answer.text)
+        return next((str(value) for value in values if value is not None), "")
+
+    @property
+    def error(self) -> str:
+        """The failure of a sample without a response; empty if there is none."""
+        failure = self.prediction.failure
+        return "" if self.prediction.responses or failure is None else failure.message or "failed"
+
+
+def instances(run: Run, data_root: Path | None = None) -> list[Instance]:
+    """Return the samples of a run, in the task's order.
+
+    Raises:
+        UsageError: the model has not answered in words.
+        HarnessError: the data is not there, or is other data.
+    """
+    units = list(run.units())
+    metrics = metrics_for(run, units, name=run.results["headline"], data_root=data_root)
+    task = task_for(run, data_root)
+    found = [
+        Instance(sample, run.prediction(sample.id), unit_value(metrics, unit))
+        for unit, samples in zip(units, samples_by_unit(task, run), strict=True)
+        for sample in samples
+    ]
+    if not any(one.prediction.responses for one in found):
+        raise UsageError(
+            f"run {run.folder}",
+            expected="a model that responds in words, which is all that such a log holds",
+            found="no response",
+            fix="`--to parquet` has its scores, `harness publish` its answers.",
+        )
+    return found
