@@ -199,9 +199,9 @@ def build(
                 runs.append(run)
     if definition is not None:
         title = definition.heading
-        found = [LeftOff.of(definition, made) for made in rows]
-        kept = [place for place, one in enumerate(found) if one is None]
-        left_off = [one for one in found if one is not None]
+        reasons = [LeftOff.of(definition, made) for made in rows]
+        kept = [place for place, one in enumerate(reasons) if one is None]
+        left_off = [one for one in reasons if one is not None]
         runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
     named = names(rows, [key(made) for made in rows])
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
