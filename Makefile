@@ -25,6 +25,8 @@ SEEDS ?= 3
 STEPS ?= 60
 TRL ?= 1.16.0
 # Python compiles what is imported; of twenty thousand modules that are installed most never are.
+# So it has to keep what it compiled, or each command would compile all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 PIP := $(BIN)/python $(INSTALL)
 LINTED := harness tasks models trainers leaderboards tests benchmarks examples
@@ -91,6 +93,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python tests/bad_input/page.py
 	$(BIN)/python tests/golden/conformance.py
 	$(BIN)/python tests/docs/agents.py
+	$(BIN)/python examples/learning/results_page.py
 
 dist: $(VENV)/.dev
 	rm -rf dist

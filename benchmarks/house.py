@@ -46,6 +46,7 @@ GRPO = (
     "trainers/grpo/*.py",
     "trainers/state.py",
     "trainers/session.py",
+    "trainers/settings.py",
     "trainers/sft/engine.py",
     "models/learning/loss*.py",
 )

@@ -7,8 +7,8 @@ Weights are random (`real_network.py`): no download, and no answer means anythin
 process of its own while the GPU is watched once a second:
 
 - `throughput.py`: samples/s beside lmms-eval, in an environment of its own (`--lmms`).
-- vLLM: samples/s of an evaluation through the backend `vllm`, beside its engine alone given the
-  same prompts at once (where vLLM is installed).
+- vLLM: samples/s of an evaluation through the backend `vllm`, beside its engine alone given as many
+  prompts at once (where vLLM is installed).
 - `trl_step.py`: seconds of a GRPO step beside TRL's.
 
 A part that cannot be run is named with its reason. 3B trains all its weights within 80 GB; of 7B
@@ -82,7 +82,10 @@ class Watch:
 
 
 def vllm_side(checkpoint: str, samples: int) -> dict[str, float]:
-    """Samples a second of an evaluation through vLLM, and of its engine alone."""
+    """Samples a second of an evaluation through vLLM, and of its engine alone, on as many others.
+
+    On the same ones the second would find the first one's prefixes and images in vLLM's caches.
+    """
     model = plugins.build(
         "models",
         parse(
@@ -91,11 +94,14 @@ def vllm_side(checkpoint: str, samples: int) -> dict[str, float]:
         ),
     )
     with tempfile.TemporaryDirectory() as folder:
-        whole = plugins.build("tasks", parse("reason_seg(split=train)"), data(Path(folder)))
-        chosen = list(islice(whole.samples(), samples))
+        root = data(Path(folder), size=samples // 2 + 1)
+        whole = plugins.build("tasks", parse("reason_seg(split=train)"), root)
+        several = list(islice(whole.samples(), 2 * samples))
+        chosen = several[samples:]
         task = replace(whole, samples=lambda: iter(chosen))
         model.prepare()
-        requests = [one for sample in chosen for one in model.requests(sample.query)]
+        model.describe()  # hashes the weights, once
+        requests = [one for sample in several[:samples] for one in model.requests(sample.query)]
         model.chat.generate(requests[:8])  # warms up
         start = perf_counter()
         model.chat._generate(requests, model.chat._prompts(requests))
@@ -103,7 +109,7 @@ def vllm_side(checkpoint: str, samples: int) -> dict[str, float]:
         start = perf_counter()
         evaluate(task, model, Path(folder) / "run", Options())
         ours = perf_counter() - start
-    return {"harness": len(chosen) / ours, "vLLM alone": len(chosen) / alone}
+    return {"harness": samples / ours, "vLLM alone": samples / alone}
 
 
 def lines_of(given: argparse.Namespace, checkpoint: Path, place: str) -> dict[str, list[str] | str]:
@@ -137,8 +143,9 @@ def measure(given: argparse.Namespace, *, on_gpu: bool) -> str:
                 continue
             with Watch(on_gpu) as watch:
                 done = subprocess.run(line, capture_output=True, text=True, check=False)
-            failed = done.returncode and not done.stdout
-            text = done.stderr[-2000:] if failed else done.stdout.strip()
+            text = done.stdout.strip()
+            if done.returncode and ("Traceback" in done.stderr or not text):  # not a missed aim
+                text += f"\n\nfailed with exit code {done.returncode}:\n{done.stderr[-2000:]}"
             told.append(f"### {name}\n\n{text}\n\n{watch.told()}")
     head = f"Qwen2.5-VL {given.size}, random weights, {device() if on_gpu else 'CPU'}"
     return "\n\n".join([head, *told])

@@ -36,7 +36,7 @@ class Clock:
         return [after - before for before, after in zip(self.ends, self.ends[1:], strict=False)]
 
 
-def data(folder: Path) -> Path:
-    """Make a small generated world in ReasonSeg's layout; return its root."""
-    make(folder / "shapes", seed=0, size=16, writers=writers())
+def data(folder: Path, *, size: int = 16) -> Path:
+    """Make a world of `size` scenes, with 4 · `size` questions for training; return its root."""
+    make(folder / "shapes", seed=0, size=size, writers=writers())
     return folder / "shapes"

@@ -14,7 +14,7 @@ A line of a predictions file is one JSON object: `{"id": official id, …}` with
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -33,6 +33,7 @@ from harness.types import (
     EarlierTurn,
     Failure,
     FailureKind,
+    GenerationSettings,
     Interval,
     Parsed,
     ParsedObject,
@@ -575,6 +576,9 @@ def _request_to_json(request: Request) -> dict[str, object]:
             {"text": storable(one.text), "response": storable(one.response), "media": one.media}
             for one in request.earlier
         ]
+    if request.generation is not None:
+        given = asdict(request.generation)
+        plain["generation"] = {name: one for name, one in given.items() if one not in (None, ())}
     return plain
 
 
@@ -595,7 +599,12 @@ def _request_from_json(plain: Mapping[str, Any]) -> Request:
         prefix=plain.get("prefix", ""),
         temperature=plain.get("temperature"),
         earlier=tuple(EarlierTurn(**one) for one in plain.get("earlier", ())),
+        generation=_generation(plain["generation"]) if "generation" in plain else None,
     )
+
+
+def _generation(plain: Mapping[str, Any]) -> GenerationSettings:
+    return GenerationSettings(**{**plain, "stop": tuple(plain.get("stop", ()))})
 
 
 def _shown_to_json(shown: Shown) -> dict[str, object]:

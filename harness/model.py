@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from dataclasses import fields as dataclass_fields
 from typing import (
     TYPE_CHECKING,
@@ -22,7 +22,17 @@ from harness.errors import UsageError
 from harness.masks import BoolArray
 from harness.media import Frame, Media
 from harness.spec import Spec
-from harness.types import Answer, AnswerForm, Box, Call, EarlierTurn, Point, Prediction, Query
+from harness.types import (
+    Answer,
+    AnswerForm,
+    Box,
+    Call,
+    EarlierTurn,
+    GenerationSettings,
+    Point,
+    Prediction,
+    Query,
+)
 
 T = TypeVar("T")
 
@@ -410,6 +420,8 @@ class ChatRequest:
     """A response ends before the first of these texts to be complete in what the network writes."""
     temperature: float | None = None
     """Temperature of this response, for a backend that samples; None: the backend's own."""
+    top_p: float | None = None
+    """Nucleus of this response's distribution; None: the backend's own."""
 
     def __post_init__(self) -> None:
         """Refuse an empty stop string, which would end every response at once.
@@ -429,6 +441,22 @@ class ChatRequest:
     def temperature_or(self, own: float) -> float:
         """Return the temperature of the response, where the backend's own is `own`."""
         return own if self.temperature is None else self.temperature
+
+    def top_p_or(self, own: float) -> float:
+        """Return the nucleus of the response, where the backend's own is `own`."""
+        return own if self.top_p is None else self.top_p
+
+    def with_generation(self, given: GenerationSettings | None) -> Self:
+        """Return the same request with the settings that a benchmark prescribes."""
+        if given is None:
+            return self
+        return replace(
+            self,
+            max_new_tokens=given.max_new_tokens or self.max_new_tokens,
+            temperature=self.temperature if given.temperature is None else given.temperature,
+            top_p=self.top_p if given.top_p is None else given.top_p,
+            stop=(*self.stop, *given.stop),
+        )
 
     def squash(self, place: int) -> tuple[int, int] | None:
         """Return (width, height) to squash the images of one medium to; None: as they are."""

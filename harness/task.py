@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -57,6 +58,39 @@ class Protocol:
     def metric(self, name: str) -> Metric:
         """The declared metric of this name."""
         return next(metric for metric in self.metrics if metric.name == name)
+
+
+def official_and_strict(
+    name: str,
+    score: Callable[..., Scores],
+    *,
+    official: str,
+    strict: str,
+    reads: Callable[..., bool] | None = None,
+    **others: Any,
+) -> dict[str, Protocol]:
+    """Protocols `NAME/official` and `NAME/strict`, which differ in one rule.
+
+    Args:
+        name: The benchmark's name for protocols.
+        score: Scores a unit, by the rule that the keyword `strict` says.
+        official: What the first is about.
+        strict: What the second is about.
+        reads: The `reads` of both, with the same keyword.
+        others: Further fields of `Protocol`; a ceiling of 1 without another.
+    """
+    others = {"ceiling": Ceiling(value=1.0), **others}
+    found = {}
+    for kind, about in (("official", official), ("strict", strict)):
+        rule = {"strict": kind == "strict"}
+        found[f"{name}/{kind}"] = Protocol(
+            name=f"{name}/{kind}",
+            score=partial(score, **rule),
+            about=about,
+            reads=reads and partial(reads, **rule),
+            **others,
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

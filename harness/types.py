@@ -98,6 +98,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationSettings:
+    """Settings of a response that a benchmark prescribes; None: the model's own."""
+
+    max_new_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    """Stop strings beside the model's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """Everything that a model may see: no answer, no split, no benchmark's name."""
 
@@ -116,6 +127,8 @@ class Query:
     ways: `OCR` (a text to transcribe) or `regression` (a number)."""
     instances: bool = False
     """True if the masks of each object are asked for, not only their union."""
+    generation: GenerationSettings | None = None
+    """Settings of the response, for models with one request a form; None: the model's own."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -232,6 +245,8 @@ class Request:
     """Sampling temperature; None: the backend's default."""
     earlier: tuple[EarlierTurn, ...] = ()
     """Turns before it."""
+    generation: GenerationSettings | None = None
+    """Settings that it was sent with, where the benchmark prescribes some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from harness.leaderboards import formatting, sensitivity
 from harness.leaderboards.definitions import Definition
 from harness.leaderboards.differences import bracket
 from harness.leaderboards.differences.bracket import Bracketed
-from harness.leaderboards.grid import Grid, grid, is_in
+from harness.leaderboards.grid import Grid, LeftOff, grid
 from harness.leaderboards.naming import names
 from harness.leaderboards.published_results import PublishedRow, is_benchmark, published_rows
 from harness.leaderboards.ranking import Basis, Compare, rank
@@ -157,6 +157,8 @@ class Board:
     grid: Grid | None = None
     """The table of a paper that the board is of."""
     refused: tuple[Refused, ...] = ()
+    left_off: tuple[LeftOff, ...] = ()
+    """Runs that are in no cell of the paper's table."""
 
 
 def build(
@@ -177,7 +179,7 @@ def build(
         title: The board's heading.
         data_root: Where the benchmarks lie now, if not where the runs read them.
         published: Whether tables of a benchmark hold the rows that papers print of it.
-        definition: The board to build: runs that are in none of its cells are left out.
+        definition: The board to build: runs that are in none of its cells are left off.
         names_refused: Put runs whose records are not as they should be into `Board.refused`, and
             build the board of the others; else the first of them is raised.
 
@@ -186,6 +188,7 @@ def build(
     """
     grouped: dict[Key, list[tuple[Run, Row]]] = {}
     refused: dict[Path, StoreError] | None = {} if names_refused else None
+    left_off: list[LeftOff] = []
     runs, rows = [], []
     for run in open_runs(folders, skips_unfinished=True, refused=refused):
         # A run whose ground truth the organisers keep is finished without scores.
@@ -196,7 +199,9 @@ def build(
                 runs.append(run)
     if definition is not None:
         title = definition.heading
-        kept = [place for place, made in enumerate(rows) if is_in(definition, made)]
+        found = [LeftOff.of(definition, made) for made in rows]
+        kept = [place for place, one in enumerate(found) if one is None]
+        left_off = [one for one in found if one is not None]
         runs, rows = [runs[place] for place in kept], [rows[place] for place in kept]
     named = names(rows, [key(made) for made in rows])
     for run, made in zip(runs, map(_with_name, rows, named), strict=True):
@@ -213,6 +218,7 @@ def build(
         tables=tuple(_name_twins(tables)),
         grid=None if definition is None else grid(definition, known),
         refused=tuple(Refused.of(folder, error) for folder, error in (refused or {}).items()),
+        left_off=tuple(left_off),
     )
 
 

@@ -293,9 +293,10 @@ def find(paper: str, table: str) -> Definition:
     Raises:
         UsageError: there is none; those that there are are named.
     """
-    folder = Path(paper) if Path(paper).is_dir() else None
-    known = definitions(folder)
-    tables = {one.table: one for one in known if folder or one.paper == paper}
+    known = definitions()
+    tables = {one.table: one for one in known if one.paper == paper}
+    if not tables and Path(paper).is_dir():  # a training's folder may have a paper's name
+        tables = {one.table: one for one in definitions(Path(paper))}
     if not tables:
         names = [*dict.fromkeys(one.paper for one in known), "or a folder of boards"]
         raise UsageError(f"paper {paper!r}", expected=", ".join(names), found=paper)

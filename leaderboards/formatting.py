@@ -63,6 +63,14 @@ def signed_span(pair: tuple[float, float] | None) -> str:
     return NOTHING if pair is None else f"{signed_number(pair[0])} to {signed_number(pair[1])}"
 
 
+def change(found: Comparison | None) -> str:
+    """A paired difference with its interval; empty for none."""
+    if found is None:
+        return ""
+    difference = signed_number(found.difference)
+    return difference + (f" ({signed_span(found.interval)})" if found.interval else "")
+
+
 def percent(share: float) -> str:
     """A share as per cent; never rounded up to 100 %.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import prod
+from math import ceil, log2, prod
 from pathlib import Path
 from shlex import quote
 from urllib.parse import quote as quote_url
@@ -249,7 +249,12 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     yield from verdict.failures
     yield from (f"note: {note}" for note in verdict.notes)
     changes, made = verdict.changes, verdict.comparison
-    if verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
+    if made is not None and made.swaps is not None and made.n_groups < (least := _least(report)):
+        yield (
+            f"note: {made.n_groups} groups: of fewer than {least} no drop is significant; one that "
+            "is nearly the same in all of them fails"
+        )
+    elif verdict.is_passed and made is not None and (made.loss or 0) > verdict.max_drop:
         yield f"note: a drop beyond --max-drop, which chance can explain ({made.n_groups} groups)"
     if verdict.is_passed or changes is None or not changes.worst:
         return
@@ -258,6 +263,15 @@ def details(verdict: TaskVerdict, report: GateReport) -> Iterator[str]:
     yield f"look:  {look(verdict)}"
     if report.site:
         yield f"look:  {report.link(verdict, changes.worst[0].sample)}"
+
+
+def _least(report: GateReport) -> int:
+    """Return the number of groups from which on some drop can be significant.
+
+    The swap test of n groups has no p value below 2^(1 - n), which Holm's correction multiplies.
+    """
+    tasks = sum(one.adjusted_p is not None for one in report.verdicts)
+    return 1 + ceil(log2(max(tasks, 1) / (1 - report.level)) - 1e-9)
 
 
 def look(verdict: TaskVerdict, place: int = 0) -> str:

@@ -38,10 +38,41 @@ class Grid:
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
 
 
-def is_in(definition: Definition, made: Row) -> bool:
-    """Return True if a measured row stands in a board's table."""
-    methods = methods_of(definition)
-    return any(_find(methods, column, [made]) for column in definition.columns)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOff:
+    """A run that stands nowhere in a board's table."""
+
+    model: str
+    task: str
+    """Task, split and subset."""
+    reason: str
+
+    @classmethod
+    def of(cls, definition: Definition, made: Row) -> "LeftOff | None":
+        """Return why a measured row stands in no cell; None if it stands in one."""
+        methods = methods_of(definition)
+        if any(_find(methods, column, [made]) for column in definition.columns):
+            return None
+        columns = [one for one in definition.columns if _is_of(one, made)]
+        protocols = {one.protocol for one in columns}
+        if not columns:
+            reason = "no column is of this task, split and subset"
+        elif not protocols & {"", made.protocol}:
+            reason = (
+                f"protocol {made.protocol}, where a column has {' or '.join(sorted(protocols))}"
+            )
+        else:
+            reason = f"no row is of {made.model_spec}"
+        task = " ".join(filter(None, (made.task, made.split, made.subset)))
+        return cls(model=made.name, task=task, reason=reason)
+
+
+def left_off_text(left_off: Sequence[LeftOff]) -> str:
+    """Name the runs that stand in no cell of a board's table, by the reason."""
+    runs: dict[str, list[str]] = {}
+    for one in left_off:
+        runs.setdefault(one.reason, []).append(f"{one.model} ({one.task})")
+    return "Left off: " + "; ".join(f"{', '.join(some)}: {why}" for why, some in runs.items())
 
 
 def grid(definition: Definition, measured: Sequence[Row]) -> Grid:
@@ -80,13 +111,17 @@ def _find(
 ) -> tuple[Method, Row] | None:
     """Return the first measured row in a column which is of one of the methods."""
     wanted = [method for method in methods if column.task and method.row.is_of(column)]
-    place = (column.name, column.split, column.subset)
     for made in measured if wanted else ():
-        if place == (made.task, made.split, made.subset):
+        if _is_of(column, made):
             for method in wanted:
                 if column.protocol in ("", made.protocol) and method.is_of(made.model_spec):
                     return method, made
     return None
+
+
+def _is_of(column: Column, made: Row) -> bool:
+    place = (column.name, column.split, column.subset)
+    return bool(column.task) and place == (made.task, made.split, made.subset)
 
 
 def _value(made: Row, part: str, metric: str) -> float | None:

@@ -59,6 +59,16 @@ class PublishedResult:
         return self.unit in SCALES
 
     @property
+    def name(self) -> str:
+        """The row's name, with its backbone where the name does not say it."""
+        shown = self.backbone and self.backbone.lower() not in self.row.lower()
+        return f"{self.row} ({self.backbone})" if shown else self.row
+
+    def is_by(self, protocol: str) -> bool:
+        """Return True if the number is stated or assumed to be by this protocol."""
+        return self.protocol == protocol and self.protocol_is != "unknown"
+
+    @property
     def value(self) -> float:
         """The number: a fraction of 1 for a score, else in its unit."""
         return float(self.printed) * SCALES.get(self.unit, 1.0)
@@ -82,11 +92,10 @@ class PublishedRow:
 
     @property
     def name(self) -> str:
-        """The row's name, with its backbone where the name does not say it."""
+        """The row's name, and where it has a twin the paper's table."""
         first = self.results[0]
-        shown = first.backbone and first.backbone.lower() not in first.row.lower()
-        name = f"{first.row} ({first.backbone})" if shown else first.row
-        return f"{name}, {PAPERS[first.paper]} Table {first.table}" if self.has_twin else name
+        source = f", {PAPERS[first.paper]} Table {first.table}"
+        return first.name + source * self.has_twin
 
     def to_json(self) -> dict[str, object]:
         """Return plain data: a row of kind `published`, without rank and interval."""
@@ -122,8 +131,8 @@ def published_results(paper: str) -> tuple[PublishedResult, ...]:
 def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...]:
     """Return the published rows of a table of a board, the best first.
 
-    Variants of ablations stand on the boards of their papers alone. A row that a paper prints in
-    several of its tables is taken from the first.
+    Variants of ablations stand on the boards of their papers alone. A row that a paper prints by
+    one protocol in several of its tables is taken from the first; by two protocols it is two rows.
 
     Args:
         made: Any row of the table.
@@ -133,12 +142,12 @@ def published_rows(made: Row, metrics: Sequence[str]) -> tuple[PublishedRow, ...
     for one in (one for paper in PAPERS for one in published_results(paper)):
         is_here = (one.task, one.split, one.part) == (made.task, made.split, "") and one.is_score
         if is_here and one.metric in metrics and not one.subset and "[" not in one.row:
-            found.setdefault((one.paper, one.row, one.backbone), {}).setdefault(one.metric, one)
+            found.setdefault((one.paper, one.name, one.protocol), {}).setdefault(one.metric, one)
     sign = -1.0 if made.better[metrics[0]] == "higher" else 1.0
     rows = [
         PublishedRow(
             results=tuple(numbers[name] for name in metrics if name in numbers),
-            is_comparable=numbers[metrics[0]].protocol == made.protocol,
+            is_comparable=numbers[metrics[0]].is_by(made.protocol),
         )
         for numbers in found.values()
         if metrics[0] in numbers

@@ -72,7 +72,7 @@ def compare_with_paper(
         trained: Known differences of the training.
     """
     metric = metric or made.headline
-    is_same = result.protocol == made.protocol and result.protocol_is != "unknown"
+    is_same = result.is_by(made.protocol)
     differences = [*map(str, made.deviations), *trained]
     if result.protocol != made.protocol or result.protocol_is != "stated":
         paper = f"{result.protocol or 'not said'}, {result.protocol_is}"

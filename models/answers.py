@@ -11,8 +11,8 @@ from typing import TypeAlias, TypeVar
 from harness.errors import ParseError
 from harness.masks import BoolArray, rles_of
 from harness.models.grammar import Item
-from harness.models.tracks import extent
-from harness.types import Answer, AnswerForm, Box
+from harness.models.tracks import extent, joint_track
+from harness.types import Answer, AnswerForm, Box, Query
 
 MASKED = frozenset({AnswerForm.MASK, AnswerForm.MASK_TRACK, AnswerForm.BOX_TRACK})
 """Forms that are answered with masks, or with the boxes around them."""
@@ -49,6 +49,31 @@ def mask_answer(
         instances=tuple(rles_of(one()) for one in instances) or None,
         boxes=boxes,
         no_target=nothing,
+    )
+
+
+def objects_answer(
+    query: Query,
+    form: AnswerForm,
+    items: Sequence[Item],
+    each: Sequence[Pending[Sequence[BoolArray]]],
+    *,
+    nothing: bool,
+) -> Pending[Answer]:
+    """Masks of objects of which `each` holds the mask in every frame (a single one: of all).
+
+    They are kept apart too where the query asks for that. The rest is as of `mask_answer`.
+    """
+    media = query.media[0]
+    return mask_answer(
+        form,
+        items,
+        each[0]
+        if len(each) == 1
+        else lambda: joint_track("instances", [one() for one in each], media),
+        nothing=nothing,
+        is_image=len(media) == 1,
+        instances=each if query.instances and not nothing else (),
     )
 
 

@@ -8,7 +8,7 @@ from harness.media import Media
 from harness.model import ChatRequest, ChatResponse
 from harness.models.backends.inputs import frames_shown
 from harness.responses import storable
-from harness.types import Call, Prediction, Query, Request, Shown
+from harness.types import Call, GenerationSettings, Prediction, Query, Request, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,22 @@ def calls_of(
                 prefix=storable(sent.prefix),
                 temperature=sent.temperature,
                 earlier=sent.earlier,
+                generation=None if query.generation is None else _generation(sent),
             ),
             key=sent.key.removeprefix(query.id),
             response=None if response is None else storable(response.text),
         )
         for request, answered in zip(requests, responses, strict=True)
         for sent, response in answered.calls_of(request)
+    )
+
+
+def _generation(request: ChatRequest) -> GenerationSettings:
+    return GenerationSettings(
+        max_new_tokens=request.max_new_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        stop=request.stop,
     )
 
 

@@ -199,6 +199,18 @@ def read_items(
     return items, notes
 
 
+def read_box(value: object, what: str, *, strict: bool = False) -> Box:
+    """Return the box of four numbers, which has an area unless `strict`.
+
+    Raises:
+        ParseError: it is none.
+    """
+    box = Box(*finite_numbers(value, 4, what))
+    if not strict and (box.right <= box.left or box.bottom <= box.top):
+        raise ParseError(what, expected="x1 < x2 and y1 < y2", found=str(list(box)))
+    return box
+
+
 def _item(
     value: object, what: str, *, keys: Sequence[str], point: str | None, strict: bool
 ) -> Item:
@@ -208,9 +220,7 @@ def _item(
     if key is None or (point is not None and point not in known):
         found = ", ".join(map(str, value))[:60] if isinstance(value, Mapping) else _type_name(value)
         raise ParseError(what, expected=" and ".join(wanted), found=found or "neither")
-    box = Box(*finite_numbers(known[key], 4, f"{what}: {key}"))
-    if not strict and (box.right <= box.left or box.bottom <= box.top):
-        raise ParseError(f"{what}: {key}", expected="x1 < x2 and y1 < y2", found=str(list(box)))
+    box = read_box(known[key], f"{what}: {key}", strict=strict)
     place = None if point is None else finite_numbers(known[point], 2, f"{what}: {point}")
     return Item(box, None if place is None else Point(*place))
 

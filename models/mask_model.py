@@ -121,7 +121,7 @@ class MaskModel(StagedModel[Emitted]):
                 text=self._text(query, form),
                 media=query.media,
                 max_new_tokens=self.max_new_tokens,
-            )
+            ).with_generation(query.generation)
             for form in query.forms
         )
 

@@ -26,7 +26,7 @@ from harness.model import (
     StagedModel,
     settings,
 )
-from harness.models.answers import MASKED, Pending, box_answer, combine_answers, mask_answer
+from harness.models.answers import MASKED, Pending, box_answer, combine_answers, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.chat_result import ChatResult
 from harness.models.frame_selection import choose_frames, frames_shown, pixel_budget
@@ -39,7 +39,7 @@ from harness.models.retry import (
     retry_requests,
     retry_unreadable,
 )
-from harness.models.tracks import joint_masks, joint_track, prompts_of
+from harness.models.tracks import joint_masks, prompts_of
 from harness.responses import storable
 from harness.types import (
     Answer,
@@ -176,7 +176,8 @@ class PromptedModel(StagedModel[ChatResult]):
         Raises:
             UsageError: this model cannot be asked for such an answer.
         """
-        return tuple(self._request(query, form) for form in query.forms)
+        asked = (self._request(query, form) for form in query.forms)
+        return tuple(request.with_generation(query.generation) for request in asked)
 
     def looks_at(self, query: Query) -> tuple[tuple[int, ...], ...]:
         """Return the frames of each medium that the network sees, for the engine to decode ahead.
@@ -446,16 +447,7 @@ class PromptedModel(StagedModel[ChatResult]):
             cache(joint_masks(self.segmenter, self.propagator, media, start, one, phrase=phrase))
             for one in apart
         ]
-        return mask_answer(
-            form,
-            items,
-            each[0]
-            if len(each) == 1
-            else lambda: joint_track("instances", [one() for one in each], media),
-            nothing=nothing,
-            is_image=len(media) == 1,
-            instances=each if query.instances and not nothing else (),
-        )
+        return objects_answer(query, form, items, each, nothing=nothing)
 
     def _count_objects(self, form: AnswerForm, response: str) -> int:
         """Return the number of objects in a response that masks are made of."""

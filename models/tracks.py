@@ -1,6 +1,7 @@
 """From objects in one frame to their joint mask in every frame."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from harness.model import ObjectPrompt, Propagator, Segmenter
 from harness.models.grammar import Item
 from harness.types import Box
 
+Time = TypeVar("Time", int, float)
 NESTED = "A list of masks an object, one a frame, each of (height, width)."
 
 
@@ -109,6 +111,23 @@ def extent(mask: BoolArray) -> Box | None:
     if columns.size == 0:
         return None
     return Box(float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+
+
+def around(boxes: Sequence[Box]) -> Box | None:
+    """Return the box around boxes; None of none."""
+    if not boxes:
+        return None
+    left, top, right, bottom = zip(*boxes, strict=True)
+    return Box(min(left), min(top), max(right), max(bottom))
+
+
+def box_at(known: Mapping[Time, Box], time: Time) -> Box:
+    """Return the box at a time: between two that are known it moves in a straight line."""
+    before = max((one for one in known if one <= time), default=min(known))
+    after = min((one for one in known if one >= time), default=max(known))
+    share = 0.0 if after == before else (time - before) / (after - before)
+    pairs = zip(known[before], known[after], strict=True)
+    return Box(*(start + (end - start) * share for start, end in pairs))
 
 
 def _check(who: str, masks: Sequence[BoolArray], count: int, shape: tuple[int, int]) -> None:

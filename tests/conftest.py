@@ -22,6 +22,11 @@ REAL = REPOSITORY.parent / "shared" / "real"
 # other where others want the same cores, many times as long as they compute.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# Nor do they keep compiled code to themselves, whatever the shell says: hundreds of commands would
+# compile all modules that they import, and take three times as long.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Where official code lies that some tests run; they are skipped where it is not named."""

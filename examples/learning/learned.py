@@ -204,22 +204,21 @@ def _tokens(run: Run, unit: UnitScore) -> float:
     return fmean(run.prediction(sample).usage.reasoning_tokens for sample in unit.samples)
 
 
-def table(found: Sequence[Row], *, seeds: int) -> Iterator[str]:
-    """The rows in markdown: means over seeds, and gains with 95 % intervals."""
-    arms = list(dict.fromkeys(arm for row in found for arm in row.ends))
-    gains = list(dict.fromkeys((one.arm, one.over) for row in found for one in row.gains))
-    heads = [f"{arm} − {over}" for arm, over in gains]
+def table(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Rows as `plain` gives them in markdown: means over seeds, and gains with 95 % intervals."""
+    arms = list(dict.fromkeys(arm for row in found for arm in row["ends"]))
+    heads = [f"{one['arm']} − {one['over']}" for one in found[0]["gains"]]
     yield "| held out | n | start | " + " | ".join([*arms, *heads]) + " |"
     yield "|---|---|---|" + "---|" * (len(arms) + len(heads))
     for row in found:
-        by = {(one.arm, one.over): one.score for one in row.gains}
-        cells = [_number(fmean(row.ends[arm]), row) for arm in arms]
-        cells += [_interval(by[pair], row) for pair in gains]
-        head = f"| {row.measure.title} | {row.samples} | {_number(row.start, row)} | "
-        yield head + " | ".join(cells) + " |"
-    yield ""
-    over = "images and seeds" if seeds > 1 else "images (one seed: not over seeds)"
-    yield f"{seeds} seed(s); gains are paired, intervals are 95 % over {over}."
+        digits = 1 if row["measure"].startswith(TOKENS) else 3
+        cells = [row["measure"], str(row["n"]), f"{row['start']:.{digits}f}"]
+        cells += [f"{fmean(row['ends'][arm]):.{digits}f}" for arm in arms]
+        cells += [
+            "{:+.{d}f} ({:+.{d}f} to {:+.{d}f})".format(one["value"], *one["interval"], d=digits)
+            for one in row["gains"]
+        ]
+        yield "| " + " | ".join(cells) + " |"
 
 
 def plain(found: Sequence[Row]) -> list[dict[str, Any]]:
@@ -274,16 +273,6 @@ def _mean(values: Iterable[float | None], *, digits: int = 3) -> str:
 def plain_courses(courses: Mapping[str, Sequence[Course]]) -> dict[str, list[dict[str, Any]]]:
     """The courses as plain data, a seed each."""
     return {arm: [asdict(one) for one in several] for arm, several in courses.items()}
-
-
-def _number(value: float, row: Row) -> str:
-    return f"{value:.1f}" if row.measure.metric == TOKENS else f"{value:.3f}"
-
-
-def _interval(score: SeededScore, row: Row) -> str:
-    digits = 1 if row.measure.metric == TOKENS else 3
-    low, high = score.interval
-    return f"{score.value:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 
 def logged(folder: Path, *names: str) -> dict[int, float]:

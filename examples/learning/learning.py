@@ -141,7 +141,7 @@ def studied(name: str, study: Study, plan: Plan, *, save: bool) -> Iterator[str]
         f" after {plan.warms(study.warm_up)} supervised steps" if study.warm_up else ""
     )
     yield ""
-    yield from table(found, seeds=plan.seeds)
+    yield from table(plain(found))
     yield ""
     yield from training_table(courses)
 

@@ -89,14 +89,19 @@ def answer(files: Files, ask: Callable[[Question], tuple[Tracks, str]]) -> None:
             files.write(question, error=f"{type(error).__name__}: {error}")
 
 
-def noted(network: type) -> list[Tracks]:
-    """Return the list that the masks of each call of `network.evaluate` are added to."""
+def apart(masks: Any) -> Tracks:
+    """Return one track an object of masks of images, all objects of an image in one array."""
+    return [[mask] for objects in masks for mask in objects]
+
+
+def noted(network: type, tracks: Callable[[Any], Tracks] = lambda masks: masks) -> list[Tracks]:
+    """Return the list that the masks of each call of `network.evaluate` are added to, as tracks."""
     emitted: list[Tracks] = []
     evaluate = network.evaluate
 
     def noting(self: Any, *given: Any, **named: Any) -> Any:
         found = evaluate(self, *given, **named)
-        emitted.append(found[1])
+        emitted.append(tracks(found[1]))
         return found
 
     network.evaluate = noting

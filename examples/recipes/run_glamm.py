@@ -1,12 +1,12 @@
 """GLaMM by `inference` of its `app.py`, without the page and the painter around it; images only."""
 
-from protocol import Files, Question, Tracks, answer, noted
+from protocol import Files, Question, Tracks, answer, apart, noted
 
 # isort: split
 import app
 from model.GLaMM import GLaMMForCausalLM
 
-files, emitted = Files(), noted(GLaMMForCausalLM)
+files, emitted = Files(), noted(GLaMMForCausalLM, apart)
 app.args = app.parse_args(files.rest)
 app.tokenizer = app.setup_tokenizer_and_special_tokens(app.args)
 app.model = app.prepare_model_for_inference(
@@ -14,6 +14,8 @@ app.model = app.prepare_model_for_inference(
 ).eval()
 app.global_enc_processor = app.CLIPImageProcessor.from_pretrained(app.model.config.vision_tower)
 app.transform = app.ResizeLongestSide(app.args.image_size)
+app.prepare_mask = lambda *_: None  # it saves a mask over the image, and runs out of colours
+app.process_markdown = lambda said, _: said
 
 
 def ask(question: Question) -> tuple[Tracks, str]:
@@ -22,7 +24,7 @@ def ask(question: Question) -> tuple[Tracks, str]:
     emitted.clear()
     text = f"Can you please segment {question.text} in this image?"
     _, said = app.inference(text, {"image": question.path, "boxes": []}, False, False)
-    return [[mask] for masks in emitted[-1] for mask in masks], str(said)
+    return emitted[-1], said
 
 
 answer(files, ask)

@@ -17,10 +17,11 @@ files = Files()
 def ask(question: Question) -> tuple[Tracks, str]:
     with tempfile.TemporaryDirectory() as drawn:
         given = [question.path, f"Please segment {question.text}", "--output_dir", drawn]
-        every = ["--sample_frames", str(len(question.frames))]
-        sys.argv = ["tools/inference.py", *given, *every, *files.rest]
+        if question.is_video:  # of an image the number multiplies the pixels
+            given += ["--sample_frames", str(len(question.frames))]
+        sys.argv = ["tools/inference.py", *given, *files.rest]
         done = runpy.run_path("tools/inference.py", run_name="__main__")
-    return done["model"].seg, done["response"]
+    return [masks[0] for masks in done["model"].seg], done["response"]
 
 
 answer(files, ask)

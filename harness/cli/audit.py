@@ -52,7 +52,7 @@ def audit(arguments: Namespace) -> int:
         show_json(made.to_json())
         return 0
     _print(made)
-    print("\n" + "\n".join(str(arguments.out / name) for name in ("audit.html", "badge.svg")))
+    print("", arguments.out / "audit.html", arguments.out / "badge.svg", sep="\n")
     return 0
 
 
@@ -104,19 +104,8 @@ def _print(made: Audit) -> None:
 
 
 def _cells(one: Control) -> tuple[str, ...]:
-    number = formatting.number(one.value)
-    about = one.reason or one.about
-    return (SYMBOLS[one.passed], one.name, number, change(one), one.verdict, about)
-
-
-def change(one: Control) -> str:
-    """Return the difference of a control with its interval; empty where there is none."""
-    if one.comparison is None:
-        return ""
-    text: str = formatting.signed_number(one.comparison.difference)
-    if one.comparison.interval is None:
-        return text
-    return f"{text} ({formatting.signed_span(one.comparison.interval)})"
+    number, change = formatting.number(one.value), formatting.change(one.comparison)
+    return (SYMBOLS[one.passed], one.name, number, change, one.verdict, one.reason or one.about)
 
 
 def page(made: Audit) -> str:
@@ -158,7 +147,7 @@ def _rows(made: Audit) -> Iterator[str]:
         colour = COLOURS[one.passed]
         yield (
             f'<tr><td>{escape(one.name)}</td><td class="b">{bar(one.value, colour)}</td>'
-            f'<td class="b">{escape(change(one))}</td>'
+            f'<td class="b">{escape(formatting.change(one.comparison))}</td>'
             f'<td class="b" style="color:{colour}">{SYMBOLS[one.passed]} {escape(one.verdict)}</td>'
             f"<td><small>{escape(one.reason or one.about)}</small></td></tr>"
         )

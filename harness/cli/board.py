@@ -58,6 +58,7 @@ def _built(arguments: Namespace) -> "Board":
     """Return the board of the arguments' runs, or of those that a definition names."""
     from harness.leaderboards.board import build as build_board
     from harness.leaderboards.definitions import find, read
+    from harness.leaderboards.grid import left_off_text
 
     definition = None
     if arguments.board:
@@ -81,6 +82,8 @@ def _built(arguments: Namespace) -> "Board":
             f"arguments, a split and a protocol that `{command}` prints.",
             file=sys.stderr,
         )
+    if board.left_off:
+        print(printable(f"note: {left_off_text(board.left_off)}."), file=sys.stderr)
     return board
 
 

@@ -22,14 +22,8 @@ def conform(arguments: Namespace) -> int:
     )
     cases = len({one.case for one in found})
     if arguments.json:
-        show_json(
-            {
-                "protocol": arguments.protocol,
-                "cases": count,
-                "deviating": cases,
-                "deviations": [asdict(one) for one in found],
-            }
-        )
+        plain = {"protocol": arguments.protocol, "cases": count, "deviating": cases}
+        show_json({**plain, "deviations": [asdict(one) for one in found]})
         return int(bool(found))
     print(f"{arguments.protocol}: {count} cases, {cases} deviate")
     if not found:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from harness import plugins
 from harness.cli import waterfall
-from harness.cli.output import show_json, write_text
-from harness.errors import UsageError, printable
+from harness.errors import UsageError
 from harness.formats import FORMATS, read_format
 from harness.formats.logs import lmms_eval
 from harness.leaderboards.differences.diff import Difference, diff_runs
@@ -18,17 +17,13 @@ from harness.run.batching import samples_of
 from harness.run.counts import Counting
 from harness.run.counts import task_of as log_task
 from harness.run.score import Submission, score_file
+from harness.run.sweep import with_argument
 from harness.spec import Spec, parse
-
-PICTURES = {".svg": waterfall.svg, ".html": waterfall.html}
 
 
 def diff(arguments: Namespace) -> int:
     """Print what each stage explains, and draw it."""
-    if arguments.out is not None and arguments.out.suffix not in PICTURES:
-        raise UsageError(
-            f"--out {arguments.out}", expected=" or ".join(PICTURES), found=arguments.out.suffix
-        )
+    waterfall.check_out(arguments.out)
     if arguments.model is not None and arguments.format is None:
         raise UsageError("--model", expected="--format beside it", found="none")
     a = Run.open(arguments.a)
@@ -39,15 +34,7 @@ def diff(arguments: Namespace) -> int:
         made = diff_runs(a, b, data_root=arguments.data, level=arguments.level)
     else:
         made = _against_log(a, arguments)
-    if arguments.out is not None:
-        write_text(arguments.out, PICTURES[arguments.out.suffix](made))
-    if arguments.json:
-        show_json(made.to_json())
-    else:
-        print("\n".join(map(printable, waterfall.lines(made))))
-        if arguments.out is not None:
-            print(arguments.out)
-    return 0
+    return waterfall.show(made, arguments, {})
 
 
 def _against_log(a: Run, arguments: Namespace) -> Difference:
@@ -91,4 +78,4 @@ def _stored(text: str) -> str:
             found="none",
             fix='Name a reader, such as --model "qwen_vl(backend=stored)".',
         )
-    return str(Spec(spec.name, {**spec.arguments, "backend": Spec("stored")}))
+    return str(with_argument(spec, "backend", Spec("stored")))

@@ -18,14 +18,13 @@ STRIP = 40
 
 def score_protocols(arguments: Namespace) -> int:
     """Print a run's number by each protocol; with `all`, also leave it in the run for boards."""
-    given = [("tasks", arguments.tasks), ("predictions", arguments.predictions)]
-    given += [("model", arguments.model), ("subset", arguments.subset), ("out", arguments.out)]
-    for name, value in given:
-        if value:
+    for name in ("tasks", "predictions", "model", "subset", "out"):
+        if getattr(arguments, name):
             raise UsageError(f"--{name} beside --protocols", expected="RUN alone", found="it")
     if not arguments.runs:
         raise UsageError("--protocols", expected="a RUN", found="none")
-    names = None if arguments.protocols == "all" else _names(arguments.protocols)
+    listed = filter(None, map(str.strip, arguments.protocols.split(",")))
+    names = None if arguments.protocols == "all" else list(listed)
     judge = None if arguments.judge is None else build_judge(arguments.judge)
     shown = []
     for folder in arguments.runs:
@@ -40,10 +39,6 @@ def score_protocols(arguments: Namespace) -> int:
     if arguments.json:
         show_json(shown)
     return 0
-
-
-def _names(text: str) -> list[str]:
-    return [name for part in text.split(",") if (name := part.strip())]
 
 
 def lines(run: Run, found: Sequence[Bracketed]) -> Iterator[str]:

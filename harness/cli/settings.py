@@ -67,26 +67,34 @@ def _added(source: "ModuleSource", function: ast.FunctionDef) -> "dict[str, Offe
             continue
         given = {one.arg: one.value for one in keywords if one.arg is not None}
         left_out = given.pop(WITHOUT, None)
-        for field, (kind, default, about) in _fields(module, known).items():
+        for field, offered in _fields(module, known).items():
             if left_out is None or field not in ast.literal_eval(left_out):
                 own = given.get(field)
-                default = default if own is None else source.value(own)
-                added[field] = Offered(module, kind, default, about)
+                default = offered.default if own is None else source.value(own)
+                added[field] = offered._replace(default=default)
     return added
 
 
-def _fields(
-    module: "ModuleSource", known: ast.ClassDef
-) -> dict[str, tuple[ast.expr, ast.expr | None, str]]:
-    """Type, default and docstring of every field of a dataclass, and of its bases beside it."""
-    found: dict[str, tuple[ast.expr, ast.expr | None, str]] = {}
+def _fields(module: "ModuleSource", known: ast.ClassDef) -> "dict[str, Offered]":
+    """Every field of a dataclass and of its bases; one that a base documents may be given anew."""
+    found: dict[str, Offered] = {}
     for base in known.bases:
-        if isinstance(base, ast.Name) and (above := module.class_named(base.id)) is not None:
-            found |= _fields(module, above)
+        if not isinstance(base, ast.Name) or (origin := module.origin(base.id)) is None:
+            continue
+        if (above := origin.class_named(base.id)) is not None:
+            found |= _fields(origin, above)
     following = [*known.body[1:], ast.Pass()]
     for statement, after in zip(known.body, following, strict=True):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            found[statement.target.id] = (statement.annotation, statement.value, _text(after))
+        match statement:
+            case ast.AnnAssign(annotation=ast.Subscript(value=ast.Name(id="ClassVar"))):
+                continue
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                about = _text(after)
+            case _:
+                continue
+        if not about and name in found:
+            about = found[name].about
+        found[name] = Offered(module, statement.annotation, statement.value, about)
     return found
 
 

@@ -1,17 +1,46 @@
 """The way from one number to another, as text and as an SVG: a bar for each stage."""
 
-from collections.abc import Iterator
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
+from pathlib import Path
 
-from harness.cli.tables import width
+from harness.cli.output import show_json, write_text
+from harness.cli.tables import number, width
+from harness.errors import UsageError, printable
 from harness.leaderboards.differences.diff import Difference, Step
-from harness.leaderboards.formatting import signed_number
+from harness.leaderboards.formatting import signed_span
 
 BAR = 24
 """Columns of a bar in a terminal."""
 UP, DOWN, WHOLE = "#009e73", "#d55e00", "#0072b2"
 """Colours that colour-blind readers can distinguish too (Okabe and Ito 2008)."""
 WIDTH, ROW, LEFT, RIGHT, TOP = 900, 30, 260, 260, 40
+
+
+def check_out(path: Path | None) -> None:
+    """Raise UsageError for a `--out` that is no picture, before anything is computed."""
+    if path is not None and path.suffix not in PICTURES:
+        raise UsageError(f"--out {path}", expected=" or ".join(PICTURES), found=path.suffix)
+
+
+def show(
+    made: Difference,
+    arguments: Namespace,
+    more: Mapping[str, object],
+    below: Callable[[], None] = lambda: None,
+) -> int:
+    """Draw it in `--out`, and print it as JSON with `more`, or as text with what `below` prints."""
+    if arguments.out is not None:
+        write_text(arguments.out, PICTURES[arguments.out.suffix](made))
+    if arguments.json:
+        show_json({**made.to_json(), **more})
+        return 0
+    print("\n".join(map(printable, lines(made))))
+    below()
+    if arguments.out is not None:
+        print(arguments.out)
+    return 0
 
 
 def heights(made: Difference) -> list[tuple[float, float]]:
@@ -32,21 +61,17 @@ def lines(made: Difference) -> Iterator[str]:
     room = min(36, max(map(len, names)))
     yield (
         f"{made.b} against {made.a} on {made.task}, {made.headline}, {made.n_samples} samples: "
-        f"{_number(made.first)} → {_number(made.second)}"
+        f"{number(made.first)} → {number(made.second)}"
     )
     yield ""
-    yield f"  {made.a:{room}}  {_number(made.first):>8}"
+    yield f"  {made.a:{room}}  {number(made.first):>8}"
     for step, (before, after) in zip(made.steps, places, strict=True):
         drawn = _bar(before, after, low, high)
         moved = _moved(before, after)
         yield f"  {step.name:{room}}  {moved:>8}  {drawn}  {_evidence(step)}".rstrip()
         for line in step.details:
             yield f"      {_cut(line)}"
-    yield f"  {made.b:{room}}  {_number(made.second):>8}"
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
+    yield f"  {made.b:{room}}  {number(made.second):>8}"
 
 
 def _moved(before: float, after: float) -> str:
@@ -61,12 +86,10 @@ def _cut(line: str) -> str:
 
 def _evidence(step: Step) -> str:
     """Return the paired interval of a step and the number of samples that it changes."""
-    parts = []
-    if step.interval is not None and step.samples:
-        low, high = map(signed_number, step.interval)
-        parts.append(f"{low} to {high}")
-    parts.append(f"{step.samples} change" if step.samples else "")
-    return "; ".join(filter(None, parts))
+    if not step.samples:
+        return ""
+    interval = f"{signed_span(step.interval)}; " if step.interval else ""
+    return f"{interval}{step.samples} change"
 
 
 def _bar(before: float, after: float, low: float, high: float) -> str:
@@ -129,3 +152,6 @@ def html(made: Difference) -> str:
         f"{svg(made)}<table><tr><th>stage</th><th>points</th><th>evidence</th><th>what differs</th>"
         f"</tr>{rows}</table></html>\n"
     )
+
+
+PICTURES = {".svg": svg, ".html": html}

@@ -24,10 +24,22 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.plugins import plugin_errors
 from harness.scores import Corpus, Mean, Metric, Scores
 from harness.task import Ceiling, Protocol, Task, check_by_reading
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.types import (
+    Answer,
+    AnswerForm,
+    GenerationSettings,
+    Prediction,
+    Query,
+    Sample,
+    Target,
+    query_id,
+)
 
 FOLDER = "lmms_eval"
 """Folder below ROOT with YAML tasks of one's own, whose code runs when one of them is named."""
+BLANK_LINE = "\n\n"
+OFFICIAL = ("response", "task")
+"""Arguments `read` and `generation` by which a score is lmms-eval's."""
 REASONING = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
 """The default of `lmms-eval --reasoning_tags`: what is taken out of responses."""
 
@@ -148,7 +160,13 @@ class Aggregation:
             return np.nan
 
 
-def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "response") -> Task:
+def lmms(
+    data: Path,
+    *,
+    name: str,
+    read: Literal["response", "answer"] = "response",
+    generation: Literal["task", "model"] = "task",
+) -> Task:
     """A task or group of lmms-eval, by its own prompts, data and scores.
 
     Args:
@@ -156,6 +174,8 @@ def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "respon
         name: As in `lmms-eval --tasks`.
         read: What lmms-eval's code reads: the model's whole `response`, or the `answer` that the
             model's own parser takes from it.
+        generation: Whose length, sampling and stop strings a response has: the `task`'s
+            `generation_kwargs`, or the `model`'s.
     """
     made = load_benchmark(data.resolve(), name)
     metrics = tuple(_metrics(made))
@@ -164,6 +184,13 @@ def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "respon
             f"lmms(name={name})", expected="a metric", found="files for a server alone"
         )
     headline = next(one.name for one in metrics if made.group is None or one.inputs)
+    arguments = {"name": name, "read": read, "generation": generation}
+    # What lmms-eval does not do is another protocol.
+    own = [
+        f"{key}={arguments[key]}"
+        for key in ("read", "generation")
+        if arguments[key] not in OFFICIAL
+    ]
 
     def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
         (sample,), (prediction,) = unit, predictions
@@ -173,7 +200,8 @@ def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "respon
 
     def samples() -> Iterator[Sample]:
         for task in made.tasks:
-            yield from _samples(made, data.resolve(), name, task)
+            given = request_settings(made.tasks[task]) if generation == "task" else None
+            yield from _samples(made, data.resolve(), name, task, given)
 
     (first, *_) = made.tasks.values()
     return Task(
@@ -182,7 +210,7 @@ def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "respon
         split=first.config.test_split or first.config.validation_split,
         forms=(AnswerForm.TEXT,),
         protocol=Protocol(
-            name=f"lmms-eval/{version('lmms-eval')}",
+            name="/".join(["lmms-eval", version("lmms-eval"), *own]),
             score=score,
             metrics=metrics,
             headline=headline,
@@ -192,11 +220,31 @@ def lmms(data: Path, *, name: str, read: Literal["response", "answer"] = "respon
         samples=samples,
         annotations=made.files,
         check=lambda: check_by_reading(samples, data / FOLDER),
-        arguments={"name": name, "read": read},
+        arguments=arguments,
     )
 
 
-def _samples(made: Benchmark, data: Path, name: str, task: str) -> Iterator[Sample]:
+def request_settings(task: Any) -> GenerationSettings:
+    """Return a task's `generation_kwargs` as lmms-eval's models take them.
+
+    `do_sample: false` and `top_p: 0` are greedy. A blank line in `until` is lmms-eval's default,
+    which its `qwen2_5_vl` leaves out.
+    """
+    given = task.config.generation_kwargs or {}
+    until, top_p = given.get("until") or (), given.get("top_p")
+    until = [until] if isinstance(until, str) else until
+    greedy = given.get("do_sample") is False or top_p == 0
+    return GenerationSettings(
+        max_new_tokens=given.get("max_new_tokens"),
+        temperature=0.0 if greedy else given.get("temperature"),
+        top_p=top_p or None,
+        stop=tuple(one for one in until if one and one != BLANK_LINE),
+    )
+
+
+def _samples(
+    made: Benchmark, data: Path, name: str, task: str, generation: GenerationSettings | None
+) -> Iterator[Sample]:
     """Yield the documents of one task, in their order."""
     one = made.tasks[task]
     one.set_fewshot_seed(seed=1234)  # lmms-eval's default
@@ -218,6 +266,7 @@ def _samples(made: Benchmark, data: Path, name: str, task: str) -> Iterator[Samp
                 text=one.fewshot_context(plain, shots),
                 media=tuple(media),
                 forms=(AnswerForm.TEXT,),
+                generation=generation,
             ),
             target=Target(
                 answer=Answer(text=str(one.doc_to_target(plain))),

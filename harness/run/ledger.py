@@ -37,6 +37,8 @@ class UnitLedger:
     """Number of responses by form and mark."""
     lengths: tuple[tuple[int, bool], ...] = ()
     """Tokens of each sample with a single call, and True if it was cut off."""
+    limits: frozenset[int | None] = frozenset()
+    """Limits of new tokens of its calls; None: the model's own."""
     if_right: Scores | None = None
     """Scores if what was cut off had been right; None: nothing was, or the truth is hidden."""
     if_wrong: Scores | None = None
@@ -74,18 +76,22 @@ def unit_ledger(
             for one, found in zip(predictions, marks, strict=True)
             if len(one.calls) == 1
         ),
+        limits=frozenset(
+            None if call.request.generation is None else call.request.generation.max_new_tokens
+            for one in predictions
+            for call in one.calls
+        ),
     )
     cut = ["cut" in one for one in marks]
     if not any(cut) or any(sample.target is None for sample in unit):
         return made
-    right = [
-        _right(sample) if was_cut else prediction
-        for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
-    ]
-    wrong = [
-        _unread(prediction) if was_cut else prediction
-        for prediction, was_cut in zip(predictions, cut, strict=True)
-    ]
+    right, wrong = (
+        [
+            instead(sample) if was_cut else prediction
+            for sample, prediction, was_cut in zip(unit, predictions, cut, strict=True)
+        ]
+        for instead in (_right, _unread)
+    )
     with plugin_errors(f"the scorer of {task.name}, on {unit[0].unit!r}"):
         score = task.protocol.score
         return replace(made, if_right=score(unit, right), if_wrong=score(unit, wrong))
@@ -96,10 +102,9 @@ def _right(sample: Sample) -> Prediction:
     return Prediction(query_id=sample.query.id, answer=sample.target.answer)
 
 
-def _unread(prediction: Prediction) -> Prediction:
-    return Prediction(
-        query_id=prediction.query_id, failure=Failure(FailureKind.PARSE, "cut off"), responses=("",)
-    )
+def _unread(sample: Sample) -> Prediction:
+    failure = Failure(FailureKind.PARSE, "cut off")
+    return Prediction(query_id=sample.query.id, failure=failure, responses=("",))
 
 
 @dataclass(slots=True)
@@ -111,6 +116,7 @@ class Ledger:
     categories: Counts = field(default_factory=Counter)
     """Number of samples by category, its value, and mark."""
     lengths: list[tuple[int, bool]] = field(default_factory=list)
+    limits: set[int | None] = field(default_factory=set)
     cut: list[tuple[int, UnitLedger]] = field(default_factory=list)
     """Units with other scores, each with its place among all."""
 
@@ -125,6 +131,7 @@ class Ledger:
         self.samples.update(one.samples)
         self.forms.update(one.forms)
         self.lengths.extend(one.lengths)
+        self.limits.update(one.limits)
         if one.if_right is not None:
             self.cut.append((place, one))
         if score is not None:
@@ -142,7 +149,9 @@ class Ledger:
             units: The scores of all units, in order; none where the ground truth is hidden.
             model: The manifest's model.
         """
-        limit = model.get("description", {}).get("max_new_tokens")
+        own = model.get("description", {}).get("max_new_tokens")
+        limits = {own if one is None else one for one in self.limits or {None}}
+        limit = limits.pop() if len(limits) == 1 else None
         limit = limit if type(limit) is int else None
         plain: dict[str, Any] = {
             **{mark: self.samples[mark] for mark in MARKS},

@@ -1,8 +1,10 @@
-"""Quantiles and tails of the normal and of Student's t distribution, and the check of a level."""
+"""Quantiles and tails of the normal and of Student's t distribution, and the check of a level.
+
+`scipy.special` is imported when a t distribution is asked for: most commands need none, and it
+brings NumPy's tests and compilers with it.
+"""
 
 from statistics import NormalDist
-
-from scipy.special import stdtr, stdtrit
 
 from harness.errors import UsageError
 
@@ -24,6 +26,8 @@ def quantile(share: float, *, degrees: float | None = None) -> float:
     """
     if degrees is None:
         return _NORMAL.inv_cdf(share)
+    from scipy.special import stdtrit
+
     return float(stdtrit(degrees, share))
 
 
@@ -42,4 +46,6 @@ def two_sided_p(statistic: float, *, degrees: float) -> float:
     >>> round(two_sided_p(-2.2622, degrees=9), 4)
     0.05
     """
+    from scipy.special import stdtr
+
     return 2 * float(stdtr(degrees, -abs(statistic)))

@@ -11,7 +11,6 @@ Expected Number of Positive Counts Estimated from Survey Data").
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import betaincinv
 
 from harness.scores import Mean, UnitScore
 from harness.statistics.analytic import estimate
@@ -34,6 +33,8 @@ def exact(share: float, *, size: float, groups: int, level: float) -> tuple[floa
     >>> [round(end, 3) for end in exact(1.0, size=24, groups=10**9, level=0.95)]
     [0.858, 1.0]
     """
+    from scipy.special import betaincinv  # when it is needed: see `quantiles`
+
     size *= (half_width(level) / half_width(level, degrees=groups - 1)) ** 2
     right, tail = share * size, (1 - level) / 2
     low = float(betaincinv(right, size - right + 1, tail)) if share > 0 else 0.0

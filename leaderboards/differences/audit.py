@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from string import ascii_uppercase
 from typing import TypeAlias
@@ -25,8 +25,9 @@ from harness.run.contamination import read_contamination
 from harness.run.evaluate import evaluate
 from harness.run.options import Options, Progress
 from harness.run.scoring import score_unit
+from harness.run.sweep import with_argument
 from harness.run.verify import perfect
-from harness.spec import Spec, Value, parse
+from harness.spec import Spec, parse
 from harness.statistics.paired import Comparison, compare, dependencies_of
 from harness.statistics.shares import exact
 from harness.task import Task
@@ -126,19 +127,8 @@ class _Auditor:
         return parse(self.run.manifest["model"]["spec"])
 
     @cached_property
-    def has_network(self) -> bool:
-        return plugins.accepts("models", self.spec.name, "backend")
-
-    @cached_property
     def samples(self) -> list[Sample]:
         return [one for unit in samples_by_unit(self.task, self.run) for one in unit]
-
-    def backend(self, **changed: Value) -> Spec:
-        """The model's SPEC with an ablation around its backend."""
-        inner = self.spec.arguments.get("backend", Spec("transformers"))
-        inner = inner if isinstance(inner, Spec) else Spec(str(inner))
-        ablated = Spec("ablation", {"chat": inner, **changed})
-        return Spec(self.spec.name, {**self.spec.arguments, "backend": ablated})
 
     def evaluate(self, name: str, spec: Spec, task: Task, folder: Path) -> Run:
         manifest = self.run.manifest
@@ -159,82 +149,87 @@ class _Auditor:
             task, spec, folder, options, task_spec=manifest["task"]["spec"], progress=self.progress
         )
 
-    def compare(self, run: Run) -> tuple[float | None, Comparison]:
+    def judged(self, name: str, run: Run, judge: Judge, about: str = "") -> Control:
+        """Compare the run of a control with the model as it is."""
         headline = self.run.results["headline"]
         metrics = dependencies_of(self.task.protocol.metrics, headline)
         made = compare(metrics, tuple(self.run.units()), tuple(run.units()), name=headline)
-        return run.results["metrics"][headline], made
+        verdict, passed = judge(made)
+        return Control(
+            name=name,
+            about=about or MEANS.get(name, ""),
+            value=run.results["metrics"][headline],
+            comparison=made,
+            verdict=verdict,
+            passed=passed,
+        )
 
-    def control(self, name: str, spec: Spec, judge: Judge) -> Control:
+    def control(self, name: str, spec: Spec, judge: Judge, about: str = "") -> Control:
         """Run a control and judge it."""
-        about = MEANS.get(name, "")
         try:
             run = self.evaluate(name, spec, self.task, self.out / "runs" / name)
         except HarnessError as error:
-            return Control(name=name, about=about, verdict="not applicable", reason=str(error))
-        value, made = self.compare(run)
-        verdict, passed = judge(made)
-        return Control(
-            name=name, about=about, value=value, comparison=made, verdict=verdict, passed=passed
-        )
+            return _skipped(name, str(error), about)
+        return self.judged(name, run, judge, about)
 
     def all(self, names: Sequence[str] | None) -> Iterator[Control]:
         """Yield every control, those that cannot be run with the reason."""
-        chosen = CONTROLS if names is None else names
+        own = {
+            "reasoning": self._reasoning,
+            "options": self._options,
+            "frames": self._frames,
+            "contamination": self._contamination,
+        }
         for name in CONTROLS:
-            if name not in chosen:
+            if names is not None and name not in names:
                 continue
-            if name == "reasoning":
-                yield self._reasoning()
-            elif name == "options":
-                yield self._options()
-            elif name == "frames":
-                yield from self._frames()
-            elif name == "contamination":
-                yield self._contamination()
+            if name in own:
+                yield from own[name]()
             else:
                 judge = judge_order if name == "shuffled" else judge_blind
                 yield self._ablated(name, "images", name, judge)
 
     def _ablated(self, name: str, setting: str, value: str, judge: Judge) -> Control:
-        if not self.has_network:
+        if not plugins.accepts("models", self.spec.name, "backend"):
             return _skipped(name, f"{self.spec.name} has no network behind a backend")
-        return self.control(name, self.backend(**{setting: value}), judge)
+        inner = self.spec.arguments.get("backend", Spec("transformers"))
+        inner = inner if isinstance(inner, Spec) else Spec(str(inner))
+        ablated = Spec("ablation", {"chat": inner, setting: value})
+        return self.control(name, with_argument(self.spec, "backend", ablated), judge)
 
-    def _reasoning(self) -> Control:
+    def _reasoning(self) -> Iterator[Control]:
         said = (self.run.prediction(one.id).responses for one in self.samples)
-        if not any("<think>" in text for texts in said for text in texts):
-            return _skipped("reasoning", "no response reasons in <think> tags")
-        return self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
+        if any("<think>" in text for texts in said for text in texts):
+            yield self._ablated("reasoning", "reasoning", "swapped", judge_reasoning)
+        else:
+            yield _skipped("reasoning", "no response reasons in <think> tags")
 
-    def _options(self) -> Control:
+    def _options(self) -> Iterator[Control]:
         turned = {one.id: (one, _shuffled(one)) for one in self.samples}
         turned = {name: both for name, both in turned.items() if both[0] is not both[1]}
-        if not turned:
-            return _skipped("options", "no question has options apart from its text")
         task = shuffled_options(self.task)
-        ceilings = (_ceiling(one, self.run) for one in (self.task, task))
-        if len(set(ceilings)) > 1:
-            return _skipped("options", f"{task.protocol.name} reads the options by itself")
+        if not turned:
+            yield _skipped("options", "no question has options apart from its text")
+        elif _ceiling(self.task, self.run) != _ceiling(task, self.run):
+            yield _skipped("options", f"{task.protocol.name} reads the options by itself")
+        else:
+            yield self._turned(task, turned)
+
+    def _turned(self, task: Task, turned: Mapping[str, tuple[Sample, Sample]]) -> Control:
         with tempfile.TemporaryDirectory() as folder:  # no board may take it for a run of the task
             run = self.evaluate("options", self.spec, task, Path(folder) / "options")
-            value, made = self.compare(run)
             kept = [
                 _same_option(*both, self.run.prediction(name), run.prediction(name))
                 for name, both in turned.items()
             ]
-        known = [one for one in kept if one is not None]
-        groups = len({both[0].group for both in turned.values()})
-        verdict, passed = judge_options(made, known, groups)
-        return Control(
-            name="options",
-            about=f"{MEANS['options']}, of {len(turned)} questions; "
-            f"the answer stays in {sum(known)} of {len(known)}",
-            value=value,
-            comparison=made,
-            verdict=verdict,
-            passed=passed,
-        )
+            known = [one for one in kept if one is not None]
+            groups = len({both[0].group for both in turned.values()})
+            about = (
+                f"{MEANS['options']}, of {len(turned)} questions; "
+                f"the answer stays in {sum(known)} of {len(known)}"
+            )
+            judge = partial(judge_options, kept=known, groups=groups)
+            return self.judged("options", run, judge, about)
 
     def _frames(self) -> Iterator[Control]:
         if not any(len(media) > 1 for one in self.samples for media in one.query.media):
@@ -246,11 +241,11 @@ class _Auditor:
         usual = self.run.manifest["model"]["description"].get("frames")
         counts = (1, usual // 2, 2 * usual) if isinstance(usual, int) else (1, 4)
         for count in sorted({one for one in counts if one >= 1 and one != usual}):
-            spec = Spec(self.spec.name, {**self.spec.arguments, "frames": count})
-            made = self.control(f"frames={count}", spec, judge_frames)
-            yield replace(made, about=f"{count} frames instead of {usual}")
+            about = f"{count} frames instead of {usual}"
+            spec = with_argument(self.spec, "frames", count)
+            yield self.control(f"frames={count}", spec, judge_frames, about)
 
-    def _contamination(self) -> Control:
+    def _contamination(self) -> Iterator[Control]:
         found = read_contamination(self.run.folder)
         if found is None:
             verdict, passed, reason = "not known", None, "the checkpoint does not say"
@@ -258,14 +253,18 @@ class _Auditor:
             verdict, passed, reason = "trained on some", False, str(found)
         else:
             verdict, passed, reason = "none found", True, f"of {found.n_total} samples"
-        about = "samples that the checkpoint was trained on"
-        return Control(
-            name="contamination", about=about, verdict=verdict, passed=passed, reason=reason
+        yield Control(
+            name="contamination",
+            about="samples that the checkpoint was trained on",
+            verdict=verdict,
+            passed=passed,
+            reason=reason,
         )
 
 
-def _skipped(name: str, reason: str) -> Control:
-    return Control(name=name, about=MEANS.get(name, ""), verdict="not applicable", reason=reason)
+def _skipped(name: str, reason: str, about: str = "") -> Control:
+    about = about or MEANS.get(name, "")
+    return Control(name=name, about=about, verdict="not applicable", reason=reason)
 
 
 def judge_blind(made: Comparison) -> tuple[str, bool | None]:
@@ -334,12 +333,7 @@ def shuffled_options(task: Task) -> Task:
     The order depends on the sample's id alone. Questions without options, or whose text names
     their options itself, stay as they are.
     """
-
-    def samples() -> Iterator[Sample]:
-        for sample in task.samples():
-            yield _shuffled(sample)
-
-    return replace(task, samples=samples)
+    return replace(task, samples=lambda: map(_shuffled, task.samples()))
 
 
 def _shuffled(sample: Sample) -> Sample:
@@ -353,11 +347,8 @@ def _shuffled(sample: Sample) -> Sample:
     place = ascii_uppercase.index(letter)
     options = tuple(query.options[(one + turn) % number] for one in range(number))
     answer = replace(target.answer, choice=ascii_uppercase[(place - turn) % number])
-    return replace(
-        sample,
-        query=replace(query, options=options),
-        target=replace(target, answer=answer),
-    )
+    query, target = replace(query, options=options), replace(target, answer=answer)
+    return replace(sample, query=query, target=target)
 
 
 def _same_option(one: Sample, other: Sample, before: Prediction, after: Prediction) -> bool | None:

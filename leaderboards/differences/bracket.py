@@ -8,7 +8,7 @@ from typing import Any
 from harness import plugins
 from harness.card import Card
 from harness.errors import HarnessError, StoreError, UsageError
-from harness.leaderboards.differences.scoring import score, task_for
+from harness.leaderboards.differences.scoring import results_by, task_for
 from harness.leaderboards.published_results import PAPERS, published_results
 from harness.model import Judge
 from harness.record import Run
@@ -55,7 +55,11 @@ def bracket(
         UsageError: the task has no card, or no protocol of a name.
     """
     own, task = run.manifest["task"]["protocol"], run.manifest["task"]["name"]
-    card = _card(task)
+    card = plugins.find_card(task)
+    if card is None:
+        raise UsageError(
+            f"protocols of {task}", expected="a card that names them", found="no card.toml"
+        )
     if unknown := set(names or ()) - set(card.protocols):
         raise UsageError(
             f"protocol {', '.join(sorted(unknown))}",
@@ -64,15 +68,6 @@ def bracket(
         )
     order = [own, *(name for name in names or card.protocols if name != own)]
     return [_bracketed(run, card, name, data_root, judge) for name in order]
-
-
-def _card(task: str) -> Card:
-    card = plugins.find_card(task)
-    if card is None:
-        raise UsageError(
-            f"protocols of {task}", expected="a card that names them", found="no card.toml"
-        )
-    return card
 
 
 def _bracketed(
@@ -84,7 +79,7 @@ def _bracketed(
         papers=tuple(papers_of(card.name, name)),
     )
     try:
-        results = score(task_for(run, data_root, protocol=name, judge=judge), run).results
+        results = results_by(task_for(run, data_root, protocol=name, judge=judge), run)
     except HarnessError as error:
         if name == run.manifest["task"]["protocol"]:
             raise

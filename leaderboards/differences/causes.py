@@ -4,38 +4,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.record import Run, differences
-from harness.types import Prediction
+from harness.types import GenerationSettings, Prediction
 
 CAUSES = (
     *("images", "frames", "canvas", "prompt", "reasoning", "network", "template", "processor"),
     *("sampling", "limit", "retry", "backend"),
 )
 """Causes of another response, in the order in which they are named."""
-SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "images": ("images",),
-    "reasoning": ("reasoning",),
-    "network": (
-        "checkpoint",
-        "revision",
-        "model_type",
-        "weights",
-        "adapter",
-        "model",
-        "config.json",
-    ),
-    "template": (
-        *("chat_template.jinja", "chat_template.json", "tokenizer_config.json", "template"),
-        *("enable_thinking", "reasoning_effort"),
-    ),
-    "processor": (
-        *("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json"),
-        *("min_pixels", "max_pixels"),
-    ),
-    "sampling": (
-        *("temperature", "top_p", "top_k", "seed", "repetition_penalty", "generation_config.json"),
-    ),
+SETTINGS: Mapping[str, str] = {
+    "images": "images",
+    "reasoning": "reasoning",
+    "network": "checkpoint revision model_type weights adapter model config.json",
+    "template": "chat_template.jinja chat_template.json tokenizer_config.json template "
+    "enable_thinking reasoning_effort",
+    "processor": "processor_config.json preprocessor_config.json video_preprocessor_config.json "
+    "min_pixels max_pixels",
+    "sampling": "temperature top_p top_k seed repetition_penalty generation_config.json",
 }
 """Settings of a network's backend by the cause that they are; all others are the backend's."""
+OF_MODEL: Mapping[str, str] = {
+    **{"max_new_tokens": "limit", "retry": "retry", "prompt_text": "prompt", "system": "prompt"},
+    **{"frames": "frames", "resize": "canvas", "words_resize": "canvas"},
+}
+"""Causes by the setting of a model that they are."""
 FOLLOWING = ("template", "processor", "backend")
 """Causes that come with another network, and are not named beside it."""
 
@@ -43,50 +34,31 @@ FOLLOWING = ("template", "processor", "backend")
 def setting_causes(a: Run, b: Run) -> dict[str, list[str]]:
     """Return what differs between the settings of two runs' networks, by cause; a line each."""
     found: dict[str, list[str]] = {}
-    old, new = (_described(run) for run in (a, b))
-    if not (_chat(old) and _chat(new)):
+    old, new = (run.manifest["model"]["description"] for run in (a, b))
+    chats = [_chat(old), _chat(new)]
+    if not all(chats):
         return {"not on record": ["one of the two records holds no network and no requests"]}
-    for line in differences(_chat(old), _chat(new)):
-        name = line.partition(":")[0]
-        keys = name.split(".")
+    for line in differences(chats[0], chats[1]):
+        keys = line.partition(":")[0].split(".")
         keys = [*keys, ".".join(keys[-2:])]  # the name of a file has a dot
-        cause = next((one for one, those in SETTINGS.items() if set(those) & set(keys)), "backend")
+        cause = next((one for one in SETTINGS if set(SETTINGS[one].split()) & set(keys)), "backend")
         found.setdefault(cause, []).append(line)
-    others = (("limit", "max_new_tokens"), ("retry", "retry"), ("prompt", "prompt_text"))
-    for cause, key in others:
-        if old.get(key) != new.get(key):
-            found.setdefault(cause, []).append(_line(key, old.get(key), new.get(key)))
-    for key, cause in (("frames", "frames"), ("resize", "canvas"), ("words_resize", "canvas")):
-        if old.get(key) != new.get(key):
-            found.setdefault(cause, []).append(_line(key, old.get(key), new.get(key)))
-    if old.get("system") != new.get("system"):
-        found.setdefault("prompt", []).append(_line("system", old.get("system"), new.get("system")))
-    seeds = [run.manifest["seed"] for run in (a, b)]
-    if seeds[0] != seeds[1]:
-        found.setdefault("sampling", []).append(_line("seed", *seeds))
-    images = [run.manifest["data"].get("images") for run in (a, b)]
-    same = a.manifest["data"].get("ids") == b.manifest["data"].get("ids")
-    if images[0] != images[1] and same:
-        found.setdefault("images", []).append(_line("content of the images", *images))
+    pairs = [(cause, key, old.get(key), new.get(key)) for key, cause in OF_MODEL.items()]
+    pairs.append(("sampling", "seed", a.manifest["seed"], b.manifest["seed"]))
+    data = a.manifest["data"], b.manifest["data"]
+    if data[0].get("ids") == data[1].get("ids"):
+        images = (one.get("images") for one in data)
+        pairs.append(("images", "content of the images", *images))
+    for cause, name, before, after in pairs:
+        if before != after:
+            line = f"{name}: {str(before)[:60]} → {str(after)[:60]}"
+            found.setdefault(cause, []).append(line)
     return {cause: found[cause] for cause in CAUSES if cause in found}
-
-
-def _line(name: str, old: object, new: object) -> str:
-    return f"{name}: {str(old)[:60]} → {str(new)[:60]}"
-
-
-def _described(run: Run) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = run.manifest["model"]["description"]
-    return found
 
 
 def _chat(described: Mapping[str, Any]) -> Mapping[str, Any]:
     chat = described.get("chat")
-    return (
-        {key: one for key, one in chat.items() if key != "trained"}
-        if isinstance(chat, Mapping)
-        else {}
-    )
+    return {key: chat[key] for key in chat if key != "trained"} if isinstance(chat, Mapping) else {}
 
 
 def causes_of(a: Prediction, b: Prediction, settings: Mapping[str, object]) -> str:
@@ -137,5 +109,8 @@ def _request_causes(a: Prediction, b: Prediction) -> Iterator[str]:
         sizes = [[(s.resize, s.canvas) for s in each.shown] for each in (one, other)]
         if sizes[0] != sizes[1] and len(sizes[0]) == len(sizes[1]):
             yield "canvas"
-        if one.temperature != other.temperature:
+        given = [each.generation or GenerationSettings() for each in (one, other)]
+        if given[0].max_new_tokens != given[1].max_new_tokens:
+            yield "limit"
+        if (one.temperature, given[0].top_p) != (other.temperature, given[1].top_p):
             yield "sampling"

@@ -25,7 +25,6 @@ import numpy as np
 from PIL import Image
 
 from harness import plugins
-from harness.card import Card
 from harness.errors import HarnessError, UsageError
 from harness.interchange import answer_to_json, as_requested
 from harness.leaderboards.differences.corpus import MISSED, Case, corpus
@@ -61,13 +60,12 @@ def find_protocol(name: str) -> tuple[Protocol, tuple[AnswerForm, ...]]:
     Raises:
         UsageError: no installed task has it, or its module does not list its protocols.
     """
-    known: list[str] = []
-    for task, entry in plugins.installed_plugins("tasks").items():
-        place = plugins.folder(entry)
-        if place is None or not (place / "card.toml").is_file():
+    known: set[str] = set()
+    for task in plugins.installed_plugins("tasks"):
+        card = plugins.find_card(task)
+        if card is None:
             continue
-        card = Card.read(place / "card.toml")
-        known += [one for one in card.protocols if one not in known]
+        known |= set(card.protocols)
         if name in card.protocols:
             module = sys.modules[plugins.load("tasks", task).__module__]
             protocol = getattr(module, "PROTOCOLS", {}).get(name)
@@ -127,17 +125,16 @@ def conform(
     """
     protocol, cases = cases_for(name)
     found: list[Deviation] = []
+    headline = protocol.headline
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        outputs = list(pool.map(lambda one: _run(command, one[0], protocol.headline), cases))
+        outputs = list(pool.map(lambda one: _run(command, one[0], headline), cases))
     for (case, expected), (numbers, error) in zip(cases, outputs, strict=True):
         if not error and not expected.keys() & numbers.keys():
             error = f"none of {', '.join(expected)} among {', '.join(numbers)}"[:200]
         deviates = partial(Deviation, case=case.name, size=case.size, example=tuple(_text(case)))
         if error:
-            headline = expected[protocol.headline]
-            found.append(
-                deviates(metric=protocol.headline, expected=headline, found=None, error=error)
-            )
+            ours = expected[headline]
+            found.append(deviates(metric=headline, expected=ours, found=None, error=error))
         for metric in expected.keys() & numbers.keys():
             ours, theirs = expected[metric], numbers[metric]
             theirs = None if theirs is None else theirs / scale
@@ -193,15 +190,13 @@ def _write(folder: Path, case: Case) -> dict[str, str]:
         if prediction.answer is not None:
             said.append({"id": sample.id, **_answer(prediction)})
             _masks(folder / "pred_masks", sample, prediction.answer.masks)
-    for name in ("truth_masks", "pred_masks"):
-        (folder / name).mkdir(exist_ok=True)
+    places: dict[str, str] = {}
     for name, rows in (("truth", truths), ("pred", said)):
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(text, "utf-8")
-    return {
-        **{name: str(folder / f"{name}.jsonl") for name in ("truth", "pred")},
-        **{name: str(folder / name) for name in ("truth_masks", "pred_masks")},
-    }
+        file, masks = folder / f"{name}.jsonl", folder / f"{name}_masks"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        masks.mkdir(exist_ok=True)
+        places |= {name: str(file), masks.name: str(masks)}
+    return places
 
 
 def _answer(prediction: Prediction) -> dict[str, object]:

@@ -24,6 +24,7 @@ from harness.types import (
 )
 
 SEED = 7
+BESIDE = query_id("s-beside")
 SIZES = ((1, 1), (1, 7), (9, 1), (3, 4), (17, 23), (33, 65))
 """(height, width) of the masks."""
 MISSED = "something is there, nothing is said"
@@ -72,20 +73,18 @@ def corpus(form: AnswerForm) -> list[Case]:
     }
     single = list(makers[form]())
     perfect = next(one for one in single if one.name.startswith("right"))
-    perfect = replace(perfect, samples=tuple(_renamed(one) for one in perfect.samples))
-    perfect = replace(perfect, predictions=tuple(map(_moved, perfect.predictions)))
+    perfect = replace(
+        perfect,
+        samples=tuple(map(_renamed, perfect.samples)),
+        predictions=tuple(replace(one, query_id=BESIDE) for one in perfect.predictions),
+    )
     both = [one.and_other(perfect) for one in single]
     return sorted([*single, *both], key=lambda case: case.size)
 
 
 def _renamed(sample: Sample) -> Sample:
     name = f"{sample.id}-beside"
-    query = replace(sample.query, id=query_id(name))
-    return replace(sample, id=name, query=query, unit=name, group=name)
-
-
-def _moved(prediction: Prediction) -> Prediction:
-    return replace(prediction, query_id=query_id("s-beside"))
+    return replace(sample, id=name, query=replace(sample.query, id=BESIDE), unit=name, group=name)
 
 
 def _case(

@@ -14,9 +14,7 @@ cannot be read by the rules of what did not write it.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness import plugins
 from harness.errors import DataError, HarnessError, UsageError
@@ -27,6 +25,7 @@ from harness.model import Judge, PartedReader
 from harness.record import Run, differences
 from harness.run.judging import verdicts_of
 from harness.run.scoring import score_unit
+from harness.run.sweep import with_argument
 from harness.scores import Metric, UnitScore
 from harness.spec import Spec, parse
 from harness.statistics.paired import compare, dependencies_of
@@ -84,51 +83,33 @@ class Difference:
 def reader_of(run: Run) -> PartedReader | None:
     """Return the model that reads a run's responses, without its network; None if there is none."""
     described = run.manifest["model"]["description"]
-    text = described.get("reader") or run.manifest["model"]["spec"]
     try:
-        spec = parse(text)
+        spec = _reader_spec(run)
         if not plugins.accepts("models", spec.name, "backend"):
             return None
         meaning = described.get("coordinates")
         stored = Spec("stored", {} if meaning is None else {"coordinates": meaning})
-        made = plugins.build("models", Spec(spec.name, {**spec.arguments, "backend": stored}))
+        made = plugins.build("models", with_argument(spec, "backend", stored))
     except HarnessError:
         return None
     return made if isinstance(made, PartedReader) else None
 
 
-@dataclass
-class _Side:
-    """One of the two runs."""
+def _reader_spec(run: Run) -> Spec:
+    model = run.manifest["model"]
+    return parse(model["description"].get("reader") or model["spec"])
 
-    run: Run
-    data_root: Path | None
 
-    @cached_property
-    def described(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.run.manifest["model"]["description"]
-        return found
-
-    @property
-    def name(self) -> str:
-        return str(self.run.manifest["model"]["name"])
-
-    @cached_property
-    def reader(self) -> PartedReader | None:
-        return reader_of(self.run)
-
-    @cached_property
-    def stages(self) -> dict[str, object]:
-        """Settings that decide each stage of reading, as recorded or as the reader says."""
-        described = self.described
-        if "segmenter" not in described and self.reader is not None:
-            described = self.reader.describe()  # type: ignore[attr-defined]
-        spec = parse(self.described.get("reader") or self.run.manifest["model"]["spec"])
-        keys = ("prompt", "keyframe")
-        return {
-            "grammar": (spec.name, *(described.get(key) for key in keys)),
-            **{name: _without_device(described.get(name)) for name in READING[1:]},
-        }
+def _stages(run: Run, reader: PartedReader) -> dict[str, object]:
+    """Return the settings that decide each stage of reading, as recorded or as the reader says."""
+    described = run.manifest["model"]["description"]
+    if "segmenter" not in described:
+        described = reader.describe()  # type: ignore[attr-defined]
+    grammar = (_reader_spec(run).name, described.get("prompt"), described.get("keyframe"))
+    return {
+        "grammar": grammar,
+        **{name: _without_device(described.get(name)) for name in READING[1:]},
+    }
 
 
 def _without_device(settings: object) -> object:
@@ -141,17 +122,21 @@ def _without_device(settings: object) -> object:
 class _Chain:
     """The stages of the second run that have been taken so far."""
 
-    a: _Side
-    b: _Side
+    a: Run
+    b: Run
     units: Sequence[Sequence[Sample]]
     taken: set[str] = field(default_factory=set)
     responses: set[str] = field(default_factory=set)
     """Causes whose responses are the second run's."""
+    stages: tuple[dict[str, object], dict[str, object]] = field(init=False)
+    differing: list[str] = field(init=False)
+    """Stages of reading in which the runs differ; none where no model reads responses."""
 
     def __post_init__(self) -> None:
-        self.settings = setting_causes(self.a.run, self.b.run)
+        self.settings = setting_causes(self.a, self.b)
+        self.readers = reader_of(self.a), reader_of(self.b)
         self.pairs = {
-            sample.id: (self.a.run.prediction(sample.id), self.b.run.prediction(sample.id))
+            sample.id: (self.a.prediction(sample.id), self.b.prediction(sample.id))
             for unit in self.units
             for sample in unit
         }
@@ -160,42 +145,29 @@ class _Chain:
             for name, pair in self.pairs.items()
             if pair[0].responses != pair[1].responses
         }
-        readable = self.a.reader is not None and self.b.reader is not None
-        self.differing = [
-            name for name in READING if self.a.stages[name] != self.b.stages[name] and readable
-        ]
+        first, second = self.readers
+        self.stages, self.differing = ({}, {}), []
+        if first is not None and second is not None:
+            old, new = self.stages = _stages(self.a, first), _stages(self.b, second)
+            self.differing = [name for name in READING if old[name] != new[name]]
+        causes = {one for text in self.causes.values() for one in text.split(" + ")}
         with_response = {"grammar": "prompt", "coordinates": "network"}
-        self.joined = {
-            name for name in self.differing if with_response.get(name) in self.named_causes
-        }
-
-    @property
-    def named_causes(self) -> set[str]:
-        """Single causes of any response that differs."""
-        return {one for text in self.causes.values() for one in text.split(" + ")}
+        self.joined = {name for name in self.differing if with_response.get(name) in causes}
 
     def predict(self, sample: Sample) -> Prediction:
         """Return the prediction with the stages that were taken."""
-        name = sample.id
-        ours, theirs = self.pairs[name]
-        if "rest" in self.taken:
-            return theirs
-        moved = name in self.causes and self.causes[name] in self.responses
+        moved = self.causes.get(sample.id) in self.responses
+        source = self.pairs[sample.id][moved]
         owners = {
             stage: moved if stage in self.joined else stage in self.taken
             for stage in self.differing
         }
-        if moved and all(owners.values()):
-            return theirs
-        if not moved and not any(owners.values()):
-            return ours
-        source = theirs if moved else ours
-        if not source.responses:
+        if not source.responses or all(one == moved for one in owners.values()):
             return source
         return self._composed(owners).read(sample.query, source.responses, source.calls)
 
     def _composed(self, owners: Mapping[str, bool]) -> PartedReader:
-        a, b = self.a.reader, self.b.reader
+        a, b = self.readers
         assert a is not None and b is not None, "stages differ only between readers"
         made, base = (b, True) if owners.get("grammar") else (a, False)
         for part in READING[1:]:
@@ -237,38 +209,37 @@ def diff_runs(
             expected="runs of one task",
             found=" and ".join(run.manifest["task"]["name"] for run in (a, b)),
         )
-    sides = _Side(a, data_root), _Side(b, data_root)
-    walk = Walk(task_for(a, data_root, judge=_with_verdicts_of_both(a, b)), level)
-    common = _common_units(a, b)
-    own = [unit for unit in a.units() if unit.unit in common]
-    walk.begin(own)
+    judge, common = _with_verdicts_of_both(a, b), _common_units(a, b)
+    task = task_for(a, data_root, judge=judge)
+    other = task_for(b, data_root, protocol=task.protocol.name, judge=judge)
+    own, scored = ([one for one in run.units() if one.unit in common] for run in (a, b))
+    walk = Walk(task, level, own)
     begin = walk.value
     first, second = (run.results["metrics"][run.results["headline"]] for run in (a, b))
-    other = task_for(
-        b, data_root, protocol=walk.task.protocol.name, judge=_with_verdicts_of_both(a, b)
-    )
     same_data = _same_data(a, b, other)
+    if not same_data:
+        walk.task = other
+    units = samples_by_unit(walk.task, a if same_data else b)
+    chain = _Chain(a, b, [unit for unit in units if unit[0].unit in common])
+    try:
+        rescored = chain.score(walk.task)
+    except HarnessError as error:
+        if same_data:
+            raise
+        raise DataError(
+            f"the predictions of {a.folder} on the data of {b.folder}",
+            expected="other annotations of the same images",
+            found=str(error),
+        ) from error
     if same_data:
-        samples = _samples(walk.task, a, common)
+        walk.step(TODAY, rescored, _code(a, b), always=False)
     else:
-        walk.task, samples = other, _samples(other, b, common)
-    chain = _Chain(*sides, samples)
-    if same_data:
-        walk.step(TODAY, chain.score(walk.task), _code(a, b), always=False)
-    else:
-        try:
-            other_data = chain.score(walk.task)
-        except HarnessError as error:
-            raise DataError(
-                f"the predictions of {a.folder} on the data of {b.folder}",
-                expected="other annotations of the same images",
-                found=str(error),
-            ) from error
-        walk.step("data", other_data, ["other annotations or samples"])
+        walk.step("data", rescored, ["other annotations or samples"])
     for stage in chain.differing:
         if stage not in chain.joined:
             chain.taken.add(stage)
-            walk.step(stage, chain.score(walk.task), _changes(*sides, stage))
+            changes = _changes(*(one[stage] for one in chain.stages))
+            walk.step(stage, chain.score(walk.task), changes)
     differing = Counter(chain.causes.values())
     for cause in sorted(differing, key=_in_order):
         chain.responses.add(cause)
@@ -277,18 +248,19 @@ def diff_runs(
         lines = [line for one in cause.split(" + ") for line in chain.settings.get(one, ())]
         told = f"{differing[cause]} of {len(chain.pairs)} responses differ"
         walk.step(name, chain.score(walk.task), [told, *lines])
-    chain.taken.add("rest")
-    scored = [one for one in b.units() if one.unit in common]
     judged = task_for(b, data_root)
-    same_protocol = judged.protocol.name == walk.task.protocol.name
-    rest = scored if same_protocol else chain.score(walk.task)
-    walk.step("not explained", rest, _code(a, b), always=False)
-    if not same_protocol:
-        names = (walk.task.protocol, judged.protocol)
-        lines = [f"{one.name}, {one.headline}" for one in names]
+    if judged.protocol.name == walk.task.protocol.name:
+        walk.step("not explained", scored, _code(a, b), always=False)
+    else:
+        theirs = [
+            score_unit(walk.task, unit, [chain.pairs[one.id][1] for one in unit])
+            for unit in chain.units
+        ]
+        walk.step("not explained", theirs, _code(a, b), always=False)
+        lines = [f"{one.name}, {one.headline}" for one in (walk.task.protocol, judged.protocol)]
         walk.task = judged
         walk.step("protocol", scored, [" → ".join(lines)])
-    steps = walk.steps
+    steps, end = walk.steps, walk.value
     numbers = [first, second, begin, *(step.after for step in steps)]
     if None in numbers:
         at = ["the first run", "the second run", "the samples in both", *(s.name for s in steps)]
@@ -297,14 +269,25 @@ def diff_runs(
             expected=f"{a.results['headline']} at every stage",
             found=f"none at {at[numbers.index(None)]}",
         )
-    assert first is not None and begin is not None, "checked"
-    assert second is not None and walk.value is not None, "checked"
-    counts = [sum(len(one.samples) for one in run.units()) for run in (a, b)]
-    if counts != [len(chain.pairs)] * 2:
-        steps.insert(0, _left_out(first, begin, second, walk.value, counts, len(chain.pairs)))
+    assert begin is not None and second is not None and end is not None, "checked"
+    counts, shared = [sum(len(one.samples) for one in run.units()) for run in (a, b)], chain.pairs
+    if counts != [len(shared)] * 2:
+        left_out = Step(
+            name="subset",
+            before=first,
+            after=begin + second - end,
+            samples=sum(counts) - 2 * len(shared),
+            details=(f"{counts[0]} and {counts[1]} samples, {len(shared)} in both",),
+        )
+        steps.insert(0, left_out)
     if logged is not None:
-        second = walk.log(logged, second)
-    called = [side.name for side in sides]
+        missing = sum(one.samples[0] not in logged for one in walk.units)
+        details = [f"mean of {len(logged)} scores in the log"]
+        details += [f"{missing} samples have none there"] if missing else []
+        mean = sum(logged.values()) / len(logged)
+        steps.append(Step(name="their scorer", before=second, after=mean, details=tuple(details)))
+        second = mean
+    called = [str(run.manifest["model"]["name"]) for run in (a, b)]
     if called[0] == called[1]:
         called = [str(run.manifest["model"]["spec"]) for run in (a, b)]
     return Difference(
@@ -314,7 +297,7 @@ def diff_runs(
         headline=a.results["headline"],
         first=first,
         second=second,
-        n_samples=len(chain.pairs),
+        n_samples=len(shared),
         steps=tuple(steps),
         level=level,
     )
@@ -328,9 +311,9 @@ def _with_verdicts_of_both(a: Run, b: Run) -> Judge | None:
     return judge
 
 
-def _in_order(cause: str) -> tuple[int, ...]:
-    known = {name: place for place, name in enumerate((*CAUSES, "not on record", "chance"))}
-    return tuple(known[one] for one in cause.split(" + "))
+def _in_order(cause: str) -> list[int]:
+    known = (*CAUSES, "not on record", "chance")
+    return [known.index(one) for one in cause.split(" + ")]
 
 
 def _common_units(a: Run, b: Run) -> frozenset[str]:
@@ -359,16 +342,11 @@ def _same_data(a: Run, b: Run, task: Task) -> bool:
     return True
 
 
-def _samples(task: Task, run: Run, common: frozenset[str]) -> list[Sequence[Sample]]:
-    return [unit for unit in samples_by_unit(task, run) if unit[0].unit in common]
-
-
-def _changes(a: _Side, b: _Side, stage: str) -> list[str]:
-    old, new = a.stages[stage], b.stages[stage]
+def _changes(old: object, new: object) -> list[str]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        if old.get("name") != new.get("name"):
-            return [f"{old.get('name')} → {new.get('name')}"]
-        return differences(old, new)
+        if old.get("name") == new.get("name"):
+            return differences(old, new)
+        old, new = old.get("name"), new.get("name")
     if isinstance(old, tuple) and isinstance(new, tuple):
         return [f"{one} → {other}" for one, other in zip(old, new, strict=True) if one != other]
     return [f"{old} → {new}"]
@@ -386,18 +364,17 @@ class Walk:
 
     task: Task
     level: float
+    units: Sequence[UnitScore]
+    """Scores of a run to begin with."""
     steps: list[Step] = field(default_factory=list)
-    units: Sequence[UnitScore] = ()
-    metrics: Sequence[Metric] = ()
+
+    def __post_init__(self) -> None:
+        self.metrics = _metrics(self.task)
 
     @property
     def value(self) -> float | None:
         """The headline of the scores where the walk stands."""
-        return _value(self.metrics, self.units)
-
-    def begin(self, units: Sequence[UnitScore]) -> None:
-        """Stand at the scores of a run."""
-        self.units, self.metrics = units, _metrics(self.task)
+        return value_of(self.metrics, self.units, self.metrics[-1].name)
 
     def step(
         self, name: str, units: Sequence[UnitScore], details: Sequence[str], *, always: bool = True
@@ -406,68 +383,26 @@ class Walk:
 
         A step that changes nothing is left out unless `always`.
         """
-        metrics, before = _metrics(self.task), {one.unit: one for one in self.units}
-        changed = [one for one in units if one.scores != before[one.unit].scores]
-        after = _value(metrics, units)
-        interval = None
-        if metrics[-1].name == self.metrics[-1].name:
-            made = compare(metrics, self.units, units, name=metrics[-1].name, level=self.level)
-            same = made.a is not None and self.value is not None and abs(made.a - self.value) < 1e-9
-            interval = made.interval if same else None
+        before = {one.unit: one.scores for one in self.units}
+        changed = [one for one in units if one.scores != before[one.unit]]
+        old, value, interval = self.metrics[-1].name, self.value, None
+        self.metrics, headline = _metrics(self.task), self.task.protocol.headline
+        if headline == old:
+            made = compare(self.metrics, self.units, units, name=old, level=self.level)
+            if made.a is not None and value is not None and abs(made.a - value) < 1e-9:
+                interval = made.interval
+        self.units = units
         made_step = Step(
             name=name,
-            before=self.value,
-            after=after,
+            before=value,
+            after=self.value,
             interval=interval,
             samples=sum(len(one.samples) for one in changed),
             details=tuple(details),
         )
-        self.units, self.metrics = units, metrics
         if always or changed:
             self.steps.append(made_step)
-
-    def log(self, logged: Mapping[str, float], before: float | None) -> float:
-        """Go from a number to the mean of another evaluation's scores of single samples."""
-        missing = [one.unit for one in self.units if one.samples[0] not in logged]
-        second = sum(logged.values()) / len(logged)
-        details = [f"mean of {len(logged)} scores in the log"]
-        details += [f"{len(missing)} samples have none there"] if missing else []
-        self.steps.append(
-            Step(name="their scorer", before=before, after=second, details=tuple(details))
-        )
-        return second
 
 
 def _metrics(task: Task) -> list[Metric]:
     return list(dependencies_of(task.protocol.metrics, task.protocol.headline))
-
-
-def _value(metrics: Sequence[Metric], units: Sequence[UnitScore]) -> float | None:
-    return value_of(metrics, units, metrics[-1].name)
-
-
-def _left_out(
-    first: float,
-    begin: float,
-    second: float,
-    end: float,
-    counts: Sequence[int],
-    shared: int,
-) -> Step:
-    """Return the step of the samples that only one run has.
-
-    Args:
-        first: The first run's number.
-        begin: Its number on the samples that both have.
-        second: The second run's number.
-        end: Its number on the samples that both have.
-        counts: Number of samples of each run.
-        shared: Number of samples that both have.
-    """
-    return Step(
-        name="subset",
-        before=first,
-        after=begin + second - end,
-        samples=sum(counts) - 2 * shared,
-        details=(f"{counts[0]} and {counts[1]} samples, {shared} in both",),
-    )

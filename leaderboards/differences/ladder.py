@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from harness.errors import UsageError
 from harness.leaderboards.differences.diff import TODAY, Difference, Walk, reader_of
 from harness.leaderboards.differences.scoring import samples_by_unit, task_for
-from harness.masks import BoolArray, Rle, Track
+from harness.masks import BoolArray, Track
 from harness.model import ObjectPrompt, PartedReader
 from harness.record import Run
 from harness.run.scoring import score_unit
@@ -128,12 +128,10 @@ class _Climber:
         (parsed,) = recorded.parsed or (None,)
         if recorded.answer is None or parsed is None or parsed.error:
             cut = any(one.cut for one in recorded.parsed)
-            return (
-                perfect(sample) if ("truncated" if cut else "unreadable") in made_good else recorded
-            )
-        before = self._prompts(sample, parsed, frozenset())
+            fault = "truncated" if cut else "unreadable"
+            return perfect(sample) if fault in made_good else recorded
         now = self._prompts(sample, parsed, made_good)
-        if _key(*now) == _key(*before):
+        if _key(*now) == _key(*self._prompts(sample, parsed, frozenset())):
             return recorded
         known = self.cached.get(sample.id)
         if known is None or known[0] != _key(*now):
@@ -156,9 +154,8 @@ class _Climber:
             start = int(np.argmax(areas))
             if not words:
                 seen = _truths(answer, start, len(given))
-                return start, self._fed(
-                    [_Prompt(one.prompt(self.like), one) for one in seen], made_good
-                )
+                prompts = [_Prompt(one.prompt(self.like), one) for one in seen]
+                return start, [_mended(one, made_good) for one in prompts]
         if words:  # there is nothing to match: the words name all that is meant
             whole = _truths(replace(answer, instances=None), start, 1)
             if "wrong mask" in made_good:
@@ -179,12 +176,7 @@ class _Climber:
                 start = int(np.argmax(areas))
                 missed = _truths(answer, start, 0)
             prompts += [_Prompt(one.prompt(self.like), one) for one in missed[wrong:]]
-        return start, self._fed([_mended(one, made_good) for one in prompts], made_good)
-
-    @staticmethod
-    def _fed(prompts: Sequence[_Prompt], made_good: frozenset[str]) -> list[_Prompt]:
-        fed = "wrong mask" in made_good
-        return [replace(one, fed=fed and one.truth is not None) for one in prompts]
+        return start, [_mended(one, made_good) for one in prompts]
 
     def _located(
         self,
@@ -196,7 +188,6 @@ class _Climber:
     ) -> Prediction:
         """Segment and propagate the prompts, true masks in the place of those that are fed."""
         media = sample.query.media[0]
-        shape = (media.size[1], media.size[0])
         asked = [
             ObjectPrompt(
                 box=one.given.box,
@@ -209,20 +200,15 @@ class _Climber:
         ]
         made = iter(self.reader.segmenter.segment(media.frame(start), asked) if asked else ())
         masks = [one.truth.mask if one.fed and one.truth else next(made) for one in prompts]
-        joint = Track(len(media), *shape)
-        if len(media) == 1 and masks:
-            joint[0] = np.logical_or.reduce(masks)
-        elif masks:
+        tracks: Sequence[Sequence[BoolArray]] = [[one] for one in masks]
+        if masks and len(media) > 1:
             tracks = self.reader.propagator.propagate(media, start, masks)
-            for index, frame in enumerate(zip(*tracks, strict=True)):
-                joint[index] = np.logical_or.reduce(frame)
+        joint = Track(len(media), media.size[1], media.size[0])
+        for index, frame in enumerate(zip(*tracks, strict=True)):
+            joint[index] = np.logical_or.reduce(frame)
         boxes = tuple(one.given.box for one in prompts if one.given.box is not None)
         still = len(media) == 1 and len(boxes) == len(prompts)
-        answer = Answer(
-            masks=tuple(Rle.from_array(joint[index]) for index in range(len(media))),
-            boxes=boxes if still else None,
-            no_target=not prompts,
-        )
+        answer = Answer(masks=joint.rles, boxes=boxes if still else None, no_target=not prompts)
         return replace(recorded, answer=answer)
 
 
@@ -238,7 +224,7 @@ def _mended(prompt: _Prompt, made_good: frozenset[str]) -> _Prompt:
         given = replace(given, box=truth.box)
     if "wrong point" in made_good and given.positive:
         given = replace(given, positive=(truth.middle,), negative=())
-    return replace(prompt, given=given)
+    return replace(prompt, given=given, fed="wrong mask" in made_good)
 
 
 def _truths(answer: Answer, start: int, named: int) -> list[_Truth]:
@@ -321,8 +307,7 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
             score_unit(task, unit, [climber.predict(one, good) for one in unit]) for unit in units
         ]
 
-    walk = Walk(task, level)
-    walk.begin(tuple(run.units()))
+    walk = Walk(task, level, tuple(run.units()))
     walk.step(TODAY, scored(), (), always=False)
     for place, name in enumerate(RUNGS):
         walk.step(name, scored(*list(RUNGS)[: place + 1]), (), always=False)
@@ -338,22 +323,15 @@ def ladder(run: Run, *, data_root: Path | None = None, level: float = 0.95) -> L
         steps=tuple(walk.steps),
         level=level,
     )
-    alone = {}
-    for name, faults in ALONE.items():
-        single = Walk(task, level)
-        single.begin(scored(*faults))
-        alone[name] = single.value
+    alone = {name: Walk(task, level, scored(*faults)).value for name, faults in ALONE.items()}
     return Ladder(way=way, alone=alone)
 
 
 def _usual_prompt(run: Run, units: Sequence[Sequence[Sample]]) -> ParsedObject:
     """Return a prompt with the parts that the run's responses give their objects."""
-    found = ParsedObject()
-    for unit in units:
-        for sample in unit:
-            for parsed in run.prediction(sample.id).parsed:
-                for one in parsed.objects:
-                    found = ParsedObject(
-                        box=found.box or one.box, positive=found.positive or one.positive
-                    )
-    return found
+    parsed = [one for unit in units for each in unit for one in run.prediction(each.id).parsed]
+    objects = [one for several in parsed for one in several.objects]
+    return ParsedObject(
+        box=next((one.box for one in objects if one.box), None),
+        positive=next((one.positive for one in objects if one.positive), ()),
+    )

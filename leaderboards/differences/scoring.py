@@ -1,9 +1,8 @@
-"""Score other predictions for the samples of a run, or the same ones by another protocol."""
+"""Score the predictions of a run again, maybe by another protocol."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from harness import plugins
 from harness.errors import DataError
@@ -14,27 +13,10 @@ from harness.run.judging import verdicts_of, with_judge
 from harness.run.sample_cache import read_once
 from harness.run.score import selected
 from harness.run.scoring import Scorer
-from harness.scores import UnitScore
-from harness.spec import Spec, parse
+from harness.run.sweep import with_argument
+from harness.spec import parse
 from harness.task import Task
-from harness.types import Prediction, Sample
-
-Predict: TypeAlias = Callable[[Sample], Prediction]
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """Scores of a run's samples, and the content of a results.json."""
-
-    task: Task
-    units: Sequence[UnitScore]
-    results: dict[str, Any]
-
-    @property
-    def value(self) -> float | None:
-        """Number of the headline."""
-        number: float | None = self.results["metrics"][self.results["headline"]]
-        return number
+from harness.types import Sample
 
 
 def task_for(
@@ -51,7 +33,7 @@ def task_for(
     """
     spec = parse(run.manifest["task"]["spec"])
     if protocol is not None and protocol != run.manifest["task"]["protocol"]:
-        spec = Spec(spec.name, {**spec.arguments, "protocol": protocol})
+        spec = with_argument(spec, "protocol", protocol)
     root = data_root or Path(run.manifest["data"]["root"])
     task: Task = read_once(plugins.build("tasks", spec, root))
     if task.protocol.rubric is None:
@@ -60,22 +42,16 @@ def task_for(
     return task if judge is None else with_judge(task, judge)
 
 
-def score(task: Task, run: Run, predict: Predict | None = None) -> Scored:
-    """Score predictions for the samples of a run.
-
-    Args:
-        task: The run's task, of any protocol.
-        run: The run.
-        predict: Returns the prediction for a sample; None: the run's own.
+def results_by(task: Task, run: Run) -> dict[str, Any]:
+    """Return the content of a results.json of a run's predictions, by a task of any protocol.
 
     Raises:
         DataError, StoreError: the task does not have the run's samples, or a scorer raises.
     """
-    predict = predict or (lambda sample: run.prediction(sample.id))
     scorer = Scorer(task, tuple)
     for unit in samples_by_unit(task, run):
-        scorer.add(unit, list(map(predict, unit)))
-    return Scored(task, scorer.done, scorer.results(run.manifest))
+        scorer.add(unit, [run.prediction(sample.id) for sample in unit])
+    return scorer.results(run.manifest)
 
 
 def samples_by_unit(task: Task, run: Run) -> Iterator[Sequence[Sample]]:

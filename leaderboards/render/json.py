@@ -26,6 +26,7 @@ def to_json(board: Board) -> dict[str, object]:
         "tables": [_table(table) for table in board.tables],
         "refused": [asdict(one) for one in board.refused],
         **({} if board.grid is None else {"grid": asdict(board.grid)}),
+        **({"left_off": [asdict(one) for one in board.left_off]} if board.left_off else {}),
     }
 
 

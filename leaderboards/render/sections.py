@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from harness.leaderboards import formatting
 from harness.leaderboards.board import Board, Entry, Table
-from harness.leaderboards.grid import Grid
+from harness.leaderboards.grid import Grid, left_off_text
 from harness.leaderboards.published_results import PAPERS, PublishedRow
 from harness.leaderboards.row import Row
 
@@ -88,6 +88,8 @@ def blocks(board: Board, *, whole: bool = True) -> Iterator[Block]:
         yield from _overview(board)
     if board.grid is not None:
         yield from _grid(board.grid)
+    if board.left_off:
+        yield Paragraph(text=left_off_text(board.left_off), is_note=True)
     for table in board.tables:
         yield from _table(table, whole)
     yield Paragraph(text=formatting.ranking_rule(board.level))
@@ -207,7 +209,7 @@ def _ranked(table: Table, entry: Entry) -> list[Cell]:
         (formatting.marked_name(row), *_training(row)),
         formatting.number(row.value),
         formatting.span(row.interval),
-        _to_best(entry),
+        formatting.change(entry.to_best),
         *(formatting.number(row.metrics.get(name)) for name in table.metrics[1:]),
         formatting.percent(row.answered_share),
         formatting.failures(row) or "0",
@@ -221,15 +223,6 @@ def _training(row: Row) -> tuple[Part, ...]:
         return ()
     name = formatting.training_name(made)
     return " (training ", Link(name, made.link) if made.link else name, ")"
-
-
-def _to_best(entry: Entry) -> str:
-    if entry.to_best is None:
-        return ""
-    difference = formatting.signed_number(entry.to_best.difference)
-    if entry.to_best.interval is None:
-        return difference
-    return f"{difference} ({formatting.signed_span(entry.to_best.interval)})"
 
 
 def _published(table: Table) -> Cells:

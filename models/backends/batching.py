@@ -21,9 +21,9 @@ WAITING = 2  # calls whose beginnings are kept: what is asked for now, and what 
 def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
     """Return the places of requests by batch: of at most `size`, the longest first.
 
-    All requests of a batch have one limit of new tokens and one temperature. Requests of similar
-    length stand together, so that little is padded; the longest come first, so that a batch which
-    does not fit into memory fails at once.
+    All requests of a batch have one limit of new tokens, one temperature and one nucleus. Requests
+    of similar length stand together, so that little is padded; the longest come first, so that a
+    batch which does not fit into memory fails at once.
     """
     order = sorted(
         range(len(requests)),
@@ -36,11 +36,13 @@ def batches(requests: Sequence[ChatRequest], *, size: int) -> list[list[int]]:
     return cut
 
 
-def _settings(request: ChatRequest) -> tuple[int, bool, float]:
+def _settings(request: ChatRequest) -> tuple[int, bool, float, float]:
     """Return what the requests of a batch have in common, sorted with the backend's own
-    temperature first: the limit of new tokens, True for a temperature of its own, and that.
+    temperature first: the limit of new tokens, True for a temperature of its own, and that, and
+    the nucleus, which is more than 0.
     """
-    return request.max_new_tokens, request.temperature is not None, request.temperature_or(0.0)
+    own = request.temperature is not None
+    return request.max_new_tokens, own, request.temperature_or(0.0), request.top_p_or(0.0)
 
 
 @dataclass(slots=True)

@@ -210,7 +210,7 @@ class LmmsChat(Chat):
         settings: dict[str, object] = {
             "max_new_tokens": request.max_new_tokens,
             "temperature": temperature,
-            "top_p": self.top_p,
+            "top_p": request.top_p_or(self.top_p),
             "do_sample": temperature > 0,
         }
         if request.stop:

@@ -72,7 +72,7 @@ class RequestFormat:
             "messages": self._messages(request),
             LIMITS.get(self.server, "max_tokens"): request.max_new_tokens,
             "temperature": request.temperature_or(self.temperature),
-            "top_p": self.top_p,
+            "top_p": request.top_p_or(self.top_p),
             "seed": seed_of(request.key, self.seed),
             **self._stop(request),
         }

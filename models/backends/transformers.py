@@ -477,7 +477,7 @@ class TransformersChat(ConversingChat):
             Sampling(
                 seed=self.seed,
                 temperature=request.temperature_or(self.temperature),
-                top_p=self.top_p,
+                top_p=request.top_p_or(self.top_p),
                 repetition_penalty=self.penalty,
                 keyed=self.keyed,
                 suppress_tokens=self.suppress_tokens,

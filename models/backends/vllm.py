@@ -202,7 +202,7 @@ class VllmChat(Chat):
         settings = [
             package.SamplingParams(
                 temperature=request.temperature_or(self.temperature),
-                top_p=self.top_p,
+                top_p=request.top_p_or(self.top_p),
                 **given_settings(top_k=self.top_k, presence_penalty=self.presence_penalty),
                 max_tokens=request.max_new_tokens,
                 seed=seed_of(request.key, self.seed),

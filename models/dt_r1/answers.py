@@ -7,7 +7,7 @@ from harness.errors import ParseError
 from harness.models.dt_r1.environment import ResolvedAnswer
 from harness.models.dt_r1.grammar import Instance, Task
 from harness.models.questions import Questions, number
-from harness.models.tracks import extent
+from harness.models.tracks import around, box_at, extent
 from harness.types import Answer, AnswerForm, Box, Query
 
 WORDS = Questions()
@@ -73,19 +73,7 @@ def instance_tracks(instances: Sequence[Instance], length: int) -> list[tuple[Bo
         while one.frame in places.get((one.name, copy), {}):
             copy += 1
         places.setdefault((one.name, copy), {})[one.frame] = one.box
-    return [_filled(known, length) for known in places.values()]
-
-
-def _filled(known: dict[int, Box], length: int) -> tuple[Box, ...]:
-    frames = sorted(known)
-    boxes = []
-    for index in range(length):
-        before = max((frame for frame in frames if frame <= index), default=frames[0])
-        after = min((frame for frame in frames if frame >= index), default=frames[-1])
-        share = 0.0 if after == before else (index - before) / (after - before)
-        pairs = zip(known[before], known[after], strict=True)
-        boxes.append(Box(*(start + (end - start) * share for start, end in pairs)))
-    return tuple(boxes)
+    return [tuple(box_at(known, index) for index in range(length)) for known in places.values()]
 
 
 def joint_boxes(tracks: Sequence[Sequence[Box | None]], length: int) -> tuple[Box | None, ...]:
@@ -95,14 +83,6 @@ def joint_boxes(tracks: Sequence[Sequence[Box | None]], length: int) -> tuple[Bo
         boxes = [one for track in tracks if (one := track[index]) is not None]
         joint.append(around(boxes))
     return tuple(joint)
-
-
-def around(boxes: Sequence[Box]) -> Box | None:
-    """Return the box around boxes; None of none."""
-    if not boxes:
-        return None
-    left, top, right, bottom = zip(*boxes, strict=True)
-    return Box(min(left), min(top), max(right), max(bottom))
 
 
 def write_answer(query: Query, form: AnswerForm, answer: Answer) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 Feng et al., "OneThinker" (arXiv:2512.03043); tulerfeng/OneThinker at 768b20f, `eval_bench.py` and
 `seg_post_sam2.py`. Coordinates are shares of 1000, times are seconds. An answer names one object.
+The official code turns the corners of a box around and passes over what is none; here both are
+failures, as in every grammar.
 """
 
 import ast
@@ -14,7 +16,9 @@ from typing import NamedTuple
 from harness.errors import ParseError, UsageError
 from harness.files import read_text
 from harness.models.envelope import Read, read_response
-from harness.models.grammar import Item, ParseResult, frame_tag, loads, numerals
+from harness.models.grammar import Item, ParseResult, frame_tag, loads, numerals, read_box
+from harness.models.tracks import around
+from harness.models.tracks import box_at as box_at
 from harness.models.video_str.answer_prompts import AnswerPrompts, digits
 from harness.models.video_str.grammar import answer_part, answer_response
 from harness.models.video_str.templates import Templates
@@ -58,18 +62,6 @@ def fields_of(response: str) -> Mapping[str, object]:
     return value
 
 
-def read_box(value: object) -> Box:
-    """Return a box that has an area.
-
-    Raises:
-        ParseError: it is none.
-    """
-    box = Box(*finite_numbers(value, 4, "boxes"))
-    if box.right <= box.left or box.bottom <= box.top:
-        raise ParseError("boxes", expected="x1 < x2 and y1 < y2", found=str(list(box)))
-    return box
-
-
 def read_prompt(response: str) -> Prompted:
     """Read an answer about a mask: a box, points, or both.
 
@@ -77,7 +69,7 @@ def read_prompt(response: str) -> Prompted:
         ParseError: there is neither, or one of them is not in its form.
     """
     value = fields_of(response)
-    box = None if value.get("boxes") is None else read_box(value["boxes"])
+    box = None if value.get("boxes") is None else read_box(value["boxes"], "boxes")
     positive, negative = (_points(value, key) for key in ("positive_points", "negative_points"))
     if box is None and not positive:
         raise ParseError("answer", expected="boxes or positive_points", found=", ".join(value)[:60])
@@ -103,21 +95,12 @@ def read_track(response: str) -> tuple[dict[float, Box], Interval | None]:
     if not isinstance(boxes, Mapping) or not boxes:
         raise ParseError("boxes", expected="a box for each second", found=repr(boxes)[:60])
     try:
-        known = {float(second): read_box(box) for second, box in boxes.items()}
+        known = {float(second): read_box(box, "boxes") for second, box in boxes.items()}
     except ValueError as error:
         raise ParseError("boxes", expected="seconds as keys", found=str(error)) from error
     given = value.get("time")
     span = None if given is None else Interval(*finite_numbers(given, 2, "time"))
     return known, span
-
-
-def box_at(known: Mapping[float, Box], second: float) -> Box:
-    """Return the box at a time: between two that are known it moves in a straight line."""
-    before = max((one for one in known if one <= second), default=min(known))
-    after = min((one for one in known if one >= second), default=max(known))
-    share = 0.0 if after == before else (second - before) / (after - before)
-    pairs = zip(known[before], known[after], strict=True)
-    return Box(*(start + (end - start) * share for start, end in pairs))
 
 
 @dataclass(frozen=True)
@@ -206,11 +189,9 @@ def write_prompt(items: Sequence[Item], *, time: float | None = None) -> str:
     """
     if not items:
         raise ParseError("answer to write", expected="one object", found="none")
-    lefts, tops, rights, bottoms = zip(*(item.bounds for item in items), strict=True)
-    around = Box(min(lefts), min(tops), max(rights), max(bottoms))
     plain: dict[str, object] = {} if time is None else {"time": float(digits(round(time, 6)))}
     plain |= {
-        "boxes": numerals(around),
+        "boxes": numerals(around([item.bounds for item in items]) or ()),
         "positive_points": [numerals(item.place) for item in items[:3]],
         "negative_points": [],
     }

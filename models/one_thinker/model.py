@@ -8,29 +8,28 @@ harness eval --model "one_thinker(checkpoint=OneThink/OneThinker-8B,
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from harness.model import ChatRequest, ObjectPrompt
-from harness.models.answers import Pending, mask_answer
+from harness.models.answers import Pending, objects_answer
 from harness.models.canvas import Canvas
 from harness.models.composition import Composition
 from harness.models.frame_selection import pixel_budget
-from harness.models.grammar import Item, numerals
+from harness.models.grammar import Item, numerals, read_box
 from harness.models.one_thinker.grammar import (
     Places,
     Prompted,
     Wording,
-    box_at,
     fields_of,
     official_templates,
-    read_box,
     read_prompt,
     read_track,
     write_prompt,
 )
 from harness.models.pipeline import PromptedModel
 from harness.models.response_writer import key_frame_of, objects_in
-from harness.models.tracks import carried_masks
+from harness.models.tracks import box_at, carried_masks
 from harness.models.video_str.grammar import answer_response
 from harness.options import with_options
 from harness.spec import parse
@@ -83,50 +82,41 @@ class OneThinker(PromptedModel):
     ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
         if form not in (FORM.MASK, FORM.MASK_TRACK, FORM.BOXES, FORM.BOX_TRACK):
             return super()._part(query, form, response, calls)
-        canvas = self._canvas(query, form, calls)
-        if form is FORM.BOX_TRACK:
-            return self._track(query, response, canvas)
-        if form is FORM.BOXES:
-            box = read_box(fields_of(response).get("boxes"))
-            found = self._in_image(Prompted(box, (), (), 0.0), canvas)
-            boxes = () if found.box is None else (found.box,)
-            return lambda: Answer(boxes=boxes), Parsed(form=form, objects=(found,)), ()
-        prompt = read_prompt(response)
-        media, found = query.media[0], self._in_image(prompt, canvas)
-        times = media.times()
-        start = min(range(len(media)), key=lambda index: abs(times[index] - prompt.time))
-        given = ObjectPrompt(box=found.box, positive=found.positive, negative=found.negative)
-        masks = self.segmenter.segment(media.frame(start), [given])
-        answer = mask_answer(
-            form,
-            [Item(found.box)],
-            lambda: carried_masks(self.propagator, media, start, masks),
-            nothing=False,
-            is_image=len(media) == 1,
+        canvas, media, times = (
+            self._canvas(query, form, calls),
+            query.media[0],
+            query.media[0].times(),
         )
+        span = None
+        if form is FORM.BOX_TRACK:
+            known, span = read_track(response)
+            prompts = [Prompted(box, (), (), second) for second, box in sorted(known.items())]
+        elif form is FORM.BOXES:
+            prompts = [Prompted(read_box(fields_of(response).get("boxes"), "boxes"), (), (), 0.0)]
+        else:
+            prompts = [read_prompt(response)]
+        found, *more = (self._in_image(one, canvas) for one in prompts)
         parsed = Parsed(
             form=form,
             objects=(found,),
-            frame=start if media.is_video else None,
-            outside=sum(canvas.count_outside(item) for item in _items(prompt)),
+            outside=sum(canvas.count_outside(item) for one in prompts for item in _items(one)),
         )
-        return answer, parsed, ()
-
-    def _track(
-        self, query: Query, response: str, canvas: Canvas
-    ) -> tuple[Pending[Answer], Parsed, tuple[str, ...]]:
-        known, span = read_track(response)
-        placed = {second: _box_in_image(canvas, box) for second, box in known.items()}
-        track = tuple(
-            box_at(placed, second) if span is None or span.start <= second <= span.end else None
-            for second in query.media[0].times()
-        )
-        first = ParsedObject(box=placed[min(placed)])
-        return (
-            lambda: Answer(box_track=track),
-            Parsed(form=FORM.BOX_TRACK, objects=(first,)),
-            (),
-        )
+        boxes = [one.box for one in (found, *more) if one.box is not None]
+        if form is FORM.BOXES:
+            return lambda: Answer(boxes=tuple(boxes)), parsed, ()
+        if form is FORM.BOX_TRACK:
+            placed = {one.time: box for one, box in zip(prompts, boxes, strict=True)}
+            track = tuple(
+                box_at(placed, second) if span is None or span.start <= second <= span.end else None
+                for second in times
+            )
+            return lambda: Answer(box_track=track), parsed, ()
+        start = min(range(len(media)), key=lambda index: abs(times[index] - prompts[0].time))
+        given = ObjectPrompt(box=found.box, positive=found.positive, negative=found.negative)
+        masks = self.segmenter.segment(media.frame(start), [given])
+        each = [cache(partial(carried_masks, self.propagator, media, start, masks))]
+        answer = objects_answer(query, form, [Item(found.box)], each, nothing=False)
+        return answer, replace(parsed, frame=start if media.is_video else None), ()
 
     def _in_image(self, prompt: Prompted, canvas: Canvas) -> ParsedObject:
         def points(several: Sequence[Point]) -> tuple[Point, ...]:
@@ -149,10 +139,8 @@ class OneThinker(PromptedModel):
             span = [times[seen[0]], times[seen[-1]]] if seen else [0.0, 0.0]
             return answer_response(json.dumps({"time": span, "boxes": boxes}))
         if form is FORM.BOXES:
-            boxes_of = [canvas.to_canvas(Item(box)).bounds for box in answer.boxes or ()][:1]
-            return answer_response(
-                json.dumps({"boxes": [n for b in boxes_of for n in numerals(b)]})
-            )
+            boxes_of = [numerals(canvas.to_canvas(Item(box)).bounds) for box in answer.boxes or ()]
+            return answer_response(json.dumps({"boxes": boxes_of[0] if boxes_of else []}))
         start = key_frame_of(answer, self._key_frame(query.media[0]))
         items = [canvas.to_canvas(item) for item in objects_in(answer, start)]
         return write_prompt(items, time=times[start] if form is FORM.MASK_TRACK else None)

@@ -16,7 +16,7 @@ one of the run's deviations (`harness.papers`).
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from importlib.resources import files
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ class Preset:
     unverified: tuple[str, ...]
     """Values that the source does not give."""
     settings: Mapping[str, str | int]
-    backend: Mapping[str, str | float | bool]
+    backend: Mapping[str, str | float | bool] = field(default_factory=dict)
 
     def describe(self) -> Mapping[str, object]:
         """Return plain data for the record: values, but not the words about them."""
@@ -57,12 +57,8 @@ class Preset:
         """
         chosen = given.get("backend", backend)
         if isinstance(chosen, Spec):
-            taken = {
-                name: value
-                for name, value in self.backend.items()
-                if plugins.accepts("backends", chosen.name, name)
-            }
-            chosen = chosen.with_defaults(**taken)
+            taken = [one for one in self.backend if plugins.accepts("backends", chosen.name, one)]
+            chosen = chosen.with_defaults(**{one: self.backend[one] for one in taken})
         own = dict(self.settings)
         if "frames" in own:
             own["frames"] = parse(str(own["frames"]))  # type: ignore[assignment]
@@ -85,17 +81,10 @@ def preset_of(name: str) -> Preset:
     if name not in names():
         raise UsageError(f"preset={name}", expected=f"one of {', '.join(names())}", found=name)
     plain = tomllib.loads(FOLDER.joinpath(name + SUFFIX).read_text("utf-8"))
-    settings = plain["settings"]
-    if "frames" in settings:
-        settings["frames"] = str(frame_policy(settings["frames"]))
-    return Preset(
-        name=name,
-        family=plain["family"],
-        source=plain["source"],
-        unverified=tuple(plain.get("unverified", ())),
-        settings=settings,
-        backend=plain.get("backend", {}),
-    )
+    plain["unverified"] = tuple(plain.get("unverified", ()))
+    if "frames" in plain["settings"]:
+        plain["settings"]["frames"] = str(frame_policy(plain["settings"]["frames"]))
+    return Preset(name=name, **plain)
 
 
 def with_preset(function: Callable[..., M]) -> Callable[..., M]:

@@ -20,10 +20,11 @@ import numpy as np
 from harness.errors import ParseError
 from harness.media import Media
 from harness.model import ChatRequest, ChatResponse, Conversation, Instance
+from harness.models.chat_result import ChatResult
 from harness.models.grammar import split_frame
 from harness.models.sam3_agent.drawing import COLOURS, as_image, from_near, numbered
 from harness.responses import MAX_TEXT, loads_strict, storable
-from harness.types import EarlierTurn, Query
+from harness.types import Call, EarlierTurn, Query
 
 ROUNDS = 100
 """Results of tools that are sent back, at most."""
@@ -129,9 +130,7 @@ class AgentRun:
     """A conversation about one query, while it goes on and after it."""
 
     query: Query
-    frame: int
-    """Frame of the medium that is shown."""
-    calls: list[tuple[ChatRequest, ChatResponse]] = field(default_factory=list)
+    said: list[tuple[ChatRequest, ChatResponse]] = field(default_factory=list)
     used: list[str] = field(default_factory=list)
     """Phrases that were segmented."""
     available: list[Instance] | None = None
@@ -139,6 +138,20 @@ class AgentRun:
     chosen: list[Instance] | None = None
     """The answer; None: it did not come to one."""
     error: str = ""
+
+    def __post_init__(self) -> None:
+        self.frame = len(self.query.media[0]) // 2
+        """Frame of the medium that is shown."""
+
+    @property
+    def result(self) -> ChatResult:
+        """All requests with their responses."""
+        return ChatResult.from_calls(self.query, *zip(*self.said, strict=True))
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """Every call of the network, for the record of a failure."""
+        return self.result.calls
 
     @property
     def phrase(self) -> str:
@@ -167,9 +180,9 @@ class Agent:
     rounds: int = ROUNDS
     max_new_tokens: int = 4096
 
-    def first(self, query: Query, frame: int) -> ChatRequest:
+    def first(self, query: Query) -> ChatRequest:
         """Return the first request."""
-        return self._request(query, frame, [], [])
+        return self._request(AgentRun(query), [])
 
     def converse(self, run: AgentRun) -> Conversation[AgentRun]:
         """Converse to the end; what cannot be read is the run's `error`."""
@@ -182,7 +195,7 @@ class Agent:
     def _loop(self, run: AgentRun) -> Conversation[None]:
         results: list[_Result] = []  # since the last call of segment_phrase, which is the first
         for number in range(self.rounds + 1):
-            request = self._request(run.query, run.frame, run.used, results)
+            request = self._request(run, results)
             request = replace(request, key=f"{request.key}/round{number}")
             (response,) = yield from self._ask(run, [request])
             named, text = split_frame(response) if number == 0 else (None, response)
@@ -258,31 +271,29 @@ class Agent:
 
     def _ask(self, run: AgentRun, requests: Sequence[ChatRequest]) -> Conversation[list[str]]:
         responses = yield requests
-        run.calls += zip(requests, responses, strict=True)
+        run.said += zip(requests, responses, strict=True)
         return [f"{one.text}{one.stopped}" for one in responses]
 
-    def _request(
-        self, query: Query, frame: int, used: Sequence[str], results: Sequence[_Result]
-    ) -> ChatRequest:
+    def _request(self, run: AgentRun, results: Sequence[_Result]) -> ChatRequest:
         """Return the request of a round: query, warning, and what was said since the last phrase.
 
         Phrases before the last one are warned of; the last one stands in the conversation.
         """
-        asked = say("query", Query=query.text)
-        if results and len(used) > 1:
-            asked = f"{asked} {say('used', Used=list(used[:-1]))}"
+        asked = say("query", Query=run.query.text)
+        if results and len(run.used) > 1:
+            asked = f"{asked} {say('used', Used=run.used[:-1])}"
         told = [(asked, True), *((one.text, one.image is not None) for one in results)]
         shown = [one.image for one in results if one.image is not None]
         return ChatRequest(
-            key=query.id,
+            key=run.query.id,
             system=self.system,
             earlier=tuple(
                 EarlierTurn(text=text, response=one.response, media=int(has_image))
                 for (text, has_image), one in zip(told, results, strict=False)
             ),
             text=told[-1][0],
-            media=(query.media[0], *shown),
-            frames=((frame,), *((0,) for _ in shown)),
+            media=(run.query.media[0], *shown),
+            frames=((run.frame,), *((0,) for _ in shown)),
             stop=(CLOSED,),
             max_new_tokens=self.max_new_tokens,
         )

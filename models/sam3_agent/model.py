@@ -26,15 +26,14 @@ from harness.model import (
     Segmenter,
     settings,
 )
-from harness.models.answers import MASKED, combine_answers, mask_answer
-from harness.models.chat_result import ChatResult
+from harness.models.answers import MASKED, combine_answers, objects_answer
 from harness.models.composition import Composition
 from harness.models.factory import build_propagator, build_segmenter
 from harness.models.grammar import Item, frame_tag, reasoning
-from harness.models.multi_turn import ConversingModel
+from harness.models.multi_turn import ConversationScheduler, ConversingModel
 from harness.models.response_writer import key_frame_of
 from harness.models.sam3_agent.agent import ROUNDS, Agent, AgentRun, say, texts
-from harness.models.tracks import carried_masks, extent, joint_track
+from harness.models.tracks import carried_masks, extent
 from harness.options import with_options
 from harness.responses import storable
 from harness.spec import Spec
@@ -57,16 +56,8 @@ MOST = 100
 OFFICIAL = ("system_prompt.txt", "system_prompt_iterative_checking.txt")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentResult:
-    """A conversation that has ended, with its calls."""
-
-    run: AgentRun
-    calls: tuple[Call, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Sam3Agent(ConversingModel[AgentResult]):
+class Sam3Agent(ConversingModel[AgentRun]):
     """A VLM that calls SAM 3, turn by turn, and picks among the masks that it finds.
 
     Of a video one frame is shown and segmented, from which its masks are carried to the others; the
@@ -139,7 +130,7 @@ class Sam3Agent(ConversingModel[AgentResult]):
             UsageError: this model cannot be asked for such an answer.
         """
         self._check(query)
-        return (self.agent.first(query, len(query.media[0]) // 2),)
+        return (self.agent.first(query),)
 
     def _check(self, query: Query) -> None:
         if other := [form for form in query.forms if form not in self.forms]:
@@ -153,40 +144,28 @@ class Sam3Agent(ConversingModel[AgentResult]):
         """Return the frame that is shown, of the first medium."""
         return ((len(query.media[0]) // 2,), *(() for _ in query.media[1:]))
 
-    def conversation(self, query: Query) -> Conversation[AgentResult]:
+    def conversation(self, query: Query) -> Conversation[AgentRun]:
         """Converse about one query to the end."""
         self._check(query)
-        run = yield from self.agent.converse(AgentRun(query, len(query.media[0]) // 2))
-        requests, responses = zip(*run.calls, strict=True)
-        return AgentResult(run, ChatResult.from_calls(query, requests, responses).calls)
+        return self.agent.converse(AgentRun(query))
 
-    def begin(self, query: Query, result: AgentResult) -> Callable[[], Prediction]:
+    def begin(self, query: Query, result: AgentRun) -> Callable[[], Prediction]:
         """Return the function that carries the masks through a video."""
-        made = result.run
-        chat = ChatResult(tuple(response for _, response in made.calls), result.calls)
-        return lambda: chat.with_usage(self._prediction(made))
+        return lambda: result.result.with_usage(self._prediction(result))
 
     def read(
         self, query: Query, responses: Sequence[str], calls: Sequence[Call] = ()
     ) -> Prediction:
         """Read a conversation's responses, verdicts included: phrases are segmented again."""
         del calls
-        run, left = AgentRun(query, len(query.media[0]) // 2), list(responses)
-        conversation = self.agent.converse(run)
-        turn = next(conversation)
-        try:
-            while True:
-                if isinstance(turn, Future):
-                    turn.exception()  # waits
-                    turn = conversation.send(())
-                    continue
-                said, left = left[: len(turn)], left[len(turn) :]
-                if len(said) < len(turn):
-                    run.error = "the conversation has no end"
-                    break
-                turn = conversation.send([ChatResponse(text=text) for text in said])
-        except StopIteration:
-            pass
+        run, left = AgentRun(query), list(responses)
+        conversation = ConversationScheduler([self.agent.converse(run)])
+        while places := conversation.pending_places():
+            if len(left) < len(places):
+                run.error = "the conversation has no end"
+                break
+            for place in places:
+                conversation.receive(place, ChatResponse(text=left.pop(0)))
         return self._prediction(run)
 
     def write(self, query: Query, answer: Answer) -> tuple[str, ...]:
@@ -213,38 +192,29 @@ class Sam3Agent(ConversingModel[AgentResult]):
 
     def _prediction(self, run: AgentRun) -> Prediction:
         query, media, chosen = run.query, run.query.media[0], run.chosen
-        boxes = [(extent(one.mask), one.score) for one in chosen or ()]
-        items = [Item(box=box, phrase=run.phrase) for box, _ in boxes]
+        items = [Item(box=extent(one.mask), phrase=run.phrase) for one in chosen or ()]
         parsed = Parsed(
             form=query.form,
             objects=tuple(ParsedObject(box=one.box, phrase=storable(run.phrase)) for one in items),
             frame=run.frame if media.is_video else None,
             error=storable(run.error, 2000),
         )
-        texts = tuple(storable(response.text + response.stopped) for _, response in run.calls)
+        texts = tuple(storable(response.text + response.stopped) for _, response in run.said)
         answer = None
         if chosen is not None:
-            masks, is_image = [one.mask for one in chosen], len(media) == 1
-            alone = [[mask] for mask in masks] if query.instances and masks else [masks]
+            masks = [one.mask for one in chosen]
             each = [
                 cache(partial(carried_masks, self.propagator, media, run.frame, one))
-                for one in alone
+                for one in ([[mask] for mask in masks] if query.instances and masks else [masks])
             ]
             answer = combine_answers(
                 [
-                    mask_answer(
-                        form,
-                        items,
-                        lambda: joint_track("instances", [one() for one in each], media),
-                        nothing=not chosen,
-                        is_image=is_image,
-                        instances=each if query.instances and masks else (),
-                    )
+                    objects_answer(query, form, items, each, nothing=not chosen)
                     for form in query.forms
                 ]
             )
             if answer.boxes or answer.instances:
-                answer = replace(answer, box_scores=tuple(score for _, score in boxes))
+                answer = replace(answer, box_scores=tuple(one.score for one in chosen))
         count = self.chat.count_tokens
         return Prediction(
             query_id=query.id,

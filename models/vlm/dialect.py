@@ -18,7 +18,7 @@ In a pattern {N} is a number and {,} a comma between blanks.
 
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -34,6 +34,7 @@ from harness.models.grammar import (
     ask_for_frame,
     frame_tag,
     numerals,
+    read_box,
 )
 from harness.responses import MAX_TEXT
 from harness.types import Box, Point
@@ -41,7 +42,7 @@ from harness.types import Box, Point
 FOLDER = files("harness.models.vlm").joinpath("dialects")
 NUMBER = r"(-?\d{1,9}(?:\.\d{1,9})?)"
 COMMA = r"\s{0,9},\s{0,9}"
-BOX, POINT = 4, 2
+BOX, POINT = 4, 2  # numbers of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +59,10 @@ class Dialect:
     request: str
     marks: tuple[str, ...]
     """Special tokens of the request, which a question cannot add to."""
-    within: re.Pattern[str] | None
+    within: re.Pattern[str] | None = None
     object: re.Pattern[str]
-    none: re.Pattern[str] | None
-    empty: str | None
+    none: re.Pattern[str] | None = None
+    empty: str | None = None
     """Text that is written where there is none; None: the family has no words for it."""
     whole: str
     each: str
@@ -100,9 +101,14 @@ class Dialect:
         if self.none is not None and self.none.fullmatch(answer.strip()):
             return (), ()
         items: list[Item] = []
-        for part in self._parts(answer):
+        within = self.within
+        parts = [answer] if within is None else (one[1] for one in within.finditer(answer))
+        for part in parts:
             for found in self.object.finditer(part):
-                items.append(_item([float(number) for number in found.groups()]))
+                numbers = [float(number) for number in found.groups()]
+                is_point = len(numbers) == POINT
+                item = Item(point=Point(*numbers)) if is_point else Item(read_box(numbers, "box"))
+                items.append(item)
                 if len(items) == MAX_OBJECTS:
                     return tuple(items), (f"only the first {MAX_OBJECTS} objects",)
         if not items:
@@ -113,28 +119,8 @@ class Dialect:
             )
         return tuple(items), ()
 
-    def _parts(self, answer: str) -> Iterator[str]:
-        if self.within is None:
-            yield answer
-            return
-        yield from (found[1] for found in self.within.finditer(answer))
-
 
 EXAMPLE = Item(box=Box(10, 20, 30, 40), point=Point(20, 30))
-
-
-def _item(numbers: Sequence[float]) -> Item:
-    """Return the box or the point of an object's numbers.
-
-    Raises:
-        ParseError: the box has no area.
-    """
-    if len(numbers) == POINT:
-        return Item(point=Point(*numbers))
-    box = Box(*numbers)
-    if not (box.left < box.right and box.top < box.bottom):
-        raise ParseError("box", expected="one with an area", found=str(list(numbers)))
-    return Item(box=box)
 
 
 def names() -> list[str]:
@@ -154,28 +140,10 @@ def dialect(name: str) -> Dialect:
         raise UsageError(f"dialect={name}", expected=f"one of {', '.join(names())}", found=name)
     plain = tomllib.loads(FOLDER.joinpath(f"{name}.toml").read_text("utf-8"))
     assert plain["coordinates"] in get_args(Coordinates), name
-    return Dialect(
-        name=name,
-        family=plain["family"],
-        checkpoints=tuple(plain["checkpoints"]),
-        source=plain["source"],
-        confirmed=plain["confirmed"],
-        coordinates=plain["coordinates"],
-        request=plain["ask"],
-        marks=tuple(plain.get("marks", ())),
-        within=_pattern(plain.get("within")),
-        object=re.compile(_expanded(plain["object"])),
-        none=_pattern(plain.get("none")),
-        empty=plain.get("empty"),
-        whole=plain["whole"],
-        each=plain["each"],
-        between=plain["between"],
-    )
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    return None if text is None else re.compile(_expanded(text), re.DOTALL)
-
-
-def _expanded(text: str) -> str:
-    return text.replace("{N}", NUMBER).replace("{,}", COMMA)
+    for key in ("within", "object", "none"):
+        if key in plain:
+            text = plain[key].replace("{N}", NUMBER).replace("{,}", COMMA)
+            plain[key] = re.compile(text, re.DOTALL)
+    for key in ("checkpoints", "marks"):
+        plain[key] = tuple(plain.get(key, ()))
+    return Dialect(name=name, request=plain.pop("ask"), **plain)

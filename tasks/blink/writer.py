@@ -1,36 +1,15 @@
 """Questions of the generated world in BLINK's tables: one of its tasks, with two images."""
 
-from pathlib import Path
+from harness.tasks.blink.task import FIELDS
+from harness.tasks.video_qa.benchmarks import in_text, question_writer
 
-from harness.tasks.video_qa.benchmarks import images, in_text, write_rows
-from harness.world.shapes import World
+TASK = "Multi-view_Reasoning"
 
-COLUMNS = {
-    "idx": "text",
-    "sub_task": "text",
-    "question": "text",
-    "choices": "texts",
-    "answer": "text",
-    "prompt": "text",
-    **{f"image_{k}": "image" for k in (1, 2, 3, 4)},
-}
-
-
-def write(world: World, root: Path) -> None:
-    """Write `root/blink/Multi-view_Reasoning/val-00000-of-00001.parquet`."""
-    write_rows(
-        world,
-        root / "blink" / "Multi-view_Reasoning" / "val-00000-of-00001.parquet",
-        COLUMNS,
-        lambda number, scene, question: {
-            "idx": f"val_Multi-view_Reasoning_{number + 1}",
-            "sub_task": "Multi-view_Reasoning",
-            "question": question.text,
-            "choices": list(question.options),
-            "answer": f"({question.letter})",
-            "prompt": in_text(question),
-            "image_3": None,
-            "image_4": None,
-            **dict(zip(("image_1", "image_2"), images(scene), strict=True)),
-        },
-    )
+write = question_writer(
+    f"blink/{TASK}/val-00000-of-00001.parquet",
+    FIELDS,
+    idx=lambda one: f"val_{TASK}_{one.number + 1}",
+    sub_task=TASK,
+    answer=lambda one: f"({one.question.letter})",
+    prompt=lambda one: in_text(one.question),
+)

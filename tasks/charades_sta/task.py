@@ -7,7 +7,7 @@ A row of `test-*.parquet`, and the video `Charades_v1_480/<video>`:
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,15 +15,13 @@ from harness.errors import DataError
 from harness.metrics.intervals import temporal_iou_of_hull
 from harness.scores import Mean, Metric, Scores
 from harness.spec import Spec
-from harness.task import Ceiling, Protocol, Task, choose
-from harness.tasks.qa.images import parts
-from harness.tasks.qa.questions import Question, read_records
-from harness.tasks.qa.tables import text
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.task import Ceiling, Protocol, Task
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.task import Videos, table_task
 from harness.types import Answer, AnswerForm, Interval, Prediction, Sample
 
-FIX = "`harness list tasks charades_sta` says where the data is had."
-COLUMNS = {"video": "video", "caption": "sentence", "timestamp": "start and end, in seconds"}
+FIELDS = Fields(id="{video}/{_index}", media="{video}", question="caption", answer="")
+COLUMNS = FIELDS.columns | {"timestamp": "start and end, in seconds"}
 THRESHOLDS = (0.3, 0.5, 0.7)
 
 
@@ -42,33 +40,26 @@ def charades_sta(
         frames: A rule for the frames that a video consists of; all, without.
         protocol: `charades/interval`.
     """
-    scoring = choose("protocol", PROTOCOLS, protocol)
     place = data / "charades_sta"
-    files = parts(place, f"**/{split}-*.parquet", fix=FIX)
-    videos = Videos((place / "Charades_v1_480",), frames)
-    layout = QuestionFormat(
-        files=files,
-        read=partial(read_records, files, COLUMNS, _question),
-        open=videos.open,
-        problems=videos.problems,
-    )
-    return question_task(
-        layout,
+    return table_task(
         "charades_sta",
-        protocol=scoring,
-        split=split,
+        place,
+        f"**/{split}-*.parquet",
+        COLUMNS,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=_question,
         forms=(AnswerForm.INTERVAL,),
-        arguments={"frames": str(videos.selection)},
+        videos=Videos((place / "Charades_v1_480",), frames),
     )
 
 
-def _question(row: Mapping[str, object], where: str) -> Question:
-    video, caption = text(row, "video", where), text(row, "caption", where).strip()
-    return Question(
-        id=f"{video}/{row['_index']}",
-        text=f"When does this happen: {caption}",
-        media=video,
-        group=video,
+def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
+    question = FIELDS.read_record(row, where)
+    return replace(
+        question,
+        text=f"When does this happen: {question.text.strip()}",
         answer=Answer(interval=_interval(row["timestamp"], f"{where}: 'timestamp'")),
     )
 

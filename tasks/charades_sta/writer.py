@@ -2,13 +2,10 @@
 
 from pathlib import Path
 
-from harness.tasks.refer.tables import write_table
-from harness.tasks.video_qa.writing import name, write_videos
+from harness.tasks.video_qa.writing import name, write_table, write_videos
 from harness.world.qa_video import interval
 from harness.world.quiz import called
 from harness.world.shapes import World
-
-COLUMNS = {"video": "string", "caption": "string", "timestamp": "box"}
 
 
 def write(world: World, root: Path) -> None:
@@ -29,4 +26,4 @@ def write(world: World, root: Path) -> None:
                 "timestamp": [seen.start, seen.end],
             }
         )
-    write_table(place, "test", rows, COLUMNS)
+    write_table(place / "data" / "test-00000-of-00001.parquet", rows)

@@ -19,17 +19,6 @@ GROUPS = (15, 60, 600, 3600)
 HIDDEN = -1
 """Value in the table of `test`, where the organisers keep the ground truth."""
 TABLES = {"val": "validation", "test": "test"}
-COLUMNS = {
-    **dict.fromkeys(("video_id", "id", "video_path", "subtitle_path"), "text"),
-    "correct_choice": "whole",
-    "question": "text",
-    **dict.fromkeys(SLOTS, "text"),
-    "duration": "real",
-    "duration_group": "whole",
-    "question_category": "text",
-    "topic_category": "text",
-    "starting_timestamp_for_subtitles": "real",
-}
 STARTS = 100
 """Seconds of the imagined source at which every second video begins."""
 
@@ -54,14 +43,15 @@ def write(world: World, root: Path) -> None:
             records = [{k: v for k, v in one.items() if k != "correct_choice"} for one in records]
         (folder / file).write_text(json.dumps(records, indent=1), encoding="utf-8", newline="\n")
         table = folder / f"{TABLES[split]}-00000-of-00001.parquet"
-        write_table(table, list(map(_row, records)), COLUMNS)
+        write_table(table, list(map(_row, records)))
 
 
 def _row(record: dict[str, Any]) -> dict[str, object]:
     """A record of the JSON files as a row of the tables."""
     given = record["candidates"]
     slots = zip(SLOTS, [*given, *[NOTHING] * (len(SLOTS) - len(given))], strict=True)
-    return {"correct_choice": HIDDEN, **record, **dict(slots)}
+    plain = {key: value for key, value in record.items() if key not in ("candidates", "level")}
+    return {"correct_choice": HIDDEN, **plain, **dict(slots)}
 
 
 def _record(

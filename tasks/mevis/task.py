@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import DataError, MediaError
-from harness.layout import JsonFile, JsonIndex, field, file, folder, path_inside
+from harness.layout import JsonIndex, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media, frame_files, placeholder_media
 from harness.scores import Mean, Metric, Scores
@@ -25,12 +25,14 @@ from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicte
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, union_of_tracks
 from harness.tasks.rvos.videos import (
     check_videos,
+    expression_sample,
     faults_of,
     first_size,
     of_each,
     refuse_missing,
+    videos_of,
 )
-from harness.types import Answer, AnswerForm, Prediction, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Prediction, Sample, Target
 
 FIX = "`harness list tasks mevis` says where the data is had."
 
@@ -70,7 +72,7 @@ def mevis(
     hidden = split == "valid"
     names = ("meta_expressions.json", *(() if hidden else ("mask_dict.json",)))
     files = [file(place / name, fix=FIX) for name in names]
-    videos = JsonIndex(JsonFile(files[0], ("videos",)))
+    videos = videos_of(files[0])
     layout = Layout(place, videos, None if hidden else TrackFile(files[1]))
     return Task(
         name="mevis",
@@ -95,15 +97,10 @@ def _samples(layout: Layout) -> Iterator[Sample]:
         for number, expression in field(video, "expressions", dict, where).items():
             sample_id = f"{name}/{number}"
             text = field(expression, "exp", str, f"{where}, expression {number!r}")
-            yield Sample(
-                id=sample_id,
-                query=Query(
-                    # Blanks as the official readers leave them; those lower the case as well.
-                    id=query_id(sample_id),
-                    text=" ".join(text.split()),
-                    media=(media,),
-                    forms=(AnswerForm.MASK_TRACK,),
-                ),
+            yield expression_sample(
+                sample_id,
+                text,
+                media,
                 target=_target(layout, expression, media, sample_id),
                 group=name,
                 categories=_categories(expression),

@@ -1,30 +1,8 @@
 """Questions of the generated world in MMSI-Bench's table."""
 
-from pathlib import Path
+from harness.tasks.mmsi_bench.task import FIELDS
+from harness.tasks.video_qa.benchmarks import question_writer
 
-from harness.tasks.video_qa.benchmarks import images, in_text, write_rows
-from harness.world.shapes import World
-
-COLUMNS = {
-    "id": "whole",
-    "images": "images",
-    "question_type": "text",
-    "question": "text",
-    "answer": "text",
-}
-
-
-def write(world: World, root: Path) -> None:
-    """Write `root/mmsi_bench/MMSI_Bench.parquet`."""
-    write_rows(
-        world,
-        root / "mmsi_bench" / "MMSI_Bench.parquet",
-        COLUMNS,
-        lambda number, scene, question: {
-            "id": number,
-            "images": images(scene),
-            "question_type": "MSR",
-            "question": in_text(question),
-            "answer": question.letter,
-        },
-    )
+write = question_writer(
+    "mmsi_bench/MMSI_Bench.parquet", FIELDS, id=lambda one: one.number, question_type="MSR"
+)

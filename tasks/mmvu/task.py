@@ -10,31 +10,27 @@ A question without options, `open-ended`, has "" for every choice.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import file, folder
 from harness.spec import Spec
-from harness.task import Task, choose
+from harness.task import Task
 from harness.tasks.mmvu.scoring import PROTOCOLS
-from harness.tasks.qa.questions import Fields, Question, read_records
+from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import text
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.qa.task import Videos, table_task
 from harness.types import AnswerForm
 
 __all__ = ["PROTOCOLS", "mmvu"]
 
-FIX = "`harness list tasks mmvu` says where the data is had."
-CHOICE, OPEN = "multiple-choice", "open-ended"
 FIELDS = Fields(
     id="{id}",
     media="{video}",
     options="choices",
+    otherwise="text",
     categories={"subject": "subject", "type": "question_type"},
-    allowed_values={"question_type": (CHOICE, OPEN)},
+    allowed_values={"question_type": ("multiple-choice", "open-ended")},
 )
 COLUMNS = {name: what for name, what in FIELDS.columns.items() if name != "subject"}
 
@@ -47,31 +43,27 @@ def mmvu(
     protocol: str = "mmvu/rules",
 ) -> Task:
     """One sample a question; `protocol` is `mmvu/rules`, `mmvu/judged` or `mmvu/strict`."""
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "mmvu", fix=FIX)
-    files = (file(place / f"{split}.json", fix=FIX),)
-    videos = Videos((place / "videos",), frames)
-    layout = QuestionFormat(
-        files=files,
-        read=partial(read_records, files, COLUMNS, _question),
-        open=videos.open,
-        problems=videos.problems,
-    )
-    return question_task(
-        layout,
+    place = data / "mmvu"
+    return table_task(
         "mmvu",
-        protocol=scoring,
-        split=split,
+        place,
+        f"{split}.json",
+        COLUMNS,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=_question,
         forms=(AnswerForm.CHOICE, AnswerForm.TEXT),
-        arguments={"frames": str(videos.selection)},
+        videos=Videos((place / "videos",), frames),
     )
 
 
-def _question(row: Mapping[str, object], where: str) -> Question:
+def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
     _, _, video = text(row, "video", where).rpartition("/videos/")
-    choices, row = row["choices"], {**row, "video": video, "subject": video.partition("/")[0]}
-    if row["question_type"] == OPEN:
-        return replace(FIELDS, options="", form="text").read_record(row, where)
-    if not isinstance(choices, dict) or "".join(choices) != "ABCDE":
+    choices = row["choices"]
+    if row["question_type"] == "open-ended":
+        choices = {}
+    elif not isinstance(choices, dict) or "".join(choices) != "ABCDE":
         raise DataError(f"{where}: 'choices'", expected="A to E", found=repr(choices)[:60])
-    return FIELDS.read_record({**row, "choices": list(choices.values())}, where)
+    read = {"video": video, "subject": video.partition("/")[0], "choices": [*choices.values()]}
+    return FIELDS.read_record({**row, **read}, where)

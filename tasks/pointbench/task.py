@@ -7,44 +7,42 @@ An entry of `data.json`, with `images/<category>/<image_filename>` and `masks/<m
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import file, path_inside
+from harness.layout import path_inside
 from harness.metrics.points import values_at
 from harness.scores import Mean, Scores
-from harness.task import Task, choose
+from harness.task import Task
 from harness.tasks.pointing.task import (
+    POINTS,
     WHITE,
     points_of,
     points_protocol,
     read_levels,
     region_of,
-    region_question,
+    with_region,
 )
-from harness.tasks.qa.images import image_task
-from harness.tasks.qa.questions import Question
+from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import text
-from harness.types import AnswerForm, Prediction, Sample
+from harness.tasks.qa.task import table_task
+from harness.types import Prediction, Sample
 
-FIX = "`harness list tasks pointbench` says where the data is had."
-POINTS = (AnswerForm.POINTS,)
-COLUMNS = {
-    "image_filename": "image",
-    "mask_filename": "mask of the region",
-    "category": "category",
-    "user_input": "question",
-}
+FIELDS = Fields(
+    id="{_index}",
+    images=("image_filename",),
+    question="user_input",
+    answer="",
+    categories={"category": "category"},
+)
+MASK = {"mask_filename": "mask of the region"}
 COUNTING = "counting"
 
 
 def pointbench(
-    data: Path,
-    *,
-    split: Literal["test"] = "test",
-    protocol: str = "pointbench/official",
+    data: Path, *, split: Literal["test"] = "test", protocol: str = "pointbench/official"
 ) -> Task:
     """One sample a question.
 
@@ -53,30 +51,32 @@ def pointbench(
         split: There is one.
         protocol: `pointbench/official`.
     """
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    place = data / "pointbench"
-    files = (file(place / "data.json", fix=FIX),)
-    make = partial(_question, place)
-    return image_task(
-        "pointbench", files, COLUMNS, make, protocol=scoring, split=split, forms=POINTS
+    return table_task(
+        "pointbench",
+        data / "pointbench",
+        "data.json",
+        FIELDS.columns | MASK,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=_question,
+        forms=POINTS,
     )
 
 
-def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
+def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
     category, count = text(row, "category", where), row.get("count", 1)
     if type(count) is not int or count < 1:
         raise DataError(f"{where}: 'count'", expected="a number from 1", found=repr(count)[:40])
-    image = path_inside(place / "images", f"{category}/{text(row, 'image_filename', where)}")
+    is_counted = category == COUNTING
+    image = f"images/{category}/{text(row, 'image_filename', where)}"
     mask = path_inside(place / "masks", text(row, "mask_filename", where))
-    return region_question(
-        image,
+    question = FIELDS.read_record({**row, "image_filename": image}, where, place)
+    return with_region(
+        replace(question, extra={"count": count if is_counted else None}),
         read_levels(mask, str(mask), any_channel=True),
         where,
-        id=str(row["_index"]),
-        text=text(row, "user_input", where).strip(),
-        count=count if category == COUNTING else 1,
-        categories={"category": category},
-        extra={"count": count if category == COUNTING else None},
+        count=count if is_counted else 1,
     )
 
 

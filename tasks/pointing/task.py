@@ -3,8 +3,8 @@
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -15,15 +15,19 @@ from harness.masks import Rle, SoftMask
 from harness.media import decode_image
 from harness.metrics.points import values_at
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol
-from harness.tasks.qa.images import images_of, open_images
-from harness.tasks.qa.questions import Question
-from harness.types import Answer, Point, Prediction, Sample
+from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.tasks.qa.images import open_images
+from harness.tasks.qa.questions import Fields, Question
+from harness.tasks.qa.tables import images_of
+from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
 Levels = NDArray[np.uint8]
 """A region as its image has it: 0 to 255 a pixel."""
 Weights = Callable[[Levels], NDArray[np.generic]]
 """Value of a point on each pixel, from the levels of a region."""
+POINTS = (AnswerForm.POINTS,)
+WHOLE = Ceiling(value=1.0)
+MASK = {"mask": "mask of the region"}
 WHITE = 127
 """Level above which a pixel is in the region, where a protocol says nothing else."""
 
@@ -70,38 +74,54 @@ def points_of(prediction: Prediction) -> tuple[Point, ...]:
     return (prediction.answer.points if prediction.answer else None) or ()
 
 
-def share_protocol(name: str, weights: Weights, about: str) -> Protocol:
-    """A protocol by which a sample scores the mean over its points of the weight under each.
+def share_protocols(name: str, **kinds: tuple[Weights, str]) -> dict[str, Protocol]:
+    """Protocols `NAME/KIND` by which a sample scores the mean weight of its points.
 
-    A sample without points scores 0.
+    A sample without points scores 0. `kinds` are the weights, and what the protocol is about.
     """
+    return {
+        f"{name}/{kind}": points_protocol(
+            f"{name}/{kind}",
+            partial(_share, weights=weights),
+            about,
+            means="mean share of points inside the region",
+            ceiling=Ceiling(value=partial(_highest, weights=weights), tolerance=1e-12),
+        )
+        for kind, (weights, about) in kinds.items()
+    }
 
-    def score(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-        (sample,), (prediction,) = unit, predictions
-        found = values_at(points_of(prediction), weights(region_of(sample)))
-        return {"accuracy": Mean(float(found.mean()) if len(found) else 0.0)}
 
-    def highest(samples: Iterable[Sample]) -> float:
-        return float(np.mean([weights(region_of(sample)).max() for sample in samples] or [0.0]))
+def _share(
+    unit: Sequence[Sample], predictions: Sequence[Prediction], *, weights: Weights
+) -> Scores:
+    (sample,), (prediction,) = unit, predictions
+    found = values_at(points_of(prediction), weights(region_of(sample)))
+    return {"accuracy": Mean(float(found.mean()) if len(found) else 0.0)}
 
-    plain = points_protocol(name, score, about, means="mean share of points inside the region")
-    return replace(plain, ceiling=Ceiling(value=highest, tolerance=1e-12))
+
+def _highest(samples: Iterable[Sample], *, weights: Weights) -> float:
+    return float(np.mean([weights(region_of(sample)).max() for sample in samples] or [0.0]))
 
 
 def points_protocol(
     name: str,
-    score: Callable[[Sequence[Sample], Sequence[Prediction]], Scores],
+    score: ScoreUnit,
     about: str,
     *,
     means: str,
+    categories: Sequence[str] = (),
+    ceiling: Ceiling = WHOLE,
 ) -> Protocol:
-    """A protocol with the one number `accuracy`."""
+    """A protocol with the number `accuracy`, and the same of the samples of each category."""
     return Protocol(
         name=name,
         score=score,
-        metrics=(Metric("accuracy", about=means),),
+        metrics=(
+            Metric("accuracy", about=means),
+            *(Metric(one, about=f"the same, of {one}") for one in categories),
+        ),
         headline="accuracy",
-        ceiling=Ceiling(value=1.0),
+        ceiling=ceiling,
         about=about,
     )
 
@@ -116,15 +136,12 @@ def white(levels: Levels) -> NDArray[np.generic]:
     return levels > WHITE
 
 
-def region_question(
-    image: bytes | Path, levels: Levels, where: str, *, count: int = 1, **others: Any
-) -> Question:
-    """A question about an image and a region of it; `others` are further fields of `Question`.
+def with_region(question: Question, levels: Levels, where: str, *, count: int = 1) -> Question:
+    """A question about an image, answered by `count` points of a region of it.
 
     Raises:
         DataError: the region is of another size than the image.
     """
-    question = Question(media=(image,), answer=region_answer(levels, count=count), **others)
     (media,) = open_images(question)
     if media.fault is None and media.size != levels.shape[::-1]:
         raise DataError(
@@ -132,11 +149,10 @@ def region_question(
             expected="the size of its image, {} × {}".format(*media.size),
             found="{1} × {0}".format(*levels.shape),
         )
-    return question
+    return replace(question, answer=region_answer(levels, count=count))
 
 
-def row_question(row: Mapping[str, object], where: str, *, place: Path, **others: Any) -> Question:
-    """The question of a table's row that holds an `image` and the `mask` of its region."""
-    (image,) = images_of(row["image"], where, place)
+def row_question(row: Mapping[str, object], where: str, place: Path, *, fields: Fields) -> Question:
+    """The question of a table's row that holds the `mask` of its region beside its `fields`."""
     (mask,) = images_of(row["mask"], f"{where}: 'mask'", place)
-    return region_question(image, read_levels(mask, where), where, **others)
+    return with_region(fields.read_record(row, where, place), read_levels(mask, where), where)

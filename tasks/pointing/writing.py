@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from harness.masks import BoolArray
 from harness.world.encode import encode_png
 from harness.world.language import Question
-from harness.world.raster import visible_masks
+from harness.world.raster import render, visible_masks
 from harness.world.scene import Scene, Split
 from harness.world.shapes import World
 
@@ -25,6 +26,17 @@ class Pointed:
     def encoded(self) -> bytes:
         """The region as a file: a white image on black."""
         return encode_png(self.region.astype(np.uint8) * 255)
+
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """The region's first column and row, and those behind its last."""
+        rows, columns = (np.flatnonzero(self.region.any(axis)) for axis in (1, 0))
+        return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+    def write_image(self, path: Path) -> None:
+        """Write the scene as a PNG file; its folder is made."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode_png(render(self.scene)))
 
 
 def pointed(world: World, split: Split) -> Iterator[Pointed]:

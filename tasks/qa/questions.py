@@ -4,6 +4,7 @@ Every record that `read_records` passes on has two more fields, which patterns a
 name: `_file`, the name of its file without the suffix, and `_index`, its number in the file from 0.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any, Literal, TypeVar
 
 from harness.errors import DataError, HarnessError
 from harness.tasks.qa.options import texts
-from harness.tasks.qa.tables import number, records, text
+from harness.tasks.qa.tables import images_of, number, records, text
 from harness.tasks.qa.videos import Clip
 from harness.types import Answer
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 LARGEST = 1e12  # of a number that is an answer
 FILE, INDEX = "_file", "_index"
+MARKED = re.compile(r"\s*\(?([A-Z])\b")
 
 Made = TypeVar("Made")
 
@@ -56,18 +58,25 @@ class Fields:
 
     id: str
     """Pattern of the id, such as `{video}|{number}`."""
-    media: str
-    """Pattern of the name of the video's or image's file, such as `{scene}.mp4`."""
+    media: str = ""
+    """Pattern of the name of the video's file, such as `{scene}.mp4`."""
+    images: Sequence[str] = ()
+    """Fields of the images, where there is no video: each one image, a list of them, or null."""
     question: str = "question"
     answer: str = "answer"
     """Field of the true answer; empty where there is none."""
-    form: Literal["letter", "place", "option", "number", "text"] = "letter"
-    """Form of the ground truth: the letter of an option, its place from 0, its text; a number, or
-    any text."""
-    options: str = ""
-    """Field of the list of options; empty where there is none."""
+    form: Literal["letter", "marked", "place", "option", "number", "text"] = "letter"
+    """Form of the ground truth: the letter of an option, alone or as in `(A)` or `A. left`; its
+    place from 0, its text; a number, or any text."""
+    options: str | tuple[str, ...] = ()
+    """Field of the list of options, or the fields of one each, of which those at the end may be
+    null; empty where there is none."""
     lettered: bool = False
-    """True if options begin with their letters, as `A. left` does."""
+    """True if options begin with their letters, as `A. left` does: a list, or a text of lines."""
+    letters: str = ""
+    """Letters of the options, where these stand in the question's text."""
+    otherwise: Literal["", "number", "text"] = ""
+    """Form of the ground truth of a question without options; empty: every one has some."""
     max_options: int = len(ascii_uppercase)
     """Options at most."""
     clip: tuple[str, str] | None = None
@@ -77,6 +86,8 @@ class Fields:
     """Pattern of the group for clusters of statistics; by default the medium."""
     categories: Mapping[str, str] = field(default_factory=dict)
     """The fields of the breakdowns, by the breakdowns' names."""
+    kinds: Mapping[str, tuple[str, Sequence[str]]] = field(default_factory=dict)
+    """Breakdowns by what a field begins with: the field, and its beginnings; else it is `other`."""
     allowed_values: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The values that a field may have, by the field's name, which may be `_file`."""
     positive: bool = False
@@ -101,23 +112,36 @@ class Fields:
         """Every field that is needed, with a word on its content."""
         found = dict.fromkeys(_names(self.id), "id")
         found |= dict.fromkeys(_names(self.media), "medium")
-        found |= {self.question: "question", self.answer: "ground_truth", self.options: "options"}
+        found |= dict.fromkeys(self.images, "image")
+        found |= {self.question: "question", self.answer: "ground_truth"}
+        found |= dict.fromkeys(self.option_fields, "options")
         found |= dict.fromkeys(self.categories.values(), "category") | dict(self.others)
+        found |= {name: "category" for name, _ in self.kinds.values()}
         return {name: what for name, what in found.items() if name not in ("", FILE, INDEX)}
+
+    @property
+    def optional(self) -> dict[str, str]:
+        """Fields that are read if a table has them."""
+        return dict.fromkeys(self.clip or (), "seconds")
+
+    @property
+    def option_fields(self) -> tuple[str, ...]:
+        """The fields that hold the options."""
+        return self.options if isinstance(self.options, tuple) else (self.options,)
 
     def questions(self, paths: Sequence[Path]) -> "Iterator[Question | DataError]":
         """Every record of the files as a question, or why it is none; see the function
         `read_records`.
         """
-        clip = dict.fromkeys(self.clip or (), "seconds")
-        return read_records(paths, self.columns, self.read_record, optional=clip)
+        return read_records(paths, self.columns, self.read_record, optional=self.optional)
 
-    def read_record(self, row: Mapping[str, object], where: str) -> Question:
+    def read_record(self, row: Mapping[str, object], where: str, place: Path = Path()) -> Question:
         """The question of a record.
 
         Args:
             row: The record.
             where: Where it stands, for messages.
+            place: The folder of the images that have a name alone.
 
         Raises:
             DataError: a field is missing or of another kind; the field is named.
@@ -134,16 +158,26 @@ class Fields:
         for name, kind in self.others.items():
             (number if kind == "number" else text)(row, name, where)
         options = self._options(row, where) if self.options else ()
-        media = fill_pattern(self.media, row, where)
+        wording = text(row, self.question, where)
+        if not self.images:
+            media: str | tuple[bytes | Path, ...] = fill_pattern(self.media, row, where)
+        else:
+            media = images_of([row[k] for k in self.images if row[k] is not None], where, place)
+            wording = wording.replace("<image>", "").strip()
+        group = "" if self.images else str(media)
         return Question(
             id=id,
-            text=text(row, self.question, where),
+            text=wording,
             media=media,
             clip=self._clip(row, where) if self.clip else None,
             options=options,
             answer=self._answer(row, options, where) if self.answer else None,
-            group=fill_pattern(self.group, row, where) if self.group else media,
-            categories={name: _category(row, key, where) for name, key in self.categories.items()},
+            group=fill_pattern(self.group, row, where) if self.group else group,
+            categories={
+                **{name: _category(row, key, where) for name, key in self.categories.items()},
+                **{name: _kind(row, *one, where) for name, one in self.kinds.items()},
+            },
+            extra={"letters": self.letters} if self.letters else {},
             row=row,
         )
 
@@ -164,27 +198,40 @@ class Fields:
         return clip
 
     def _options(self, row: Mapping[str, object], where: str) -> tuple[str, ...]:
-        value, where = row.get(self.options), f"{where}: {self.options!r}"
-        given = value if isinstance(value, list) else []
-        if not 2 <= len(given) <= self.max_options or not all(
-            isinstance(one, str) for one in given
+        given: Any = [row.get(name) for name in self.option_fields]
+        if isinstance(self.options, str):
+            (given,) = given
+        else:
+            given = [one for one in given if one is not None and str(one).lower() != "nan"]
+        if self.otherwise and not given:
+            return ()
+        where = f"{where}: {', '.join(map(repr, self.option_fields))}"
+        if self.lettered and isinstance(given, str):
+            given = [line for line in given.split("\n") if line.strip()]
+        if (
+            not isinstance(given, list)
+            or not 2 <= len(given) <= self.max_options
+            or not all(isinstance(one, str) for one in given)
         ):
             raise DataError(
                 where,
                 expected=f"2 to {self.max_options} texts"
                 + (" that begin with A., B., …" if self.lettered else ""),
-                found=repr(value)[:60],
+                found=repr(given)[:60],
             )
         return texts(given, where) if self.lettered else tuple(given)
 
     def _answer(self, row: Mapping[str, object], options: Sequence[str], where: str) -> Answer:
         value, where = row.get(self.answer), f"{where}: {self.answer!r}"
-        if self.form == "number":
+        form = self.form if options or not self.otherwise else self.otherwise
+        if form == "number":
             return Answer(number=numeric(value, where, positive=self.positive))
-        if self.form == "text":
+        if form == "text":
             return Answer(text=text(row, self.answer, where.rpartition(": ")[0]))
-        letters = list(ascii_uppercase[: len(options)])
-        if self.form == "option":
+        letters = list(self.letters or ascii_uppercase[: len(options)])
+        if form == "marked" and (marked := MARKED.match(str(value))):
+            value = marked[1]
+        if form == "option":
             if options.count(value) != 1:  # of two equal options neither is the right one alone
                 raise DataError(
                     where,
@@ -192,7 +239,8 @@ class Fields:
                     found=repr(value)[:60],
                 )
             return Answer(choice=letters[options.index(value)])
-        if self.form == "place":
+        if form == "place":
+            value = int(value) if isinstance(value, str) and value.isdecimal() else value
             if type(value) is not int or not 0 <= value < len(letters):
                 raise DataError(where, expected=f"0 to {len(letters) - 1}", found=repr(value)[:40])
             return Answer(choice=letters[value])
@@ -202,7 +250,7 @@ class Fields:
                 expected=f"a letter of an option: {', '.join(letters)}",
                 found=repr(value)[:40],
             )
-        return Answer(choice=value)
+        return Answer(choice=str(value))
 
 
 def read_records(
@@ -270,9 +318,12 @@ def _category(row: Mapping[str, object], name: str, where: str) -> str:
     value = row.get(name)
     if type(value) is float and value.is_integer():
         value = int(value)
-    if type(value) not in (str, int):
-        raise DataError(f"{where}: {name!r}", expected="text", found=repr(value)[:40])
-    return str(value)
+    return str(value) if type(value) is int else text(row, name, where)
+
+
+def _kind(row: Mapping[str, object], name: str, beginnings: Sequence[str], where: str) -> str:
+    value = text(row, name, where)
+    return next((one for one in beginnings if value.startswith(one)), "other")
 
 
 def _names(pattern: str) -> list[str]:

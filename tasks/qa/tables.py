@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.files import open_regular, read_text, refuse_other
-from harness.layout import JsonFile, rows
+from harness.layout import JsonFile, path_inside, rows
 from harness.responses import refuse_duplicate_keys
 
 MAX_LINE = 2**24  # bytes of one record
@@ -101,6 +101,38 @@ def number(row: Mapping[str, object], name: str, where: str) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e12:
         raise DataError(f"{where}: {name!r}", expected="a finite number", found=repr(value)[:40])
     return value
+
+
+def images_of(value: object, where: str, place: Path) -> tuple[bytes | Path, ...]:
+    """Return each image's bytes, or its file below the folder where the table has none.
+
+    Args:
+        value: A cell: one image or a list of them, each `{"bytes": …, "path": …}` or a name.
+        where: Where it stands, for messages.
+        place: The folder of files that are named.
+
+    Raises:
+        DataError: there is no image, or one without bytes and name; a name leaves the folder.
+    """
+    cells = value if isinstance(value, list) else [value]
+    entries = [one for cell in cells for one in (cell if isinstance(cell, list) else [cell])]
+    found: list[bytes | Path] = []
+    for entry in entries:
+        data = entry.get("bytes") if isinstance(entry, dict) else None
+        name = entry.get("path") if isinstance(entry, dict) else entry
+        if data:
+            found.append(data)
+        elif name:
+            found.append(path_inside(place, name))
+        else:
+            raise DataError(
+                f"{where}: 'image'",
+                expected="bytes or a path for each image",
+                found=repr(entry)[:60],
+            )
+    if not found:
+        raise DataError(f"{where}: 'image'", expected="at least one image", found="none")
+    return tuple(found)
 
 
 def listed_ids(path: Path) -> frozenset[str]:

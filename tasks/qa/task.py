@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import ascii_uppercase
 
 from harness.errors import DataError
+from harness.layout import folder
 from harness.media import Media
 from harness.spec import Spec
-from harness.task import Problem, Protocol, Task, lost_media
+from harness.task import Problem, Protocol, Task, choose, lost_media
+from harness.tasks.qa.images import image_problems, open_images
 from harness.tasks.qa.prompts import templates
-from harness.tasks.qa.questions import Question
+from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.videos import (
     Choose,
     Clip,
@@ -232,3 +235,75 @@ def question_task(
         submission=submission,
         arguments={"split": split, "protocol": protocol.name, **arguments},
     )
+
+
+def table_task(
+    name: str,
+    place: Path,
+    pattern: str,
+    fields: Fields | Mapping[str, str],
+    protocols: Mapping[str, Protocol],
+    split: str,
+    protocol: str,
+    *,
+    read: Callable[..., Question | None] | None = None,
+    forms: Sequence[AnswerForm] = (AnswerForm.CHOICE,),
+    videos: Videos | None = None,
+    arguments: Mapping[str, object] | None = None,
+    fix: str = "",
+) -> Task:
+    """The task of a benchmark whose questions stand in tables or lists, one a record.
+
+    Args:
+        name: The task's name.
+        place: The benchmark's folder.
+        pattern: What the files of the split are called below it.
+        fields: The fields of a record; those that are needed, where `read` makes the questions.
+        protocols: The benchmark's protocols.
+        split: The split's name.
+        protocol: The name of one of the protocols.
+        read: Makes a question of a record, where it stands, and `place`, or None of one that is not
+            in the split; by default `fields` do.
+        forms: The forms of answer.
+        videos: The benchmark's videos; None: questions have images.
+        arguments: Further arguments of the task, for the record; by default the choice of frames.
+        fix: How the files are had; by default the command that says so of tasks with a card.
+
+    Raises:
+        DataError: there are no files.
+        UsageError: there is no such protocol.
+    """
+    scoring = choose("protocol", protocols, protocol)
+    files = parts(place, pattern, name, fix=fix)
+    if arguments is None:
+        arguments = {"frames": str(videos.selection)} if videos else {}
+    columns, optional = (
+        (fields.columns, fields.optional) if isinstance(fields, Fields) else (fields, {})
+    )
+    if isinstance(fields, Fields):
+        read = read or fields.read_record
+    assert read is not None, "nothing else makes questions"
+    make = partial(read, place=place)
+    every = partial(read_records, files, columns, make, optional=optional)
+    layout = QuestionFormat(
+        files=files,
+        read=lambda: (one for one in every() if one is not None),
+        open=videos.open if videos else open_images,
+        problems=videos.problems if videos else image_problems,
+    )
+    return question_task(
+        layout, name, protocol=scoring, split=split, forms=forms, arguments=arguments
+    )
+
+
+def parts(place: Path, pattern: str, name: str, *, fix: str = "") -> tuple[Path, ...]:
+    """The files of a split of a task, in order.
+
+    Raises:
+        DataError: there is none.
+    """
+    fix = fix or f"`harness list tasks {name}` says where the data is had."
+    found = tuple(sorted(folder(place, fix=fix).glob(pattern)))
+    if not found:
+        raise DataError(f"folder {place}", expected=pattern, found="no such file", fix=fix)
+    return found

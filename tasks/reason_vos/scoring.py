@@ -1,20 +1,24 @@
 """ReasonVOS' J and F, in the frames that have an annotation."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from harness.metrics.boundary import boundary_f_measure
 from harness.metrics.region import region_similarity
 from harness.scores import Mean, Scores
-from harness.tasks.rvos.scoring import by_expressions, ground_truth_of, predicted_masks
+from harness.task import official_and_strict
+from harness.tasks.rvos.scoring import METRICS, ground_truth_of, predicted_masks
 from harness.types import Prediction, Sample
 
 
-def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """J and F of one expression over its annotated frames; a failure scores 0 and 0."""
+def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
+    """J and F of one expression over its annotated frames.
+
+    An expression without a prediction scores 0 and 0 with `strict`; `eval_reason_vos.py` (146f2bc)
+    leaves it out.
+    """
     (sample,), (prediction,) = unit, predictions
     if prediction.answer is None:
-        return {"J": Mean(0.0), "F": Mean(0.0)}
+        return {"J": Mean(0.0), "F": Mean(0.0)} if strict else {}
     assert sample.target is not None, "the ground truth is public"
     ground_truth, counted = ground_truth_of(sample), sample.target.extra["counted"]
     predicted = predicted_masks(prediction.answer, ground_truth)
@@ -25,20 +29,11 @@ def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> S
     }
 
 
-def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
-    """`eval_reason_vos.py` (146f2bc), which leaves an expression without a prediction out."""
-    return {} if predictions[0].answer is None else score_strict(unit, predictions)
-
-
-PROTOCOLS = {
-    "reasonvos/official": replace(
-        by_expressions("VideoLISA's eval_reason_vos.py: what has no prediction counts nowhere"),
-        name="reasonvos/official",
-        score=score_official,
-    ),
-    "reasonvos/strict": replace(
-        by_expressions("what has no prediction scores 0"),
-        name="reasonvos/strict",
-        score=score_strict,
-    ),
-}
+PROTOCOLS = official_and_strict(
+    "reasonvos",
+    score,
+    metrics=METRICS,
+    headline="J&F",
+    official="VideoLISA's eval_reason_vos.py: what has no prediction counts nowhere",
+    strict="what has no prediction scores 0",
+)

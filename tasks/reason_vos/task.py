@@ -8,40 +8,32 @@ files of `Annotations/<source>_<video>_<obj_id>`, of which not every frame has o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
+from harness.layout import LazyFileList, field, file, folder, path_inside
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.reason_vos.scoring import PROTOCOLS
 from harness.tasks.rvos.labels import BACKGROUND, first_size_of, sized_labels
 from harness.tasks.rvos.videos import (
+    VideoList,
     check_videos,
+    expression_sample,
     faults_of,
     film,
-    frame_names,
-    frame_paths,
     of_each,
+    videos_of,
 )
-from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Sample, Target
 
 __all__ = ["PROTOCOLS", "reason_vos"]
 
 FIX = "`harness list tasks reason_vos` says where the data is had."
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The benchmark as its files describe it, of which one video is held at a time."""
-
-    place: Path
-    meta: Path
-    videos: JsonIndex
+Spoken = tuple[str, str, str, dict[str, str]]
 
 
 def reason_vos(
@@ -60,7 +52,7 @@ def reason_vos(
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = folder(data / "reason_vos", fix=FIX)
     meta = file(place / "meta_expressions.json", fix=FIX)
-    layout = Layout(place, meta, JsonIndex(JsonFile(meta, ("videos",))))
+    layout = VideoList(place, meta, videos_of(meta))
     return Task(
         name="reason_vos",
         version=1,
@@ -75,24 +67,14 @@ def reason_vos(
     )
 
 
-def _annotations(layout: Layout) -> Iterator[Path]:
+def _annotations(layout: VideoList) -> Iterator[Path]:
     yield layout.meta
     for name, video in layout.videos.items():
         for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
             yield from _labels(layout, key)
 
 
-def _frames(layout: Layout, name: str, video: object) -> list[str]:
-    where = f"{layout.meta}, video {name!r}"
-    return frame_names(field(video, "frames", list, where), where)
-
-
-def _images(layout: Layout, name: str, video: object) -> list[Path]:
-    place = path_inside(layout.place / "JPEGImages", name)
-    return frame_paths(place, _frames(layout, name, video))
-
-
-def _labels(layout: Layout, key: str) -> list[Path]:
+def _labels(layout: VideoList, key: str) -> list[Path]:
     """The PNG files of an object, in order.
 
     Raises:
@@ -105,11 +87,9 @@ def _labels(layout: Layout, key: str) -> list[Path]:
     return found
 
 
-def _expressions(
-    layout: Layout, name: str, video: object
-) -> Iterator[tuple[str, str, str, dict[str, str]]]:
+def _expressions(layout: VideoList, name: str, video: object) -> Iterator[Spoken]:
     """(object's folder, number, text, categories) of each expression."""
-    where = f"{layout.meta}, video {name!r}"
+    where = layout.where(name)
     source = field(video, "source", str, where)
     for place, one in enumerate(field(video, "expressions", list, where)):
         named = f"{where}, expression {place}"
@@ -122,24 +102,19 @@ def _expressions(
         yield key, number, field(one, "exp_text", str, named), categories
 
 
-def _samples(layout: Layout) -> Iterator[Sample]:
+def _samples(layout: VideoList) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         expressions = list(_expressions(layout, name, video))
         labels = {key: _labels(layout, key) for key, *_ in expressions}
         every = [path for paths in labels.values() for path in paths]
-        media = film(_images(layout, name, video), size=partial(first_size_of, every))
-        frames = tuple(_frames(layout, name, video))
+        media = film(layout.paths(name, video), size=partial(first_size_of, every))
+        frames = tuple(layout.frames(name, video))
         targets = {key: target(paths, frames, media) for key, paths in labels.items()}
         for key, number, text, categories in expressions:
-            sample_id = f"{key}/{number}"
-            yield Sample(
-                id=sample_id,
-                query=Query(
-                    id=query_id(sample_id),
-                    text=" ".join(text.split()),
-                    media=(media,),
-                    forms=(AnswerForm.MASK_TRACK,),
-                ),
+            yield expression_sample(
+                f"{key}/{number}",
+                text,
+                media,
                 target=targets[key],
                 group=name,
                 categories=categories,
@@ -165,16 +140,16 @@ def target(paths: Sequence[Path], frames: Sequence[str], media: Media) -> Target
     return Target(answer=Answer(masks=whole, instances=(whole,)), extra={"counted": tuple(counted)})
 
 
-def _check(layout: Layout) -> Iterator[Problem]:
+def _check(layout: VideoList) -> Iterator[Problem]:
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    images = _images(layout, name, video)
+def _check_video(layout: VideoList, name: str, video: object) -> Iterator[Problem]:
+    images = layout.paths(name, video)
     if faults := faults_of(images):
         yield from faults
         return
-    frames = _frames(layout, name, video)
+    frames = layout.frames(name, video)
     media = film(images, size=lambda: (1, 1))
     for key in dict.fromkeys(key for key, *_ in _expressions(layout, name, video)):
         target(_labels(layout, key), frames, media)

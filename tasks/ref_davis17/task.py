@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
+from harness.layout import LazyFileList, field, file, folder
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
@@ -24,29 +24,20 @@ from harness.tasks.rvos.labels import BACKGROUND, VOID, first_size_of, label_tra
 from harness.tasks.rvos.png_tree import ANNOTATORS
 from harness.tasks.rvos.videos import (
     UNSEEN,
+    VideoList,
     check_videos,
+    expression_sample,
     faults_of,
     film,
-    frame_names,
-    frame_paths,
     of_each,
     unseen,
+    videos_of,
 )
-from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Sample, Target
 
 __all__ = ["PROTOCOLS", "ref_davis17"]
 
 FIX = "`harness list tasks ref_davis17` says where the data is had."
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """One split as its files describe it, of which one video is held at a time."""
-
-    place: Path
-    """The folder of JPEGImages and Annotations."""
-    meta: Path
-    videos: JsonIndex
 
 
 def ref_davis17(
@@ -67,7 +58,7 @@ def ref_davis17(
     root = data / "ref_davis17"
     place = folder(root / split, fix=FIX)
     meta = folder(root / "meta_expressions" / split, fix=FIX) / "meta_expressions.json"
-    layout = Layout(place, file(meta, fix=FIX), JsonIndex(JsonFile(meta, ("videos",))))
+    layout = VideoList(place, file(meta, fix=FIX), videos_of(meta))
     return Task(
         name="ref_davis17",
         version=1,
@@ -82,34 +73,23 @@ def ref_davis17(
     )
 
 
-def _annotations(layout: Layout) -> Iterator[Path]:
+def _annotations(layout: VideoList) -> Iterator[Path]:
     yield layout.meta
     for name, video in layout.videos.items():
         yield from (path for path in _labels(layout, name, video) if path.is_file())
 
 
-def _frames(layout: Layout, name: str, video: object) -> list[str]:
-    where = f"{layout.meta}, video {name!r}"
-    return frame_names(field(video, "frames", list, where), where)
+def _labels(layout: VideoList, name: str, video: object) -> list[Path]:
+    return layout.paths(name, video, "Annotations", ".png")
 
 
-def _labels(layout: Layout, name: str, video: object) -> list[Path]:
-    place = path_inside(layout.place / "Annotations", name)
-    return frame_paths(place, _frames(layout, name, video), suffix=".png")
-
-
-def _images(layout: Layout, name: str, video: object) -> list[Path]:
-    place = path_inside(layout.place / "JPEGImages", name)
-    return frame_paths(place, _frames(layout, name, video))
-
-
-def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
+def _samples(layout: VideoList, *, together: bool) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         labels = _labels(layout, name, video)
-        media = film(_images(layout, name, video), size=partial(first_size_of, labels))
+        media = film(layout.paths(name, video), size=partial(first_size_of, labels))
         ground_truth = ground_truth_of_video(labels, media)
-        frames = tuple(_frames(layout, name, video))
-        annotators = by_annotator(video, f"{layout.meta}, video {name!r}")
+        frames = tuple(layout.frames(name, video))
+        annotators = by_annotator(video, layout.where(name))
         for annotator, expressions in enumerate(annotators):
             for number, expression in expressions:
                 yield _sample(
@@ -121,7 +101,7 @@ def _samples(layout: Layout, *, together: bool) -> Iterator[Sample]:
                     ground_truth,
                     annotator,
                     together,
-                    f"{layout.meta}, video {name!r}, expression {number!r}",
+                    f"{layout.where(name)}, expression {number!r}",
                 )
 
 
@@ -139,15 +119,10 @@ def _sample(
     sample_id = f"{name}/{number}"
     text = field(expression, "exp", str, where)
     masks = ground_truth.masks_of(expression, where)
-    return Sample(
-        id=sample_id,
-        query=Query(
-            # Blanks as the official readers leave them; those lower the case as well.
-            id=query_id(sample_id),
-            text=" ".join(text.split()),
-            media=(media,),
-            forms=(AnswerForm.MASK_TRACK,),
-        ),
+    return expression_sample(
+        sample_id,
+        text,
+        media,
         target=Target(
             answer=Answer(masks=masks, instances=(masks,)),
             ignore=ground_truth.void,
@@ -231,19 +206,19 @@ def ground_truth_of_video(paths: Sequence[Path], media: Media) -> VideoGroundTru
     return VideoGroundTruth(every, objects, void or empty)
 
 
-def _check(layout: Layout) -> Iterator[Problem]:
+def _check(layout: VideoList) -> Iterator[Problem]:
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
-def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
+def _check_video(layout: VideoList, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
-    images, labels = _images(layout, name, video), _labels(layout, name, video)
+    images, labels = layout.paths(name, video), _labels(layout, name, video)
     if faults := faults_of(images, labels):
         yield from faults
         return
     media = film(images, size=partial(first_size_of, labels))
     ground_truth = ground_truth_of_video(labels, media)
-    where = f"{layout.meta}, video {name!r}"
+    where = layout.where(name)
     for chosen in by_annotator(video, where):
         for number, expression in chosen:
             named = f"{where}, expression {number!r}"

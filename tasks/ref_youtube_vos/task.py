@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, LazyFileList, field, file, folder, path_inside
+from harness.layout import JsonIndex, LazyFileList, field, file, folder
 from harness.masks import Rle
 from harness.media import Media
 from harness.task import Problem, Task, choose
@@ -25,15 +25,16 @@ from harness.tasks.rvos.scoring import by_expressions
 from harness.tasks.rvos.submission import write_submission
 from harness.tasks.rvos.videos import (
     UNSEEN,
+    VideoList,
     check_videos,
+    expression_sample,
     faults_of,
     film,
-    frame_names,
-    frame_paths,
     of_each,
     unseen,
+    videos_of,
 )
-from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Sample, Target
 
 FIX = "`harness list tasks ref_youtube_vos` says where the data is had."
 PREFIX = "Annotations/"
@@ -50,21 +51,13 @@ PROTOCOLS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(VideoList):
     """One split as its files describe it, of which one video is held at a time."""
 
-    place: Path
-    """The folder of JPEGImages and Annotations."""
-    files: tuple[Path, ...]
-    """The JSON files that it is read from; the first names videos and expressions."""
-    videos: Mapping[str, object]
+    others: tuple[Path, ...]
+    """Further JSON files that it is read from."""
     objects: JsonIndex | None
     """Entries of `meta.json` by video; None where the ground truth is hidden."""
-
-    @property
-    def meta(self) -> Path:
-        """The file of videos and expressions."""
-        return self.files[0]
 
 
 def ref_youtube_vos(
@@ -100,19 +93,17 @@ def _layout(root: Path, split: Split) -> Layout:
     part = "valid" if split == "valid" else "train"
     place = folder(root / part, fix=FIX)
     meta = folder(root / "meta_expressions" / part, fix=FIX) / "meta_expressions.json"
-    videos = _videos(file(meta, fix=FIX))
+    videos = videos_of(file(meta, fix=FIX))
     if part == "valid":
         other = root / "meta_expressions" / "test" / "meta_expressions.json"
-        test = _videos(other) if other.is_file() else {}
-        files = (meta, other) if test else (meta,)
+        test = videos_of(other) if other.is_file() else {}
         made = (root.parent / MANIFEST).is_file()
         kept = choose_videos(split, videos, test, str(meta), generated=made)
-        layout = Layout(place, files, kept, None)
+        layout = Layout(place, meta, kept, (other,) if test else (), None)
     else:
         objects = file(place / "meta.json", fix=FIX)
-        layout = Layout(
-            place, (meta, objects), choose_videos(split, videos, {}, str(meta)), _videos(objects)
-        )
+        kept = choose_videos(split, videos, {}, str(meta))
+        layout = Layout(place, meta, kept, (objects,), videos_of(objects))
     if next(iter(layout.videos), None) is None:
         raise DataError(
             f"split {split} of {meta}", expected="at least one video", found="none", fix=FIX
@@ -120,53 +111,40 @@ def _layout(root: Path, split: Split) -> Layout:
     return layout
 
 
-def _videos(path: Path) -> JsonIndex:
-    return JsonIndex(JsonFile(path, ("videos",)))
-
-
 def _annotations(layout: Layout) -> Iterator[Path]:
     """Yield the files that decide samples and ground truth: JSON files, and images of the masks."""
-    yield from layout.files
+    yield from (layout.meta, *layout.others)
     if layout.objects is None:
         return
     for name, video in layout.videos.items():
-        for path in _paths(layout, name, video, "Annotations", ".png"):
+        for path in _labels(layout, name, video):
             if path.is_file():
                 yield path
 
 
-def _paths(layout: Layout, name: str, video: object, kind: str, suffix: str) -> list[Path]:
-    where = f"{layout.meta}, video {name!r}"
-    names = frame_names(field(video, "frames", list, where), where)
-    return frame_paths(path_inside(layout.place / kind, name), names, suffix=suffix)
+def _labels(layout: Layout, name: str, video: object) -> list[Path]:
+    return layout.paths(name, video, "Annotations", ".png")
 
 
 def _film(layout: Layout, name: str, video: object) -> Media:
-    labels = _paths(layout, name, video, "Annotations", ".png")
-    return film(
-        _paths(layout, name, video, "JPEGImages", ".jpg"), size=lambda: first_size_of(labels)
-    )
+    labels = _labels(layout, name, video)
+    return film(layout.paths(name, video), size=lambda: first_size_of(labels))
 
 
 def _samples(layout: Layout) -> Iterator[Sample]:
     for name, video in layout.videos.items():
         media = _film(layout, name, video)
         tracks = None if layout.objects is None else _tracks(layout, name, video, media)
-        where = f"{layout.meta}, video {name!r}"
+        where = layout.where(name)
         frames = tuple(field(video, "frames", list, where))
         for number, expression in field(video, "expressions", dict, where).items():
             label = f"{where}, expression {number!r}"
             text = field(expression, "exp", str, label)
             sample_id = f"{name}/{number}"
-            yield Sample(
-                id=sample_id,
-                query=Query(
-                    # Blanks as the official readers leave them; those lower the case as well.
-                    id=query_id(sample_id),
-                    text=" ".join(text.split()),
-                    media=(media,),
-                    forms=(AnswerForm.MASK_TRACK,),
-                ),
+            yield expression_sample(
+                sample_id,
+                text,
+                media,
                 target=None if tracks is None else _target(tracks, expression, label),
                 group=name,
                 frames=frames,
@@ -185,7 +163,7 @@ def _objects(layout: Layout, name: str) -> list[int]:
 
 
 def _tracks(layout: Layout, name: str, video: object, media: Media) -> dict[int, tuple[Rle, ...]]:
-    paths = _paths(layout, name, video, "Annotations", ".png")
+    paths = _labels(layout, name, video)
     return label_tracks(paths, size=media.size, known=_objects(layout, name))
 
 
@@ -207,23 +185,23 @@ def _check(layout: Layout) -> Iterator[Problem]:
         if layout.objects is not None:
             layout.objects.walk()
     except DataError as error:
-        yield Problem(str(layout.files[1]), str(error))
+        yield Problem(str(layout.others[0]), str(error))
         return
     yield from of_each(layout.videos, layout.meta, partial(_check_video, layout))
 
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
     """Every expression; the annotations are decoded, the images are not."""
-    paths = _paths(layout, name, video, "JPEGImages", ".jpg")
+    paths = layout.paths(name, video)
     hidden = layout.objects is None
-    labels = [] if hidden else _paths(layout, name, video, "Annotations", ".png")
+    labels = [] if hidden else _labels(layout, name, video)
     if faults := faults_of(paths, labels):
         yield from faults
         return
     tracks = None
     if layout.objects is not None:
         tracks = _tracks(layout, name, video, _film(layout, name, video))
-    where = f"{layout.meta}, video {name!r}"
+    where = layout.where(name)
     for number, expression in field(video, "expressions", dict, where).items():
         label = f"{where}, expression {number!r}"
         try:

@@ -16,12 +16,12 @@ from harness.errors import DataError
 from harness.layout import field
 from harness.masks import Rle
 from harness.task import Task, choose
-from harness.tasks.qa.images import images_of, parts
 from harness.tasks.qa.questions import fill_pattern, read_records
+from harness.tasks.qa.tables import images_of
+from harness.tasks.qa.task import parts
 from harness.tasks.refer.scoring import EXPRESSION
 from harness.tasks.segmentation.task import Phrase, Phrases, segmentation_task
 
-FIX = "`harness list tasks refcoco_m` says where the data is had."
 COLUMNS = {"image": "image", "image_id": "number", "samples": "objects"}
 PROTOCOLS = {"res/expression": EXPRESSION}
 
@@ -41,7 +41,7 @@ def refcoco_m(
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
     place = data / "refcoco_m"
-    files = parts(place / "data", f"{split}-*.parquet", fix=FIX)
+    files = parts(place, f"data/{split}-*.parquet", "refcoco_m")
     phrases = Phrases(files=files, read=partial(_phrases, place, files))
     return segmentation_task(phrases, "refcoco_m", protocol=scoring, split=split)
 

@@ -4,20 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.tasks.pointing.writing import pointed
-from harness.tasks.refer.tables import image, write_table
+from harness.tasks.refer.tables import image
+from harness.tasks.video_qa.writing import write_table
 from harness.world.scene import Split
 from harness.world.shapes import World
 
 SPLITS: Mapping[str, Split] = {"location": "val", "placement": "test", "unseen": "train"}
-COLUMNS = {
-    "id": "int64",
-    "image": "image",
-    "mask": "image",
-    "object": "string",
-    "prompt": "string",
-    "suffix": "string",
-    "step": "int64",
-}
 SUFFIX = "Your answer should be formatted as a list of tuples, i.e. [(x1, y1)]."
 
 
@@ -37,4 +29,4 @@ def write(world: World, root: Path, *, splits: Mapping[str, Split] = SPLITS) -> 
             for number, one in enumerate(pointed(world, split))
             if number < world.size
         ]
-        write_table(root / "refspatial", name, rows, COLUMNS)
+        write_table(root / "refspatial" / "data" / f"{name}-00000-of-00001.parquet", rows)

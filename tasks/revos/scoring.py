@@ -43,24 +43,27 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, form: Fo
     }
 
 
-def _metrics() -> tuple[Metric, ...]:
+def metrics(
+    names: Sequence[str] = NAMES, types: Sequence[str] = TYPES, *, counted: Sequence[str] = COUNTED
+) -> tuple[Metric, ...]:
+    """Each number of each type, its mean over the two types that are counted, and J&F of all."""
     means = [
         Metric(
             f"{name} {kind}",
             about=f"{ABOUT[name]}, mean over {kind} expressions"
-            + ("" if kind in COUNTED else "; the official script lists them one by one only"),
+            + ("" if kind in counted else "; the official script lists them one by one only"),
         )
-        for kind in TYPES
-        for name in NAMES
+        for kind in types
+        for name in names
     ]
     both = [
         Metric(
             name,
-            inputs=tuple(f"{name} {kind}" for kind in COUNTED),
+            inputs=tuple(f"{name} {kind}" for kind in counted),
             derived=half_sum,
             about=f"{ABOUT[name]}, mean of the two types' means",
         )
-        for name in NAMES
+        for name in names
     ]
     joined = [
         Metric(
@@ -69,7 +72,7 @@ def _metrics() -> tuple[Metric, ...]:
             derived=half_sum,
             about=f"mean of J and F{end}",
         )
-        for end in (*(f" {kind}" for kind in COUNTED), "")
+        for end in (*(f" {kind}" for kind in counted), "")
     ]
     return (*means, *both, *joined)
 
@@ -79,7 +82,7 @@ def _protocol(form: Form, about: str) -> Protocol:
     return Protocol(
         name=f"revos/{form}",
         score=scored,
-        metrics=_metrics(),
+        metrics=metrics(),
         headline="J&F",
         ceiling=Ceiling(value=1.0),
         about=about,

@@ -18,21 +18,22 @@ from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import JsonFile, JsonIndex, field, file, folder, path_inside
+from harness.layout import field, file, folder
 from harness.masks import Rle, check_size
 from harness.media import Media
 from harness.task import Problem, Task, choose
 from harness.tasks.revos.scoring import PROTOCOLS, TYPES
 from harness.tasks.rvos.tracks import TrackFile, instances, object_track, sized, union_of_tracks
 from harness.tasks.rvos.videos import (
+    VideoList,
     check_videos,
+    expression_sample,
     faults_of,
     film,
-    frame_names,
-    frame_paths,
     of_each,
+    videos_of,
 )
-from harness.types import Answer, AnswerForm, Query, Sample, Target, query_id
+from harness.types import Answer, AnswerForm, Sample, Target
 
 __all__ = ["PROTOCOLS", "revos"]
 
@@ -41,12 +42,9 @@ FOREGROUND = "mask_dict_foreground.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(VideoList):
     """One split as its files describe it, of which one entry is held at a time."""
 
-    place: Path
-    meta: Path
-    videos: JsonIndex
     masks: TrackFile
     """Tracks of run-lengths by annotation id."""
     foreground: TrackFile | None
@@ -81,7 +79,7 @@ def revos(
     layout = Layout(
         place,
         meta,
-        JsonIndex(JsonFile(meta, ("videos",))),
+        videos_of(meta),
         TrackFile(masks),
         TrackFile(around) if known else None,
     )
@@ -113,15 +111,10 @@ def read_samples(layout: Layout) -> Iterator[Sample]:
             where = f"{ground_truth.where}, expression {number!r}"
             text = field(expression, "exp", str, where)
             sample_id = f"{name}/{number}"
-            yield Sample(
-                id=sample_id,
-                query=Query(
-                    # Blanks as the official readers leave them; those lower the case as well.
-                    id=query_id(sample_id),
-                    text=" ".join(text.split()),
-                    media=(film,),
-                    forms=(AnswerForm.MASK_TRACK,),
-                ),
+            yield expression_sample(
+                sample_id,
+                text,
+                film,
                 target=ground_truth.target(expression, where),
                 group=name,
                 categories=_categories(layout, expression, where),
@@ -130,16 +123,10 @@ def read_samples(layout: Layout) -> Iterator[Sample]:
 
 
 def _film(layout: Layout, name: str, video: object) -> Media:
-    where = f"{layout.meta}, video {name!r}"
+    where = layout.where(name)
     height, width = (field(video, side, int, where) for side in ("height", "width"))
     check_size(height, width, f"{where}:")
-    return film(_paths(layout, name, video), size=lambda: (width, height))
-
-
-def _paths(layout: Layout, name: str, video: object) -> list[Path]:
-    where = f"{layout.meta}, video {name!r}"
-    names = frame_names(field(video, "frames", list, where), where)
-    return frame_paths(path_inside(layout.place / layout.images, name), names)
+    return film(layout.paths(name, video, layout.images), size=lambda: (width, height))
 
 
 def _categories(layout: Layout, expression: Mapping[str, object], where: str) -> dict[str, str]:
@@ -156,7 +143,7 @@ class GroundTruth:
     """The masks of one video's objects, each read when it is first needed."""
 
     def __init__(self, layout: Layout, name: str, video: object, film: Media) -> None:
-        self.where = f"{layout.meta}, video {name!r}"
+        self.where = layout.where(name)
         self._layout, self._name, self._video, self._film = layout, name, video, film
         self._tracks: dict[str, tuple[Rle | None, ...]] = {}
         self._foreground: tuple[Rle, ...] | None = None
@@ -239,7 +226,7 @@ def check_files(layout: Layout) -> Iterator[Problem]:
 
 
 def _check_video(layout: Layout, name: str, video: object) -> Iterator[Problem]:
-    paths = _paths(layout, name, video)
+    paths = layout.paths(name, video, layout.images)
     if faults := faults_of(paths):
         yield from faults
         return

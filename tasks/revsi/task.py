@@ -7,24 +7,23 @@ A row of `<budget>_frame/test-*.parquet`, and the video `<budget>_frame/<scene_i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.metrics import vsi
 from harness.metrics.averages import mean_in_order
-from harness.metrics.choices import strict_choice
-from harness.metrics.numeric import mean_relative_accuracy, only_number
 from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, Task, choose
-from harness.tasks.qa.answer_text import answer_text, read_by
-from harness.tasks.qa.images import parts
-from harness.tasks.qa.questions import Fields, Question, read_records
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.task import Task, official_and_strict
+from harness.tasks.qa.answer_text import answer_text
+from harness.tasks.qa.questions import Fields
+from harness.tasks.qa.task import Videos, table_task
+from harness.tasks.vsi_bench.task import (
+    official_value,
+    reads_official,
+    reads_strict,
+    strict_value,
+)
 from harness.types import AnswerForm, Prediction, Sample
 
-FIX = "`harness list tasks revsi` says where the data is had."
 DIRECTIONS = tuple(f"{way}_{how}" for how in ("easy", "hard") for way in ("forward", "backward"))
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "object_abs_distance": (),
@@ -38,17 +37,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Types of questions, in the order in which the official code adds them up; some have two or more
 kinds, whose mean is the type's."""
 KINDS = tuple(kind for name, kinds in GROUPS.items() for kind in kinds or (name,))
-CHOICES = tuple(kind for kind in KINDS if kind.startswith(("object_rel", "route")))
 FIELDS = Fields(
     id="{scene_id}/{_index}",
     media="{scene_id}.mp4",
     answer="ground_truth",
     options="options",
     lettered=True,
+    otherwise="number",
+    positive=True,
     categories={"type": "question_type"},
     allowed_values={"question_type": KINDS},
 )
-NUMBERS = replace(FIELDS, options="", form="number", positive=True)
 
 
 def revsi(
@@ -65,53 +64,40 @@ def revsi(
             has to see all frames of its split, and there is no `frames=`.
         protocol: `revsi/official` or `revsi/strict`.
     """
-    scoring = choose("protocol", PROTOCOLS, protocol)
     place = data / "revsi" / f"{split.removeprefix('frames')}_frame"
-    files = parts(place, "test*.parquet", fix=FIX)
-    videos = Videos((place,))
-    layout = QuestionFormat(
-        files=files,
-        read=partial(read_records, files, FIELDS.columns, _question),
-        open=videos.open,
-        problems=videos.problems,
+    return table_task(
+        "revsi",
+        place,
+        "test*.parquet",
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        forms=(AnswerForm.CHOICE, AnswerForm.NUMBER),
+        videos=Videos((place,)),
+        arguments={},
     )
-    forms = (AnswerForm.CHOICE, AnswerForm.NUMBER)
-    return question_task(layout, "revsi", protocol=scoring, split=split, forms=forms, arguments={})
-
-
-def _question(row: Mapping[str, object], where: str) -> Question:
-    return (FIELDS if row["question_type"] in CHOICES else NUMBERS).read_record(row, where)
 
 
 def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: bool) -> Scores:
-    """The letter, or the mean relative accuracy of the number, under the name of the kind."""
+    """VSI-Bench's score of a response without the blanks around it, under the name of the kind."""
     (sample,), (prediction,) = unit, predictions
-    assert sample.target is not None, "the ground truth is public"
-    target, text = sample.target.answer, (answer_text(prediction) or "").strip()
-    if target.number is not None:
-        read = mean_relative_accuracy(only_number(text), target.number)
-        value = read if strict else vsi.number_score(text, target.number)
-    elif strict:
-        letter = strict_choice(text, letters=sample.target.extra["letters"])
-        value = float(letter == target.choice)
-    else:
-        value = vsi.choice_score(text, target.choice or "")
-    return {sample.categories["type"]: Mean(value)}
+    value = strict_value if strict else official_value
+    text = (answer_text(prediction) or "").strip()
+    return {sample.categories["type"]: Mean(value(sample, text))}
 
 
-def reads(sample: Sample, text: str, *, strict: bool) -> object:
-    """Return the letter or the number of a response; None where it has none."""
-    assert sample.target is not None, "the ground truth is public"
-    if sample.target.answer.number is not None:
-        return only_number(text) if strict else vsi.leading_number(text.strip())
-    letters = sample.target.extra["letters"]
-    if strict:
-        return strict_choice(text, letters=letters)
-    return vsi.first_word(text.strip()).upper() in tuple(letters) or None
+def reads(sample: Sample, prediction: Prediction, *, strict: bool) -> bool:
+    """Return True if a response has a letter, or the number that the question asks for."""
+    text, read = answer_text(prediction), reads_strict if strict else reads_official
+    return text is not None and read(sample, text.strip()) is not None
 
 
-def _protocol(name: str, about: str, *, strict: bool) -> Protocol:
-    metrics = (
+PROTOCOLS = official_and_strict(
+    "revsi",
+    score,
+    reads=reads,
+    metrics=(
         *(Metric(kind, about="accuracy or mean relative accuracy") for kind in KINDS),
         *(
             Metric(name, inputs=kinds, derived=mean_in_order, about="mean of its kinds")
@@ -119,23 +105,8 @@ def _protocol(name: str, about: str, *, strict: bool) -> Protocol:
             if kinds
         ),
         Metric("overall", inputs=tuple(GROUPS), derived=mean_in_order, about="mean of seven types"),
-    )
-    return Protocol(
-        name=name,
-        score=partial(score, strict=strict),
-        metrics=metrics,
-        headline="overall",
-        ceiling=Ceiling(value=1.0),
-        about=about,
-        reads=read_by(partial(reads, strict=strict)),
-    )
-
-
-PROTOCOLS = {
-    "revsi/official": _protocol(
-        "revsi/official", "lmms-eval: what stands before the first space counts", strict=False
     ),
-    "revsi/strict": _protocol(
-        "revsi/strict", "only a stated letter, or the only number in a response", strict=True
-    ),
-}
+    headline="overall",
+    official="lmms-eval: what stands before the first space counts",
+    strict="only a stated letter, or the only number in a response",
+)

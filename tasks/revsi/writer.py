@@ -14,14 +14,6 @@ from harness.tasks.video_qa.writing import write_table
 from harness.world.scene import Scene
 from harness.world.shapes import World
 
-COLUMNS = {
-    "scene_id": "text",
-    "num_frames": "text",
-    "question_type": "text",
-    "question": "text",
-    "options": "texts",
-    "ground_truth": "text",
-}
 ASKED = {
     "object_abs_distance": shapes.distance,
     "object_size_estimation": shapes.width,
@@ -42,7 +34,7 @@ def write(world: World, root: Path) -> None:
         for scene in scenes:
             write_video(place / f"{scene.index:08d}.mp4", scene)
         rows = [_row(scenes[k % len(scenes)], kind, budget) for k, kind in enumerate(KINDS)]
-        write_table(place / "test-00000-of-00001.parquet", rows, COLUMNS)
+        write_table(place / "test-00000-of-00001.parquet", rows)
 
 
 def _row(scene: Scene, kind: str, budget: str) -> dict[str, object]:

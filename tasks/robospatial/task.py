@@ -9,30 +9,32 @@ The answer is a polygon in shares of the image's sides, or `yes` or `no`.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import file, path_inside
 from harness.metrics.points import in_polygon
-from harness.scores import Mean, Metric, Scores
-from harness.task import Ceiling, Protocol, Task, choose
-from harness.tasks.pointing.task import points_of
+from harness.scores import Mean, Scores
+from harness.task import Task
+from harness.tasks.pointing.task import POINTS, points_of, points_protocol
 from harness.tasks.qa.answer_text import answer_text
-from harness.tasks.qa.images import image_problems, open_images
-from harness.tasks.qa.questions import Question, read_records
+from harness.tasks.qa.images import open_images
+from harness.tasks.qa.questions import Fields, Question
 from harness.tasks.qa.tables import text
-from harness.tasks.qa.task import QuestionFormat, question_task
+from harness.tasks.qa.task import table_task
 from harness.types import Answer, AnswerForm, Point, Prediction, Sample
 
-FIX = "`harness list tasks robospatial` says where the data is had."
-COLUMNS = {"category": "category", "question": "question", "answer": "answer", "img": "image"}
 CATEGORIES = ("configuration", "compatibility", "context")
-YES_NO = ("yes", "no")
+FIELDS = Fields(
+    id="{_index}",
+    images=("img",),
+    form="text",
+    categories={"category": "category"},
+    allowed_values={"category": CATEGORIES},
+)
 
 
 def robospatial(
@@ -48,38 +50,28 @@ def robospatial(
         split: All questions, or those of one category.
         protocol: `robospatial/official`.
     """
-    scoring = choose("protocol", PROTOCOLS, protocol)
-    place = data / "robospatial"
-    files = (file(place / "annotations.json", fix=FIX),)
-    read = partial(_questions, place, files, split)
-    layout = QuestionFormat(files=files, read=read, open=open_images, problems=image_problems)
-    forms = (AnswerForm.POINTS, AnswerForm.TEXT)
-    return question_task(
-        layout, "robospatial", protocol=scoring, split=split, forms=forms, arguments={}
+
+    def read(row: Mapping[str, object], where: str, place: Path) -> Question | None:
+        question = _question(row, where, place)
+        return question if split in ("all", question.categories["category"]) else None
+
+    return table_task(
+        "robospatial",
+        data / "robospatial",
+        "annotations.json",
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        read=read,
+        forms=(*POINTS, AnswerForm.TEXT),
     )
 
 
-def _questions(place: Path, files: Sequence[Path], split: str) -> Iterator[Question | DataError]:
-    for one in read_records(files, COLUMNS, partial(_question, place)):
-        if isinstance(one, DataError) or split in ("all", one.categories["category"]):
-            yield one
-
-
-def _question(place: Path, row: Mapping[str, object], where: str) -> Question:
-    category, answer = text(row, "category", where), text(row, "answer", where).strip()
-    if category not in CATEGORIES:
-        raise DataError(
-            f"{where}: 'category'", expected=f"one of {', '.join(CATEGORIES)}", found=category
-        )
-    image = path_inside(place, text(row, "img", where))
-    question = Question(
-        id=str(row["_index"]),
-        text=text(row, "question", where).strip(),
-        media=(image,),
-        answer=Answer(text=answer.lower()),
-        categories={"category": category},
-    )
-    if answer.lower() in YES_NO:
+def _question(row: Mapping[str, object], where: str, place: Path) -> Question:
+    answer = text(row, "answer", where).strip().lower()
+    question = FIELDS.read_record({**row, "answer": answer}, where, place)
+    if answer in ("yes", "no"):
         return question
     polygon = _polygon(answer, f"{where}: 'answer'")
     width, height = open_images(question)[0].size
@@ -140,15 +132,11 @@ def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 
 PROTOCOLS = {
-    "robospatial/official": Protocol(
-        name="robospatial/official",
-        score=score_official,
-        metrics=(
-            Metric("accuracy", about="share of questions answered rightly"),
-            *(Metric(name, about=f"the same, of {name}") for name in CATEGORIES),
-        ),
-        headline="accuracy",
-        ceiling=Ceiling(value=1.0),
-        about="RoboSpatial-Eval: the first point lies in the polygon; yes and no at the beginning",
+    "robospatial/official": points_protocol(
+        "robospatial/official",
+        score_official,
+        "RoboSpatial-Eval: the first point lies in the polygon; yes and no at the beginning",
+        means="share of questions answered rightly",
+        categories=CATEGORIES,
     )
 }

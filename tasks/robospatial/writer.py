@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from harness.tasks.pointing.writing import Pointed, pointed
 from harness.tasks.refer.writer import write_json
-from harness.world.encode import encode_png
-from harness.world.raster import render
 from harness.world.shapes import World
 
 SHARE = 0.25
@@ -16,40 +12,26 @@ SHARE = 0.25
 
 def write(world: World, root: Path) -> None:
     """Write `root/robospatial/annotations.json` and `images`: each scene asked in three ways."""
-    place = root / "robospatial"
-    (place / "images").mkdir(parents=True)
-    entries = [entry for one in pointed(world, "test") for entry in _entries(one, place)]
+    place, entries = root / "robospatial", []
+    for one in pointed(world, "test"):
+        name, text = f"images/img_context_{one.scene.index}.png", one.question.text
+        one.write_image(place / name)
+        several = "yes" if one.question.count > 1 else "no"
+        for category, question, answer in (
+            ("context", f"Point to a place at {text}.", _polygon(one)),
+            ("configuration", f"Is there {text}?", "Yes"),
+            ("compatibility", f"Does {text} name several things?", several),
+        ):
+            entry = {"category": category, "question": question, "answer": answer, "img": name}
+            entries.append({**entry, "depth_image": None, "mask": None})
     write_json(place / "annotations.json", entries)
-
-
-def _entries(one: Pointed, place: Path) -> list[dict[str, object]]:
-    name = f"images/img_context_{one.scene.index}.png"
-    (place / name).write_bytes(encode_png(render(one.scene)))
-    several = one.question.count > 1
-    shared = {"img": name, "depth_image": None, "mask": None}
-    asked = (
-        ("context", f"Point to a place at {one.question.text}.", _polygon(one)),
-        ("configuration", f"Is there {one.question.text}?", "Yes"),
-        (
-            "compatibility",
-            f"Does {one.question.text} name several things?",
-            "yes" if several else "no",
-        ),
-    )
-    return [
-        {"category": category, "question": text, "answer": answer, **shared}
-        for category, text, answer in asked
-    ]
 
 
 def _polygon(one: Pointed) -> str:
     """A rectangle within the region's box, in shares of the image's sides."""
     height, width = one.region.shape
-    rows, columns = np.flatnonzero(one.region.any(1)), np.flatnonzero(one.region.any(0))
-    left, right = columns[0] / width, (columns[-1] + 1) / width
-    top, bottom = rows[0] / height, (rows[-1] + 1) / height
-    inset_x, inset_y = SHARE * (right - left), SHARE * (bottom - top)
-    xs = (left + inset_x, right - inset_x)
-    ys = (top + inset_y, bottom - inset_y)
+    left, top, right, bottom = one.box
+    sides = [(left / width, right / width), (top / height, bottom / height)]
+    xs, ys = ((low + SHARE * (high - low), high - SHARE * (high - low)) for low, high in sides)
     corners = ((xs[0], ys[0]), (xs[1], ys[0]), (xs[1], ys[1]), (xs[0], ys[1]))
     return "[" + ", ".join(f"({x:.4f}, {y:.4f})" for x, y in corners) + "]"

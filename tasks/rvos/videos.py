@@ -2,15 +2,60 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import DataError, MediaError
-from harness.layout import path_inside
+from harness.layout import JsonFile, JsonIndex, field, path_inside
 from harness.media import Media, files_of, frame_files, header_size, placeholder_media
 from harness.task import Problem, lost_media
-from harness.types import Sample
+from harness.types import AnswerForm, Query, Sample, query_id
 
 UNSEEN = "no frame shows its object"
+
+
+@dataclass(frozen=True, slots=True)
+class VideoList:
+    """The videos of a split as a file lists them, of which one entry is held at a time."""
+
+    place: Path
+    """The folder of the images' folders."""
+    meta: Path
+    """The file, whose `videos` have `frames`."""
+    videos: Mapping[str, Any]
+    """Its entries by the videos' names."""
+
+    def where(self, name: str) -> str:
+        """Where a video stands, for messages."""
+        return f"{self.meta}, video {name!r}"
+
+    def frames(self, name: str, video: object) -> list[str]:
+        """The names of a video's frames, in order."""
+        where = self.where(name)
+        return frame_names(field(video, "frames", list, where), where)
+
+    def paths(
+        self, name: str, video: object, kind: str = "JPEGImages", suffix: str = ".jpg"
+    ) -> list[Path]:
+        """The files of a video's frames, below the folder `kind`."""
+        folder = path_inside(self.place / kind, name)
+        return frame_paths(folder, self.frames(name, video), suffix=suffix)
+
+
+def videos_of(meta: Path) -> JsonIndex:
+    """The `videos` of a file, by name."""
+    return JsonIndex(JsonFile(meta, ("videos",)))
+
+
+def expression_sample(id: str, text: str, media: Media, **others: Any) -> Sample:
+    """The sample of an expression about a video; `others` are further fields of `Sample`.
+
+    Blanks are as the official readers leave them; those lower the case as well.
+    """
+    text, forms = " ".join(text.split()), (AnswerForm.MASK_TRACK,)
+    query = Query(id=query_id(id), text=text, media=(media,), forms=forms)
+    return Sample(id=id, query=query, **others)
 
 
 def frame_names(frames: object, where: str) -> list[str]:

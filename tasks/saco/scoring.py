@@ -1,8 +1,6 @@
 """Instances of a phrase that are found, and whether it was seen that it is there, in SA-Co."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.masks import Rle
 from harness.metrics.cgf1 import (
@@ -13,7 +11,7 @@ from harness.metrics.cgf1 import (
     track_ious,
 )
 from harness.scores import Corpus, Metric, Scores
-from harness.task import Ceiling, Protocol, ScoreUnit
+from harness.task import Ceiling, Protocol, official_and_strict
 from harness.types import Prediction, Sample
 
 THRESHOLD = 0.5  # of scores: what is below was not predicted
@@ -67,31 +65,24 @@ METRICS = (
 
 
 def protocols(
-    name: str, score: ScoreUnit, strict: ScoreUnit, metrics: Sequence[Metric], *, about: str
+    name: str, score: Callable[..., Scores], metrics: Sequence[Metric], *, about: str
 ) -> dict[str, Protocol]:
     """`NAME/official` and `NAME/strict`, whose headline is cgF1."""
-    official = Protocol(
-        name=f"{name}/official",
-        score=score,
+    return official_and_strict(
+        name,
+        score,
         metrics=tuple(metrics),
         headline="cgF1",
         ceiling=Ceiling(value=has_both, tolerance=2e-4, why="SAM 3 adds 1e-4 to its quotients"),
-        about=about,
         beside=tuple(one.name for one in metrics if one.name != "cgF1"),
+        official=about,
+        strict="the same; a failure is wrong also where nothing is there",
     )
-    other = replace(
-        official,
-        name=f"{name}/strict",
-        score=strict,
-        about="the same; a failure is wrong also where nothing is there",
-    )
-    return {one.name: one for one in (official, other)}
 
 
 PROTOCOLS = protocols(
     "saco",
-    partial(score, strict=False),
-    partial(score, strict=True),
+    score,
     METRICS,
     about="SAM 3's cgf1_eval.py with masks: IoU 0.5 to 0.95, the best of the annotators",
 )

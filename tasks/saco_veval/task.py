@@ -132,8 +132,7 @@ def score_tracks(
 
 PROTOCOLS = protocols(
     "veval",
-    partial(score_tracks, strict=False),
-    partial(score_tracks, strict=True),
+    score_tracks,
     (
         *METRICS,
         Metric("pHOTA", corpus=hota, about="HOTA of pairs of video and phrase, apart"),

@@ -3,9 +3,8 @@
 import json
 from pathlib import Path
 
-from harness.tasks.video_qa.benchmarks import asked
-from harness.world.encode import encode_png
-from harness.world.raster import render
+from harness.tasks.site_bench.task import FIELDS
+from harness.tasks.video_qa.benchmarks import asked, record
 from harness.world.shapes import World
 
 
@@ -14,16 +13,8 @@ def write(world: World, root: Path) -> None:
     place = root / "site_bench"
     (place / "images").mkdir(parents=True)
     lines = []
-    for number, scene, question in asked(world):
-        name = f"images/{number:03d}.png"
-        (place / name).write_bytes(encode_png(render(scene)))
-        record = {
-            "question": question.text,
-            "options": list(question.options),
-            "answer": question.letter,
-            "category": "spatial relationship reasoning",
-            "dataset": "shapes",
-            "visual": [name],
-        }
-        lines.append(json.dumps(record))
+    for one in asked(world):
+        name, own = f"images/{one.number:03d}.png", {"category": "spatial relationship reasoning"}
+        (place / name).write_bytes(one.image["bytes"])
+        lines.append(json.dumps(record(FIELDS, one, **own, dataset="shapes", visual=[name])))
     (place / "image_test.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")

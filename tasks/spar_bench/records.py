@@ -6,9 +6,8 @@ from pathlib import Path
 
 from harness.errors import DataError
 from harness.metrics.spar import LEVELS, TASKS, VIEW_CHANGE
-from harness.tasks.qa.images import images_of
 from harness.tasks.qa.questions import Question, numeric, read_records
-from harness.tasks.qa.tables import text
+from harness.tasks.qa.tables import images_of, text
 from harness.types import Answer
 
 COLUMNS = {

@@ -23,9 +23,6 @@ ASPECT = {
     "leaves": "action",
     "end_relation": "attribute_change",
 }
-COLUMNS = dict.fromkeys(("video_id", "question", "answer", "dim"), "text")
-JUDGED = dict.fromkeys(("mc_question", "mc_answer"), "text")
-"""Further columns of the hub's table of captions: the judge's question about a caption."""
 Questions: TypeAlias = dict[str, dict[str, list[dict[str, str]]]]
 """Questions of one format, by video and aspect."""
 NAMES = (("Option", "12"), ("Sentence", "AB"), ("Caption", "AB"))
@@ -55,24 +52,20 @@ def write(world: World, root: Path) -> None:
     _write(folder / "meta_info.json", meta)
     for format, plain in formats.items():
         _write(folder / "questions" / f"{format}.json", plain)
-        columns = {**COLUMNS, **(JUDGED if format == "captioning" else {})}
-        rows = list(_rows(plain, formats["multi-choice"]))
-        write_table(folder / format / "test-00000-of-00001.parquet", rows, columns)
+        rows = list(_rows(plain, formats["multi-choice"] if format == "captioning" else {}))
+        write_table(folder / format / "test-00000-of-00001.parquet", rows)
 
 
 def _rows(plain: Questions, choices: Questions) -> Iterator[dict[str, str]]:
-    """The rows of one format's table, with the first multiple-choice question on each aspect."""
+    """The rows of one format's table, with the first of `choices` on each aspect, if any."""
     for video, aspects in plain.items():
         for aspect, questions in aspects.items():
-            first = choices[video][aspect][0]
+            judged = {}
+            if choices:
+                first = choices[video][aspect][0]
+                judged = {"mc_question": first["question"], "mc_answer": first["answer"]}
             for one in questions:
-                yield {
-                    **one,
-                    "video_id": video,
-                    "dim": aspect,
-                    "mc_question": first["question"],
-                    "mc_answer": first["answer"],
-                }
+                yield {**one, "video_id": video, "dim": aspect, **judged}
 
 
 def _formats(question: QA, number: int) -> dict[str, dict[str, str]]:

@@ -44,8 +44,7 @@ def write(world: World, root: Path) -> None:
         if number % 3 < 2:
             path = folder / "subtitle" / f"{name(scene)}.srt"
             path.write_text(_subtitles(scene), encoding="utf-8", newline="\n")
-    columns = {key: "texts" if key == "options" else "text" for key in rows[0]}
-    write_table(folder / "videomme" / "test-00000-of-00001.parquet", rows, columns)
+    write_table(folder / "videomme" / "test-00000-of-00001.parquet", rows)
     (folder / JSON).write_text(json.dumps(_videos(rows), indent=1), encoding="utf-8", newline="\n")
 
 

@@ -1,12 +1,11 @@
 """Video-MME-v2's score of four questions together: consistency counts, and chains of reasoning."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from harness.metrics.choices import video_mme_v2_choice
 from harness.scores import Mean, Metric, Ratio, Scores
-from harness.task import Ceiling, Protocol
-from harness.tasks.qa.answer_text import answer_text, read_by
+from harness.task import official_and_strict
+from harness.tasks.qa.answer_text import answer_text
 from harness.tasks.qa.options import stated_letter
 from harness.types import Prediction, Sample
 
@@ -79,9 +78,18 @@ def score(unit: Sequence[Sample], predictions: Sequence[Prediction], *, strict: 
     }
 
 
-def _score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
+def _letter(sample: Sample, prediction: Prediction, *, strict: bool) -> str | None:
     said = answer_text(prediction) or ""
-    letter = stated_letter(sample, said) if strict else video_mme_v2_choice(said)
+    return stated_letter(sample, said) if strict else video_mme_v2_choice(said)
+
+
+def reads(sample: Sample, prediction: Prediction, *, strict: bool) -> bool:
+    """Return True if a response has a letter."""
+    return _letter(sample, prediction, strict=strict) is not None
+
+
+def _score(sample: Sample, prediction: Prediction, *, strict: bool) -> int:
+    letter = _letter(sample, prediction, strict=strict)
     if letter is None:
         return 0 if strict else -1
     assert sample.target is not None, "the ground truth is public"
@@ -98,29 +106,13 @@ METRICS = (
 )
 
 
-def _protocol(name: str, about: str, *, strict: bool) -> Protocol:
-    reads = read_by(stated_letter if strict else lambda _, text: video_mme_v2_choice(text))
-    return Protocol(
-        name=name,
-        score=partial(score, strict=strict),
-        metrics=METRICS,
-        headline="score",
-        ceiling=Ceiling(value=1.0),
-        about=about,
-        reads=reads,
-        beside=("accuracy",),
-    )
-
-
-PROTOCOLS = {
-    "videommev2/official": _protocol(
-        "videommev2/official",
-        "test_video_mme_v2.py: an unreadable answer is -1, which goes on with a chain",
-        strict=False,
-    ),
-    "videommev2/strict": _protocol(
-        "videommev2/strict",
-        "only a stated letter counts, and an unreadable answer is wrong",
-        strict=True,
-    ),
-}
+PROTOCOLS = official_and_strict(
+    "videommev2",
+    score,
+    reads=reads,
+    metrics=METRICS,
+    headline="score",
+    beside=("accuracy",),
+    official="test_video_mme_v2.py: an unreadable answer is -1, which goes on with a chain",
+    strict="only a stated letter counts, and an unreadable answer is wrong",
+)

@@ -21,7 +21,6 @@ from harness.layout import folder, path_inside
 from harness.media import Media
 from harness.spec import Spec
 from harness.task import Problem, Task, choose
-from harness.tasks.qa.options import texts
 from harness.tasks.qa.prompts import templates
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import records, text
@@ -36,6 +35,7 @@ FIELDS = Fields(
     id="{question_id}",
     media="{video_id}",
     options="options",
+    lettered=True,
     categories={"group_type": "group_type"},
     allowed_values={"group_type": ("relevance", "logic")},
 )
@@ -94,9 +94,7 @@ def read_questions(files: Sequence[Path]) -> Iterator[Question | DataError]:
 
 
 def _question(row: Mapping[str, object], where: str) -> Question:
-    lines = [line for line in text(row, "options", where).split("\n") if line.strip()]
-    letters = list(texts(lines, f"{where}: 'options'"))
-    question = FIELDS.read_record({**row, "options": letters}, where)
+    question = FIELDS.read_record(row, where)
     if question.categories["group_type"] == "relevance":
         return replace(question, extra={"structure": ""})
     try:

@@ -2,8 +2,8 @@
 
 import json
 from pathlib import Path
-from string import ascii_uppercase
 
+from harness.tasks.qa.options import lettered
 from harness.tasks.video_mme_v2.scoring import CHAINS, GROUP
 from harness.tasks.video_qa.writing import choose_questions, write_table, write_videos
 from harness.world.qa import QA
@@ -27,8 +27,7 @@ def write(world: World, root: Path) -> None:
         rows += [_row(number, place_, one) for place_, one in enumerate(questions, start=1)]
         if number % 2:
             (place / "subtitle" / f"{number:03d}.jsonl").write_text(_words(scene), "utf-8")
-    kinds = {key: "whole" if key == "level" else "text" for key in rows[0]}
-    write_table(place / "test.parquet", rows, kinds)
+    write_table(place / "test.parquet", rows)
 
 
 def _row(number: int, place: int, question: QA) -> dict[str, object]:
@@ -36,12 +35,11 @@ def _row(number: int, place: int, question: QA) -> dict[str, object]:
     logic = number % 2 == 0
     options = [*question.options]
     options += [f"none of these ({k})" for k in range(OPTIONS - len(options))]
-    lines = (f"{letter}. {one}" for letter, one in zip(ascii_uppercase, options, strict=False))
     return {
         "video_id": f"{number:03d}",
         "question_id": f"{number:03d}-{place}",
         "question": question.text,
-        "options": "\n".join(lines),
+        "options": "\n".join(lettered(options)),
         "answer": question.letter,
         "group_type": "logic" if logic else "relevance",
         "group_structure": structures[number // 2 % len(structures)] if logic else None,

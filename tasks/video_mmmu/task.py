@@ -9,26 +9,22 @@ A row of `Perception`, `Comprehension` or `Adaptation/test-*.parquet`, and the l
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import DataError
-from harness.layout import folder
 from harness.spec import Spec
 from harness.task import Task, choose
-from harness.tasks.qa.images import parts
 from harness.tasks.qa.options import LETTERED, texts
 from harness.tasks.qa.questions import Fields, Question, read_records
 from harness.tasks.qa.tables import text
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.qa.task import QuestionFormat, Videos, parts, question_task
 from harness.tasks.video_mmmu.scoring import PROTOCOLS, TRACKS
 from harness.types import AnswerForm
 
 __all__ = ["PROTOCOLS", "video_mmmu"]
 
-FIX = "`harness list tasks video_mmmu` says where the data is had."
 SUBJECTS = {
     "Art": "Art Art_Theory Design Music",
     "Business": "Accounting Economics Finance Manage Marketing",
@@ -44,6 +40,7 @@ FIELDS = Fields(
     id="{track}/{id}",
     media="{video}",
     options="options",
+    otherwise="text",
     group="{id}",
     categories={"track": "track", "discipline": "folder", "subject": "subject"},
     allowed_values={"subject": tuple(FOLDERS)},
@@ -69,9 +66,9 @@ def video_mmmu(
         protocol: `videommmu/official` or `videommmu/strict`.
     """
     scoring = choose("protocol", PROTOCOLS, protocol)
-    place = folder(data / "video_mmmu", fix=FIX)
+    place = data / "video_mmmu"
     tables = {
-        track: parts(place, f"{_table(track)}/test-*.parquet", fix=FIX)
+        track: parts(place, f"{_table(track)}/test-*.parquet", "video_mmmu")
         for track in SPLITS.get(split, TRACKS)
     }
     videos = Videos((place,), frames)
@@ -105,9 +102,7 @@ def _question(track: str, row: Mapping[str, object], where: str) -> Question:
     subject = "_".join(id.split("_")[1:-1])
     place = FOLDERS.get(subject, "")
     video = f"question_only/{id}_image.mp4" if track == "question_only" else f"{place}/{id}.mp4"
-    row = {**row, "track": track, "video": video, "subject": subject, "folder": place}
-    if not options:
-        return replace(FIELDS, options="", form="text").read_record(row, where)
-    if isinstance(options, list) and all(LETTERED.match(str(one)) for one in options):
-        row["options"] = list(texts(options, where))
-    return FIELDS.read_record(row, where)
+    if isinstance(options, list) and options and all(LETTERED.match(str(one)) for one in options):
+        options = list(texts(options, where))
+    read = {"track": track, "video": video, "subject": subject, "folder": place}
+    return FIELDS.read_record({**row, **read, "options": options}, where)

@@ -7,9 +7,6 @@ from harness.tasks.video_qa.benchmarks import Row, asked
 from harness.tasks.video_qa.writing import write_table, write_videos
 from harness.world.shapes import World
 
-COLUMNS = {"id": "text", "question": "text", "options": "texts", "answer": "text"}
-COLUMNS |= {"question_type": "text"}
-
 
 def write(world: World, root: Path) -> None:
     """Write `root/video_mmmu`: three tables, the lectures and the images of their questions.
@@ -30,4 +27,4 @@ def write(world: World, root: Path) -> None:
             row["question_type"] = "open" if is_open else "multiple-choice"
             tables.setdefault(track, []).append(row)
     for track, rows in tables.items():
-        write_table(place / track / "test-00000-of-00001.parquet", rows, COLUMNS)
+        write_table(place / track / "test-00000-of-00001.parquet", rows)

@@ -1,9 +1,15 @@
-"""Questions of the generated world as the tables of further benchmarks have them."""
+"""Questions of the generated world in benchmarks' tables, by the fields that their readers have."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from pathlib import Path
+from string import Formatter
+from typing import Any, NamedTuple
 
-from harness.tasks.video_qa.writing import choose_questions, write_table
+from harness.tasks.qa.options import lettered
+from harness.tasks.qa.questions import Fields
+from harness.tasks.video_qa.writing import choose_questions, write_table, write_videos
+from harness.tasks.video_qa.writing import name as file_name
 from harness.world.encode import encode_png
 from harness.world.qa import QA
 from harness.world.raster import render
@@ -13,14 +19,32 @@ from harness.world.shapes import World
 Row = dict[str, object]
 
 
-def asked(world: World) -> Iterator[tuple[int, Scene, QA]]:
-    """(number, scene, question) of each question with options of the world's test split."""
+class Asked(NamedTuple):
+    """A question with options of the world's test split."""
+
+    number: int
+    scene: Scene
+    question: QA
+
+    @property
+    def place(self) -> int:
+        """Place of the right option."""
+        return self.question.options.index(str(self.question.answer))
+
+    @property
+    def image(self) -> dict[str, Any]:
+        """The first frame, as a cell of a table."""
+        return images(self.scene, 1)[0]
+
+
+def asked(world: World) -> Iterator[Asked]:
+    """Every question with options of the world's test split, in order."""
     found = choose_questions(world, "test")
     pairs = ((scene, question) for scene, questions in found for question in questions)
-    yield from ((number, *pair) for number, pair in enumerate(pairs))
+    yield from (Asked(number, *pair) for number, pair in enumerate(pairs))
 
 
-def images(scene: Scene, number: int = 2) -> list[dict[str, bytes | str]]:
+def images(scene: Scene, number: int = 2) -> list[dict[str, Any]]:
     """The first frames of a scene, evenly apart, as cells of a table."""
     frames = [scene.frames * k // number for k in range(number)]
     return [{"bytes": encode_png(render(scene, k)), "path": f"{k}.png"} for k in frames]
@@ -28,16 +52,52 @@ def images(scene: Scene, number: int = 2) -> list[dict[str, bytes | str]]:
 
 def in_text(question: QA) -> str:
     """A question with its options behind it, in one text."""
-    letters = zip("ABCDEFGH", question.options, strict=False)
-    options = " ".join(f"{letter}. {text}" for letter, text in letters)
-    return f"{question.text} Options: {options}"
+    return f"{question.text} Options: {' '.join(lettered(question.options))}"
 
 
-def write_rows(
-    world: World,
-    path: Path,
-    columns: Mapping[str, str],
-    row: Callable[[int, Scene, QA], Row],
-) -> None:
-    """Write a table with one row a question; the columns' types are those of `write_table`."""
-    write_table(path, [row(*one) for one in asked(world)], columns)
+def record(fields: Fields, one: Asked, **others: object) -> Row:
+    """The record of a question: the inverse of `Fields.read_record`.
+
+    Args:
+        fields: The fields of the benchmark's records.
+        one: The question.
+        others: Values of fields that are the benchmark's own, or of another form; functions of
+            `one` are called.
+    """
+    question, row = one.question, Row()
+    shown = images(one.scene) if fields.images else []
+    if len(fields.images) == 1:
+        row[fields.images[0]] = shown
+    elif fields.images:
+        row |= zip_longest(fields.images, shown)
+    if isinstance(fields.options, str):
+        row[fields.options] = lettered(question.options) if fields.lettered else [*question.options]
+    elif fields.options:
+        row |= zip_longest(fields.options, question.options)
+    row |= {name: file_name(one.scene) for _, name, _, _ in Formatter().parse(fields.media) if name}
+    row[fields.question] = in_text(question) if fields.letters else question.text
+    answers = {"place": one.place, "option": question.answer, "letter": question.letter}
+    row[fields.answer] = answers.get(fields.form, f"{question.letter}. {question.answer}")
+    return row | {key: value(one) if callable(value) else value for key, value in others.items()}
+
+
+def question_writer(
+    path: str, fields: Fields, *, videos: str = "", **others: object
+) -> Callable[[World, Path], None]:
+    """What writes a table with one row a question, by the fields that its reader has.
+
+    Args:
+        path: The table's place below the root of all benchmarks.
+        fields: The fields of its rows.
+        videos: Folder of the videos below that root; they are written where it is given.
+        others: Further fields of a row; see `record`.
+    """
+
+    def write(world: World, root: Path) -> None:
+        """Write the table, and the videos that it names."""
+        write_table(root / path, [record(fields, one, **others) for one in asked(world)])
+        if videos:
+            scenes = {file_name(one.scene): one.scene for one in asked(world)}
+            write_videos(root / videos, list(scenes.values()))
+
+    return write

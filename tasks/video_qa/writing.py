@@ -52,30 +52,10 @@ def write_videos(
         write_video(folder / f"{stem}.mp4", scene)
 
 
-def write_table(
-    path: Path, rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]
-) -> None:
-    """Write rows as one Parquet file, as the hub has it.
-
-    Args:
-        path: The file; its folder is made.
-        rows: The cells of each row by column. Others are left out.
-        columns: The type of each column: `text`, `texts`, `whole`, `real`, `images`, or `image`
-            (`{"bytes": …, "path": …}`).
-    """
+def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows as one Parquet file, as the hub has it; its folder is made."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    image = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    types = {
-        "text": pa.string(),
-        "texts": pa.list_(pa.string()),
-        "whole": pa.int64(),
-        "real": pa.float64(),
-        "image": image,
-        "images": pa.list_(image),
-    }
-    schema = pa.schema([(name, types[kind]) for name, kind in columns.items()])
-    cells = [{name: row[name] for name in columns} for row in rows]
     path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pa.Table.from_pylist(cells, schema=schema), path, compression="zstd")
+    parquet.write_table(pa.Table.from_pylist(list(rows)), path, compression="zstd")

@@ -114,28 +114,40 @@ def _text(prompt: Prompt, question: Question, media: Media) -> str:
 
 def _single_answer(
     unit: Sequence[Sample], predictions: Sequence[Prediction]
-) -> tuple[Target, Prediction]:
+) -> tuple[Sample, Target, Prediction]:
     (sample,), (prediction,) = unit, predictions
     assert sample.target is not None, "the ground truth is public"
-    return sample.target, prediction
+    return sample, sample.target, prediction
+
+
+def official_value(sample: Sample, text: str) -> float:
+    """Score of the letter or the number before the first space."""
+    assert sample.target is not None, "the ground truth is public"
+    answer = sample.target.answer
+    if answer.number is None:
+        return vsi.choice_score(text, answer.choice or "")
+    return vsi.number_score(text, answer.number)
+
+
+def strict_value(sample: Sample, text: str) -> float:
+    """Score of the letter that a text states, or of the only number in it."""
+    assert sample.target is not None, "the ground truth is public"
+    answer = sample.target.answer
+    if answer.number is None:
+        return float(strict_choice(text, letters=sample.target.extra["letters"]) == answer.choice)
+    return mean_relative_accuracy(only_number(text), answer.number)
 
 
 def score_official(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """`vsibench_process_results`: the text before the first space is a letter or a number."""
-    target, prediction = _single_answer(unit, predictions)
-    text, number = answer_text(prediction), target.answer.number
-    if text is None:
-        value = 0.0
-    elif number is None:
-        value = vsi.choice_score(text, target.answer.choice or "")
-    else:
-        value = vsi.number_score(text, number)
-    return {target.extra["type"]: Mean(value)}
+    sample, target, prediction = _single_answer(unit, predictions)
+    text = answer_text(prediction)
+    return {target.extra["type"]: Mean(0.0 if text is None else official_value(sample, text))}
 
 
 def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """lmms-eval since 2026: as before, but a number is found anywhere, in digits or in words."""
-    target, prediction = _single_answer(unit, predictions)
+    _, target, prediction = _single_answer(unit, predictions)
     text, number = answer_text(prediction), target.answer.number
     if text is None or number is None:
         return score_official(unit, predictions)
@@ -144,14 +156,8 @@ def score_lmms2026(unit: Sequence[Sample], predictions: Sequence[Prediction]) ->
 
 def score_strict(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """The letter that the response states, or the only number in it."""
-    target, prediction = _single_answer(unit, predictions)
-    text, number = answer_text(prediction) or "", target.answer.number
-    if number is None:
-        letter = strict_choice(text, letters=target.extra["letters"])
-        value = float(letter == target.answer.choice)
-    else:
-        value = mean_relative_accuracy(only_number(text), number)
-    return {target.extra["type"]: Mean(value)}
+    sample, target, prediction = _single_answer(unit, predictions)
+    return {target.extra["type"]: Mean(strict_value(sample, answer_text(prediction) or ""))}
 
 
 def reads_official(sample: Sample, text: str) -> object:
@@ -181,7 +187,7 @@ def _question_form(sample: Sample) -> tuple[str, bool]:
 
 def score_numeric(unit: Sequence[Sample], predictions: Sequence[Prediction]) -> Scores:
     """MRA and relative accuracy of the number that the model's own parser read; none scores 0."""
-    target, prediction = _single_answer(unit, predictions)
+    _, target, prediction = _single_answer(unit, predictions)
     ground_truth = target.answer.number
     assert ground_truth is not None, "numeric samples have a number"
     predicted = None if prediction.answer is None else prediction.answer.number

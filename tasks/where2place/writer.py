@@ -8,16 +8,9 @@ from PIL import Image
 
 from harness.masks import BoolArray
 from harness.tasks.pointing.writing import pointed
-from harness.tasks.refer.tables import image, write_table
+from harness.tasks.refer.tables import image
+from harness.tasks.video_qa.writing import write_table
 from harness.world.shapes import World
-
-COLUMNS = {
-    "question_id": "string",
-    "question": "string",
-    "question_type": "string",
-    "image": "image",
-    "mask": "image",
-}
 
 
 def write(world: World, root: Path) -> None:
@@ -32,7 +25,7 @@ def write(world: World, root: Path) -> None:
         }
         for number, one in enumerate(pointed(world, "test"))
     ]
-    write_table(root / "where2place", "test", rows, COLUMNS)
+    write_table(root / "where2place" / "data" / "test-00000-of-00001.parquet", rows)
 
 
 def _jpeg(region: BoolArray) -> bytes:

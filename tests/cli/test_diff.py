@@ -176,6 +176,24 @@ def test_every_number_on_the_way_is_that_of_a_run_made_so(capsys, responses, eva
     ]
 
 
+def test_a_folder_of_masks_is_compared_with_a_model(capsys, evaluated, tmp_path):
+    masks = tmp_path / "masks"
+    for sample in samples_of(plugins.build("tasks", "reason_seg", STILLS)):
+        path = masks / f"{sample.id}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(sample.target.answer.masks[0].to_array()).save(path)
+    given = ["--tasks", "reason_seg", "--data", str(STILLS), "--name", "mine"]
+    given += ["--format", "mask-tree", "--predictions", str(masks), "--out", str(tmp_path / "out")]
+    assert main(["score", *given]) == 0
+    (manifest,) = (tmp_path / "out").rglob("manifest.json")
+    mine, other = (
+        Run.open(manifest.parent),
+        evaluated("whole_frame", task="reason_seg", root=STILLS),
+    )
+    made, steps = explained(capsys, other, mine)
+    assert (made["first"], made["second"]) == (value(other), value(mine)) and len(steps) == 1
+
+
 def test_a_grammar_goes_with_the_responses_of_another_prompt(capsys, evaluated, tmp_path):
     given = {"task": "reason_seg", "root": STILLS}
     runs = []

@@ -163,6 +163,12 @@ def test_an_unknown_paper_or_table_names_what_there_is(paper, table, named):
     assert all(name in str(error.value) for name in named)
 
 
+def test_a_training_in_a_folder_of_a_papers_name_hides_no_board(tmp_path, monkeypatch):
+    (tmp_path / "dr2seg").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find("dr2seg", "3").paper == "dr2seg"
+
+
 def test_an_unknown_device_names_those_that_are_known(capsys):
     code = main(["reproduce", "dr2seg", "3", "--dry-run", "--device", "abacus"])
     assert code == UsageError.exit_code

@@ -2,11 +2,12 @@
 
 Published weights and trained checkpoints are replaced by pocket's, SAM by pocket-sam: what is
 tested is that the command works. What cannot be run here stands in `NOT_RUN` with the reason; a
-command that is neither fails.
+command that is neither fails. Tutorials' Python is run too.
 """
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -27,7 +28,7 @@ PAGES = [
     ).stdout.split()
     if "```sh\n" in (REPOSITORY / path).read_text("utf-8") and not path.startswith("tests/")
 ]
-BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^ *```(sh|python)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 HEREDOC = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
 STAND_INS = (
     (r"\bsam[23]_video\([^()]*\)", "pocket_sam_video"),
@@ -77,10 +78,15 @@ NOT_RUN = {
 """Commands that are left out, why, and where a test has what they need."""
 
 
-def statements(text: str, folder: Path) -> list[str]:
+def statements(text: str, folder: Path, *, tutorial: bool) -> list[str]:
     """Return the commands of a page in order; files that it writes by `cat` are written."""
     found = []
-    for block in BLOCK.findall(text):
+    for language, block in BLOCK.findall(text):
+        if language == "python":
+            if tutorial:
+                (folder / f"block{len(found)}.py").write_text(block, "utf-8")
+                found.append(f"run block{len(found)}.py")
+            continue
         if "#SBATCH" in block:  # a script, which tests/run/test_slurm.py runs
             continue
         for name, content in HEREDOC.findall(block):
@@ -145,7 +151,10 @@ def test_commands_of_a_page_work(page, desk, capsys):
         (desk / "data" / "shapes").symlink_to(desk / "ROOT")
     if "make shapes" in text:  # its runs are of data of its own
         shutil.rmtree(desk / "runs")
-    for command in statements(text, desk):
+    for command in statements(text, desk, tutorial=page.startswith("docs/tutorials/")):
+        if command.startswith("run "):
+            runpy.run_path(command.removeprefix("run "))
+            continue
         if any(re.search(pattern, command) for pattern in NOT_RUN):
             continue
         shown = stood_in(command)

@@ -21,7 +21,6 @@ from harness.tasks.reason_vos.task import PROTOCOLS as REASON_VOS
 from harness.tasks.ref_sav.task import PROTOCOLS as REF_SAV
 from harness.tasks.ref_sav.task import TYPES
 from harness.tasks.refspatial.task import PROTOCOLS as REFSPATIAL
-from harness.tasks.revsi.task import CHOICES
 from harness.tasks.revsi.task import PROTOCOLS as REVSI
 from harness.tasks.robospatial.task import PROTOCOLS as ROBOSPATIAL
 from harness.tasks.saco.scoring import PROTOCOLS as SACO
@@ -259,7 +258,7 @@ def revsi() -> Iterator[Comparison]:
     protocol = REVSI["revsi/official"]
     totals = Totals(protocol.metrics)
     for kind, truth, said, official in file["cases"]:
-        is_choice = kind in CHOICES
+        is_choice = kind.startswith(("object_rel", "route"))
         answer = Answer(choice=truth) if is_choice else Answer(number=float(truth))
         sample = sample_of(answer, extra={"letters": "ABCD"}, categories={"type": kind})
         prediction = Prediction(query_id="q", answer=Answer(text="?"), responses=(said,))

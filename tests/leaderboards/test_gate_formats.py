@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, unquote
 from xml.etree import ElementTree
@@ -34,6 +35,14 @@ def gate(pair, *arguments):
     return main(
         ["board", "check", "--baseline", f"{pair[0]}", "--candidate", f"{pair[1]}", *arguments]
     )
+
+
+def test_a_gate_on_a_handful_says_that_no_drop_is_significant(make_run):
+    report = check(make_run("a"), make_run("b", shift=9))
+    (verdict,) = report.verdicts
+    few = replace(verdict, comparison=replace(verdict.comparison, n_groups=5))
+    shown = [one.text() for one in (report, replace(report, verdicts=(few,)))]
+    assert ["fewer than 6" in text for text in shown] == [False, True]
 
 
 def test_junit_counts_what_failed_and_is_well_formed(pair, make_run):

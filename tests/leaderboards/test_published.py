@@ -12,6 +12,7 @@ from harness import plugins
 from harness.leaderboards import board, gate
 from harness.leaderboards.board import build
 from harness.leaderboards.definitions import definitions, methods, read
+from harness.leaderboards.grid import LeftOff
 from harness.leaderboards.published_results import (
     PAPERS,
     SCALES,
@@ -363,23 +364,30 @@ def test_published_rows_are_those_of_task_split_and_metric_best_first(make_run):
     assert not lisa.is_comparable  # its protocol is LISA's
 
 
-def test_rows_of_one_name_say_their_table(make_run):
-    """Video-STR prints 34.7 for one network in its Table 1, and 38.1 in its Table 4."""
+@pytest.mark.parametrize("protocol", ["sti/official", "sti/numeric"])
+def test_one_row_by_two_protocols_is_two_rows_that_say_their_table(protocol, make_run):
+    """Video-STR prints 34.7 for one network in Tables 1 and 6, and 38.1 by another protocol."""
     made = replace(
         genuine(make_run("a")),
         task="sti_bench",
         split="test",
+        protocol=protocol,
         better={"accuracy": "higher"},
     )
-    rows = [
-        row
-        for row in published_rows(made, ("accuracy",))
-        if row.results[0].row == "Qwen2.5-VL-7B-Instruct"
-    ]
     shown = {
-        row.name.removeprefix("Qwen2.5-VL-7B-Instruct"): row.results[0].printed for row in rows
+        row.name: (row.results[0].printed, row.is_comparable)
+        for row in published_rows(made, ("accuracy",))
     }
-    assert shown == {", Video-STR Table 1": "34.7", ", Video-STR Table 4": "38.1"}
+    # How Table 4 was scored is not said.
+    official = protocol == "sti/official"
+    for name, first, fourth in (
+        ("Qwen2.5-VL-7B-Instruct", "34.7", "38.1"),
+        ("Video-STR (Qwen2.5-VL-7B-Instruct)", "39.3", "40.2"),
+    ):
+        assert {key: shown[key] for key in shown if key.startswith(f"{name}, ")} == {
+            f"{name}, Video-STR Table 1": (first, official),
+            f"{name}, Video-STR Table 4": (fourth, False),
+        }
 
 
 def test_no_table_of_a_board_has_two_rows_of_papers_of_one_name(make_run):
@@ -542,7 +550,14 @@ def test_a_papers_table_holds_the_runs_of_its_rows(world, tmp_path, monkeypatch)
     made = build(world.runs, definition=definition)
     assert [table.task for table in made.tables] == ["disc_seg"]
     ((entry,),) = [table.entries for table in made.tables]
-    assert entry.row.model == "steady"  # runs of no cell are left out
+    assert entry.row.model == "steady"  # runs of no cell are left off, with the reason
+    off = {(one.model, one.task.split()[0]): one.reason for one in made.left_off}
+    assert "no row" in off["clumsy", "disc_seg"] and "no column" in off["steady", "disc_video"]
+    other = replace(entry.row, protocol="seg/other")
+    assert "seg/lisa" in LeftOff.of(definition, other).reason
+    assert {one["model"] for one in board_json.to_json(made)["left_off"]} == {
+        model for model, _ in off
+    }
     rows = dict(made.grid.rows)
     first, time, red, *_ = rows["DR2Seg [R_desc=Y,R_len=N]"]
     assert (first.printed, first.value, first.model) == ("99.0", entry.row.value, "steady")

@@ -2,19 +2,24 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
-from harness import compare, evaluate, load_task, read_run
+from harness import compare, evaluate, load_task, read_run, read_samples
 from harness.cli.main import main
 from harness.errors import DataError, HarnessError, UsageError
+from harness.lmms.benchmarks import request_settings
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.run.batching import samples_of
 from harness.run.verify import verify
+from harness.types import GenerationSettings
 
 pytest.importorskip("lmms_eval", reason="lmms-eval is not installed")
 
@@ -82,6 +87,10 @@ def root(shapes, tmp_path_factory):
     ):
         text = YAML.format(name=name, kind=kind, file=file, output=output)
         (folder / f"{name}.yaml").write_text(text)
+    (folder / "short.yaml").write_text(
+        YAML.format(name="short", kind="json", file="rows.jsonl", output="generate_until")
+        + "generation_kwargs: {max_new_tokens: 3, do_sample: false, temperature: 0.7}"
+    )
     (folder / "both.yaml").write_text(GROUP)
     (folder / "own.yaml").write_text(
         GROUP.replace("both", "own").replace(
@@ -150,6 +159,62 @@ def test_images_in_a_table_are_those_in_files(root):
         assert (ours.frame(0) == theirs.frame(0)).all() and ours.id == theirs.id
 
 
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ({"max_new_tokens": 16, "do_sample": False, "temperature": 0.7}, {"max_new_tokens": 16}),
+        ({"do_sample": True, "temperature": 0.7, "top_p": 0.9}, {"temperature": 0.7, "top_p": 0.9}),
+        ({"do_sample": True, "temperature": 0.7, "top_p": 0}, {}),
+        ({"do_sample": False, "until": ["\n\n", "", "Q:"]}, {"stop": ("Q:",)}),
+        ({"do_sample": False, "until": "Q:"}, {"stop": ("Q:",)}),
+        (None, {"temperature": None}),
+    ],
+)
+def test_generation_kwargs_are_settings_of_the_request(given, taken):
+    task = SimpleNamespace(config=SimpleNamespace(generation_kwargs=given))
+    assert request_settings(task) == GenerationSettings(**{"temperature": 0.0, **taken})
+
+
+def test_a_response_has_the_length_that_its_task_prescribes(root, tmp_path):
+    """And the run says so; with `generation=model` it is the model's, by another protocol."""
+    model = "pocket(retry=false,segmenter=box,max_new_tokens=60)"
+    for spec, limit in (("lmms:short", 3), ("lmms(name=short,generation=model)", 60)):
+        run = evaluate(load_task(spec, data=root), model, out=tmp_path / spec)
+        used = [one.prediction.usage.completion_tokens for one in read_samples(run)]
+        sent = {
+            call.request.generation for one in read_samples(run) for call in one.prediction.calls
+        }
+        assert run.results["ledger"]["limit"] == limit
+        if limit == 3:
+            assert {*used} == {3} and run.results["ledger"]["cut"] == len(used)
+            assert sent == {GenerationSettings(max_new_tokens=3, temperature=0.0)}
+            official = run.results["protocol"]
+        else:
+            assert max(used) > 3 and sent == {None} and run.results["protocol"] != official
+
+
+def test_a_kill_in_the_middle_and_the_same_command_again_end_with_the_same_bytes(root, tmp_path):
+    def start(out):
+        model = "pocket(retry=false,segmenter=box,batch_size=1)"
+        given = ["--model", model, "--tasks", "lmms:files", "--data", root, "--out", out, "--quiet"]
+        line = [sys.executable, "-m", "harness", "eval", *map(str, given)]
+        return subprocess.Popen(line, start_new_session=True)
+
+    calm, rough = tmp_path / "calm", tmp_path / "rough"
+    assert start(calm).wait() == 0
+    process = start(rough)
+    while not any(b'"sample"' in one.read_bytes() for one in rough.rglob("samples.*.jsonl")):
+        assert process.poll() is None
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not [*rough.rglob("results.json")]
+    assert start(rough).wait() == 0
+    for name in ("results.json", "scores.jsonl"):
+        (ours,), (theirs,) = calm.rglob(name), rough.rglob(name)
+        assert ours.read_bytes() == theirs.read_bytes()
+
+
 @pytest.mark.parametrize(("name", "found"), [("no_such_task", "no_such"), ("likely", "loglike")])
 def test_what_cannot_be_run_is_said(name, found, root):
     with pytest.raises(UsageError, match=found):
@@ -214,7 +279,10 @@ def test_its_tasks_score_here_as_on_its_own_command_line(hub, root, tmp_path):
     ours = json.loads(
         hub(
             *("-m", "harness", "eval", "--model", f"pocket({arguments})", "--data", root),
-            *("--tasks", ",".join(f"lmms(name={name},read=answer)" for name in names)),
+            *(
+                "--tasks",
+                ",".join(f"lmms(name={name},read=answer,generation=model)" for name in names),
+            ),
             *("--out", tmp_path / "runs", "--json"),
         )
     )["tasks"]
@@ -226,7 +294,9 @@ def test_its_tasks_score_here_as_on_its_own_command_line(hub, root, tmp_path):
     theirs = json.loads(path.read_text())["results"]
     checked = 0
     for name in names:
-        for metric, value in ours[f"lmms(name={name},read=answer)"]["metrics"].items():
+        for metric, value in ours[f"lmms(name={name},read=answer,generation=model)"][
+            "metrics"
+        ].items():
             task, _, own = metric.rpartition("/")
             if name == "mvbench" and not task:
                 continue  # lmms-eval has none

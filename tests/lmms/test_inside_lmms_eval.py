@@ -13,13 +13,16 @@ from PIL import Image
 from harness import evaluate, load_model, load_task
 from harness.cli.lmms import load_pipeline, read_metadata
 from harness.cli.main import main
+from harness.errors import UsageError
+from harness.lmms.visuals import medium
 from harness.models.backends.torchvision_cpu import ensure_torchvision
 from harness.models.pocket import FOLDER
 from harness.models.pocket.model import CANVAS
 from harness.run.batching import samples_of
-from harness.types import AnswerForm, Query, query_id
+from harness.types import Answer, AnswerForm, Box, Failure, FailureKind, Prediction, Query, query_id
 
 pytest.importorskip("lmms_eval", reason="lmms-eval is not installed")
+from harness.lmms import models
 
 LIMITS = f"min_pixels={CANVAS[0] * CANVAS[1]},max_pixels={CANVAS[0] * CANVAS[1]}"
 SAID = '''
@@ -149,7 +152,7 @@ def test_every_exported_task_scores_as_eval_does(shapes, tmp_path, lmms_eval):
     files = write_responses(folder, tmp_path)
     said = ["--model", "said", "--model_args", f"file={tmp_path / 'said.jsonl'}"]
     found, _ = lmms_eval("--include_path", folder, *said, "--tasks", ",".join(files))
-    assert set(found) == set(files) and len(files) > 40
+    assert set(found) == set(files) and len(files) > 50
     for name, file in files.items():
         task = load_task(read_metadata(folder / f"{name}.yaml")["task"], data=shapes)
         spec = reader.format(f",backend=stored(file={file})")
@@ -210,8 +213,17 @@ UTILS = dedent(
 )
 
 
-@pytest.mark.parametrize(("form", "simple"), [("text", False), ("boxes", True)])
-def test_our_model_answers_tasks_of_lmms_eval(form, simple, shapes, tmp_path, lmms_eval):
+@pytest.mark.parametrize(
+    ("method", "form", "simple"),
+    [
+        ("pocket", "text", False),
+        ("pocket", "boxes", True),
+        ("dr2seg", "mask", False),
+        ("dr2seg", "mask", True),
+    ],
+)
+def test_our_model_answers_tasks_of_lmms_eval(method, form, simple, shapes, tmp_path, lmms_eval):
+    """The network that ships writes answers as DR2Seg's do."""
     task = load_task("refcoco", data=shapes)
     samples = list(samples_of(task))[:3]
     for place, sample in enumerate(samples):
@@ -223,10 +235,11 @@ def test_our_model_answers_tasks_of_lmms_eval(form, simple, shapes, tmp_path, lm
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     (tmp_path / "local.yaml").write_text(TASK)
     (tmp_path / "utils.py").write_text(UTILS)
-    arguments = "retry=false,segmenter=box,backend=transformers(dtype=float32,device=cpu)"
+    own = "retry=false" if method == "pocket" else f"checkpoint={FOLDER}"
+    arguments = f"{own},segmenter=box,backend=transformers(dtype=float32,device=cpu)"
     _, found = lmms_eval(
         *("--include_path", tmp_path, "--tasks", "local", "--model", "harness"),
-        *("--model_args", f"method=pocket,{arguments},form={form}"),
+        *("--model_args", f"method={method},{arguments},form={form}"),
         *(["--force_simple"] if simple else []),
     )
     queries = [
@@ -239,9 +252,12 @@ def test_our_model_answers_tasks_of_lmms_eval(form, simple, shapes, tmp_path, lm
         for place, one in enumerate(samples)
     ]
     for query, line in zip(queries, found["local"], strict=True):
-        (output,) = load_model(f"pocket({arguments})").predict([query])
+        (output,) = load_model(f"{method}({arguments})").predict([query])
         if form == "text":
             assert line["said"] == (output.answer.text if output.answer else output.responses[-1])
+        elif form == "mask":
+            (mask,) = json.loads(line["said"])["masks"]
+            assert mask == output.answer.masks[0].to_json() and output.answer.masks[0].area > 0
         else:
             wide, high = query.size
             parts = [
@@ -249,3 +265,38 @@ def test_our_model_answers_tasks_of_lmms_eval(form, simple, shapes, tmp_path, lm
                 for box in output.answer.boxes
             ]
             assert [tuple(box) for box in json.loads(line["said"])] == parts
+
+
+@pytest.mark.parametrize(
+    ("form", "answer", "text"),
+    [
+        ("text", Answer(text="red"), "red"),
+        ("choice", Answer(choice="B"), "B"),
+        ("count", Answer(count=3), "3"),
+        ("number", Answer(number=2.5), "2.5"),
+        ("boxes", Answer(boxes=(Box(0, 4, 10, 8),)), "[[0.0, 0.5, 1.0, 1.0]]"),
+        ("points", Answer(points=((5, 2),)), "[[0.5, 0.25]]"),
+        ("mask", None, "<answer>unreadable"),
+    ],
+)
+def test_an_answer_of_each_form_is_text_for_lmms_eval(form, answer, text):
+    image = medium(Image.new("RGB", (10, 8)))
+    query = Query(id="q", text="?", media=(image,), forms=(AnswerForm(form),))
+    failure = Failure(FailureKind.PARSE, "no answer") if answer is None else None
+    said = ("<answer>unreadable",)
+    given = Prediction(query_id="q", answer=answer, failure=failure, responses=said)
+    assert models.written(query, given) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "named"),
+    [
+        ("segmenter=box", {}, "method=NAME"),
+        ("method=pocket,form=poem", {}, "form="),
+        ("method=pocket", {"device": "cuda:0"}, "cuda:0"),
+        ("method=pocket,no_such=1", {}, "no_such"),
+    ],
+)
+def test_model_args_that_cannot_be_are_refused(arguments, config, named):
+    with pytest.raises(UsageError, match=named):
+        models.SimpleModel.create_from_arg_string(arguments, config)

@@ -72,7 +72,7 @@ def test_responses_do_not_tell_whether_rows_were_replaced(request, ask, checkpoi
 
 
 @pytest.mark.parametrize("roll", [True, False])
-def test_each_response_is_drawn_at_its_requests_temperature(tiny_qwen, ask, roll):
+def test_each_response_is_drawn_at_its_requests_temperature_and_nucleus(tiny_qwen, ask, roll):
     made = transformers(checkpoint=str(tiny_qwen), batch_size=4, continuous_batching=roll, seed=2)
     warm = transformers(
         checkpoint=str(tiny_qwen), batch_size=1, continuous_batching=False, seed=2, temperature=1.0
@@ -87,6 +87,10 @@ def test_each_response_is_drawn_at_its_requests_temperature(tiny_qwen, ask, roll
     assert output[1::2] == made.generate(requested)
     cooled = [replace(one, temperature=0.0) for one in requested]
     assert warm.generate(cooled) == made.generate(requested)
+    likeliest = [replace(one, top_p=1e-6) for one in heated]
+    both = [one for pair in zip(heated, likeliest, strict=True) for one in pair]
+    output = made.generate(both)
+    assert (output[::2], output[1::2]) == (drawn, made.generate(requested))
 
 
 def test_no_more_rows_are_answered_at_once_than_the_batch_size(tiny_qwen, ask):

@@ -537,12 +537,13 @@ def test_sampled_responses_follow_the_seed_and_leave_torchs_generator_alone(inst
     assert len({*first, *others[0], *others[1]}) == 6
 
 
-def test_a_request_may_have_a_temperature_of_its_own(installed):
+def test_a_request_may_have_a_temperature_and_a_nucleus_of_its_own(installed):
     chat = lmms(name="newer", coordinates="pixels")
     request = contract.requests()["squashed"]
-    chat.generate([request, replace(request, temperature=0.7)])
-    info = [(seen[3]["temperature"], seen[3]["do_sample"]) for seen in chat.model.seen]
-    assert info == [(0.0, False), (0.7, True)]
+    chat.generate([request, replace(request, temperature=0.7, top_p=0.9)])
+    keys = ("temperature", "do_sample", "top_p")
+    info = [tuple(map(seen[3].get, keys)) for seen in chat.model.seen]
+    assert info == [(0.0, False, 1.0), (0.7, True, 0.9)]
     installed["drawing"] = Sampled
     drawn = lmms(name="drawing", coordinates="pixels", seed=3)
     warm = [ChatRequest(key=key, text="a", temperature=1.0) for key in "ab"]

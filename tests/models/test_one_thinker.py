@@ -91,6 +91,27 @@ def test_boxes_of_a_track_move_in_straight_lines_within_the_span():
     assert box_at({1.0: Box(0, 0, 4, 4)}, 9.0) == Box(0, 0, 4, 4)
 
 
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        (AnswerForm.BOXES, {"boxes": [100, -1, 400, 1200]}),
+        (AnswerForm.BOX_TRACK, {"boxes": {"0": [0, -1, 9, 9], "1": [0, 0, 9, 1001]}}),
+        (AnswerForm.MASK_TRACK, {"boxes": [0, 0, 9, 9], "positive_points": [[-1, 1], [1, 1001]]}),
+    ],
+)
+def test_numbers_beyond_the_image_are_counted(form, answer):
+    asked = query(form, frames=1 if form is AnswerForm.BOXES else 3)
+    assert built().read(asked, said(**answer)).parsed[0].outside == 2
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+def test_the_object_is_the_one_instance_where_instances_are_asked_for(frames):
+    form = AnswerForm.MASK if frames == 1 else AnswerForm.MASK_TRACK
+    asked = query(form, frames=frames, instances=True)
+    answer = built().read(asked, said(boxes=[100, 200, 400, 800])).answer
+    assert answer.instances == (answer.masks,) and len(answer.masks) == frames
+
+
 def test_a_span_of_time_a_box_a_letter_and_a_number_are_read():
     model = built()
     found = model.read(query(AnswerForm.INTERVAL, frames=3), said(time=[12.3, 25.7]))

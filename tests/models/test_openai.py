@@ -208,12 +208,13 @@ def test_a_greedy_server_is_not_asked_for_what_it_began_by_itself(temperature, t
     assert len(served.asked) == times
 
 
-def test_a_request_may_have_a_temperature_of_its_own():
+def test_a_request_may_have_a_temperature_and_a_nucleus_of_its_own():
     with serving(Scripted()) as served:
-        reached(served).generate([one(), one(key="b", temperature=0.7)])
+        reached(served).generate([one(), one(key="b", temperature=0.7, top_p=0.9)])
         reached(served, temperature=0.7).generate([one(temperature=0.0)])
-    sent = {(requested["temperature"], requested.get("top_k")) for requested in served.asked}
-    assert sent == {(0.0, None), (0.7, -1)}
+    keys = ("temperature", "top_k", "top_p")
+    sent = {tuple(map(requested.get, keys)) for requested in served.asked}
+    assert sent == {(0.0, None, 1.0), (0.7, -1, 0.9)}
 
 
 def test_tokens_are_those_that_the_server_counts_and_prices_are_in_the_record():

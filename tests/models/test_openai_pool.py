@@ -57,6 +57,15 @@ def test_what_one_server_drops_another_takes_at_once(fault):
         assert len(bad.moments) <= 8, "those that were under way when it began to fail"
 
 
+@pytest.mark.parametrize("fault", ["401", "403", "404"])
+def test_a_key_or_an_address_that_one_server_refuses_ends_the_run(fault):
+    """No other server is asked in its place: the record would not tell that one does no work."""
+    with serving(Scripted(), faults=repeat(fault)) as bad, serving(Scripted()) as good:
+        chat = reached(bad.url, good.url)
+        with pytest.raises(UsageError, match=f"{bad.url}.*{fault}"):
+            chat.generate(REQUESTS)
+
+
 def test_a_server_that_is_back_is_asked_again(monkeypatch):
     monkeypatch.setattr("harness.models.backends.openai_pool.REST", 0.05)
     faults = chain(["500"], repeat(""))

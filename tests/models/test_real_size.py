@@ -5,7 +5,8 @@ vocabulary goes the same way everywhere.
 """
 
 import sys
-from dataclasses import replace
+from argparse import Namespace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +14,7 @@ import pytest
 
 from harness import plugins
 from harness.leaderboards import estimate
+from harness.model import Chat, ChatResponse
 from harness.run.evaluate import evaluate
 from harness.run.options import Options
 from harness.run.train import TrainingOptions, train
@@ -24,6 +26,7 @@ pytest.importorskip("transformers")
 sys.path.insert(0, str(REPOSITORY / "benchmarks"))
 
 import real_network  # noqa: E402
+import real_size  # noqa: E402
 
 from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: E402
 
@@ -70,6 +73,64 @@ def test_a_network_without_memory_has_the_published_shapes_and_the_memory_that_i
     full = {"num_generations": 8, "finetune": "full", "max_steps": 1}
     trained = estimate.training(full, size=size_assumed, samples=1, device=device, processes=1)
     assert trained.memory > 16 * parameters / 1e9 * 0.99  # weights, gradients, Adam in float32
+
+
+@dataclass
+class Notes(Chat):
+    """Notes what it is asked, in one call and by an evaluation."""
+
+    alone: list = field(default_factory=list)
+    asked: list = field(default_factory=list)
+    coordinates: str = "pixels"
+    batch_size: int = 4
+
+    def describe(self):
+        return {"backend": "notes"}
+
+    def canvas(self, request):
+        return request.media[0].size
+
+    def count_tokens(self, text):
+        return len(text)
+
+    def _prompts(self, requests):
+        return [one.text for one in requests]
+
+    def _generate(self, requests, prompts):
+        self.alone += [one.key for one in requests]
+
+    def generate(self, requests):
+        self.asked.append([one.key for one in requests])
+        return [ChatResponse(text="[]") for _ in requests]
+
+
+def test_vllm_is_measured_on_as_many_samples_as_asked_and_on_none_that_are_in_its_caches(
+    monkeypatch,
+):
+    chat, build = Notes(), plugins.build
+
+    def with_notes(kind, spec, *given):
+        if kind != "models":
+            return build(kind, spec, *given)
+        return replace(build(kind, parse("qwen_vl(prompt=locate,backend=stored)")), chat=chat)
+
+    monkeypatch.setattr(plugins, "build", with_notes)
+    told = real_size.vllm_side("some", 20)
+    warm, *batches = chat.asked
+    evaluated = [key for keys in batches for key in keys]
+    assert len(set(chat.alone)) == len(set(evaluated)) == 20 and set(warm) <= set(chat.alone)
+    assert not {*chat.alone} & {*evaluated}
+    assert set(told) == {"harness", "vLLM alone"} and all(one > 0 for one in told.values())
+
+
+@pytest.mark.parametrize(("code", "shown"), [("raise OSError", "OSError"), ("exit(1)", "half")])
+def test_a_part_that_fails_after_its_first_words_is_said_to(monkeypatch, code, shown):
+    command = [sys.executable, "-c", f"print('half a table')\n{code}"]
+    monkeypatch.setattr(real_size.real_network, "save", lambda *_, **__: Path("none"))
+    monkeypatch.setattr(real_size, "lines_of", lambda *_: {"trl": command})
+    text = real_size.measure(Namespace(size="tiny", parts=["trl"]), on_gpu=False)
+    assert shown in text and "half a table" in text
+    assert ("exit code 1" in text) is (code != "exit(1)")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,12 @@ from PIL import Image
 
 def bright(path):
     return (np.array(Image.open(path).convert("L")) > 150).astype(float) - 0.5
+
+def halves(path):
+    # two objects, left and right
+    both = np.stack([bright(path)] * 2)
+    both[0, :, 8:] = both[1, :, :8] = -0.5
+    return both
 """
 ASKED = """
 import sys
@@ -28,7 +35,8 @@ class {Network}:
     def evaluate(self, path, text):
         if "raise" in text:
             raise RuntimeError("no [SEG]")
-        return text, {masks}
+        masks = {masks}
+        return text, [one[:0] for one in masks] if "nothing" in text else masks
 """
 CHAT = """
 import sys
@@ -48,7 +56,7 @@ def main(args):
 OFFICIAL = {
     "lisa": {
         "model/LISA.py": ASKED.format(
-            Network="LISAForCausalLM", masks="[__import__('bright').bright(path)[None]]"
+            Network="LISAForCausalLM", masks="[__import__('bright').halves(path)]"
         ),
         "chat.py": CHAT.format(
             module="model.LISA", Network="LISAForCausalLM", imports="", kind="image", shown="path"
@@ -106,6 +114,7 @@ def build_model(path, device, dtype):
 """,
         "tools/inference.py": """
 import argparse, os
+import numpy as np
 from bright import bright
 from unipixel.model.builder import build_model
 
@@ -114,7 +123,7 @@ if __name__ == "__main__":
     parser.add_argument("media_path")
     parser.add_argument("prompt")
     parser.add_argument("--output_dir")
-    parser.add_argument("--sample_frames", type=int)
+    parser.add_argument("--sample_frames", type=int, default=16)
     parser.add_argument("--model_path")
     args = parser.parse_args()
     model, processor = build_model(args.model_path, device="auto", dtype="bfloat16")
@@ -123,18 +132,19 @@ if __name__ == "__main__":
     paths = [args.media_path]
     if os.path.isdir(args.media_path):
         paths = [os.path.join(args.media_path, one) for one in sorted(os.listdir(args.media_path))]
-    assert len(paths) == args.sample_frames
-    model.seg = [[bright(path) for path in paths]]
+    assert args.sample_frames == (len(paths) if os.path.isdir(args.media_path) else 16)
+    model.seg = [np.array([[bright(path) for path in paths]])]
     response = "Sure, [SEG]."
 """,
     },
     "glamm": {
         "model/GLaMM.py": ASKED.format(
-            Network="GLaMMForCausalLM", masks="[__import__('bright').bright(path)[None]]"
+            Network="GLaMMForCausalLM", masks="[__import__('bright').halves(path)]"
         ),
         "app.py": """
 import argparse
 from types import SimpleNamespace
+from PIL import Image
 from model.GLaMM import GLaMMForCausalLM
 
 class CLIPImageProcessor:
@@ -159,7 +169,14 @@ def inference(input_str, all_inputs, follow_up, generate):
     assert args.version and tokenizer == "words" and global_enc_processor == "tower" and transform
     assert all_inputs["boxes"] == [] and not follow_up and not generate
     model.evaluate(all_inputs["image"], input_str)
-    return None, "Sure, [SEG]."
+    prepare_mask(all_inputs["image"], colours)
+    return None, process_markdown("Sure, [SEG].", [])
+
+colours = ["red"]
+def prepare_mask(path, colours):
+    colours.pop()
+    Image.new("L", (3, 3)).save(path)
+def process_markdown(said, colours): return f"<p>{said}</p>"
 """,
     },
     "visa": {
@@ -239,6 +256,18 @@ def test_a_recipe_answers_by_the_official_function(name, recipe):
             expected = np.zeros((HEIGHT, WIDTH), dtype=bool)
             expected[4:12, 3 + place : 13 + place] = True
             assert (mask.to_array() != expected).sum() <= 8  # JPEG
+
+
+def test_glamm_keeps_what_was_said_and_paints_over_no_image(recipe):
+    asked = query("one")
+    found = recipe("glamm").predict([asked, replace(query("two"), media=asked.media)])
+    assert [one.responses for one in found] == [("Sure, [SEG].",)] * 2
+    assert found[1].answer.masks == found[0].answer.masks
+
+
+def test_lisa_that_writes_no_seg_means_nothing(recipe):
+    (found,) = recipe("lisa").predict([query("nothing")])
+    assert found.failure is None and found.answer.masks[0].area == 0
 
 
 def test_unipixel_is_loaded_once(recipe, tmp_path):

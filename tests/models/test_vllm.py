@@ -122,11 +122,11 @@ def test_all_requests_reach_it_at_once_with_their_images_clips_and_seeds(chat):
     assert len({setting.seed for setting in settings}) == 1  # of one key
 
 
-def test_a_request_may_have_a_temperature_of_its_own(chat):
+def test_a_request_may_have_a_temperature_and_a_nucleus_of_its_own(chat):
     request = contract.requests()["first"]
-    chat.generate([request, contract.replace(request, temperature=0.7)])
+    chat.generate([request, contract.replace(request, temperature=0.7, top_p=0.9)])
     ((_, settings),) = chat.engine.seen
-    assert [setting.temperature for setting in settings] == [0.0, 0.7]
+    assert [(one.temperature, one.top_p) for one in settings] == [(0.0, 1.0), (0.7, 0.9)]
 
 
 def test_the_engine_hands_it_several_batches_at_once(tiny_qwen):

@@ -219,6 +219,7 @@ def preload() -> object:
     Nothing of the harness stays, of which each child imports its own, mutated one.
     """
     kept = None
+    os.environ["OMP_NUM_THREADS"] = "1"  # as tests/conftest.py sets it, but before torch is loaded
     with suppress(ImportError):
         kept = import_module("harness.models.backends.torchvision_cpu")
         kept.ensure_torchvision()

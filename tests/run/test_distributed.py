@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -103,18 +104,21 @@ def test_three_processes_write_what_one_writes(toy_command, dots, tmp_path):
     "launcher",
     [
         ["torch.distributed.run", "--standalone", "--nproc_per_node", "2"],
-        [
-            "accelerate.commands.launch",
-            "--multi_gpu",
-            "--num_processes",
-            "2",
-            "--num_machines",
-            "1",
-            "--mixed_precision",
-            "no",
-            "--dynamo_backend",
-            "no",
-        ],
+        pytest.param(
+            [
+                "accelerate.commands.launch",
+                "--multi_gpu",
+                "--num_processes",
+                "2",
+                "--num_machines",
+                "1",
+                "--mixed_precision",
+                "no",
+                "--dynamo_backend",
+                "no",
+            ],
+            marks=pytest.mark.slow,  # it begins torch's launcher, which sets the variables
+        ),
     ],
 )
 def test_the_launchers_of_torch_and_accelerate_are_understood(
@@ -275,6 +279,26 @@ def test_a_helper_that_never_begins_ends_the_run_by_name(tmp_path, monkeypatch):
         (tmp_path / "launch" / f"{name}.1.json").write_text(text)
     with pytest.raises(Unavailable, match=r"^process 1 .* 0 s.*--out"):
         led(tmp_path)
+
+
+def test_a_helper_without_work_is_waited_for_though_an_earlier_one_had_begun(tmp_path, monkeypatch):
+    """It starts late, and would wait for an answer that nobody gives any more."""
+    quickly(monkeypatch, PATIENCE=10.0, LATE=0.2)
+    (tmp_path / "launch").mkdir()
+    (tmp_path / "launch" / "seen.1.json").write_text(json.dumps({"leader": "old"}))
+    answers = []
+
+    def late():
+        time.sleep(0.5)
+        with suppress(StoreError):
+            answers.append(rendezvous(ProcessRank(1, 2), tmp_path))
+
+    helper = threading.Thread(target=late)
+    helper.start()
+    leader = Leader(ProcessRank(0, 2), LocalWorker(Staged(), tmp_path, 1), tmp_path, 1)
+    list(leader.run([batch(0, "0")]))
+    helper.join(20)
+    assert [one["leader"] for one in answers] == [leader.number]
 
 
 def test_a_helper_that_is_slow_and_lives_is_waited_for(tmp_path, monkeypatch):

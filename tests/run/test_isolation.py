@@ -1,8 +1,14 @@
 """A model whose process cannot read the data root predicts the same."""
 
 import os
+import sys
 
 import pytest
+
+from harness import plugins
+from harness.run.evaluate import evaluate
+from harness.run.options import Options
+from harness.spec import parse
 
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up the right to read")
 
@@ -44,9 +50,17 @@ def test_without_the_right_to_read_the_data_the_predictions_are_the_same(toy_com
     )
 
 
-def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
-    from harness import plugins
+def test_an_isolated_worker_knows_neither_the_command_line_nor_the_folder(
+    dots, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(dots.parent)
+    monkeypatch.setattr(sys, "argv", ["harness", "eval", "--data", str(dots)])
+    task = plugins.build("tasks", parse("dots"), dots)
+    done = evaluate(task, parse("dot_finder(fault=told)"), tmp_path / "a", Options(isolate=True))
+    assert done.results["n_failed"] == 0
 
+
+def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
     (task,) = [plugins.build("tasks", "dots", dots)]
     for sample in task.samples():
         output = repr(sample.query) + sample.query.id + sample.query.text

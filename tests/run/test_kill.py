@@ -89,10 +89,11 @@ def kill_at_random(process, folder, attempt, moments):
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path):
+def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path, monkeypatch):
     import toys
 
     data, rough = toys.write_dots(tmp_path / "data", COUNT), tmp_path / "rough"
+    monkeypatch.setenv("DELAY", "0")
     calm = toy_command(
         "eval",
         "--model",
@@ -106,6 +107,7 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path):
         "--quiet",
     )
     assert calm.returncode == 0, calm.stderr
+    monkeypatch.delenv("DELAY")
     moments = random.Random(0)
     for kill in range(10):
         process = start(toy_command, data, rough, 1 + kill % 3)
@@ -113,7 +115,7 @@ def test_ten_kills_give_the_undisturbed_results(toy_command, tmp_path):
         kill_at_random(process, rough, attempt, moments)
         _, stderr = process.communicate()
         assert process.returncode == -signal.SIGKILL, stderr
-    last = start(toy_command, data, rough, 2)
+    last = start(toy_command, data, rough, 2, DELAY="0")
     _, stderr = last.communicate(timeout=120)
     assert last.returncode == 0, stderr
     assert_equal_runs(tmp_path / "calm", rough)
@@ -255,7 +257,7 @@ def check_journal(folder):
         (signal.SIGTERM, 2),
     ],
 )
-def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, sent, workers):
+def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, monkeypatch, sent, workers):
     import toys
 
     toys.write_dots(tmp_path / "data", COUNT)
@@ -267,6 +269,7 @@ def test_a_signal_keeps_what_was_finished(toy_command, tmp_path, sent, workers):
     process.send_signal(sent)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130 and "interrupted" in stderr
+    monkeypatch.setenv("DELAY", "0")
     done = toy_command.json(
         "eval",
         "--model",

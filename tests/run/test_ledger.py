@@ -18,6 +18,7 @@ from harness.record import Run
 from harness.run.batching import samples_of
 from harness.run.ledger import enough_tokens
 from harness.spec import parse
+from harness.types import GenerationSettings
 
 READER = "qwen_vl(prompt=visionreasoner,segmenter=box,propagator=still,backend=stored)"
 LENGTHS = (3, 5, 7, 9, 11, 13, 15, 60)
@@ -91,6 +92,29 @@ def test_the_bounds_hold_the_score_without_the_limit(runs):
     for name in ("gIoU", "cIoU"):
         assert ledger["if_wrong"][name] == short["metrics"][name] < whole["metrics"][name]
         assert whole["metrics"][name] < ledger["if_right"][name] <= 1
+
+
+@pytest.mark.parametrize("limits", [(10,), (10, 12)])
+def test_a_limit_that_the_benchmark_prescribes_is_the_one_on_record(limits, runs, task, tmp_path):
+    """It comes before the model's own of 1000, and stands with each request in the journal."""
+    given = [
+        GenerationSettings(max_new_tokens=limit, temperature=0.5, top_p=0.9, stop=("END",))
+        for limit in limits
+    ]
+
+    def samples():
+        for place, sample in enumerate(task.samples()):
+            prescribed = given[place % len(given)]
+            yield replace(sample, query=replace(sample.query, generation=prescribed))
+
+    prescribing = replace(task, samples=samples)
+    run = harness.evaluate(prescribing, model(task, 1000), out=tmp_path)
+    calls = [one.prediction.calls for one in harness.read_samples(run, prescribing)]
+    assert {call.request.generation for (call,) in calls} == {*given}
+    ledger = run.results["ledger"]
+    assert ledger["limit"] == (10 if len(limits) == 1 else None)
+    if len(limits) == 1:
+        assert ledger["cut"] == 4 and run.results["metrics"] == runs[10].results["metrics"]
 
 
 def test_what_was_cut_is_counted_by_form_and_category(runs, task):

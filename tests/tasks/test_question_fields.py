@@ -194,3 +194,60 @@ def test_the_headline_is_the_mean_of_the_subtasks(tmp_path):
 
 def predicted(sample, response):
     return Prediction(query_id=sample.query.id, answer=Answer(text=response), responses=(response,))
+
+
+# Other forms of options and ground truth
+
+
+def question_of(row, **fields):
+    whole = {"id": "{_index}", "media": "{video}", "options": "candidates", **fields}
+    return Fields(**whole).read_record({"_index": 0, **row}, "row 0")
+
+
+@pytest.mark.parametrize("answer", ["B", "(B)", "B. blue"])
+def test_a_marked_letter_is_the_first_of_its_text(answer):
+    assert question_of(record(answer=answer), form="marked").answer == Answer(choice="B")
+
+
+@pytest.mark.parametrize("answer", ["b) B", "Blue", "(C)", "", None])
+def test_a_marked_letter_that_is_no_option_is_refused(answer):
+    with pytest.raises(DataError, match="A, B"):
+        question_of(record(answer=answer), form="marked")
+
+
+@pytest.mark.parametrize("options", [None, []])
+@pytest.mark.parametrize("form, answer", [("text", "2"), ("number", 2.0)])
+def test_a_question_without_options_has_an_answer_of_another_form(options, form, answer):
+    row = record(candidates=options, answer="2")
+    assert question_of(row, otherwise=form).answer == Answer(**{form: answer})
+    assert question_of(record(answer="A"), otherwise=form).answer == Answer(choice="A")
+    with pytest.raises(DataError, match="'candidates'"):
+        question_of(row)
+
+
+def test_options_stand_in_fields_or_lines_or_in_the_question():
+    fields = record(A="red", B="blue", C=None, answer="B")
+    assert question_of(fields, options=("A", "B", "C")).options == ("red", "blue")
+    lines = record(candidates="A. red\n\nB. blue\n", answer="B")
+    assert question_of(lines, lettered=True).options == ("red", "blue")
+    alone = question_of(record(answer="C"), options=(), letters="ABC")
+    assert alone.options == () and alone.extra == {"letters": "ABC"}
+    with pytest.raises(DataError, match="'D'"):
+        question_of(record(answer="D"), options=(), letters="ABC")
+
+
+def test_images_are_bytes_or_files_in_the_order_of_their_fields(tmp_path):
+    row = record(answer="A", one={"bytes": b"1"}, two=None, more=["a.png", {"path": "b.png"}])
+    row["question"] = "<image> What is it?"
+    fields = Fields(id="{_index}", images=("one", "two", "more"), options="candidates")
+    found = fields.read_record({"_index": 0, **row}, "row 0", tmp_path)
+    assert found.media == (b"1", tmp_path / "a.png", tmp_path / "b.png")
+    assert found.text == "What is it?" and not found.group
+    with pytest.raises(DataError, match="one image"):
+        fields.read_record({"_index": 0, **row, "one": None, "more": []}, "row 0", tmp_path)
+
+
+@pytest.mark.parametrize("value, kind", [("order_first", "order"), ("x_order", "other")])
+def test_a_breakdown_is_what_a_field_begins_with(value, kind):
+    row = record(answer="A", task=value)
+    assert question_of(row, kinds={"kind": ("task", SUBTASKS)}).categories == {"kind": kind}

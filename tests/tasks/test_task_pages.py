@@ -29,6 +29,8 @@ FILE = re.compile(r"^cat > (\S+) <<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
 TOLD = re.compile(r"\b(?:\d+\.\d{4,}|[0-9a-f]{32})\b")
 OF_TRAINING = ("training_sets.md",)
 """Pages whose commands train networks, which cannot be had here: they are only parsed."""
+OF_VIDEOS = ("rvtbench.md", "video_segmentation.md")
+"""Pages whose commands segment videos with `saliency`, for a minute: run in the slow tier."""
 NOT_HERE = {
     "spatio_temporal_qa.md": ("chat(", "verdicts.jsonl", "runs/said/v_star"),
     "general_video_qa.md": ("predictions/video-llava", "checkpoint=…"),
@@ -64,7 +66,12 @@ def scratch(shapes, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in OF_TRAINING], ids=lambda page: page.stem
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name in OF_VIDEOS else (), id=page.stem)
+        for page in PAGES
+        if page.name not in OF_TRAINING
+    ],
 )
 def test_the_examples_of_a_page_run_and_show_what_comes_out(page, scratch, capsys):
     printed, ran = "", 0

@@ -33,6 +33,7 @@ sys.path.insert(0, str(LEARNING))
 
 import learned  # noqa: E402
 import learning  # noqa: E402
+import results_page  # noqa: E402
 import studies  # noqa: E402
 
 NAMES = tuple(name for name, one in studies.STUDIES.items() if not one.policy)
@@ -200,26 +201,14 @@ def test_the_page_names_every_setting_that_is_not_the_papers(name):
     assert {key: parse(f"x(a={value})").arguments["a"] for key, value in info} == differing
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_page_says_which_commit_each_seed_is_of_and_marks_studies_that_mix_them(name):
-    commits = {
-        tuple(f"{one['commit'][:7]}{'*' * one['dirty']}" for one in several)
-        for several in saved(name)["training"].values()
-    }
-    (each,) = commits  # those of a seed's arms are the same
-    head, *info = cells(name, "What code trained them")
-    assert tuple(cell for cell in info if cell != "–") == each
-    assert ("‡" in head) == (len(set(each)) > 1)
-    section = PAGE.partition(f"examples/learning/learning.py --methods {name} ")[2].partition(
-        "\n### "
-    )[0]
-    assert ("‡" in section) == ("‡" in head)
+def test_the_page_of_all_numbers_is_that_of_the_results():
+    assert results_page.PAGE.read_text("utf-8") == results_page.page(), (
+        "run python examples/learning/results_page.py"
+    )
 
 
 def test_the_page_counts_its_intervals_and_rests_on_what_committed_code_has_written():
     count = sum(len(row["gains"]) for name in studies.STUDIES for row in saved(name)["rows"])
-    tables = re.findall(r"^\|.*\|$", PAGE, flags=re.MULTILINE)
-    assert sum(row.count(" to +") + row.count(" to -") for row in tables) == count
     assert f"{count} intervals" in PAGE
     written = {f"{name}.json" for name in studies.STUDIES}
     assert {path.name for path in learning.RESULTS.iterdir()} == written

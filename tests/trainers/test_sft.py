@@ -493,7 +493,7 @@ def test_nothing_to_learn_from_is_an_error(start):
         ("per_device_train_batch_size=0", "per_device_train_batch_size=….*1, found 0"),
         ("finetune=half", "'full' or 'lora'"),
         ("learning_rate=-1", r"learning_rate=….*0, found -1\.0"),
-        ("finetune=lora,freeze_vision=true", "lora_layers"),
+        ("finetune=lora,freeze_vision=true,lora_layers=all", "lora_layers"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, said):

@@ -336,5 +336,5 @@ def test_none_is_the_word_where_a_setting_is_called_so():
     from harness import plugins
     from harness.spec import parse
 
-    assert plugins.build("trainers", parse("sft(reasoning=none)")).reasoning == "none"
-    assert plugins.build("trainers", parse("sft(max_steps=none)")).max_steps is None
+    assert plugins.build("trainers", parse("sft(reasoning=none)")).settings.reasoning == "none"
+    assert plugins.build("trainers", parse("sft(max_steps=none)")).settings.max_steps is None

@@ -1,28 +1,30 @@
 """Settings of every training with GRPO; `with_options(Settings)` offers them with a method."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from math import inf
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from harness.errors import UsageError
 from harness.models.learning.loss_types import LossType, Scale
-
-RANGES: Mapping[object, tuple[float, float]] = {
-    **{"num_generations": (2, inf), "warmup_steps": (0, inf), "keep_rollouts": (0, inf)},
-    **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
-    **{int: (1, inf), int | None: (1, inf), float: (0, inf), float | None: (0, inf)},
-}
-"""Least and greatest value of a setting, by its name or else its type."""
+from harness.trainers.settings import Range, TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Settings(TrainingSettings):
     """Every hyper-parameter; what TRL, transformers, PEFT or vLLM has too is called as there.
 
     One round: `generation_batch_size` rollouts, `num_generations` of each prompt, one reward a
     rollout; then `num_iterations` optimiser steps on them.
     """
+
+    RANGES: ClassVar[Mapping[str, Range]] = {
+        **TrainingSettings.RANGES,
+        **{"num_generations": (2, inf), "keep_rollouts": (0, inf)},
+        **{"temperature": (1e-6, 100), "top_p": (1e-6, 1), "ema_decay": (0, 1)},
+    }
+    ASIDE = (*TrainingSettings.ASIDE, "generation_micro_batch_size", "keep_rollouts")
+    LEARNING_RATES: ClassVar[Mapping[str, float]] = {"full": 1e-6, "lora": 2e-5}
 
     num_generations: int = 8
     """Number of rollouts of a prompt."""
@@ -62,64 +64,23 @@ class Settings:
     entropy_coef: float = 0.0
     """Weight of the entropy of tokens, which is kept high."""
 
-    learning_rate: float | None = None
-    """Peak of the learning rate; None: 1e-6, or 2e-5 for an adapter."""
     lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "constant_with_warmup"
-    """Course of the learning rate after the warm-up."""
-    warmup_steps: int = 0
-    """Steps in which the learning rate rises from 0."""
     weight_decay: float = 0.01
-    """Weight decay of AdamW."""
-    max_grad_norm: float = 1.0
-    """Largest norm of the gradient; 0: no limit."""
-    num_train_epochs: float = 1.0
-    """Passes over the samples."""
-    max_steps: int | None = None
-    """Optimiser steps, whatever `num_train_epochs` says."""
+    lora_r: int = 64
+    lora_alpha: int = 128
+
     max_prompt_length: int | None = None
     """Prompts of more tokens are left out, counted and named."""
 
-    finetune: Literal["full", "lora"] = "full"
-    """All weights, or an adapter that is merged into them at the end."""
-    lora_r: int = 64
-    """Rank of the adapter's matrices."""
-    lora_alpha: int = 128
-    """The adapter is scaled by this over its rank."""
-    lora_layers: Literal["language", "all"] = "language"
-    """Linear layers of the language model, or of the vision tower too."""
-    freeze_vision: bool = False
-    """Train the language model, and the layers that merge patches for it."""
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Type of the weights while training; `auto`: the type that the checkpoint was saved in."""
-    bf16: bool = False
-    """Compute in bfloat16 whatever the weights' type is."""
-    gradient_checkpointing: bool = False
-    """Compute activations twice to keep fewer."""
-    deepspeed: str | None = None
-    """`zero3`, or the path of a DeepSpeed configuration."""
     vllm_mode: Literal["colocate", "server"] | None = None
     """Rollouts by vLLM, on the same devices or by a server of TRL's (`trl vllm-serve`)."""
 
-    save_steps: int = 100
-    """Steps between states that a training can go on from; the last step is one."""
     keep_rollouts: int = 2
     """Prompts a round whose rollouts are kept in rollouts.jsonl; 0: none."""
-    report_to: str | None = "auto"
-    """`tensorboard`, `wandb` or `tensorboard+wandb`; `auto`: TensorBoard if it is installed."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value, bounds = getattr(self, one.name), RANGES.get(one.name, RANGES.get(one.type))
-            if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:
-                expected = "{} to {}".format(*bounds)
-                raise UsageError(f"{one.name}=…", expected=expected, found=str(value))
+        super().__post_init__()
         self.accumulation_steps(1)
-        if self.finetune == "lora" and self.freeze_vision and self.lora_layers == "all":
-            raise UsageError(
-                "finetune=lora and freeze_vision",
-                expected="lora_layers=language, where the vision tower is not adapted",
-                found="lora_layers=all",
-            )
         if self.ema_decay is not None:
             refuse_unused("GRPO", "ema_decay", scale_rewards=(self.scale_rewards, "group"))
         if self.vllm_mode is not None:  # which draws tokens by itself
@@ -129,18 +90,6 @@ class Settings:
     def prompts_per_round(self) -> int:
         """Prompts that a round draws, over all devices."""
         return self.generation_batch_size // self.num_generations
-
-    @property
-    def peak_learning_rate(self) -> float:
-        """`learning_rate`, or that of `finetune`; an adapter wants 20 to 100 times more."""
-        usual = 2e-5 if self.finetune == "lora" else 1e-6
-        return usual if self.learning_rate is None else self.learning_rate
-
-    def describe(self) -> dict[str, Any]:
-        """Return every setting as resolved, but those that change nothing of what is learned."""
-        aside = ("generation_micro_batch_size", "keep_rollouts", "report_to")
-        plain = {name: value for name, value in asdict(self).items() if name not in aside}
-        return {**plain, "learning_rate": self.peak_learning_rate}
 
     def accumulation_steps(self, processes: int) -> int:
         """Return the batches of a round on each device; UsageError if it does not divide."""

@@ -106,7 +106,7 @@ def dot_finder(
     delay: float = 0.0,
     seed: int = 0,
     fault: Literal[
-        "", "raise", "wrong size", "memory", "number", "privileges", "die", "hang", "argv"
+        "", "raise", "wrong size", "memory", "number", "privileges", "die", "hang", "told"
     ] = "",
     every: int = 5,
     secret: Path | None = None,
@@ -167,7 +167,7 @@ class DotFinder(Model):
                 time.sleep(0.02)
         if self.fault == "memory" and len(queries) > 1:
             raise OutOfMemory("too many")
-        time.sleep(self.delay)
+        time.sleep(float(os.environ.get("DELAY", self.delay)))  # equal runs, some of them slow
         return [self.answer(query) for query in queries]
 
     def answer(self, query: Query) -> Prediction:
@@ -175,8 +175,9 @@ class DotFinder(Model):
         key = int(query.id, 16)
         noise = np.random.Generator(np.random.Philox(key=[self.seed, key % 2**64]))
         mask = mask & (noise.random(mask.shape) < 0.9)
-        if self.fault == "argv" and any("data" in word for word in sys.argv):
-            raise AssertionError(sys.argv)
+        if self.fault == "told":
+            told = [*sys.argv, *map(str, Path().iterdir())]
+            assert not any("data" in word for word in told), told
         if key % self.every == 0:
             if self.fault == "die":
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -2,16 +2,14 @@
 by its place, films as files or folders of frames.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.layout import file
 from harness.spec import Spec
-from harness.task import Task, choose
+from harness.task import Task
 from harness.tasks.qa.letters import letter_protocols
 from harness.tasks.qa.questions import Fields
-from harness.tasks.qa.task import QuestionFormat, Videos, question_task
+from harness.tasks.qa.task import Videos, table_task
 
 FIELDS = Fields(
     id="{film}/{number}",
@@ -30,6 +28,9 @@ def first_letter(response: str) -> str | None:
     return response.strip()[:1] or None
 
 
+PROTOCOLS = letter_protocols("film_quiz", first_letter, official="score.py: the first character")
+
+
 def film_quiz(
     data: Path,
     *,
@@ -38,21 +39,16 @@ def film_quiz(
     protocol: str = "film_quiz/official",
 ) -> Task:
     """One sample a question; statistics cluster by film."""
-    questions = file(data / "film_quiz" / "questions.json", fix="See https://films.invalid.")
-    films = Videos((questions.parent / "films",), frames)
-    requested = QuestionFormat(
-        files=(questions,),
-        read=partial(FIELDS.questions, (questions,)),
-        open=films.open,
-        problems=films.problems,
-    )
-    return question_task(
-        requested,
+    place = data / "film_quiz"
+    films = Videos((place / "films",), frames)
+    return table_task(
         "film_quiz",
-        protocol=choose("protocol", PROTOCOLS, protocol),
-        split=split,
-        arguments={"frames": str(films.selection)},
+        place,
+        "questions.json",
+        FIELDS,
+        PROTOCOLS,
+        split,
+        protocol,
+        videos=films,
+        fix="See https://films.invalid.",
     )
-
-
-PROTOCOLS = letter_protocols("film_quiz", first_letter, official="score.py: the first character")

@@ -1,0 +1,93 @@
+"""Settings of every training by gradients; those of GRPO and of supervised fine-tuning add theirs.
+
+`with_options(Settings)` offers them with a method. No name here imports torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from math import inf
+from typing import Any, ClassVar, Literal
+
+from harness.errors import UsageError
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """Hyper-parameters; what transformers or PEFT has too is called as there."""
+
+    RANGES: ClassVar[Mapping[str, Range]] = {"warmup_steps": (0, inf)}
+    """Least and greatest value of a setting; of others, whole numbers are 1 or more, others 0."""
+    ASIDE: ClassVar[tuple[str, ...]] = ("report_to",)
+    """Settings that change nothing of what is learned."""
+    LEARNING_RATES: ClassVar[Mapping[str, float]]
+    """Usual learning rates by `finetune`; an adapter wants 10 to 100 times more."""
+
+    per_device_train_batch_size: int = 1
+    """Examples on each device that gradients are computed for at once."""
+    learning_rate: float | None = None
+    """Peak of the learning rate; None: the usual one of all weights, or of an adapter."""
+    lr_scheduler_type: Literal["constant_with_warmup", "linear", "cosine"] = "cosine"
+    """Course of the learning rate after the warm-up."""
+    warmup_steps: int = 0
+    """Steps in which the learning rate rises from 0."""
+    weight_decay: float = 0.0
+    """Weight decay of AdamW."""
+    max_grad_norm: float = 1.0
+    """Largest norm of the gradient; 0: no limit."""
+    num_train_epochs: float = 1.0
+    """Passes over the samples."""
+    max_steps: int | None = None
+    """Optimiser steps, whatever `num_train_epochs` says."""
+
+    finetune: Literal["full", "lora"] = "full"
+    """All weights, or an adapter that is merged into them at the end."""
+    lora_r: int = 16
+    """Rank of the adapter's matrices."""
+    lora_alpha: int = 32
+    """The adapter is scaled by this over its rank."""
+    lora_layers: Literal["language", "all"] = "language"
+    """Linear layers of the language model, or of the vision tower too."""
+    freeze_vision: bool = False
+    """Train the language model, and the layers that merge patches for it."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Type of the weights while training; `auto`: the type that the checkpoint was saved in."""
+    bf16: bool = False
+    """Compute in bfloat16 whatever the weights' type is."""
+    gradient_checkpointing: bool = False
+    """Compute activations twice to keep fewer."""
+    deepspeed: str | None = None
+    """`zero2`, `zero3`, or the path of a DeepSpeed configuration."""
+
+    save_steps: int = 100
+    """Steps between states that a training can go on from; the last step is one."""
+    report_to: str | None = "auto"
+    """`tensorboard`, `wandb` or `tensorboard+wandb`; `auto`: TensorBoard if it is installed."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value, bounds = getattr(self, one.name), self.RANGES.get(one.name)
+            if bounds is None:
+                bounds = (1, inf) if one.type in (int, int | None) else (0, inf)
+            if not isinstance(value, (int, float)) or bounds[0] <= value <= bounds[1]:
+                continue
+            expected = f"at least {bounds[0]}" if bounds[1] == inf else "{} to {}".format(*bounds)
+            raise UsageError(f"{one.name}=…", expected=expected, found=str(value))
+        if self.finetune == "lora" and self.freeze_vision and self.lora_layers == "all":
+            raise UsageError(
+                "finetune=lora and freeze_vision",
+                expected="lora_layers=language, where the vision tower is not adapted",
+                found="lora_layers=all",
+            )
+
+    @property
+    def peak_learning_rate(self) -> float:
+        """`learning_rate`, or the usual one of `finetune`."""
+        usual = self.LEARNING_RATES[self.finetune]
+        return usual if self.learning_rate is None else self.learning_rate
+
+    def describe(self) -> dict[str, Any]:
+        """Return every setting as resolved, but those that change nothing of what is learned."""
+        plain = {name: value for name, value in asdict(self).items() if name not in self.ASIDE}
+        return {**plain, "learning_rate": self.peak_learning_rate}
