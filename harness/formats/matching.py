@@ -7,7 +7,7 @@ questions and ground truths of all rows of the file are those of the samples wit
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -86,10 +86,11 @@ class _Finder:
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self.by_id = {sample.id: sample for sample in samples}
-        numbered = all(sample.id.isdecimal() for sample in samples)
+        self.numbered = all(sample.id.isdecimal() for sample in samples)
         self.by_row = {
-            int(sample.id) if numbered else place: sample for place, sample in enumerate(samples)
+            int(one.id) if self.numbered else place: one for place, one in enumerate(samples)
         }
+        self.pairs = Counter(map(_pair, samples))
         self.by_video: dict[str, list[Sample]] = defaultdict(list)
         self.by_text: dict[str, list[Sample]] = defaultdict(list)
         self.by_piece: dict[str, set[str]] = defaultdict(set)
@@ -113,13 +114,15 @@ class _Finder:
     def row_is_right(self, entry: Entry) -> bool:
         """Return True if the row of the entry's list fits the sample with this number.
 
-        Question and ground truth have to be the sample's: of a list in another order they are not.
+        Question and ground truth have to be the sample's, and no other's: of a list in another
+        order they are not. Counts of images by number may be equal.
         """
         sample = None if entry.row is None else self.by_row.get(entry.row)
         return (
             sample is not None
             and bool(entry.question)
             and _normalize(entry.ground_truth) in _ground_truths(sample)
+            and (self.pairs[_pair(sample)] == 1 or (self.numbered and _count(sample) is not None))
             and self._is_consistent(entry, sample)
         )
 
@@ -180,6 +183,11 @@ def _ground_truths(sample: Sample) -> set[str]:
     if answer.choice is not None:
         known |= {text for place, text in enumerate(options) if chr(65 + place) == answer.choice}
     return {_normalize(str(one)) for one in known - {None}}
+
+
+def _pair(sample: Sample) -> tuple[str, frozenset[str]]:
+    """Return question and ground truth of a sample."""
+    return _normalize(sample.query.text), frozenset(_ground_truths(sample))
 
 
 def _video(name: str) -> str:

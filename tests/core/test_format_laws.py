@@ -114,6 +114,33 @@ def vlmevalkit(root, told, hidden):
     return root / "x.csv"
 
 
+def inspect(root, told, hidden):
+    samples = [
+        {
+            "id": number + 1 if "id" in hidden else one.id,
+            "input": shown(one, hidden).get("question", ""),
+            "target": "A",
+            "output": {"choices": [{"message": {"role": "assistant", "content": one.id}}]},
+            "metadata": {"video": one.id.split("/")[0]} if "video" not in hidden else {},
+        }
+        for number, one in enumerate(told)
+    ]
+    return whole(root / "x.json", {"samples": samples})
+
+
+def every_eval_ever(root, told, hidden):
+    rows = [
+        {
+            "sample_id": str(number) if "id" in hidden else one.id,
+            "input": {"raw": shown(one, hidden).get("question", "")},
+            "output": {"raw": [one.id]},
+            "evaluation": {"score": 1.0},
+        }
+        for number, one in enumerate(told)
+    ]
+    return lines(root / "x_samples.jsonl", rows)
+
+
 def video_mme(root, told, hidden):
     return whole(
         root / "x.json",
@@ -177,6 +204,8 @@ WRITERS = {
     "jsonl": jsonl,
     "lmms-eval": lmms,
     "vlmevalkit": vlmevalkit,
+    "inspect": inspect,
+    "every-eval-ever": every_eval_ever,
     "video-mme": video_mme,
     "tempcompass": tempcompass,
     "sti": sti,
@@ -187,6 +216,8 @@ WRITERS = {
 }
 NEEDS = {
     "jsonl": {"id"},
+    "inspect": {"id"},
+    "every-eval-ever": {"id"},
     "video-mme": {"id"},
     "sti": {"id"},
     "png-tree": {"id"},
