@@ -277,9 +277,8 @@ def check_template(processor: "ProcessorMixin") -> None:
             [{"role": "user", "content": "?"}],
             [{"role": "user", "content": [{"type": "image"}, question]}],
         )
-        for messages in asked if template else ():
-            if not is_bounded(template, messages, seconds=RENDERING):
-                raise _endless(f"a prompt within {RENDERING:g} s and {MEMORY >> 20} MiB")
+        if template and not is_bounded(template, asked, seconds=RENDERING):
+            raise _endless(f"a prompt within {RENDERING:g} s and {MEMORY >> 20} MiB")
     try:
         chat_text(processor, ChatRequest(key="", text="?"))
     except EndlessTemplate:

@@ -61,7 +61,7 @@ def asked_for(name):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A data root, and for each task two samples of different forms where it has several."""
+    """A data root, and of each task a sample of each form, at most two."""
     root = tmp_path_factory.mktemp("shapes") / "data"
     writers = {"mevis": mevis.write, "reason_seg": reason_seg.write, "shapes_qa": shapes_qa.write}
     make(root, seed=0, size=4, writers=writers)
@@ -72,7 +72,7 @@ def two_of(task):
     samples = list(samples_of(task))
     first = samples[0]
     unlike = [one for one in samples[1:] if one.query.forms != first.query.forms]
-    return [first, (unlike or samples[1:])[0]]
+    return [first, *unlike[:1]]
 
 
 def test_there_are_adapters_and_both_kinds_of_questions_in_words(world):

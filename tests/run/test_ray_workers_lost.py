@@ -142,6 +142,15 @@ def test_finished_samples_are_journalled_before_their_batch_ends(tmp_path, monke
     assert [one.whole for one in rest][-1] and sum(one.whole for one in rest) == 1
 
 
+def test_what_an_actor_had_answered_is_journalled_when_it_is_ended():
+    one, written = actor(), []
+    one.batches.append(batch(0, "a"))
+    one.journal.append = written.extend
+    one.handle.finish = SimpleNamespace(remote=lambda: Reference(["a"]))
+    one.close()
+    assert written == ["a"] and one.handle.killed
+
+
 def test_an_actor_that_is_lost_with_what_was_fetched_is_a_lost_actor(tmp_path):
     one = actor(Reference(OUTCOME))
     one.fetched = Reference(LOST["the machine"]())
