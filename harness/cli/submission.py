@@ -100,7 +100,7 @@ def _executor(submitit: ModuleType, arguments: Namespace) -> Any:
             expected=f"parameters of submitit: {', '.join(sorted(known))}",
             found="none of that name",
         )
-    defaults: dict[str, Any] = {
+    defaults: dict[str, object] = {
         "signal_delay_s": SIGNAL_DELAY,
         "srun_args": "--kill-on-bad-exit=1",
         "tasks_per_node": given.get("gpus_per_node", 1),

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from harness.errors import HarnessError
@@ -40,7 +39,7 @@ def every_eval_ever(
         model = model_id(made)
         moment = time_of(run)
         name = f"{made.task}/{model}/{moment.timestamp():.0f}"
-        data: dict[str, Any] = {"dataset_name": made.task, "source_type": "other"}
+        data: dict[str, object] = {"dataset_name": made.task, "source_type": "other"}
         results = [
             {
                 "evaluation_name": f"{made.task} {made.split}, {metric}",
@@ -101,7 +100,7 @@ def every_eval_ever(
         yield path, json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _uncertainty(made: Row, metric: str) -> dict[str, Any]:
+def _uncertainty(made: Row, metric: str) -> dict[str, object]:
     pair = made.intervals.get(metric)
     if pair is None:
         return {}

@@ -8,7 +8,7 @@ truth where it is one, the responses, and a score a sample.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from harness.formats.tables import FAILED, RECORDS
 from harness.leaderboards.export.hub import model_id, time_of
@@ -66,10 +66,10 @@ def inspect_log(run: Run, data_root: Path | None = None) -> tuple[str, str]:
     return name, json.dumps(log, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _inspect_sample(one: Instance, made: Row, model: str) -> dict[str, Any]:
+def _inspect_sample(one: Instance, made: Row, model: str) -> dict[str, object]:
     responses = one.prediction.responses
     said = [{"role": "assistant", "content": text, "source": "generate"} for text in responses]
-    sample: dict[str, Any] = {
+    sample: dict[str, object] = {
         "id": one.sample.id,
         "epoch": 1,
         "input": one.question,
