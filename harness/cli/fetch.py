@@ -196,7 +196,10 @@ def _download(
             allow_patterns=patterns,
         )
 
-    call_hub(f"datasets/{source.repository}", commit, download)
+    try:
+        call_hub(f"datasets/{source.repository}", commit, download)
+    except OSError as error:
+        raise cannot_write(source.folder, error) from error
     names = (one.rfilename for one in found.siblings or ())
     wanted = (
         name for name in names if patterns is None or any(fnmatch(name, each) for each in patterns)

@@ -8,7 +8,7 @@ import hashlib
 import re
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,14 +17,16 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from harness import checkpoint_config
 from harness.cli.hub_access import call_hub, connect, refuse_offline
 from harness.cli.output import show_json
-from harness.errors import DataError, UsageError
+from harness.errors import DataError, StoreError, UsageError
 from harness.files import open_regular
 from harness.leaderboards.publish import PUBLICATION, check_chain
 from harness.leaderboards.publish import publish as publish_run
 from harness.models.backends import checkpoint
 from harness.record import Run, runs_below
+from harness.run.checkpoint_provenance import training_record
 from harness.run.contamination import COPIED, MANIFEST, Training
 from harness.store.atomic import cannot_write, json_bytes, read_json, sync
 from harness.store.lease import lease
@@ -45,6 +47,8 @@ PICKLES = (*checkpoint.PICKLES, ".joblib", ".dill")
 KEPT_BY_HUB = ".gitattributes"
 RESULTS_FOLDER = ".eval_results"
 REPOSITORY = re.compile(r"(datasets/)?(?!datasets/)(\w[\w.-]{0,95}/\w[\w.-]{0,95})", re.ASCII)
+PATHS = re.compile(".*(path|file|dir|folder|root|checkpoint)")
+"""Names of fields of JSON files beside weights that have paths; in others a slash is a token."""
 WORKERS = 8  # files that are downloaded at once
 
 
@@ -115,18 +119,27 @@ def _contents(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
     """Yield the kind of repository, what is pushed in words, and its files by name.
 
     Runs are pushed as publications, without paths of this machine; checkpoints with such paths
-    taken out of their record.
+    taken out of their JSON files.
+
+    Raises:
+        UsageError: the training is not finished, or the folder has more than its finished runs.
+        ModelError: weights are cut off or missing.
     """
     if not path.is_dir():
         raise UsageError(f"path {path}", expected="a folder", found="none")
     folder = checkpoint.find(str(path.absolute()))
     if _is_checkpoint(folder):
-        files: dict[str, Content] = dict(_files(folder))
-        record = COPIED[MANIFEST]
-        if record in files:
-            files[record] = _without_paths(folder / record)
-        yield "model", "checkpoint", files
-    elif runs := runs_below(path):
+        _refuse_unfinished(folder)
+        files = dict(_files(folder))
+        _check_weights(files.values())
+        if (folder / checkpoint.INDEX).is_file():
+            checkpoint.weights(folder)
+        yield "model", "checkpoint", {name: _without_paths(one) for name, one in files.items()}
+        return
+    files = dict(_files(path))
+    runs = runs_below(path)
+    _refuse_rest(path, files, runs)
+    if runs:
         with TemporaryDirectory() as place:
             published: dict[str, Content] = {}
             for run in runs:
@@ -141,7 +154,45 @@ def _contents(path: Path) -> Iterator[tuple[Kind, str, Mapping[str, Content]]]:
                 published |= {f"{name}/{file}": content for file, content in _files(copy)}
             yield "dataset", "run" if len(runs) == 1 else f"{len(runs)} runs", published
     else:
-        yield "dataset", "data set", dict(_files(path))
+        _check_weights(files.values())
+        yield "dataset", "data set", files
+
+
+def _refuse_unfinished(folder: Path) -> None:
+    """Raise UsageError if a checkpoint's training goes on, or broke off."""
+    inside, around = folder / COPIED[MANIFEST], folder.resolve().parent / MANIFEST
+    for path in (inside, *([around] if folder.name == checkpoint.TRAINED else [])):
+        if "result" not in (training_record(path) or {"result": None}):
+            raise UsageError(
+                f"checkpoint {folder}",
+                expected="that of a finished training",
+                found=f"no result in {path}",
+                fix="The same `harness train` with --resume goes on with it.",
+            )
+
+
+def _refuse_rest(folder: Path, files: Mapping[str, Path], runs: Sequence[Path]) -> None:
+    """Raise UsageError if there are files beside runs, or records of what is no finished run."""
+    finished = set(runs)
+    for name, path in files.items():
+        if finished.isdisjoint(path.parents) and (runs or _is_record(path)):
+            raise UsageError(
+                f"folder {folder}",
+                expected="finished runs and nothing else, or a data set without runs",
+                found=f"{name}{', of an unfinished run or a training' * _is_record(path)}",
+                fix="Push each run, training and data set by itself, once it is finished.",
+            )
+
+
+def _is_record(path: Path) -> bool:
+    """Return True if a file is the record of a run or a training."""
+    if path.name not in (MANIFEST, COPIED[MANIFEST]):
+        return False
+    try:
+        plain = read_json(path)
+    except StoreError:  # of others, who may have files of these names
+        return False
+    return isinstance(plain, dict) and "config_hash" in plain
 
 
 def _is_checkpoint(folder: Path) -> bool:
@@ -168,19 +219,30 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
             yield "/".join(parts), path
 
 
-def _without_paths(path: Path) -> bytes:
-    """Return the record of a training without paths of this machine."""
+def _without_paths(path: Path) -> Content:
+    """Return a file of a checkpoint, if it is JSON without paths of this machine."""
     from harness.cli.model_card import without_paths
 
-    def cleaned(value: object) -> object:
-        if isinstance(value, dict):
-            return {key: cleaned(one) for key, one in value.items()}
-        if isinstance(value, list):
-            return [cleaned(one) for one in value]
-        return without_paths(value) if isinstance(value, str) else value
+    record = COPIED[MANIFEST]
+    ours = path.name in (record, checkpoint_config.FILE)
 
-    plain = cleaned(read_json(path))
-    return json_bytes({**plain, "data_root": ""} if isinstance(plain, dict) else plain)
+    def cleaned(value: object, *, has_path: bool) -> object:
+        if isinstance(value, dict):
+            return {
+                key: cleaned(one, has_path=ours or PATHS.fullmatch(key) is not None)
+                for key, one in value.items()
+            }
+        if isinstance(value, list):
+            return [cleaned(one, has_path=has_path) for one in value]
+        return without_paths(value) if has_path and isinstance(value, str) else value
+
+    if path.suffix != ".json":
+        return path
+    plain = read_json(path)
+    clean = cleaned(plain, has_path=ours)
+    if path.name == record and isinstance(clean, dict):
+        clean["data_root"] = ""
+    return path if clean == plain else json_bytes(clean)
 
 
 def _commit(
@@ -368,8 +430,14 @@ def _verify(folder: Path) -> None:
         check_chain(path.parent)
     for run in runs_below(folder):
         Run.open(run).check_files()
-    for path in sorted(folder.rglob("*.safetensors")):
-        checkpoint.check_safetensors(path)
+    _check_weights(sorted(folder.rglob("*")))
+
+
+def _check_weights(paths: Iterable[Path]) -> None:
+    """Raise ModelError if a file of weights is cut off."""
+    for path in paths:
+        if path.suffix == ".safetensors":
+            checkpoint.check_safetensors(path)
 
 
 def _commit_id(text: object) -> str:
@@ -404,13 +472,19 @@ def _refuse_names(names: Sequence[str], where: str) -> None:
         raise UsageError(where, expected=f"1 to {MAX_FILES} files", found=found, fix=fix)
     folders = {str(parent) for name in names for parent in PurePosixPath(name).parents}
     for name in names:
+        if not name.isprintable():
+            raise UsageError(
+                f"{where}, file {name!a}",
+                expected="a name of printable characters",
+                found=", ".join(f"{one!a}" for one in name if not one.isprintable()),
+            )
         if not _is_safe(name) or name in folders:
             raise UsageError(
                 f"{where}, file {name!r}",
                 expected="a name inside the folder",
                 found="another place",
             )
-        if PurePosixPath(name).suffix.lower() in PICKLES:
+        if not {suffix.lower() for suffix in PurePosixPath(name).suffixes}.isdisjoint(PICKLES):
             raise UsageError(
                 f"{where}, file {name}",
                 expected="no pickles, which can run code when loaded",
@@ -427,7 +501,6 @@ def _is_safe(name: str) -> bool:
         part not in ("", ".", "..")
         and part.lower() != ".git"
         and "\\" not in part
-        and part.isprintable()
         and len(part.encode("utf-8", "replace")) <= MAX_NAME
         for part in parts
     )

@@ -1,5 +1,6 @@
 """Access to the Hugging Face hub: only for commands that ask for it, and with HF_TOKEN alone."""
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -17,6 +18,8 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 SIGNED = re.compile(r"\?\S*")
 """Query of an address, which may be signed: it is not shown."""
 REFUSED = (401, 403)
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)
+"""Errors of the disk, which are no answer of the hub."""
 
 T = TypeVar("T")
 
@@ -68,7 +71,11 @@ def endpoint() -> str | None:
 
 
 def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
-    """Return the hub's answer; turn its refusals and what is no answer into a DataError."""
+    """Return the hub's answer; turn its refusals and what is no answer into a DataError.
+
+    Raises:
+        OSError: the disk takes nothing more.
+    """
     from huggingface_hub import errors
 
     thing = f"repository {repository}"
@@ -100,6 +107,8 @@ def call_hub(repository: str, revision: str, call: Callable[[], T]) -> T:
         KeyError,
         TypeError,
     ) as error:
+        if isinstance(error, OSError) and error.errno in DISK:
+            raise
         refused = getattr(getattr(error, "response", None), "status_code", 0) in REFUSED
         raise DataError(
             thing,

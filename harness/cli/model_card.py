@@ -11,14 +11,14 @@ from typing import Any
 from harness import checkpoint_config, papers, plugins
 from harness.cli.curves import draw_curves
 from harness.cli.fetch import fetched_sources, repositories
-from harness.cli.hub_access import load_hub
 from harness.errors import HarnessError, UsageError
 from harness.files import read_text
 from harness.leaderboards import formatting
-from harness.leaderboards.export.hub import results_of
+from harness.leaderboards.export.hub import BOARD, metadata, model_index
 from harness.leaderboards.render.markdown import escape, grid
 from harness.leaderboards.row import Row, row
 from harness.record import Run
+from harness.run.checkpoint_provenance import read_origins
 from harness.run.contamination import Training
 from harness.store.atomic import write_bytes
 
@@ -26,10 +26,13 @@ CARD, CURVES = "README.md", "curves.svg"
 WRITTEN = "<!-- Written by harness; a card without this line is left as it is. -->"
 DRAWN = re.compile(r"rewards?(/.*)?|eval/.*|loss")
 """Names of logged numbers that a card draws."""
+NAME = r"(?:[^\s,()=<>\"'/:]|:(?!/))++"
 PATH = re.compile(
-    r"(?<![\w.:/<>])(?:~|\.\.?)?/[^\s,()=<>\"']*?([^\s,()=<>\"'/]+)/?(?![^\s,()=<>\"'])"
+    r"(?<![\w./<>])(?<!http:)(?<!https:)(?:file:)?(?:~|\.\.?)?/+"
+    rf"(?:{NAME}(?: +{NAME})*+/+)*({NAME})/*"
 )
-"""A path from the root, the home or the working folder; its group is the last name."""
+"""A path from the root, the home or the working folder; its group is the last name. Others may have
+spaces: a text that goes on with a slash is taken for more of the path."""
 
 
 def write_card(training: Training, runs: Sequence[Run]) -> Path:
@@ -40,8 +43,8 @@ def write_card(training: Training, runs: Sequence[Run]) -> Path:
         runs: Runs of the checkpoint, whose scores the card shows.
 
     Raises:
-        UsageError: the checkpoint has a card that somebody else wrote, or the training has none.
-        MissingDependency: huggingface_hub is not installed.
+        UsageError: the checkpoint has a card that somebody else wrote, the training has none, or a
+            run is of another model.
     """
     path = training.checkpoint / CARD
     if not training.is_finished or not training.checkpoint.is_dir():
@@ -57,13 +60,29 @@ def write_card(training: Training, runs: Sequence[Run]) -> Path:
             found="another one",
             fix="Move it away to have one written.",
         )
+    rows = [_row_of(training, run) for run in runs]
     drawn = draw_curves(training, DRAWN)
     if drawn is not None:
         write_bytes(training.checkpoint / CURVES, drawn.encode())
-    text = "\n".join(_body(training, [row(run) for run in runs], curves=drawn is not None))
-    metadata = _metadata(training, runs)
-    write_bytes(path, f"---\n{metadata}\n---\n\n{WRITTEN}\n\n{text}\n".encode())
+    text = "\n".join(_body(training, rows, curves=drawn is not None))
+    write_bytes(path, f"{_metadata(training, runs)}\n{WRITTEN}\n\n{text}\n".encode())
     return path
+
+
+def _row_of(training: Training, run: Run) -> Row:
+    """Return the row of a run; raise UsageError unless the training made a part of its model."""
+    made, wanted = row(run), training.manifest["config_hash"]
+    found = {one.config_hash for one in read_origins(run.folder)}
+    if made.training is not None:
+        found.add(made.training.config_hash)
+    if wanted not in found:
+        raise UsageError(
+            f"run {run.folder}",
+            expected=f"one of a checkpoint of {training.folder}, config_hash {wanted}",
+            found=f"{made.model_spec}, {', '.join(sorted(found)) or 'of no recorded training'}",
+            fix="Evaluate the checkpoint, and name that run.",
+        )
+    return made
 
 
 def without_paths(text: str) -> str:
@@ -77,28 +96,25 @@ def without_paths(text: str) -> str:
 
 def _metadata(training: Training, runs: Sequence[Run]) -> str:
     """Return the card's YAML; it names data sets of the hub only where files came from there."""
-    hub = load_hub()
     manifest = training.manifest
     base = _base(manifest)
     root = manifest.get("data_root", "")
     trained_on = {_fetched(task["name"], root)[0] for task in manifest["tasks"]} - {""}
     sources = {run: _fetched(run.results["task"], run.manifest["data"]["root"])[0] for run in runs}
-    results = [
-        one
-        for run, name in sources.items()
-        for one in (results_of([run], {run.results["task"]: name}) if name else ())
-    ]
-    index = {"model_name": training.folder.resolve().name, "eval_results": results}
+    named = [run for run, name in sources.items() if name]
+    boards = {run.results["task"]: sources[run] for run in named}
     transformers = (training.checkpoint / "config.json").is_file()
-    data = hub.ModelCardData(
-        base_model=base if base.count("/") == 1 and not Path(base).exists() else None,
-        library_name="transformers" if transformers else None,
-        pipeline_tag="image-text-to-text" if _chats(manifest) else None,
-        tags=["visual-reasoning-harness", str(manifest["method"]["name"])],
-        datasets=sorted(trained_on) or None,
-        **(index if results else {}),
+    of_hub = BOARD.fullmatch(base) and manifest.get("base_is_folder") is False
+    return metadata(
+        {
+            "base_model": base if of_hub else None,
+            "library_name": "transformers" if transformers else None,
+            "pipeline_tag": "image-text-to-text" if _chats(manifest) else None,
+            "tags": ["visual-reasoning-harness", str(manifest["method"]["name"])],
+            "datasets": sorted(trained_on),
+            "model-index": named and model_index(training.folder.resolve().name, named, boards),
+        }
     )
-    return str(data.to_yaml())
 
 
 def _chats(manifest: Mapping[str, Any]) -> bool:

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.hub_access import load_hub
 from harness.cli.output import show_json, to_csv, write_text
 from harness.cli.tables import number, show_columns
 from harness.errors import MissingDependency, UsageError
@@ -105,8 +104,6 @@ def export(arguments: Namespace) -> int:
     runs, out = open_runs(arguments.runs), Path(arguments.out)
     datasets = dict(text.partition("=")[::2] for text in arguments.dataset or ())
     files: dict[Path, str] = {}
-    if arguments.to in ("model-card", "huggingface"):
-        load_hub()
     match arguments.to:
         case "csv":
             files[out] = to_csv([{**tables.plain(one), **one.metrics} for one in map(row, runs)])

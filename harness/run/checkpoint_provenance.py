@@ -56,9 +56,9 @@ def origin_of(checkpoint: Path, *, run: Path) -> CheckpointProvenance | None:
     """
     folder = checkpoint.resolve()
     for path in (folder / CHECKPOINT / INSIDE, folder / INSIDE, folder / MANIFEST):
-        if (plain := _manifest(path)) is None:
+        if (plain := training_record(path)) is None:
             continue
-        around = _manifest(folder.parent / MANIFEST) if path == folder / INSIDE else None
+        around = training_record(folder.parent / MANIFEST) if path == folder / INSIDE else None
         if around is not None and around["config_hash"] == plain["config_hash"]:
             folder = folder.parent
         return _origin(plain, folder, run)
@@ -101,7 +101,7 @@ def read_origins(run: Path) -> tuple[CheckpointProvenance, ...]:
         ) from error
 
 
-def _manifest(path: Path) -> dict[str, object] | None:
+def training_record(path: Path) -> dict[str, object] | None:
     """Read a training's manifest; None if the file is missing or is none."""
     try:
         plain = read_json(path)

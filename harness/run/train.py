@@ -41,7 +41,9 @@ from harness.trainer import CHECKPOINT, NullProgress, Trainer, TrainingProgress,
 from harness.types import Sample
 from harness.version import __version__
 
-NOT_COMPARED = ("config_hash", "data_root", "devices", "eval_model", "seconds", "result")
+NOT_COMPARED = (
+    *("config_hash", "data_root", "base_is_folder", "devices", "eval_model", "seconds", "result"),
+)
 NOT_COMPARED_OF_PROVENANCE = ("commit", "dirty", "device")
 """Fields of the provenance that are recorded, and may differ when a training is resumed."""
 NOT_COMPARED_OF_TASKS = ("images", "faults")
@@ -178,10 +180,12 @@ def manifest_of(
         "provenance": provenance.collect(provenance.CPU if worker is None else worker.device),
     }
     evaluated = {} if options.eval_model is None else {"eval_model": options.eval_model}
+    base = None if worker is None else _describe_model(worker)["base"]["checkpoint"]
     return {
         **plain,
         "config_hash": config_hash(repeatable(plain)),
         "data_root": options.data_root,
+        "base_is_folder": base is not None and Path(str(base)).expanduser().is_dir(),
         **evaluated,
     }
 
@@ -203,7 +207,7 @@ def repeatable(manifest: Mapping[str, Any]) -> dict[str, object]:
     return {**kept, "provenance": made_with, "tasks": tasks}
 
 
-def _describe_model(worker: WorkerInfo) -> dict[str, object]:
+def _describe_model(worker: WorkerInfo) -> dict[str, Any]:
     description = dict(worker.description)
     chat = description.get("chat")
     network = chat if isinstance(chat, Mapping) else description

@@ -1,8 +1,8 @@
 """Runs in the formats of the Hugging Face hub.
 
 `.eval_results/*.yaml`, `eval.yaml` and `model-index` as huggingface.co/docs/hub/eval-results and
-/model-cards describe them. JSON is YAML, so the first two need no YAML library; numbers have at
-most four decimals, which YAML 1.1 reads too.
+/model-cards describe them. JSON is YAML, so they need neither a YAML library nor huggingface_hub;
+numbers have at most four decimals, which YAML 1.1 reads too.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.leaderboards.row import Row, row
@@ -18,9 +18,6 @@ from harness.plugins import find_card
 from harness.record import RESULTS, Run
 from harness.spec import Spec, parse
 from harness.version import __version__
-
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult
 
 PROJECT = "https://github.com/visual-reasoning-harness/harness"
 FRAMEWORK = "visual-reasoning-harness"
@@ -38,23 +35,19 @@ def eval_results(
         datasets: The hub's benchmark by task, `ORG/NAME` or `ORG/NAME:TASK_ID`.
         source: Address of the runs, for readers.
     """
-    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
-
     _one_model(runs)
     files: dict[str, list[dict[str, Any]]] = {}
     for run, made, (name, task_id) in _on_boards(runs, datasets):
         if made.value is None:
             continue
-        entry = EvalResultEntry(
-            dataset_id=name,
-            task_id=task_id,
-            value=round(made.value, 4),
-            date=time_of(run).isoformat(timespec="seconds"),
-            source_url=source,
-            source_name=source and "harness runs",
-            notes=_notes(made),
-        )
-        files.setdefault(f"{made.task}.yaml", []).extend(eval_result_entries_to_yaml([entry]))
+        entry = {
+            "dataset": {"id": name, "task_id": task_id},
+            "value": round(made.value, 4),
+            "date": time_of(run).isoformat(timespec="seconds"),
+            **({"source": {"url": source, "name": "harness runs"}} if source else {}),
+            "notes": _notes(made),
+        }
+        files.setdefault(f"{made.task}.yaml", []).append(entry)
     return {name: json.dumps(entries, indent=2) + "\n" for name, entries in files.items()}
 
 
@@ -62,61 +55,72 @@ def benchmarks(runs: Sequence[Run], datasets: Mapping[str, str]) -> dict[Path, s
     """Return `eval.yaml` of each dataset repository, by its path below the repository's name.
 
     It declares the leaderboards that `eval_results` of the same runs and datasets write to. The hub
-    takes it only if its list of frameworks has `FRAMEWORK`.
+    takes it only if its list of frameworks has `FRAMEWORK`. It has one name and description, which
+    are those of all tasks, one after the other.
     """
-    files: dict[str, dict[str, Any]] = {}
+    files: dict[str, dict[str, dict[Any, Any]]] = {}
     for _, made, (name, task_id) in _on_boards(runs, datasets):
         card = find_card(made.task)
         title = made.task if card is None else card.title
         about = made.about.get(made.headline) or made.headline
-        plain = files.setdefault(
-            name,
-            {
-                "name": title,
-                "description": f"{title}, by {made.headline} ({about}), protocol {made.protocol}.",
-                "evaluation_framework": FRAMEWORK,
-                "tasks": [],
-            },
-        )
-        declared = {"id": task_id, "split": made.split}
-        if declared not in plain["tasks"]:
-            plain["tasks"].append(declared)
+        known = files.setdefault(name, {"titles": {}, "descriptions": {}, "tasks": {}})
+        known["titles"][title] = None
+        told = f"{title}, by {made.headline} ({about}), protocol {made.protocol}."
+        known["descriptions"][told] = None
+        known["tasks"][task_id, made.split] = {"id": task_id, "split": made.split}
     return {
-        Path(name, "eval.yaml"): json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
-        for name, plain in files.items()
+        Path(name, "eval.yaml"): json.dumps(
+            {
+                "name": ", ".join(known["titles"]),
+                "description": " ".join(known["descriptions"]),
+                "evaluation_framework": FRAMEWORK,
+                "tasks": [*known["tasks"].values()],
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+        for name, known in files.items()
     }
 
 
-def results_of(runs: Sequence[Run], datasets: Mapping[str, str]) -> "list[EvalResult]":
-    """Return every metric of some runs as the entries of a model card's `model-index`."""
-    from huggingface_hub import EvalResult
-
-    return [
-        EvalResult(
-            task_type="image-text-to-text",
-            task_name=made.task,
-            dataset_type=_dataset(made, datasets)[0],
-            dataset_name=made.task,
-            dataset_split=made.split,
-            metric_type=name,
-            metric_value=round(value, 4),
-            metric_name=f"{name} ({made.protocol})",
-            source_url=PROJECT,
-            source_name=f"harness {__version__}",
-        )
+def model_index(
+    name: str, runs: Sequence[Run], datasets: Mapping[str, str]
+) -> list[dict[str, object]]:
+    """Return every metric of some runs as the `model-index` of a model's card."""
+    results = [
+        {
+            "task": {"type": "image-text-to-text", "name": made.task},
+            "dataset": {
+                "type": _dataset(made, datasets)[0],
+                "name": made.task,
+                "split": made.split,
+            },
+            "metrics": [
+                {"type": one, "value": round(value, 4), "name": f"{one} ({made.protocol})"}
+                for one, value in made.metrics.items()
+                if value is not None
+            ],
+            "source": {"url": PROJECT, "name": f"harness {__version__}"},
+        }
         for made in map(row, runs)
-        for name, value in made.metrics.items()
-        if value is not None
     ]
+    return [{"name": name, "results": [one for one in results if one["metrics"]]}]
 
 
 def model_card(runs: Sequence[Run], datasets: Mapping[str, str]) -> str:
     """Return the metadata of a model card, as its README begins with: `model-index`."""
-    from huggingface_hub import ModelCardData
+    return metadata({"model-index": model_index(_one_model(runs), runs, datasets)})
 
-    results = results_of(runs, datasets)
-    data = ModelCardData(model_name=_one_model(runs), eval_results=results)
-    return f"---\n{data.to_yaml()}\n---\n"
+
+def metadata(fields: Mapping[str, object]) -> str:
+    """Return the YAML that a card begins with; fields without a value are left out."""
+    lines = [
+        f"{name}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in fields.items()
+        if value
+    ]
+    return "\n".join(["---", *lines, "---", ""])
 
 
 def _notes(made: Row) -> str:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 import time
 
 import pyarrow.parquet as pq
@@ -162,6 +163,14 @@ def test_files_of_the_hub_are_as_its_page_says_and_name_each_other(make_run, tmp
     assert path.parent == out / "org" / "discs"
     assert {("org/discs", task["id"]) for task in plain["tasks"]} == written
     assert len(plain["tasks"]) == 2, "two runs of one task are on one leaderboard"
+    for text in ("disc_seg", "disc_video"):
+        assert plain["name"].count(text) == plain["description"].count(f"{text}, by ") == 1
+
+
+@pytest.mark.parametrize("to", ["huggingface", "eval-yaml", "model-card"])
+def test_files_of_the_hub_need_no_package_of_it(make_run, tmp_path, monkeypatch, to):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    export(to, tmp_path / "out", make_run("a"), options=["--dataset=disc_seg=org/discs"])
 
 
 @pytest.mark.parametrize("to", ["huggingface", "eval-yaml", "model-card"])

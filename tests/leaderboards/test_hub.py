@@ -1,5 +1,6 @@
 """`harness hub`: runs, checkpoints and data sets to a hub on this machine and back."""
 
+import errno
 import json
 import sys
 import time
@@ -10,9 +11,11 @@ import pytest
 
 from harness.cli import hub as hub_command
 from harness.cli.main import main
-from harness.cli.model_card import CARD, CURVES, WRITTEN, write_card
-from harness.record import Run
+from harness.cli.model_card import CARD, CURVES, WRITTEN, without_paths, write_card
+from harness.record import RESULTS, SCORES, Run
+from harness.run.checkpoint_provenance import write_origins
 from harness.run.contamination import MANIFEST, VERSION, Training
+from harness.store.checksums import CHECKSUMS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "serving"))
 
@@ -84,6 +87,7 @@ def training(tmp_path):
         "provenance": {"commit": "0123456789abcdef"},
         "config_hash": "c0ffee",
         "data_root": str(tmp_path / "data"),
+        "base_is_folder": False,
         "result": {"steps": 4},
     }
     (folder / MANIFEST).write_text(json.dumps(manifest))
@@ -97,6 +101,28 @@ def training(tmp_path):
     }.items():
         (folder / "checkpoint" / name).write_bytes(content)
     return folder
+
+
+@pytest.fixture
+def evaluated(training, make_run):
+    """Write a run of the training's checkpoint."""
+
+    def make(name, **given):
+        run = make_run(name, **given)
+        write_origins(run, [training / "checkpoint"])
+        return run
+
+    return make
+
+
+def unfinished(run):
+    for name in (RESULTS, SCORES, CHECKSUMS):
+        (run / name).unlink()
+
+
+def change(path, **fields):
+    plain = {**json.loads(path.read_text()), **fields}
+    path.write_text(json.dumps({key: one for key, one in plain.items() if one is not None}))
 
 
 def contents(folder):
@@ -115,8 +141,8 @@ def left(folder):
 # Cards
 
 
-def test_a_card_is_read_by_the_hubs_own_library(training, make_run, capsys):
-    run = make_run("eval/a")
+def test_a_card_is_read_by_the_hubs_own_library(training, evaluated, capsys):
+    run = evaluated("eval/a")
     assert main(["hub", "card", str(training), "--runs", str(run)]) == 0
     card = library.ModelCard.load(training / "checkpoint" / CARD)
     assert card.data.base_model == "Qwen/Some-7B" and card.data.library_name == "transformers"
@@ -130,7 +156,49 @@ def test_a_card_is_read_by_the_hubs_own_library(training, make_run, capsys):
     assert "rewards/accuracy" in drawn and ">lr<" not in drawn
 
 
-def test_a_data_set_is_named_where_the_files_came_from_the_hub(training, make_run, monkeypatch):
+@pytest.mark.parametrize("known", [False, True])
+def test_a_card_has_no_scores_of_another_model(training, make_run, command, known):
+    run = make_run("eval/a")
+    if known:
+        change(training / "checkpoint" / "harness.json", config_hash="decaf")
+        write_origins(run, [training / "checkpoint"])
+    code, text = command("card", training, "--runs", run)
+    assert code == 2 and str(run) in text and "c0ffee" in text and ("decaf" in text) is known
+    assert not (training / "checkpoint" / CARD).exists()
+
+
+@pytest.mark.parametrize(
+    ("base", "is_folder", "named"),
+    [
+        *(("org/net", False, "org/net"), ("runs/sft", True, None), ("runs/sft", None, None)),
+        *(("./sft", False, None), ("/sft/x", False, None), ("a/b c", False, None)),
+    ],
+)
+def test_a_base_of_the_hub_is_named_and_no_folder(training, base, is_folder, named):
+    model = {"base": {"checkpoint": base}, "description": {}}
+    change(training / MANIFEST, model=model, base_is_folder=is_folder)
+    write_card(Training.open(training), [])
+    assert library.ModelCard.load(training / "checkpoint" / CARD).data.base_model == named
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        *(("file:///home/me/x", "x"), ("a:/home/me", "a:me"), ("/a:/home/me", "a:me")),
+        *(
+            ("/home/my name/base/deep", "deep"),
+            ("m(checkpoint=/my name/x/,n=1)", "m(checkpoint=x,n=1)"),
+        ),
+        *(("~/runs/x, /home/me/y and b", "x, y and b"), ("/data/a:b/x", "x")),
+        *((same, same) for same in ("https://a/b/c", "http://a/b", "</think>", "org/net", "a / b")),
+        ("/home/me/x, see https://a/b", "x, see https://a/b"),
+    ],
+)
+def test_paths_of_this_machine_become_their_last_names(text, clean):
+    assert without_paths(text) == clean
+
+
+def test_a_data_set_is_named_where_the_files_came_from_the_hub(training, evaluated, monkeypatch):
     task = {"name": "long_video_bench", "spec": "long_video_bench", "version": 1, "n_total": 1}
     plain = json.loads((training / MANIFEST).read_text())
     (training / MANIFEST).write_text(json.dumps({**plain, "tasks": [task]}))
@@ -140,7 +208,7 @@ def test_a_data_set_is_named_where_the_files_came_from_the_hub(training, make_ru
     record = {"repository": name, "revision": "main", "commit": COMMIT, "folder": ".", "files": 3}
     (place / "hub.json").write_text(json.dumps({"version": 1, "repositories": [record]}))
     changes = {"data": {"root": plain["data_root"]}, "results": {"task": "long_video_bench"}}
-    run = Run.open(make_run("a", changes=changes))
+    run = Run.open(evaluated("a", changes=changes))
     write_card(Training.open(training), [run])
     card = library.ModelCard.load(training / "checkpoint" / CARD)
     assert card.data.datasets == [name] and f"{name}@{COMMIT}" in card.text
@@ -222,7 +290,80 @@ def test_a_data_set_goes_there_without_hidden_files(command, hub, token, tmp_pat
     assert contents(tmp_path / "back") == {"sub/a.json": (data / "a.json").read_bytes()}
 
 
+def test_paths_of_this_machine_stay_here_and_tokens_are_kept(
+    training, command, hub, token, tmp_path
+):
+    folder = training / "checkpoint"
+    place = str(tmp_path / "sam2")
+    tokens = {"added_tokens": [{"content": "/usr/bin"}], "chat_template": "say /no_think"}
+    for name, plain in {
+        "harness_inference.json": {"version": 1, "model": f"m(segmenter=sam2(checkpoint={place}))"},
+        "config.json": {"_name_or_path": place, "text_config": {"_name_or_path": "org/net"}},
+        "tokenizer.json": tokens,
+    }.items():
+        (folder / name).write_text(json.dumps(plain))
+    assert command("push", training, "org/new")[0] == 0
+    files = hub.state["repositories"]["models/org/new"]
+    assert not [name for name, data in files.items() if str(tmp_path).encode() in data]
+    asked = json.loads(files["harness_inference.json"])["model"]
+    assert asked == "m(segmenter=sam2(checkpoint=sam2))"
+    inner = {"_name_or_path": "sam2", "text_config": {"_name_or_path": "org/net"}}
+    assert (
+        json.loads(files["config.json"]) == inner and json.loads(files["tokenizer.json"]) == tokens
+    )
+
+
 # What is refused before anything is asked or sent
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("other", ["", "a/b/run", "annotations.json"])
+def test_runs_are_pushed_whole_or_not(make_run, command, hub, token, tmp_path, finished, other):
+    run = make_run("pushed/sub/a")
+    if not finished:
+        unfinished(run)
+    if other.endswith(".json"):
+        (tmp_path / "pushed" / other).write_text("{}")
+    elif other:
+        unfinished(make_run(f"pushed/{other}"))
+    code, text = command("push", tmp_path / "pushed", NAME)
+    if finished and not other:
+        assert code == 0
+    else:
+        named = other if finished or "/" in other else "sub/a/manifest.json"
+        assert code == 2 and named in text and hub.asked == []
+
+
+@pytest.mark.parametrize("part", ["", "checkpoint"])
+def test_an_unfinished_training_is_not_pushed(training, command, hub, token, part):
+    change(training / MANIFEST, result=None)
+    code, text = command("push", training / part, "org/new")
+    assert code == 2 and MANIFEST in text and hub.asked == []
+    (training / MANIFEST).write_text((training / "checkpoint" / "harness.json").read_text())
+    change(training / "checkpoint" / "harness.json", result=None)
+    code, text = command("push", training / part, "org/new")
+    assert code == 2 and "harness.json" in text and hub.asked == []
+
+
+def test_a_folder_of_trainings_is_no_data_set(training, command, hub, token):
+    code, text = command("push", training.parent, NAME)
+    assert code == 2 and training.name in text and hub.asked == []
+
+
+def test_weights_that_are_cut_off_or_missing_are_not_pushed(
+    training, command, hub, token, tmp_path
+):
+    (tmp_path / "data").mkdir()
+    for folder in (training / "checkpoint", tmp_path / "data"):
+        (folder / "model.safetensors").write_bytes(weights()[:-2])
+        code, text = command("push", folder, NAME)
+        assert code == 4 and "model.safetensors" in text and hub.asked == []
+    folder = training / "checkpoint"
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors").write_bytes(weights())
+    index = {"weight_map": {"w": "model-1.safetensors", "x": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    code, text = command("push", training, "org/new")
+    assert code == 4 and "model-2.safetensors" in text and hub.asked == []
 
 
 @pytest.mark.parametrize("variable", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
@@ -275,7 +416,7 @@ def test_what_a_repository_holds_is_replaced_only_if_that_is_said(training, comm
     assert set(hub.state["repositories"][MODEL]) == set(contents(training / "checkpoint"))
 
 
-@pytest.mark.parametrize("name", ["weights.bin", "a/State.PT", "x.pkl", "y.joblib"])
+@pytest.mark.parametrize("name", ["weights.bin", "a/State.PT", "x.pth.tar", "y.PKL.gz"])
 def test_pickles_are_neither_pushed_nor_pulled(training, command, hub, token, tmp_path, name):
     path = training / "checkpoint" / name
     path.parent.mkdir(exist_ok=True)
@@ -308,6 +449,13 @@ def test_names_that_lead_elsewhere_are_refused(command, hub, tmp_path, name):
     code, _ = command("pull", "org/net", tmp_path / "inner" / "net")
     assert code == 2 and left(tmp_path) == []
     assert not any("/resolve/" in path for _, path, _ in hub.asked)
+
+
+def test_names_with_what_cannot_be_seen_are_told(command, hub, token, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a\u202f1.png").write_bytes(b"x")
+    code, text = command("push", tmp_path / "data", NAME)
+    assert code == 2 and "printable" in text and "'\\u202f'" in text and hub.asked == []
 
 
 @pytest.mark.parametrize("name", ["net", "a/b/c", "../..", "datasets/x", "org/..", "org/n?t", ""])
@@ -348,6 +496,15 @@ def test_a_pull_that_breaks_off_leaves_no_folder_and_goes_on(command, hub, tmp_p
     assert command("pull", "org/net", tmp_path / "net")[0] == 0
     assert contents(tmp_path / "net") == hub.state["repositories"][MODEL]
     assert left(tmp_path) == ["net"]
+
+
+def test_a_full_disk_is_told_as_one(command, hub, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(library.HfApi, "hf_hub_download", full)
+    code, text = command("pull", "org/net", tmp_path / "net")
+    assert code == 5 and f"{tmp_path / 'net'}:" in text and "No space left" in text
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "sub/notes.txt"])
