@@ -1,5 +1,6 @@
 """`harness data fetch`: against a hub on this machine, at a commit that is kept."""
 
+import errno
 import json
 import sys
 from dataclasses import replace
@@ -155,6 +156,15 @@ def test_a_hub_that_is_not_there_is_named(command, tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     done = fetched(command, tmp_path)
     assert done.returncode == 3 and "http://127.0.0.1:9" in done.stderr
+
+
+def test_a_full_disk_is_told_as_one(command, hub, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.snapshot_download", full)
+    done = fetched(command, tmp_path)
+    assert done.returncode == 5 and str(tmp_path) in done.stderr and "No space" in done.stderr
 
 
 def test_a_task_that_is_not_on_the_hub_says_where_it_is(capsys, tmp_path):

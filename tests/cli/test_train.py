@@ -87,6 +87,7 @@ def test_a_training_is_evaluated_and_says_what_it_was_trained_on(line, capsys, t
     assert names == ["checkpoint", "curve.jsonl", "eval", "manifest.json", "samples.jsonl"]
     rows = Training.open(out).curve.read()
     assert ["eval/reason_seg/gIoU" in row for row in rows] == [False, True, False]
+    assert Training.open(out).manifest["base_is_folder"] is True
     card = (out / "checkpoint" / "README.md").read_text()
     scored = card.partition("## Scores")[2]
     assert f"| {shown['tasks']['reason_seg']['metrics']['gIoU']:.3f} |" in scored
