@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import DataError, UsageError
+from harness.leaderboards.export import logs
 from harness.plugins import build
 from harness.record import Run
 from harness.spec import parse
@@ -97,10 +99,10 @@ def test_what_holds_no_responses_is_not_written_as_one(tmp_path, shapes, capsys)
 
 @pytest.mark.parametrize("run", ["counting"], indirect=True)
 def test_real_inspect_reads_our_log_and_we_read_its_own(run, tmp_path, capsys):
-    logs = pytest.importorskip("inspect_ai.log")
+    official = pytest.importorskip("inspect_ai.log")
     command("runs", "export", run.folder, "--to", "inspect", "--out", tmp_path / "log")
     (path,) = (tmp_path / "log").glob("*.json")
-    log = logs.read_eval_log(str(path))
+    log = official.read_eval_log(str(path))
     assert log.status == "success" and log.eval.task == "counting"
     numbers = {name: one.value for name, one in log.results.scores[0].metrics.items()}
     stored = {name: one for name, one in run.results["metrics"].items() if one is not None}
@@ -115,7 +117,7 @@ def test_real_inspect_reads_our_log_and_we_read_its_own(run, tmp_path, capsys):
     assert [one.error is None for one in log.samples] == [bool(texts) for texts in answered]
     for end in ("eval", "json"):
         own = tmp_path / f"own.{end}"
-        logs.write_eval_log(log, str(own))
+        official.write_eval_log(log, str(own))
         found = scored_again(run, "inspect", own, capsys)
         assert {key: found[key] for key in SCORED} == {key: run.results[key] for key in SCORED}
 
@@ -208,7 +210,7 @@ def test_a_metric_of_all_samples_together_has_no_instances(tmp_path, capsys):
     assert "detailed_evaluation_results" not in json.loads(path.read_text("utf-8"))
 
 
-def test_values_of_two_breakdowns_are_columns_of_their_own(tmp_path):
+def test_values_of_two_breakdowns_are_columns_of_their_own(tmp_path, monkeypatch):
     score("tempcompass", TASKS / "tempcompass" / "example", tmp_path)
     command("runs", "export", tmp_path / "runs", "--to", "vlmevalkit", "--out", tmp_path / "kit")
     (manifest,) = (tmp_path / "runs").rglob("manifest.json")
@@ -221,3 +223,9 @@ def test_values_of_two_breakdowns_are_columns_of_their_own(tmp_path):
     for name in ("aspect", "type"):
         value = breakdowns[name]["direction"]["metrics"][run.results["headline"]]
         assert float(line[f"{name}/direction"]) == value
+    cells = {name: {"n": 1, "metrics": {}} for name in ("split", "Overall", "direction")}
+    made = replace(logs.row(run), breakdowns={"aspect": cells})
+    monkeypatch.setattr(logs, "row", lambda run: made)
+    *_, (_, (columns,)) = logs.vlmevalkit_tables(run)
+    assert columns["Overall"] == made.value and columns["split"] == made.split
+    assert {"aspect/split", "aspect/Overall", "direction"} <= columns.keys()
