@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,29 +61,12 @@ def evaluate(arguments: Namespace) -> int:
         raise UsageError(
             "--submitit", expected="one process", found=f"{launch.size}, begun by a launcher"
         )
-    if launch is not None and arguments.against is not None:
-        raise UsageError(
-            "--against", expected="one process", found=f"{launch.size}, begun by a launcher"
-        )
-    if options.shard is not None and (
-        launch is not None or arguments.against is not None or not options.in_process
-    ):
-        raise UsageError(
-            "--shard",
-            expected="one process a share, and a run to the end",
-            found="several processes, or --against",
-        )
-    if launch is not None and not options.in_process:
-        raise UsageError(
-            "--workers, --isolate, --timeout and --ray",
-            expected="none of them where a launcher has begun several processes",
-            found=f"{launch.size} processes",
-        )
+    _check_processes(arguments, options, 1 if launch is None else launch.size)
     requested = list(requested_tasks(arguments))
     if arguments.submitit:
         from harness.cli.submission import submit
 
-        return submit(arguments)
+        return submit(arguments, partial(_check_processes, arguments, options))
     with nullcontext() if launch is None else heartbeat(launch, out) as launch:
         shown = _evaluate_models(arguments, out, models, requested, options, launch)
     if launch is None or launch.leads:
@@ -186,6 +170,31 @@ def _evaluate_models(
                 elif leads:
                     shown[str(spec)][key] = _outcome(task, run, overlaps[folder])
     return shown
+
+
+def _check_processes(arguments: Namespace, options: Options, size: int) -> None:
+    """Check that a launch of a number of processes can do what is asked.
+
+    Raises:
+        UsageError: an option needs one process.
+    """
+    several = size > 1
+    if several and arguments.against is not None:
+        raise UsageError("--against", expected="one process", found=f"{size} of a launch")
+    if options.shard is not None and (
+        several or arguments.against is not None or not options.in_process
+    ):
+        raise UsageError(
+            "--shard",
+            expected="one process a share, and a run to the end",
+            found="several processes, or --against",
+        )
+    if several and not options.in_process:
+        raise UsageError(
+            "--workers, --isolate, --timeout and --ray",
+            expected="none of them where a launch has several processes",
+            found=f"{size} processes",
+        )
 
 
 def _options(arguments: Namespace) -> Options:

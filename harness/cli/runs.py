@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -122,14 +122,16 @@ def export(arguments: Namespace) -> int:
             eee = every_eval_ever.every_eval_ever(
                 runs, arguments.source, arguments.data, partial(print, file=sys.stderr)
             )
-            files = {out / path: text for path, text in eee}
+            files = _distinct((out / path, text) for path, text in eee)
         case "inspect":
-            found = dict(logs.inspect_log(run, arguments.data) for run in runs)
-            files = {out / name: text for name, text in found.items()}
+            made = (logs.inspect_log(run, arguments.data) for run in runs)
+            files = _distinct((out / name, text) for name, text in made)
         case "vlmevalkit":
-            for run in runs:
-                for path, rows in logs.vlmevalkit_tables(run, arguments.data):
-                    files[out / path] = to_csv(rows, "\t" if path.suffix == ".tsv" else ",")
+            files = _distinct(
+                (out / path, to_csv(rows, "\t" if path.suffix == ".tsv" else ","))
+                for run in runs
+                for path, rows in logs.vlmevalkit_tables(run, arguments.data)
+            )
         case "wandb":
             mirrors.to_wandb(runs, out)
         case "mlflow":
@@ -138,6 +140,24 @@ def export(arguments: Namespace) -> int:
         write_text(path, text)
     print(*(files or [arguments.out]), sep="\n")
     return 0
+
+
+def _distinct(found: Iterable[tuple[Path, str]]) -> dict[Path, str]:
+    """Return files by their path.
+
+    Raises:
+        UsageError: two runs are one file, and are not the same.
+    """
+    files: dict[Path, str] = {}
+    for path, text in found:
+        if files.setdefault(path, text) != text:
+            raise UsageError(
+                f"the file {path}",
+                expected="one run",
+                found="two",
+                fix="Export them one by one, each with its own --out.",
+            )
+    return files
 
 
 def _set_aside(folder: Path) -> Iterator[Path]:

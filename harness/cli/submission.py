@@ -9,12 +9,13 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
+from time import sleep
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -24,6 +25,7 @@ from harness.spec import parse
 JOBS = 3
 """Jobs that one command submits, where the earlier ones ended without a result."""
 FOLDER = ".submitit"
+LATE = 60  # seconds after a job's end until its state is known
 SIGNAL_DELAY = 120  # seconds before the time limit, for what is under way to be journalled
 INTERRUPTED = 130
 LISTS = ("setup", "teardown", "srun_args")
@@ -32,16 +34,20 @@ INTERNAL = frozenset({"map_count", "array_parallelism", "additional_parameters"}
 """Parameters of arrays of jobs, which are not submitted here, and one that is a dictionary."""
 
 
-def submit(arguments: Namespace) -> int:
+def submit(arguments: Namespace, check: Callable[[int], None]) -> int:
     """Submit the command that was typed, wait for it, and print what its first task printed.
+
+    Args:
+        arguments: The command's.
+        check: Raises an error if the command cannot run in a number of tasks.
 
     Returns:
         The exit code of the first task that failed, else 0.
 
     Raises:
         MissingDependency: submitit or Slurm is not there.
-        UsageError: a parameter is not one of submitit's.
-        Unavailable: `JOBS` jobs ended without a result.
+        UsageError: a parameter is not one of submitit's, or Slurm refuses the job.
+        Unavailable: a job was cancelled, or `JOBS` jobs ended without a result.
     """
     try:
         submitit = import_module("submitit")
@@ -52,9 +58,16 @@ def submit(arguments: Namespace) -> int:
             found="it is not installed",
             fix="pip install submitit",
         ) from error
-    executor = _executor(submitit, arguments)
+    executor = _executor(submitit, arguments, check)
     for number in range(1, JOBS + 1):
-        job = executor.submit(Command(tuple(arguments.typed)))
+        try:
+            job = executor.submit(Command(tuple(arguments.typed)))
+        except submitit.core.utils.FailedJobError as error:
+            raise UsageError(
+                f"--submitit {arguments.submitit}",
+                expected="a job that Slurm accepts",
+                found=str(error),
+            ) from error
         print(f"job {job.job_id}, logs in {job.paths.folder}", file=sys.stderr)
         tasks = [job.task(rank) for rank in range(job.num_tasks)]
         try:
@@ -73,14 +86,27 @@ def submit(arguments: Namespace) -> int:
             if code is not None and code not in lost:
                 print(printable(task.stderr() or str(fault)), end="", file=sys.stderr)
                 return code
+        state = _find_state(job)
+        if state.startswith("CANCELLED"):
+            break
         if number < JOBS:
             print(f"job {job.job_id} was ended; another one goes on", file=sys.stderr)
     raise Unavailable(
-        f"job {job.job_id}, the last of {JOBS}",
+        f"job {job.job_id}, number {number} of at most {JOBS}",
         expected="a result",
-        found="none: it was ended",
+        found=f"none: {state or 'it was ended'}",
         fix=f"See {job.paths.stderr}; what was finished is kept, the same command goes on.",
     )
+
+
+def _find_state(job: Any) -> str:
+    """Return how Slurm says that a job ended, which it may tell late; "" if it does not say."""
+    for _ in range(LATE):
+        state = str(job.get_info().get("State", ""))
+        if state not in ("RUNNING", "COMPLETING"):
+            break
+        sleep(1)
+    return state
 
 
 def _find_code(error: Exception) -> int | None:
@@ -89,25 +115,24 @@ def _find_code(error: Exception) -> int | None:
     return found and int(found[1])
 
 
-def _executor(submitit: ModuleType, arguments: Namespace) -> Any:
+def _executor(submitit: ModuleType, arguments: Namespace, check: Callable[[int], None]) -> Any:
     """Return the executor with the parameters of `--submitit`."""
-    given = dict(parse(f"submitit({arguments.submitit})").arguments)
+    typed = parse(f"submitit({arguments.submitit})").arguments
+    given = {name.removeprefix("slurm_"): one for name, one in typed.items()}
     shared = submitit.AutoExecutor._valid_parameters()  # no public way leads to the names
     known = {"cluster", "folder", *shared, *submitit.SlurmExecutor._valid_parameters()} - INTERNAL
-    if unknown := [name for name in given if name.removeprefix("slurm_") not in known]:
+    if unknown := [name for name in given if name not in known]:
         raise UsageError(
             f"--submitit {unknown[0]}=…",
             expected=f"parameters of submitit: {', '.join(sorted(known))}",
             found="none of that name",
         )
-    defaults: dict[str, object] = {
+    chosen = {
         "signal_delay_s": SIGNAL_DELAY,
         "srun_args": "--kill-on-bad-exit=1",
-        "tasks_per_node": given.get("gpus_per_node", 1),
+        "tasks_per_node": given.pop("ntasks_per_node", given.get("gpus_per_node", 1)),
+        **given,
     }
-    if "ntasks_per_node" in given:
-        del defaults["tasks_per_node"]
-    chosen = {**defaults, **{name.removeprefix("slurm_"): one for name, one in given.items()}}
     folder = chosen.pop("folder", None) or arguments.out / FOLDER
     cluster = chosen.pop("cluster", None)
     try:
@@ -118,12 +143,14 @@ def _executor(submitit: ModuleType, arguments: Namespace) -> Any:
                 for name, one in chosen.items()
             }
         )
+        size = int(str(chosen.get("nodes", 1))) * int(str(chosen["tasks_per_node"]))
     except RuntimeError as error:
         raise MissingDependency(
             "--submitit", expected="the commands of Slurm", found=str(error)
         ) from error
     except (AssertionError, NameError, TypeError, ValueError) as error:
         raise UsageError(f"--submitit {arguments.submitit}", found=str(error)) from error
+    check(size)
     return executor
 
 

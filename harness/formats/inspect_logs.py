@@ -2,8 +2,9 @@
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -42,16 +43,14 @@ def inspect(path: Path) -> Iterator[Entry]:
                 fix="One response a question is scored: log the epochs one by one.",
             )
         choices = output.get("choices")
-        choices = choices if isinstance(choices, list) else []
-        texts = tuple(_content(_part(choice, "message")) for choice in choices)
-        if not texts and one.get("error") is not None:
+        if not choices and one.get("error") is not None:
             continue
         metadata = one.get("metadata")
         objects = [metadata] if isinstance(metadata, dict) else []
         named = isinstance(one["id"], str)
         yield Entry(
             where=where,
-            response=texts or (str(output.get("completion", "")),),
+            response=_responses(one.get("messages"), output),
             ids=(*((one["id"],) if named else ()), *ids_in(objects)),
             video=text_in(objects, *VIDEO_KEYS),
             question=_question(one.get("input")),
@@ -59,6 +58,21 @@ def inspect(path: Path) -> Iterator[Entry]:
             ground_truth=one["target"] if isinstance(one.get("target"), str) else "",
             score=_score(one.get("scores")),
         )
+
+
+def _responses(messages: object, output: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the first choice, since others are alternatives to it, after the responses before it.
+
+    These are what the assistant said since anybody else spoke; a log that shortens is not believed.
+    """
+    choices = output.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return (text_in([output], "completion"),)
+    last = _content(_part(choices[0], "message"))
+    turns = messages if isinstance(messages, list) else []
+    said = takewhile(lambda one: _part(one, "role") == "assistant", reversed(turns))
+    texts = tuple(map(_content, said))[::-1]
+    return texts if texts[-1:] == (last,) else (last,)
 
 
 def _question(given: object) -> str:
@@ -107,7 +121,8 @@ def _unpacked(path: Path) -> Iterator[Any]:
         with open_regular(path) as raw, ZipFile(raw) as log:
             # Of members with one name the last is the file: a log is appended to.
             members = {one.filename: one for one in log.infolist()}
-            names = [name for name in members if name.startswith(SAMPLES)]
+            files = (name for name, one in members.items() if not one.is_dir())
+            names = [name for name in files if name.startswith(SAMPLES)]
             if not names:
                 raise DataError(f"predictions {path}", expected="samples in the log", found="none")
             left = MAX_LOG

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -20,7 +20,8 @@ UNSCORED = -1  # of a question whose judge failed
 FAILED = "Failed to obtain answer"
 """Beginning of a prediction that stands for none, as VLMEvalKit's `FAIL_MSG` has it."""
 RECORDS = "extra_records"
-"""Column of what a model answered besides; responses of several requests, if it is their list."""
+"""Column of what a model, such as an agent, records besides; all its responses, if it is a list of
+texts that ends with the prediction."""
 MAX_DIGITS = 10  # of an index
 MAX_CELL = 2**24  # bytes
 MAX_SHEET = 2**26  # bytes of all XML in a spreadsheet: openpyxl reads some 5 MB a second
@@ -47,7 +48,7 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
         index = row.get("index", "")
         yield Entry(
             where=where,
-            response=_records(row.get(RECORDS)) or row["prediction"],
+            response=_responses(row),
             ids=ids_in([row]),
             video=text_in([row], *VIDEO_KEYS),
             question=text_in([row], "question"),
@@ -58,13 +59,16 @@ def vlmevalkit(path: Path) -> Iterator[Entry]:
         )
 
 
-def _records(cell: str | None) -> tuple[str, ...]:
+def _responses(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the prediction, after those before it if the records are all of them."""
+    last = row["prediction"]
     try:
-        found = json.loads(cell or "[]")
+        found = json.loads(row.get(RECORDS) or "[]")
     except (ValueError, RecursionError):
-        return ()
+        return (last,)
     texts = found if isinstance(found, list) else []
-    return tuple(texts) if all(isinstance(one, str) for one in texts) else ()
+    complete = texts[-1:] == [last] and all(isinstance(one, str) for one in texts)
+    return tuple(texts) if complete else (last,)
 
 
 def _scored(score: float | None) -> float | None:

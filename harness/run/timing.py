@@ -4,6 +4,7 @@ Each share of a run has a file of its own name until the run is finished, so tha
 copied together. `timing.json` then has the attempts of all shares, each with its commit.
 """
 
+import operator
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -96,6 +97,20 @@ def _shares_text(attempts: Iterable[Mapping[str, Any]]) -> str | None:
     return "; ".join(told) or None
 
 
+def _checked(name: str, value: Any) -> Any:
+    """Return what a note is written with, if it is what `add_attempt` writes.
+
+    Raises:
+        TypeError, ValueError: it is something else.
+    """
+    if name == "shard":
+        index, count = value
+        return [operator.index(index), operator.index(count)]
+    if name == "commit" and not isinstance(value, str | None):
+        raise TypeError
+    return value
+
+
 def _attempts(path: Path) -> list[dict[str, Any]]:
     """Read the attempts of a file; none if it is damaged, for no score depends on it.
 
@@ -105,7 +120,7 @@ def _attempts(path: Path) -> list[dict[str, Any]]:
     with suppress(StoreError, TypeError, KeyError, ValueError, AttributeError):
         return [
             {
-                **{name: one[name] for name in KEPT if name in one},
+                **{name: _checked(name, one[name]) for name in KEPT if name in one},
                 "wall_seconds": float(one["wall_seconds"]),
                 "samples": int(one["samples"]),
                 "workers": int(one["workers"]),

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import UUID
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, UsageError
 from harness.leaderboards.export.hub import PROJECT, model_id, time_of
 from harness.leaderboards.export.instances import Instance, instances
 from harness.leaderboards.row import Row, row
@@ -32,7 +32,7 @@ def every_eval_ever(
         runs: Finished runs.
         source: Address of the runs, for readers.
         data_root: Folder of the benchmarks; None: where the runs read them.
-        note: Receives why a run has no instances: no responses, or no data.
+        note: Receives why a run has no instances: no responses, no data, or no score a sample.
     """
     for run in runs:
         made = row(run)
@@ -82,19 +82,21 @@ def every_eval_ever(
         }
         path = Path("data") / made.task / model / f"{UUID(made.config_hash, version=4)}.json"
         try:
-            found = instances(run, data_root)
+            found = _scored(run, data_root)
         except HarnessError as error:
             note(f"{run.folder}: without instances: {error}")
         else:
-            lines = [_instance(one, made, evaluation=name, model=model) for one in found]
-            text = "".join(f"{one}\n" for one in lines if one)
+            lines = [
+                _instance(one, score, made, evaluation=name, model=model) for one, score in found
+            ]
+            text = "".join(f"{one}\n" for one in lines)
             sidecar = path.with_name(f"{path.stem}_samples.jsonl")
             plain["detailed_evaluation_results"] = {
                 "format": "jsonl",
                 "file_path": sidecar.as_posix(),
                 "hash_algorithm": "sha256",
                 "checksum": sha256(text.encode()).hexdigest(),
-                "total_rows": text.count("\n"),
+                "total_rows": len(lines),
             }
             yield sidecar, text
         yield path, json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -108,11 +110,26 @@ def _uncertainty(made: Row, metric: str) -> dict[str, object]:
     return {"uncertainty": {"confidence_interval": interval, "num_samples": made.n_total}}
 
 
-def _instance(one: Instance, made: Row, *, evaluation: str, model: str) -> str:
-    """Return a line; empty for a sample that the headline does not count, since it has no score."""
-    if one.score is None:
-        return ""
-    best = one.score >= 1 if made.better[made.headline] == "higher" else one.score <= 0
+def _scored(run: Run, data_root: Path | None) -> list[tuple[Instance, float]]:
+    """Return the samples of a run with their scores.
+
+    Raises:
+        UsageError: the headline has none for a sample, such as one of all samples together; and as
+            `instances` does.
+    """
+    found = instances(run, data_root)
+    scored = [(one, one.score) for one in found if one.score is not None]
+    if len(scored) < len(found):
+        raise UsageError(
+            f"{run.results['headline']} of run {run.folder}",
+            expected="a score a sample, which each instance has",
+            found=f"{len(scored)} scores of {len(found)} samples",
+        )
+    return scored
+
+
+def _instance(one: Instance, score: float, made: Row, *, evaluation: str, model: str) -> str:
+    best = score >= 1 if made.better[made.headline] == "higher" else score <= 0
     responses = list(one.prediction.responses)
     plain = {
         "schema_version": EEE_VERSION,
@@ -137,7 +154,7 @@ def _instance(one: Instance, made: Row, *, evaluation: str, model: str) -> str:
                 "is_terminal": True,
             }
         ],
-        "evaluation": {"score": one.score, "is_correct": best},
+        "evaluation": {"score": score, "is_correct": best},
         "error": one.error or None,
         "metadata": {name: str(value) for name, value in one.sample.categories.items()},
     }

@@ -6,7 +6,9 @@ truth where it is one, the responses, and a score a sample.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -78,7 +80,7 @@ def _inspect_sample(one: Instance, made: Row, model: str) -> dict[str, object]:
         "messages": [{"role": "user", "content": one.question, "source": "input"}, *said],
         "output": {
             "model": model,
-            "choices": [{"message": message, "stop_reason": "stop"} for message in said],
+            "choices": [{"message": message, "stop_reason": "stop"} for message in said[-1:]],
         },
         "metadata": {"group": one.sample.group, **one.sample.categories},
     }
@@ -116,15 +118,15 @@ def vlmevalkit_tables(run: Run, data_root: Path | None = None) -> Iterator[tuple
                 RECORDS: json.dumps(responses) if len(responses) > 1 else "",
             }
         )
-    name = model_id(made).rpartition("/")[2]
-    stem = f"{name}_{made.task}"
+    name = model_id(made).removeprefix("unknown/").replace("/", "-")
+    stem = f"{name}_{made.run}"  # a run's folder names its split, subset and protocol
     yield Path(name) / f"{stem}.tsv", rows
     scored = [{**one, "hit": score} for one, score in zip(rows, scores, strict=True)]
     yield Path(name) / f"{stem}_result.tsv", scored
-    parts = {
-        value: cell["metrics"].get(made.headline)
-        for cells in made.breakdowns.values()
-        for value, cell in cells.items()
-    }
-    accuracies = {"split": made.split, "Overall": made.value, **parts}
+    accuracies: dict[str, object] = {"split": made.split, "Overall": made.value}
+    uses = Counter([*accuracies, *chain.from_iterable(made.breakdowns.values())])
+    for breakdown, cells in made.breakdowns.items():
+        for value, cell in cells.items():
+            key = value if uses[value] == 1 else f"{breakdown}/{value}"
+            accuracies[key] = cell["metrics"].get(made.headline)
     yield Path(name) / f"{stem}_acc.csv", [accuracies]

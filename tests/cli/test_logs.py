@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import DataError, UsageError
+from harness.leaderboards.export import logs
 from harness.plugins import build
 from harness.record import Run
 from harness.spec import parse
@@ -42,15 +44,18 @@ def responses(task, root):
             yield {"id": one.id, "response": texts if len(texts) > 1 else texts[0]}
 
 
+def score(task, root, tmp_path, *more):
+    path = tmp_path / "ours.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in responses(task, root)))
+    given = ["--tasks", task, "--data", root, "--predictions", path, "--model", QWEN]
+    command("score", *given, "--name", "acme/model", "--out", tmp_path / "runs", *more)
+
+
 @pytest.fixture(params=["long_video_bench", "counting", "reason_seg"])
 def run(request, tmp_path, shapes):
     """The run folder of responses to the questions of a task."""
     task = request.param
-    root = shapes if task == "reason_seg" else TASKS / task / "example"
-    path = tmp_path / "ours.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in responses(task, root)))
-    given = ["--tasks", task, "--data", root, "--predictions", path, "--model", QWEN]
-    command("score", *given, "--name", "acme/model", "--out", tmp_path / "runs")
+    score(task, shapes if task == "reason_seg" else TASKS / task / "example", tmp_path)
     (manifest,) = (tmp_path / "runs").rglob("manifest.json")
     return Run.open(manifest.parent)
 
@@ -94,21 +99,25 @@ def test_what_holds_no_responses_is_not_written_as_one(tmp_path, shapes, capsys)
 
 @pytest.mark.parametrize("run", ["counting"], indirect=True)
 def test_real_inspect_reads_our_log_and_we_read_its_own(run, tmp_path, capsys):
-    logs = pytest.importorskip("inspect_ai.log")
+    official = pytest.importorskip("inspect_ai.log")
     command("runs", "export", run.folder, "--to", "inspect", "--out", tmp_path / "log")
     (path,) = (tmp_path / "log").glob("*.json")
-    log = logs.read_eval_log(str(path))
+    log = official.read_eval_log(str(path))
     assert log.status == "success" and log.eval.task == "counting"
     numbers = {name: one.value for name, one in log.results.scores[0].metrics.items()}
     stored = {name: one for name, one in run.results["metrics"].items() if one is not None}
     assert numbers == stored
     assert [one.id for one in log.samples] == [name for one in run.units() for name in one.samples]
     answered = [run.prediction(one.id).responses for one in log.samples]
-    assert [tuple(c.message.text for c in one.output.choices) for one in log.samples] == answered
+    assert [one.output.completion for one in log.samples] == [
+        texts[-1] if texts else "" for texts in answered
+    ]
+    said = [[one.text for one in sample.messages[1:]] for sample in log.samples]
+    assert [tuple(texts) for texts in said] == answered
     assert [one.error is None for one in log.samples] == [bool(texts) for texts in answered]
     for end in ("eval", "json"):
         own = tmp_path / f"own.{end}"
-        logs.write_eval_log(log, str(own))
+        official.write_eval_log(log, str(own))
         found = scored_again(run, "inspect", own, capsys)
         assert {key: found[key] for key in SCORED} == {key: run.results[key] for key in SCORED}
 
@@ -145,7 +154,6 @@ def test_an_aggregate_names_its_instances_as_the_collection_does(run, tmp_path, 
     samples = tmp_path / "eee" / told["file_path"]
     assert samples == path.with_name(f"{path.stem}_samples.jsonl")
     assert hashlib.sha256(samples.read_bytes()).hexdigest() == told["checksum"]
-    command("runs", "export", run.folder, "--to", "every-eval-ever", "--out", tmp_path / "no")
     elsewhere = ["--out", tmp_path / "else", "--data", tmp_path]
     capsys.readouterr()
     command("runs", "export", run.folder, "--to", "every-eval-ever", *elsewhere)
@@ -167,3 +175,57 @@ def test_vlmevalkits_accuracies_are_the_records(run, tmp_path):
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [row["index"] for row in rows] == list(map(str, range(len(rows))))
     assert "hit" not in rows[0]
+
+
+@pytest.mark.parametrize("run", ["long_video_bench"], indirect=True)
+def test_runs_of_one_model_and_task_are_files_of_their_own(run, tmp_path, capsys):
+    root = TASKS / "long_video_bench" / "example"
+    score("long_video_bench", root, tmp_path, "--subset=first1", "--allow-extra")
+    command("runs", "export", tmp_path / "runs", "--to", "vlmevalkit", "--out", tmp_path / "kit")
+    lengths = [
+        len(list(csv.reader(path.open(newline=""), delimiter="\t")))
+        for path in (tmp_path / "kit").rglob("*_result.tsv")
+    ]
+    assert sorted(lengths) == [2, 1 + run.results["n_total"]]
+
+
+@pytest.mark.parametrize("run", ["counting"], indirect=True)
+def test_a_run_does_not_take_the_file_of_another(run, tmp_path, capsys):
+    path = tmp_path / "other.jsonl"
+    path.write_text(json.dumps({"id": next(run.units()).samples[0], "response": "12"}) + "\n")
+    given = ["--tasks", "counting", "--data", run.manifest["data"]["root"], "--predictions", path]
+    command("score", *given, "--model", QWEN, "--name", "acme/model", "--out", tmp_path / "second")
+    both = ["runs", "export", tmp_path / "runs", tmp_path / "second", "--to", "vlmevalkit"]
+    command(*both, "--out", tmp_path / "kit", code=UsageError.exit_code)
+    assert "acme-model_counting.tsv" in capsys.readouterr().err
+    assert not (tmp_path / "kit").exists()
+
+
+def test_a_metric_of_all_samples_together_has_no_instances(tmp_path, capsys):
+    score("coco_detection", TASKS / "coco_detection" / "example", tmp_path)
+    given = ["--to", "every-eval-ever", "--out", tmp_path / "eee"]
+    command("runs", "export", tmp_path / "runs", *given)
+    assert "without instances" in capsys.readouterr().err
+    (path,) = (tmp_path / "eee").rglob("*.json*")
+    assert "detailed_evaluation_results" not in json.loads(path.read_text("utf-8"))
+
+
+def test_values_of_two_breakdowns_are_columns_of_their_own(tmp_path, monkeypatch):
+    score("tempcompass", TASKS / "tempcompass" / "example", tmp_path)
+    command("runs", "export", tmp_path / "runs", "--to", "vlmevalkit", "--out", tmp_path / "kit")
+    (manifest,) = (tmp_path / "runs").rglob("manifest.json")
+    run = Run.open(manifest.parent)
+    (path,) = (tmp_path / "kit").rglob("*_acc.csv")
+    with path.open(newline="") as file:
+        (line,) = csv.DictReader(file)
+    breakdowns = run.results["breakdowns"]
+    assert len(line) == 2 + sum(map(len, breakdowns.values()))
+    for name in ("aspect", "type"):
+        value = breakdowns[name]["direction"]["metrics"][run.results["headline"]]
+        assert float(line[f"{name}/direction"]) == value
+    cells = {name: {"n": 1, "metrics": {}} for name in ("split", "Overall", "direction")}
+    made = replace(logs.row(run), breakdowns={"aspect": cells})
+    monkeypatch.setattr(logs, "row", lambda run: made)
+    *_, (_, (columns,)) = logs.vlmevalkit_tables(run)
+    assert columns["Overall"] == made.value and columns["split"] == made.split
+    assert {"aspect/split", "aspect/Overall", "direction"} <= columns.keys()

@@ -345,6 +345,39 @@ def test_inspect_logs_by_id_with_the_values_of_their_scorer(tmp_path, end):
     assert found.scores == {"001-2": 1.0, "002-1": 0.0}
 
 
+def test_choices_of_an_inspect_log_are_alternatives_and_its_last_messages_are_responses(tmp_path):
+    def said(*texts):
+        return [{"role": "assistant", "content": text} for text in texts]
+
+    def output(*texts):
+        return {"choices": [{"message": one, "stop_reason": "stop"} for one in said(*texts)]}
+
+    asked = [{"role": "user", "content": "How many?"}]
+    rows = [
+        inspected(0, "", output=output("A", "B"), messages=asked + said("A")),
+        inspected(1, "", output=output("B"), messages=asked + said("Hm.", "B")),
+        inspected(2, "", output=output("C"), messages=said("B") + asked + said("C")),
+        inspected(3, "", output=output("D"), messages=asked + said("Hm.", "shortened")),
+    ]
+    found = read_format("inspect", inspect_file(tmp_path / "x.json", rows), SAMPLES)
+    assert found.rows.keys() == QUESTIONS.keys()
+    assert [one.value for one in found.rows.values()] == ["A", ["Hm.", "B"], "C", "D"]
+
+
+def test_no_completion_in_an_inspect_log_is_no_text(tmp_path):
+    rows = [inspected(0, "", output={"choices": [], "completion": None})]
+    assert said(read_format("inspect", inspect_file(tmp_path / "x.json", rows), SAMPLES)) == {
+        "001-1": ""
+    }
+
+
+def test_a_folder_in_an_inspect_log_is_no_sample(tmp_path):
+    path = inspect_file(tmp_path / "x.eval", [inspected(0, "A")])
+    with zipfile.ZipFile(path, "a") as log:
+        log.writestr("samples/", "")
+    assert said(read_format("inspect", path, SAMPLES)) == {"001-1": "A"}
+
+
 def test_of_an_inspect_log_that_was_appended_to_the_last_sample_counts(tmp_path):
     path = inspect_file(tmp_path / "x.eval", [inspected(0, "A")])
     with pytest.warns(UserWarning), zipfile.ZipFile(path, "a") as log:
@@ -466,9 +499,14 @@ def test_vlmevalkits_table_in_json(tmp_path):
 
 def test_what_vlmevalkit_failed_to_obtain_is_no_response(tmp_path):
     path = tmp_path / "x.tsv"
-    rows = ["001-1\tFailed to obtain answer via API.\t", '001-2\tB\t"[""A"", ""B""]"']
+    rows = [
+        "001-1\tFailed to obtain answer via API.\t",
+        '001-2\tB\t"[""A"", ""B""]"',
+        '002-1\tC\t"[""search(cats)"", ""found none""]"',
+    ]
     path.write_text("\n".join(["id\tprediction\textra_records", *rows]) + "\n")
-    assert said(read_format("vlmevalkit", path, SAMPLES)) == {"001-2": ["A", "B"]}
+    found = said(read_format("vlmevalkit", path, SAMPLES))
+    assert found == {"001-2": ["A", "B"], "002-1": "C"}, "an agent's records are no responses"
 
 
 BAD = {

@@ -134,3 +134,15 @@ def test_earlier_attempts_are_kept_as_they_were(tmp_path, attempts):
         "model": {"seconds": 1.0, "samples_at_once": 2, "pixel_bytes_at_once": 100}
     }
     assert plain["wall_seconds"] == 2.0 * (attempts + 1)
+
+
+@pytest.mark.parametrize(
+    "damaged", [{"shard": one} for one in (3, [1], "x", "12", None)] + [{"commit": 5}]
+)
+def test_a_damaged_share_does_not_end_a_run_that_is_scored(tmp_path, damaged):
+    share = {"wall_seconds": 1.0, "samples": 1, "workers": 1, "shard": [1, 3], "commit": None}
+    for number, one in ((1, share), (2, share | damaged)):
+        (tmp_path / f"timing.{number}-3.json").write_text(json.dumps({"attempts": [one]}))
+    told = add_attempt(tmp_path, seconds=2.0, samples=4, workers=1, stages={}, shard=(3, 3))
+    assert told is not None and "share 1 of 3" in told and "share 3 of 3" in told
+    assert len(json.loads((tmp_path / "timing.json").read_text())["attempts"]) == 2

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.cli.main import main
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import MissingDependency, ModelError, Unavailable, UsageError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
 STAND_INS = {
@@ -237,9 +237,12 @@ def test_slurm_is_told_what_the_command_says(evaluation, tmp_path):
 class Stand:
     """A stand-in for the package: its jobs end as they are told to."""
 
-    def __init__(self, *jobs):
+    def __init__(self, *jobs, states=()):
+        self.states = list(states)
+        self.core = SimpleNamespace(utils=SimpleNamespace(FailedJobError=ChildProcessError))
         self.jobs, self.submitted, self.cancelled, self.given = list(jobs), [], 0, {}
-        shared, slurm = {"gpus_per_node", "tasks_per_node"}, {"partition", "signal_delay_s"}
+        shared = {"nodes", "gpus_per_node", "tasks_per_node"}
+        slurm = {"partition", "signal_delay_s", "gpus_per_node"}
         self.AutoExecutor = lambda folder, cluster: self
         self.AutoExecutor._valid_parameters = lambda: shared
         self.SlurmExecutor = SimpleNamespace(_valid_parameters=lambda: slurm)
@@ -251,7 +254,12 @@ class Stand:
     def submit(self, command):
         self.submitted.append(command)
         self.ends = self.jobs.pop(0)
+        if isinstance(self.ends, Exception):
+            raise self.ends
         return self
+
+    def get_info(self):
+        return {"State": self.states.pop(0)} if self.states else {}
 
     def task(self, rank):
         return SimpleNamespace(exception=lambda: self.end(self.ends[rank]), stderr=lambda: "told")
@@ -304,3 +312,49 @@ def test_a_launcher_does_not_submit(monkeypatch, shapes, tmp_path, capsys):
     given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
     assert main(["eval", *given, "--submitit=partition=gpu"]) == UsageError.exit_code
     assert "--submitit" in capsys.readouterr().err
+
+
+@pytest.fixture
+def submitted(monkeypatch, shapes, tmp_path):
+    """Submits to a stand-in, and returns the exit code."""
+
+    def submit(stand, parameters="partition=gpu", *more):
+        monkeypatch.setitem(sys.modules, "submitit", stand)
+        monkeypatch.setattr("harness.cli.submission.sleep", lambda seconds: None)
+        given = ["--model=random", "--tasks=reason_seg", f"--data={shapes}", f"--out={tmp_path}"]
+        return main(["eval", *given, f"--submitit={parameters}", *more])
+
+    return submit
+
+
+def test_a_job_that_slurm_refuses_is_a_parameter_to_mend(submitted, capsys):
+    refused = ChildProcessError("sbatch: error: invalid partition specified: gpu")
+    assert submitted(Stand(refused)) == UsageError.exit_code
+    assert "invalid partition specified" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("states", "jobs"),
+    [
+        (["RUNNING", "COMPLETING", "CANCELLED by 1000"], 1),
+        (["PREEMPTED", "TIMEOUT", "NODE_FAIL"], 3),
+    ],
+)
+def test_a_job_that_somebody_cancels_is_not_submitted_again(submitted, states, jobs, capsys):
+    stand = Stand(*[(130, None)] * 3, states=states)
+    assert submitted(stand) == Unavailable.exit_code
+    assert len(stand.submitted) == jobs
+    assert states[-1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("parameters", ["slurm_gpus_per_node=8", "nodes=2", "tasks_per_node=2"])
+@pytest.mark.parametrize("option", ["--workers=2", "--against=earlier", "--shard=1/2"])
+def test_what_several_tasks_cannot_do_is_not_submitted(submitted, parameters, option, capsys):
+    stand = Stand((0, 0))
+    assert submitted(stand, parameters, option) == UsageError.exit_code
+    assert not stand.submitted and option.partition("=")[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--workers=2", "--shard=1/2"])
+def test_what_one_task_can_do_is_submitted(submitted, option):
+    assert submitted(Stand((0, 0)), "slurm_gpus_per_node=1", option) == 0
