@@ -348,7 +348,7 @@ def test_trainers_are_listed_with_their_settings(capsys):
     assert "pocket_cpu" in shown["sft"]["configs"]
     assert (
         shown["sft"]["settings"]["per_device_train_batch_size"]
-        == "int = 1 (Examples at once on each device)"
+        == "int = 1 (Examples on each device that gradients are computed for at once)"
     )
     assert all(text.count("(") for text in shown["sft"]["settings"].values())
     assert main(["list", "trainers", "sft"]) == 0
