@@ -207,7 +207,7 @@ def _tokens(run: Run, unit: UnitScore) -> float:
 def table(found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Rows as `plain` gives them in markdown: means over seeds, and gains with 95 % intervals."""
     arms = list(dict.fromkeys(arm for row in found for arm in row["ends"]))
-    heads = [f"{one['arm']} − {one['over']}" for one in found[0]["gains"]]
+    heads = [f"{one['arm']} − {one['over']}" for row in found[:1] for one in row["gains"]]
     yield "| held out | n | start | " + " | ".join([*arms, *heads]) + " |"
     yield "|---|---|---|" + "---|" * (len(arms) + len(heads))
     for row in found:

@@ -75,4 +75,5 @@ def test_a_query_tells_neither_answer_nor_split_nor_benchmark(dots):
             "objects",
             "problem_type",
             "instances",
+            "generation",
         }

@@ -197,9 +197,10 @@ def tensors(folder: Path):
     }
 
 
-def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(both, begin, tiny_qwen):
-    training, plain = both[0], begin()
-    assert len(rollouts(plain)) == STEPS * 4
+def test_vllm_writes_both_passes_and_the_step_is_that_of_transformers(by_vllm, begin, tiny_qwen):
+    """After a step weights differ by rounding, which on some processors draws another token."""
+    training, plain = by_vllm(max_steps=1)[0], begin(max_steps=1)
+    assert len(rollouts(plain)) == 4
     for one, other in zip(rollouts(training), rollouts(plain), strict=True):
         assert one["second"] and one["second"] != one["text"]
         for name in ("text", "second", "task", "sample"):

@@ -276,7 +276,8 @@ def test_the_supervised_baseline_learns_answers_without_reasoning(task, tiny_qwe
     trainer = plugins.build(
         "trainers", parse("video_str_sft(max_steps=1,per_device_train_batch_size=2)")
     )
-    assert (trainer.learning_rate, trainer.num_train_epochs, trainer.reasoning) == (
+    chosen = trainer.settings
+    assert (chosen.learning_rate, chosen.num_train_epochs, chosen.reasoning) == (
         1e-6,
         1.0,
         "none",
