@@ -64,7 +64,7 @@ NOT_RUN = {
     r"adapter=runs/lora": "wants an adapter beside weights (tests/models)",
     r"external\(": "starts a program of the reader's (tests/models/test_external.py)",
     r"\b(molmo|segment_token|overlap|brightest|threshold)\b": "plugins of the page (tests/docs)",
-    r"FOLDER|predictions tree|(said|difficulty|verdicts)\.jsonl": "files (tests/cli)",
+    r"FOLDER|video-llava|predictions tree|(said|difficulty|verdicts)\.jsonl": "files (tests/cli)",
     r"results\.json|2026_|runs/said|release": "files of other programs (tests/cli/test_formats.py)",
     r"reproduce (?!.*--dry-run)": "trains for hours (tests/cli/test_reproduce.py)",
     r"--method pocket": "trains the weights that ship (examples/pocket/tests)",
@@ -149,9 +149,10 @@ def test_commands_of_a_page_work(page, desk, capsys):
     if "--out data" not in text:  # another page has made it
         (desk / "data").mkdir()
         (desk / "data" / "shapes").symlink_to(desk / "ROOT")
-    if "make shapes" in text:  # its runs are of data of its own
+    commands = statements(text, desk, tutorial=page.startswith("docs/tutorials/"))
+    if any("make shapes" in command for command in commands):  # its runs are of its own data
         shutil.rmtree(desk / "runs")
-    for command in statements(text, desk, tutorial=page.startswith("docs/tutorials/")):
+    for command in commands:
         if command.startswith("run "):
             runpy.run_path(command.removeprefix("run "))
             continue
