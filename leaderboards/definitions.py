@@ -84,7 +84,7 @@ class BoardRow:
 
     row: str
     backbone: str = ""
-    """Where several rows of the paper have one name."""
+    """Backbone, for rows of the paper that share a name."""
     model: str = ""
     """SPEC, with `{name}` in the place of a training's folder; empty: not made here."""
     tasks: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ def check_chain(folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came out when a publication was checked and scored again."""
+    """Result of checking a publication and scoring it again."""
 
     folder: Path
     head: str = ""

@@ -1,4 +1,4 @@
-"""Whether a measured row reproduces the number that its paper prints.
+"""Verdicts on whether a measured row reproduces the number that its paper prints.
 
 The paper's number has no interval of its own that is known, so it is taken as it is, but for the
 rounding of its last digit: `reproduced` if it lies in the interval of ours, which is at most WIDEST

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from harness.errors import UsageError
 
@@ -87,7 +87,7 @@ class TrainingSettings:
         usual = self.LEARNING_RATES[self.finetune]
         return usual if self.learning_rate is None else self.learning_rate
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return every setting as resolved, but those that change nothing of what is learned."""
         plain = {name: value for name, value in asdict(self).items() if name not in self.ASIDE}
         return {**plain, "learning_rate": self.peak_learning_rate}

@@ -1,4 +1,4 @@
-"""What trainings changed, from their run folders: paired over samples, with several seeds."""
+"""Changes by trainings, from their run folders: paired over samples, with several seeds."""
 
 import json
 import math
@@ -31,7 +31,7 @@ OF_TRAINING = re.compile(
     r"reward|rewards/[^/]+|(think|second)_length|completions/mean_length|kl|(answer_)?entropy|"
     r"frac_groups_\w+|grad_norm"
 )
-"""What is kept of a curve. TRL's own columns say the rewards' means once more."""
+"""Columns of a curve that are kept. TRL's own say the rewards' means once more."""
 REWARD = ("rewards/method_total", "reward")
 """The method's reward: with random rewards it is logged beside what is learned from."""
 QUARTER = 4
@@ -39,7 +39,7 @@ QUARTER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What one recipe has over another on a measure."""
+    """Difference of one recipe from another on a measure."""
 
     over: str
     arm: str
@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """What one training logged: means over the first and the last quarter of its steps."""
+    """Logged numbers of one training: means over the first and the last quarter of its steps."""
 
     steps: int
     averaged: int
@@ -68,10 +68,10 @@ class Course:
     first: Mapping[str, float]
     last: Mapping[str, float]
     seconds_a_step: float | None
-    """Of the whole training, loading and looks at held-out tasks included."""
+    """Seconds of the whole training by its steps, loading and held-out evaluations included."""
     commit: str | None
     dirty: bool | None
-    """Of the code that it was made with; what is finished is not made again by newer code."""
+    """True if files differed from the commit; what is finished is not made again by newer code."""
     devices: tuple[str, ...]
 
 
@@ -95,7 +95,7 @@ def course_of(folder: Path) -> Course:
 
 
 def _means(logged_rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Of each column that is kept, over the rows where it is a finite number."""
+    """Return the mean of each kept column, over the rows where it is a finite number."""
     found: dict[str, list[float]] = {}
     for row in logged_rows:
         for name, value in row.items():
@@ -137,7 +137,7 @@ def rows(study: Study, start: Evaluated, arms: Mapping[str, Sequence[Evaluated]]
 
 
 def _gains(first: Any, ends: Mapping[str, Sequence[Any]]) -> Iterator[Gain]:
-    """Of the method over every other arm and over the start, and of the control over the start."""
+    """Yield gains of the method over each other arm and the start, and of the control over that."""
     for arm in ends:
         if arm != METHOD and METHOD in ends:
             yield Gain(over=arm, arm=METHOD, score=gain(ends[METHOD], ends[arm]))

@@ -156,7 +156,7 @@ def _executor(submitit: ModuleType, arguments: Namespace, check: Callable[[int],
 
 @dataclass(frozen=True)
 class Command:
-    """What each task of a job does: run the command as one process of a launch."""
+    """Command that each task of a job runs, as one process of a launch."""
 
     typed: Sequence[str]
     """The command line."""

@@ -36,7 +36,7 @@ def eval_results(
         source: Address of the runs, for readers.
     """
     _one_model(runs)
-    files: dict[str, list[dict[str, Any]]] = {}
+    files: dict[str, list[dict[str, object]]] = {}
     for run, made, (name, task_id) in _on_boards(runs, datasets):
         if made.value is None:
             continue

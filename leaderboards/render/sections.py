@@ -26,7 +26,7 @@ class Strong(str):
 
 
 class Printed(str):
-    """What a paper prints."""
+    """Number that a paper prints."""
 
     __slots__ = ()
 
@@ -271,7 +271,7 @@ def _protocols(table: Table) -> Iterator[Block]:
 
 
 def _records(table: Table) -> Cells:
-    """Where each number comes from: run, commit, hashes, and whether it was computed again."""
+    """Sources of each number: run, commit, hashes, and whether it was computed again."""
     rows = [
         (
             row.name,

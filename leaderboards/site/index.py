@@ -1,4 +1,4 @@
-"""What a site says of all its tables at once, and its start page."""
+"""Facts of a site about all its tables at once, and its start page."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files

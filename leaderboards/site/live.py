@@ -131,7 +131,7 @@ class Running:
 
 @dataclass
 class _TableData:
-    """What was made of one table: columns, targets, and the media to encode when asked for."""
+    """Parts of one table: columns, targets, and the media to encode on demand."""
 
     columns: Columns
     targets: dict[int, Sequence[Mapping[str, Any]]]

@@ -1,4 +1,4 @@
-"""What the page of one run shows beside its row: configuration, environment, timing, training."""
+"""Page of one run beside its row: configuration, environment, timing, training."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

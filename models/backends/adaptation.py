@@ -50,7 +50,7 @@ class NetworkAdaptation(Generic[Chat]):
 
     @cached_property
     def weights(self) -> RestoredWeights:
-        """What learns, and what it was first."""
+        """Weights that learn, and their first values."""
         return RestoredWeights(self.chat.checkpoint, lambda: self.chat.network, self.settings)
 
     @property

@@ -104,9 +104,9 @@ class TransformersChat(ConversingChat):
     suppress_tokens: tuple[int, ...] = ()
     """Tokens that are never written."""
     enable_thinking: bool | None = None
-    """Whether the chat template asks for reasoning; None: as it does by itself."""
+    """True if the chat template is to ask for reasoning; None: as it does by itself."""
     reasoning_effort: str | None = None
-    """How much reasoning the chat template asks for, likewise."""
+    """Effort of reasoning that the chat template asks for, likewise."""
     limits_clips: bool = False
     """True if the limits on pixels are of each frame of a clip too, and not of images only."""
 

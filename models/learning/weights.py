@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 LINEAR = r"((q|k|v|o|gate|up|down)_proj|linear_attn\.(in_proj_\w+|out_proj))"
-"""Of a language model; the second half are Qwen3.5's layers with a state."""
+"""Linear layers of a language model; the second half are Qwen3.5's layers with a state."""
 LAYERS = {
     "language": rf"(?!.*visual).*\.{LINEAR}",
     "all": rf".*(language_model.*\.{LINEAR}"

@@ -102,7 +102,7 @@ class _Row:
     """As it was seen first."""
     rles: dict[int, Rle] = field(default_factory=dict)
     mask: BoolArray = field(init=False)
-    """Where it is in the next described frame."""
+    """Place in the next described frame."""
 
 
 def prompted(

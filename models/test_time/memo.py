@@ -42,7 +42,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Likelihood:
-    """What the network says of an answer in one view."""
+    """Log-probabilities of an answer in one view."""
 
     tokens: "Tensor"
     """Log-probabilities of the vocabulary at the tokens that are in every view (tokens × all)."""

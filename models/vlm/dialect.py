@@ -1,4 +1,4 @@
-r"""How a family of VLMs is asked for places and how it writes them, from a TOML file each.
+r"""Dialects: requests and answers of a family of VLMs about places, from a TOML file each.
 
     family = "InternVL3.5"              name for people
     checkpoints = ["OpenGVLab/…"]       some names on the hub

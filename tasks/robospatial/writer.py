@@ -7,7 +7,7 @@ from harness.tasks.refer.writer import write_json
 from harness.world.shapes import World
 
 SHARE = 0.25
-"""Of the region's box that its polygon leaves on each side."""
+"""Share of the region's box that its polygon leaves on each side."""
 
 
 def write(world: World, root: Path) -> None:

@@ -27,7 +27,7 @@ class VideoList:
     """Its entries by the videos' names."""
 
     def where(self, name: str) -> str:
-        """Where a video stands, for messages."""
+        """Return the place of a video, for messages."""
         return f"{self.meta}, video {name!r}"
 
     def frames(self, name: str, video: object) -> list[str]:

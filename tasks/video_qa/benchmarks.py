@@ -84,7 +84,7 @@ def record(fields: Fields, one: Asked, **others: object) -> Row:
 def question_writer(
     path: str, fields: Fields, *, videos: str = "", **others: object
 ) -> Callable[[World, Path], None]:
-    """What writes a table with one row a question, by the fields that its reader has.
+    """Return a writer of tables with one row a question, by the fields that its reader has.
 
     Args:
         path: The table's place below the root of all benchmarks.

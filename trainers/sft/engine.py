@@ -38,7 +38,7 @@ from trl import SFTConfig, SFTTrainer  # noqa: E402
 
 WEIGHTS, STATE = "trained.safetensors", "trainer_state.json"
 NOT_LOGGED = ("total_flos", "step_time", "num_tokens")
-"""Of what the trainer tells: the curve has no clock, and tokens are not counted on."""
+"""Numbers of the trainer that are left out: the curve has no clock, nor a count of tokens."""
 
 
 def configuration(**given: Any) -> SFTConfig:
