@@ -47,7 +47,9 @@ GRPO = (
     "trainers/state.py",
     "trainers/session.py",
     "trainers/settings.py",
-    "trainers/sft/engine.py",
+    "trainers/learner.py",
+    "trainers/policy.py",
+    "trainers/rows.py",
     "models/learning/loss*.py",
 )
 """Modules of GRPO, and all that knows TRL or was parted from them."""

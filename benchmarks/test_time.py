@@ -30,8 +30,8 @@ from harness.models.test_time.consensus import Group
 from harness.models.test_time.methods import Drawing
 from harness.models.test_time.model import AdaptedModel
 from harness.spec import Spec, parse
+from harness.trainers import network as networks
 from harness.trainers.grpo.vllm import images_of
-from harness.trainers.sft import network as networks
 from harness.types import Query
 
 RESULT = Path(__file__).parent / "results" / "test_time.json"

@@ -31,11 +31,11 @@ from harness.run.train import TrainingOptions, train
 from harness.spec import Spec, parse
 from harness.task import Task
 from harness.trainer import TrainingRun
+from harness.trainers import network as networks
 from harness.trainers.grpo.examples import prepare_examples
 from harness.trainers.grpo.trainer import GrpoTrainer
 from harness.trainers.grpo.vllm import images_of
-from harness.trainers.sft import network as networks
-from harness.trainers.sft.network import trainable
+from harness.trainers.network import trainable
 
 RESULT = Path(__file__).parent / "results" / "trl_step.json"
 AIM = 1.05

@@ -3,9 +3,10 @@
 `with_options(Settings)` offers them with a method. No name here imports torch.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from math import inf
+from math import ceil, inf
 from typing import ClassVar, Literal
 
 from harness.errors import UsageError
@@ -14,7 +15,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingSettings:
+class TrainingSettings(ABC):
     """Hyper-parameters; what transformers or PEFT has too is called as there."""
 
     RANGES: ClassVar[Mapping[str, Range]] = {"warmup_steps": (0, inf)}
@@ -86,6 +87,26 @@ class TrainingSettings:
         """`learning_rate`, or the usual one of `finetune`."""
         usual = self.LEARNING_RATES[self.finetune]
         return usual if self.learning_rate is None else self.learning_rate
+
+    @property
+    def steps_per_round(self) -> int:
+        """Optimiser steps on what a round draws."""
+        return 1
+
+    @abstractmethod
+    def samples_per_round(self, processes: int) -> int:
+        """Return the samples that a round draws, over all processes."""
+
+    @abstractmethod
+    def accumulation_steps(self, processes: int) -> int:
+        """Return the batches of a step on each device; UsageError if a round does not divide."""
+
+    def steps(self, samples: int, processes: int = 1) -> int:
+        """Return optimiser steps for so many samples; a part of a round at the end is a whole."""
+        if self.max_steps is not None:
+            return self.max_steps
+        rounds = ceil(self.num_train_epochs * samples / self.samples_per_round(processes))
+        return max(1, rounds) * self.steps_per_round
 
     def describe(self) -> dict[str, object]:
         """Return every setting as resolved, but those that change nothing of what is learned."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RENDERING = 10.0  # seconds that a chat template has for one prompt
 CHARACTERS_A_TOKEN, PIXELS_A_TOKEN = 4, 28 * 28
 MAX_PIXELS = 12_845_056  # of an image in Qwen2.5-VL's checkpoints
-A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids")
+A_TOKEN = ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids")
 """Tensors of a batch with a column a token; the others have one row after the other."""
 POSITIONS = "position_ids"
 """Key of the positions by `rolling.token_positions` beside the tensors of a batch."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from peft import LoraConfig, PeftModel
+    from peft import PeftModel
     from torch import nn
     from transformers import PreTrainedModel
 
@@ -51,30 +51,25 @@ def freeze_vision(network: "PreTrainedModel") -> None:
         parameter.requires_grad_(False)
 
 
-def adapter(
-    *, r: int, lora_alpha: int, lora_dropout: float, layers: Literal["language", "all"]
-) -> "LoraConfig":
-    """The configuration of a LoRA adapter."""
-    from peft import LoraConfig
+def with_adapter(
+    network: "PreTrainedModel",
+    *,
+    r: int,
+    lora_alpha: int,
+    layers: Literal["language", "all"],
+    lora_dropout: float = 0.0,
+) -> "PeftModel":
+    """Return the network with a new LoRA adapter, which alone is trained."""
+    from peft import LoraConfig, get_peft_model
 
-    return LoraConfig(
+    chosen = LoraConfig(
         r=r,
         lora_alpha=lora_alpha,
         lora_dropout=lora_dropout,
         target_modules=LAYERS[layers],
         task_type="CAUSAL_LM",
     )
-
-
-def with_adapter(
-    network: "PreTrainedModel", *, r: int, lora_alpha: int, layers: Literal["language", "all"]
-) -> "PeftModel":
-    """Return the network with a new LoRA adapter, which alone is trained."""
-    from peft import get_peft_model
-
-    adapted = get_peft_model(
-        network, adapter(r=r, lora_alpha=lora_alpha, lora_dropout=0.0, layers=layers)
-    )
+    adapted = get_peft_model(network, chosen)
     if network.is_gradient_checkpointing:
         adapted.enable_input_require_grads()
     return adapted

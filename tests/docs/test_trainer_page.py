@@ -17,14 +17,14 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "training.md"
 EXAMPLE = REPOSITORY / "tasks" / "reason_seg" / "example"
 (CODE,) = re.findall(
-    r"^```python last_layer.py\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    r"^```python dft.py\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
 )
 
 
 @pytest.fixture(scope="module")
 def names():
     pytest.importorskip("trl")
-    found = {"__name__": "last_layer"}
+    found = {"__name__": "dft"}
     exec(compile(CODE, str(PAGE), "exec"), found)
     return found
 
@@ -33,7 +33,7 @@ def test_it_learns_resumes_and_its_folder_is_a_model(names, tmp_path):
     def start(name, **more):
         tasks = [build("tasks", "reason_seg", EXAMPLE)]
         options = TrainingOptions(**more)
-        trainer = names["last_layer"](steps=3)
+        trainer = names["dft"](max_steps=3, save_steps=1, finetune="lora")
         return train(trainer, tasks, Spec("pocket"), tmp_path / name, options)
 
     start("whole", every=2, evaluate=lambda folder, step: {"eval/reason_seg/gIoU": step / 10})

@@ -9,7 +9,6 @@ import typing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +19,6 @@ from harness.cli.train import LISTS, OURS, configured, method_of
 from harness.cli.train import train as command_of_train
 from harness.errors import HarnessError, MissingDependency, UsageError
 from harness.spec import Spec, parse
-from harness.trainer import TrainingRun
 from harness.trainers.grpo.trainer import GrpoTrainer
 
 TRAINERS = Path(__file__).resolve().parents[2] / "trainers"
@@ -183,7 +181,7 @@ def test_a_row_with_fewer_sets_says_how_many_samples_it_has(path):
     comment = path.read_text("utf-8").partition("\nmodel")[0]
     amounts = {"ref_youtube_vos": 4500, "ref_davis17": 1500}
     samples = sum(amounts[parse(task).name] for task in read(path)["train_tasks"])
-    steps = -(-samples // built(path).settings.prompts_per_round)
+    steps = -(-samples // built(path).settings.samples_per_round(1))
     assert "4,500" in comment and f"--set max_steps={steps}`" in comment
     assert '--set "scorer=' in comment and "--set ratings=" in comment
 
@@ -356,22 +354,12 @@ def test_devices_in_its_name_are_those_it_is_for(path):
         assert (typed[1] if typed else "1") == count
 
 
-class Arguments(SimpleNamespace):
-    """What TRL's arguments are asked about DeepSpeed, without the package that they want."""
-
-    adam_beta1, adam_beta2, adam_epsilon, save_on_each_node = 0.9, 0.999, 1e-8, False
-    fp16 = fp16_full_eval = bf16_full_eval = False
-
-    def get_warmup_steps(self, steps):
-        return self.warmup_steps
-
-
 @pytest.fixture
 def deepspeed(monkeypatch):
     """The package is there, as far as it is looked for."""
     pytest.importorskip("trl")
     find = importlib.util.find_spec
-    for place in ("importlib.util", "harness.trainers.sft.network"):
+    for place in ("importlib.util", "harness.trainers.network"):
         monkeypatch.setattr(
             f"{place}.find_spec",
             lambda name, *package: name if name == "deepspeed" else find(name, *package),
@@ -381,22 +369,11 @@ def deepspeed(monkeypatch):
 @pytest.fixture
 def spread(monkeypatch, deepspeed):
     """The DeepSpeed configuration that a training of so many processes has, and its batches."""
-    from accelerate.utils.deepspeed import HfDeepSpeedConfig
-    from transformers.integrations import deepspeed as integration
+    from harness.trainers.policy import deepspeed_plugin
 
-    from harness.trainers.grpo.policy import deepspeed_plugin
-
-    class Understood(integration.HfTrainerDeepSpeedConfig, HfDeepSpeedConfig):
-        """Where the package is missing, transformers leaves accelerate's part out."""
-
-    monkeypatch.setattr(integration, "dep_version_check", lambda name: None)
-    monkeypatch.setattr(integration, "set_hf_deepspeed_config", lambda one: None)
-    monkeypatch.setattr(
-        "harness.trainers.sft.engine.configuration", lambda **given: Arguments(**given)
-    )
-
-    def by_accelerate(settings, processes):
+    def by_accelerate(trainer, processes):
         """As `Accelerator.prepare` completes it, which reads the package's version first."""
+        settings = trainer.settings
         count = settings.accumulation_steps(processes)
         plugin = deepspeed_plugin(settings, count)
         own = settings.per_device_train_batch_size
@@ -413,19 +390,7 @@ def spread(monkeypatch, deepspeed):
         )
         return settings, count, plugin.hf_ds_config
 
-    def filled_in(trainer, processes):
-        monkeypatch.setenv("WORLD_SIZE", str(processes))
-        if isinstance(trainer, GrpoTrainer):
-            return by_accelerate(trainer.settings, processes)
-        run = TrainingRun(out=Path("unused"))
-        arguments = trainer._arguments(run, SimpleNamespace(device="cuda"))
-        arguments.world_size = processes
-        made = Understood(arguments.deepspeed)
-        made.trainer_config_process(arguments)
-        made.trainer_config_finalize(arguments, None, 100)
-        return arguments, arguments.gradient_accumulation_steps, made
-
-    return filled_in
+    return by_accelerate
 
 
 @named(LARGE)

@@ -332,7 +332,7 @@ def test_samples_that_cannot_be_learned_from_are_named(begin, told):
 
 
 def test_prompts_that_are_too_long_are_left_out_counted_and_named(begin, tiny_qwen, examples, told):
-    from harness.trainers.grpo.examples import encode_prompt
+    from harness.trainers.rows import encode_prompt
 
     model = plugins.build("models", parse(f"qwen_vl(checkpoint={tiny_qwen})"))
     lengths = {

@@ -43,17 +43,18 @@ ensure_torchvision()
 from harness.models.learning.loss import advantages, grpo_loss  # noqa: E402
 from harness.models.learning.rows import answer_span  # noqa: E402
 from harness.options import with_options  # noqa: E402
+from harness.trainers import learner as training  # noqa: E402
 from harness.trainers.grpo import loop, vllm  # noqa: E402
 from harness.trainers.grpo.examples import (  # noqa: E402
     Example,
-    encode_prompt,
     example_of,
     prepare_examples,
 )
 from harness.trainers.grpo.method import request_of  # noqa: E402
-from harness.trainers.grpo.policy import accelerator_of  # noqa: E402
 from harness.trainers.grpo.settings import LossType, Settings  # noqa: E402
 from harness.trainers.grpo.trainer import GrpoTrainer  # noqa: E402
+from harness.trainers.policy import accelerator_of  # noqa: E402
+from harness.trainers.rows import encode_prompt  # noqa: E402
 from harness.trainers.session import Session  # noqa: E402
 from harness.trainers.state import newest_state, trained_tensors  # noqa: E402
 
@@ -152,7 +153,7 @@ def build(model, samples, *, reward=None, **given):
     settings = chosen(samples, **given)
     method = GrpoTrainer(name="m", settings=settings, reward=reward or lengths, **parts)
     accelerator = accelerator_of(settings, model.chat.device)
-    return loop.Learner(method, model.chat, accelerator, seed=4)
+    return loop.GrpoLearner(method, model.chat, accelerator, seed=4)
 
 
 def written(learner, examples, number=0):
@@ -372,7 +373,7 @@ def test_a_training_that_is_stopped_inside_a_round_ends_it_first(model, samples,
     run = TrainingRun(out=tmp_path, stopping=lambda: True)
     session = Session(run, learner.export, report_to=None, settings={})
     with pytest.raises(KeyboardInterrupt):
-        loop.train(learner, examples_of(model, samples), session, model.prompt.parse)
+        training.train(learner, examples_of(model, samples), session)
     assert newest_state(run.state).name == "step-2"
     assert [row["step"] for row in run.curve.read()] == [1, 2]
 
@@ -501,7 +502,7 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samp
         return logp, entropy
 
     policy, learner.policy = learner.policy, noted
-    losses = [learner._loss(batch, round_.tokens / len(round_.batches)) for batch in round_.batches]
+    losses = [learner.loss(batch, round_.tokens / len(round_.batches)) for batch in round_.batches]
     torch.stack([loss for loss, _ in losses]).sum().backward()
     places = iter(drafts)
     for logp, entropy, mask in found:
@@ -513,11 +514,14 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samp
             own = next(places).mask
             assert row[: len(own)].tolist() == own and not row[len(own) :].any()
     tokens = sum(sum(draft.mask) for draft in drafts)
-    counted = sum(info for _, info in losses)
-    assert counted[3] == tokens == round_.tokens < sum(len(draft.tokens) for draft in drafts)
+    counts, sums = 0.0, 0.0
+    for _, logged in losses:
+        several, counting = logged["entropy"]
+        counts, sums = counts + counting.sum(), sums + (several * counting).sum()
+    assert counts == tokens == round_.tokens < sum(len(draft.tokens) for draft in drafts)
     assert round_.numbers["completions/mean_length"] == tokens / len(drafts)
     entropies = torch.cat([entropy.detach()[mask == 1] for _, entropy, mask in found])
-    assert counted[1].item() == pytest.approx(entropies.sum().item(), rel=1e-5)
+    assert sums.item() == pytest.approx(entropies.sum().item(), rel=1e-5)
     lengths = [one.tokens for group in round_.groups for one in group.rollouts]
     assert sum(lengths) == tokens
 
@@ -540,7 +544,7 @@ def test_other_targets_in_place_of_injected_tokens_change_no_gradient(model, sam
         )
         learner.network.zero_grad()
         inputs = {**batch.inputs, "input_ids": targets}
-        learner._loss(replace(batch, inputs=inputs), 1.0)[0].backward()
+        learner.loss(replace(batch, inputs=inputs), 1.0)[0].backward()
         held.remove()
         return [one.grad.clone() for one in learner.network.parameters() if one.grad is not None]
 
@@ -690,7 +694,7 @@ def test_the_answers_tokens_are_those_between_its_tags(before, answer, after):
 
 @given(st.integers(0, 9), st.integers(1, 9), st.integers(1, 12), st.integers(0, 20))
 def test_every_sample_comes_once_an_epoch(seed, samples, prompts, rounds):
-    stream = list(islice(loop.sample_order(seed, samples), prompts * rounds))
+    stream = list(islice(training.sample_order(seed, samples), prompts * rounds))
     for start in range(0, len(stream) - samples + 1, samples):
         assert sorted(stream[start : start + samples]) == list(range(samples))
 
@@ -702,7 +706,7 @@ def test_learning_rates_are_those_of_transformers(kind):
     settings = Settings(lr_scheduler_type=kind, warmup_steps=3, max_steps=11)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     theirs = get_scheduler(kind, optimizer, num_warmup_steps=3, num_training_steps=11)
-    ours = loop.learning_rates(settings, 11)
+    ours = training.learning_rates(settings, 11)
     for step in range(11):
         assert ours(step) == theirs.get_last_lr()[0] * settings.peak_learning_rate
         optimizer.step()

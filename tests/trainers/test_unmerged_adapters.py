@@ -8,7 +8,7 @@ pytest.importorskip("torch")
 
 from harness.errors import UsageError
 from harness.spec import parse
-from harness.trainers.sft.network import trainable
+from harness.trainers.network import trainable
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
-"""From samples to prompts: the request that evaluation makes, and its tensors."""
+"""From samples to prompts: the request that evaluation makes."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from os import cpu_count
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from harness.errors import DataError, HarnessError, UsageError
 from harness.model import ChatRequest
-from harness.models.backends.inputs import frames_shown, processor_inputs
+from harness.models.backends.inputs import frames_shown
 from harness.models.pipeline import LOCATED, PromptedModel
 from harness.run.batching import samples_of
 from harness.trainer import TrainingRun
@@ -18,11 +15,7 @@ from harness.trainers.sample_checks import SkippedSample, keep_usable
 from harness.types import Sample
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import ProcessorMixin
-
-Prompt: TypeAlias = "Mapping[str, Tensor]"
-"""One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,24 +60,6 @@ def example_of(method: GrpoMethod, model: PromptedModel, task: str, sample: Samp
     return Example(task, sample, request, canvas.extent)
 
 
-def encode_prompt(processor: "ProcessorMixin", request: ChatRequest) -> Prompt:
-    """Return one prompt, encoded by the function that evaluation uses."""
-    import torch
-
-    made = processor_inputs(processor, [request])
-    return {name: torch.as_tensor(value) for name, value in made.items()}
-
-
-def encoded_each(processor: "ProcessorMixin", requests: Sequence[ChatRequest]) -> list[Prompt]:
-    """Return several prompts, in order; equal ones are one object, encoded once."""
-    plain = [replace(request, key="") for request in requests]
-    alike = list(dict.fromkeys(plain))
-    with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
-        prompts = pool.map(partial(encode_prompt, processor), alike)
-        known = dict(zip(alike, prompts, strict=True))
-    return [known[one] for one in plain]
-
-
 def prepare_examples(
     method: GrpoMethod, model: PromptedModel, processor: "ProcessorMixin", run: TrainingRun
 ) -> tuple[list[Example], list[SkippedSample]]:
@@ -94,6 +69,7 @@ def prepare_examples(
         DataError: nothing is left.
         UsageError: as of `example_of`.
     """
+    from harness.trainers.rows import encode_prompt  # with torch
 
     def length(example: Example) -> int:
         return int(encode_prompt(processor, example.request)["input_ids"].shape[1])

@@ -1,117 +1,38 @@
-"""GRPO from top to bottom: samples → rollouts → rewards of groups → `grpo_loss` → step → state.
+"""What is GRPO's own of a training: rollouts → rewards of groups → advantages → `grpo_loss`.
 
-`train` is the whole loop; `Learner.round` is what it does in a round, `Learner.update` in a step.
-Test-time methods have a lighter one: `harness.models.test_time`.
+The loop around it is `harness.trainers.learner.train`.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import count, islice
 from pathlib import Path
 from statistics import fmean, stdev
 
-import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import set_seed
 from torch import Tensor
-from torch.nn.functional import pad
-from torch.nn.utils.rnn import pad_sequence
 
 from harness.errors import ModelError
 from harness.model import Conversation
-from harness.models.backends.inputs import joined_inputs
 from harness.models.backends.sampling import rollout_key
 from harness.models.backends.transformers import TransformersChat
-from harness.models.grammar import ParseResult
 from harness.models.learning.loss import advantages, divergence, grpo_loss
 from harness.models.learning.rows import answer_span
-from harness.models.learning.weights import decayed
 from harness.models.rollout import Transcript, write_rollout
 from harness.plugins import plugin_errors
-from harness.trainer import Curve
-from harness.trainers import state as states
+from harness.trainers import network as networks
 from harness.trainers.grpo.ema import RewardMoments, ema_advantages
-from harness.trainers.grpo.examples import Example, Prompt, encoded_each
+from harness.trainers.grpo.examples import Example
 from harness.trainers.grpo.method import TOTAL, Group, GrpoMethod, RewardComponents, Rollout
-from harness.trainers.grpo.policy import Policy, load_policy, reference_of, zero_stage
-from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts, numbers_of, reward_group
+from harness.trainers.grpo.rewards import numbers_of, reward_group
 from harness.trainers.grpo.settings import Settings
 from harness.trainers.grpo.vllm import VllmChat, sampler_ratio
-from harness.trainers.session import Session, gather
-from harness.trainers.sft import network as networks
-
-WEIGHTS, OPTIMIZER, ENGINE = "trained.safetensors", "optimizer.pt", "engine"
-"""Files of a state, and the name of what DeepSpeed saves instead."""
-
-
-def train(
-    learner: "Learner",
-    examples: Sequence[Example],
-    session: Session,
-    parse: Callable[[str], ParseResult],
-) -> None:
-    """Train to the end, from the session's state or from the beginning.
-
-    `parse` is the method's grammar, with which the log of rollouts names places.
-
-    Raises:
-        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
-    """
-    run, chosen, done = session.run, learner.settings, session.done
-    total, turns = chosen.steps(len(examples)), chosen.num_iterations
-    prompts, log = chosen.prompts_per_round, Curve(run.out / ROLLOUTS)
-    if session.state is not None:
-        learner.load(session.state)
-    if run.main:
-        learner.tokens = max((row.get("num_tokens", 0.0) for row in run.curve.read()), default=0.0)
-        log.cut(done)
-    rate = learning_rates(chosen, total)
-    run.progress.start("training", total, done)
-    rounds = range(math.ceil(done / turns), math.ceil(total / turns))
-    order = islice(sample_order(run.seed, len(examples)), rounds.start * prompts, None)
-    for number in rounds:
-        batch = learner.round([examples[row] for row in islice(order, prompts)], number)
-        first, end = number * turns, min(total, (number + 1) * turns)
-        if run.main:
-            kept = batch.groups[: chosen.keep_rollouts]
-            log_rollouts(log, first + 1, kept, batch.rewards, batch.advantages, parse)
-        for step in range(first, end):
-            numbers = batch.numbers if step == first else {}
-            numbers |= learner.update(batch, rate(step))
-            numbers["epoch"] = (number + 1) * prompts / len(examples)
-            session.log(step + 1, numbers | session.evaluate(step + 1))
-        stopping = session.stopping()
-        # A state is of the end of a round, whose rollouts need not be kept in it.
-        if stopping or end == total or end // chosen.save_steps > first // chosen.save_steps:
-            wait = learner.accelerator.wait_for_everyone
-            with states.saved_state(run.state, end, main=run.main, wait=wait) as folder:
-                learner.save(folder)
-        if stopping and end < total:
-            raise KeyboardInterrupt
-    run.progress.end()
-
-
-def sample_order(seed: int, samples: int) -> Iterator[int]:
-    """Yield samples without end, each once an epoch, in an order of seed and epoch alone.
-
-    So a state holds no order, and no sample is left out because it does not fill a round.
-    """
-    for epoch in count():
-        key = np.array([seed % 2**64, epoch], dtype=np.uint64)
-        yield from np.random.Generator(np.random.Philox(key=key)).permutation(samples).tolist()
-
-
-def learning_rates(settings: Settings, total: int) -> Callable[[int], float]:
-    """Return the learning rate of the step after so many others: transformers' schedule."""
-    from transformers import get_scheduler
-
-    stand_in = torch.optim.SGD([torch.zeros(1)], lr=1.0)  # a state then holds no schedule
-    course = get_scheduler(settings.lr_scheduler_type, stand_in, settings.warmup_steps, total)
-    return lambda step: settings.peak_learning_rate * course.lr_lambdas[0](step)
+from harness.trainers.learner import Counted, Learner, Round
+from harness.trainers.policy import Policy, frozen_policy, zero_stage
+from harness.trainers.rows import Prompt, completed, encoded_each, padded
+from harness.trainers.session import gather
 
 
 @dataclass(eq=False, kw_only=True)
@@ -149,35 +70,31 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Round:
+class RewardedRound(Round[Batch]):
     """Rollouts of this process with their rewards, and the batches that are learned from."""
 
     groups: Sequence[Group]
     rewards: Sequence[Sequence[RewardComponents]]
     advantages: Sequence[float]
-    batches: Sequence[Batch]
-    tokens: float
-    """Number of tokens that the policy wrote, in all processes."""
-    numbers: dict[str, float]
 
 
-class Learner:
-    """A policy in training, with its rollouts, rewards and updates."""
+class GrpoLearner(Learner[Example, Sequence[Example], Batch]):
+    """A policy in training, with its rollouts and their rewards."""
+
+    settings: Settings
 
     def __init__(
         self, method: GrpoMethod, chat: TransformersChat, accelerator: Accelerator, *, seed: int
     ) -> None:
         """Load the network of a backend, and all that the method's settings need beside it."""
-        self.method, self.chat, self.accelerator = method, chat, accelerator
-        self.settings, self.seed = method.settings, seed
         chosen = method.settings
-        set_seed(seed)  # an adapter begins with random numbers
-        self.network = load_policy(chat, chosen)
-        self.policy, self.optimizer = accelerator.prepare(
-            Policy(self.network, chosen.temperature),
-            torch.optim.AdamW(decayed(self.network, chosen.weight_decay), lr=0.0),
-        )
-        self.reference = reference_of(chat, chosen, accelerator)
+        super().__init__(chat, chosen, accelerator, seed=seed, temperature=chosen.temperature)
+        self.method = method
+        self.reference = None
+        """Policy that training begins with, if it is not the one without its adapter."""
+        if chosen.beta and chosen.finetune == "full":
+            first = Policy(networks.load(chat, dtype=chosen.dtype), chosen.temperature)
+            self.reference = frozen_policy(first, accelerator)
         media = (f"{kind}_token_id" for kind in ("image", "video"))
         named = {getattr(self.network.config, name, None) for name in media}
         self.suppressed = tuple(sorted(token for token in named if token is not None))
@@ -190,29 +107,30 @@ class Learner:
         self.moments = None if chosen.ema_decay is None else RewardMoments(chosen.ema_decay)
         self.tokens = 0.0
         """Number of tokens of prompts and rollouts so far, in all processes."""
+        self.log: Callable[[int, RewardedRound], object] = lambda number, made: None
+        """Keeps rollouts; is called with the number of each round."""
 
     # -- rollouts ---------------------------------------------------------------------------------
 
-    def round(self, examples: Sequence[Example], number: int) -> Round:
-        """Write a group of rollouts to each prompt of a round, and reward them.
+    def prepare(self, examples: Sequence[Example]) -> Sequence[Example]:
+        """Return the examples: their prompts are encoded when the policy is there to answer."""
+        return examples
 
-        Each process takes its share of `examples`; seed and `number` decide every draw.
+    def round(self, examples: Sequence[Example], number: int) -> RewardedRound:
+        """Write a group of rollouts to each prompt, and reward them.
 
         Raises:
             ModelError: the reward, the second pass or the environment fails.
         """
-        drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
-        set_seed(int(drawn[0]) >> 1, device_specific=True)
-        rank, size = self.accelerator.process_index, self.settings.num_generations
-        share = len(examples) // self.accelerator.num_processes
-        own = examples[rank * share : (rank + 1) * share]
-        prompts = encoded_each(self.chat.processor, [one.request for one in own])
+        self.seed_round(number)
+        size, first = self.settings.num_generations, self.accelerator.process_index * len(examples)
+        prompts = encoded_each(self.chat.processor, [one.request for one in examples])
         several = [
             [
                 Draft(example=one, prompt=prompt, key=rollout_key(key, place))
                 for place in range(size)
             ]
-            for at, (one, prompt) in enumerate(zip(own, prompts, strict=True), rank * share)
+            for at, (one, prompt) in enumerate(zip(examples, prompts, strict=True), first)
             for key in [f"{one.request.key}@{number}:{at}"]
         ]
         drafts = [draft for some in several for draft in some]
@@ -230,11 +148,10 @@ class Learner:
             merged[name] += values
         totals, lengths = merged[f"rewards/{TOTAL}"], merged["completions/mean_length"]
         self.tokens += sum(merged["num_tokens"]) + sum(lengths)
-        gains = self._gains(totals, groups)
-        gains = gains[rank * len(drafts) : (rank + 1) * len(drafts)]
+        gains = self._gains(totals, groups)[first * size :][: len(drafts)]
         each = self.settings.per_device_train_batch_size
         parts = [slice(start, start + each) for start in range(0, len(drafts), each)]
-        return Round(
+        made = RewardedRound(
             groups=groups,
             rewards=rewards,
             advantages=gains.tolist(),
@@ -251,6 +168,8 @@ class Learner:
                 ),
             },
         )
+        self.log(number, made)
+        return made
 
     @contextmanager
     def answering(self) -> "Iterator[TransformersChat | VllmChat]":
@@ -330,30 +249,26 @@ class Learner:
     def _batch(self, drafts: Sequence[Draft], advantage: Tensor) -> Batch:
         """Return rollouts as tensors, with their log-probabilities before the step."""
         chosen, device = self.settings, self.accelerator.device
-        tokenizer = self.chat.processor.tokenizer
-        inputs = dict(joined_inputs(self.chat.processor, [one.prompt for one in drafts]))
-        ids = _padded([one.tokens for one in drafts], tokenizer.pad_token_id)
-        seen = _padded([[1] * len(one.tokens) for one in drafts])
-        inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
-        inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
-        if "mm_token_type_ids" in inputs:  # all that is written is text, 0
-            inputs["mm_token_type_ids"] = pad(inputs["mm_token_type_ids"], (0, ids.shape[1]))
+        decode = self.chat.processor.tokenizer.decode
+        inputs = completed(
+            self.chat.processor, [one.prompt for one in drafts], [one.tokens for one in drafts]
+        )
         answers = (
             [own * (start <= place < end) for place, own in enumerate(one.mask)]
             for one in drafts
-            for start, end in [answer_span(tokenizer.decode, one.tokens)]
+            for start, end in [answer_span(decode, one.tokens)]
         )
         batch = Batch(
             inputs={name: value.to(device) for name, value in inputs.items()},
-            mask=_padded(one.mask for one in drafts).float().to(device),
-            answers=_padded(answers).float().to(device),
+            mask=padded(one.mask for one in drafts).float().to(device),
+            answers=padded(answers).float().to(device),
             advantage=advantage.to(device),
         )
         with torch.no_grad():
             if chosen.num_iterations > 1 or self.vllm is not None:
                 batch.old, _ = self.policy(batch.inputs, batch.mask)
             if batch.old is not None and self.vllm is not None:
-                drawn = _padded(map(self.vllm.drawn_logps, drafts)).to(device)
+                drawn = padded(map(self.vllm.drawn_logps, drafts)).to(device)
                 batch.ratio = sampler_ratio(batch.old, drawn, batch.mask)
             if chosen.beta and self.reference is not None:
                 with self.accelerator.autocast():
@@ -363,43 +278,8 @@ class Learner:
                     batch.reference, _ = self.policy(batch.inputs, batch.mask)
         return batch
 
-    def update(self, batch: Round, learning_rate: float) -> dict[str, float]:
-        """Make one optimiser step on a round; returns what is logged of it."""
-        chosen, accelerator = self.settings, self.accelerator
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        parts = len(batch.batches)
-        # What is averaged over a whole step is averaged over processes and batches again below.
-        tokens = batch.tokens / accelerator.num_processes / parts
-        sums, norm = torch.zeros(7, device=accelerator.device), None
-        for one in batch.batches:
-            with accelerator.accumulate(self.policy):
-                loss, info = self._loss(one, tokens)
-                accelerator.backward(loss)
-                if accelerator.sync_gradients:
-                    limit = chosen.max_grad_norm or math.inf
-                    norm = accelerator.clip_grad_norm_(self.policy.parameters(), limit)
-                self.optimizer.step()
-                self.optimizer.zero_grad()
-            sums += torch.cat([loss.detach()[None] / parts, info])
-        sums = accelerator.reduce(sums, reduction="sum")
-        loss_sum, kl, entropy, clipped, count, answer_entropy, answer_count = sums.tolist()
-        numbers = {
-            "loss": loss_sum / accelerator.num_processes,
-            "learning_rate": learning_rate,
-            "entropy": entropy / max(count, 1.0),
-            "clip_ratio/region_mean": clipped / max(count, 1.0),
-        }
-        if norm is not None:  # DeepSpeed has clipped by itself, and does not always say it
-            numbers["grad_norm"] = float(norm)
-        if chosen.beta:
-            numbers["kl"] = kl / max(count, 1.0)
-        if answer_count:
-            numbers["answer_entropy"] = answer_entropy / answer_count
-        return numbers
-
-    def _loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Tensor]:
-        """Return the loss of a batch, and sums over its tokens for the log."""
+    def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
+        """Return the loss of a batch, and numbers of its tokens for the log."""
         chosen, mask = self.settings, batch.mask
         logp, entropy = self.policy(batch.inputs, mask)
         high = chosen.epsilon if chosen.epsilon_high is None else chosen.epsilon_high
@@ -426,10 +306,10 @@ class Learner:
             outside = torch.where(
                 gain > 0, ratio > 1 + high, (ratio < 1 - chosen.epsilon) & (gain < 0)
             )
-            kl = 0 * logp if batch.reference is None else divergence(logp, batch.reference)
-            counted = [kl * mask, entropy * mask, outside * mask, mask]
-            counted += [entropy * batch.answers, batch.answers]
-            return loss, torch.stack([one.sum() for one in counted])
+        counted = {"entropy": (entropy, mask), "clip_ratio/region_mean": (outside, mask)}
+        if batch.reference is not None:
+            counted["kl"] = divergence(logp, batch.reference), mask
+        return loss, counted | {"answer_entropy": (entropy, batch.answers)}
 
     # -- states -----------------------------------------------------------------------------------
 
@@ -437,32 +317,10 @@ class Learner:
         """Write a state; called in every process."""
         if self.moments is not None and self.accelerator.is_main_process:
             self.moments.save(folder)
-        if zero_stage(self.accelerator):
-            self.policy.save_checkpoint(str(folder), tag=ENGINE)
-        elif self.accelerator.is_main_process:
-            states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
-            torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
+        super().save(folder)
 
     def load(self, folder: Path) -> None:
         """Go on from a state."""
         if self.moments is not None:
             self.moments.load(folder)
-        if zero_stage(self.accelerator):
-            self.policy.load_checkpoint(str(folder), tag=ENGINE)
-        else:
-            states.load_tensors(folder / WEIGHTS, self.network)
-            self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
-
-    def export(self, folder: Path) -> None:
-        """Write the network as it is now; called in every process."""
-        tensors = None
-        if zero_stage(self.accelerator) == 3:  # otherwise each process holds all weights
-            whole = self.accelerator.get_state_dict(self.policy)
-            tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
-        if self.accelerator.is_main_process:
-            networks.export(self.network, self.chat.folder, folder, tensors=tensors)
-        self.accelerator.wait_for_everyone()
-
-
-def _padded(rows: Iterable[Sequence[float]], fill: float = 0) -> Tensor:
-    return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=fill)
+        super().load(folder)

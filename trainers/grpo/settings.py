@@ -87,8 +87,13 @@ class Settings(TrainingSettings):
             refuse_unused("GRPO", f"vllm_mode={self.vllm_mode}", noise=(self.noise, "auto"))
 
     @property
-    def prompts_per_round(self) -> int:
-        """Prompts that a round draws, over all devices."""
+    def steps_per_round(self) -> int:
+        """`num_iterations`."""
+        return self.num_iterations
+
+    def samples_per_round(self, processes: int = 1) -> int:
+        """Return the prompts that a round draws, over all processes."""
+        del processes  # `generation_batch_size` is over all
         return self.generation_batch_size // self.num_generations
 
     def accumulation_steps(self, processes: int) -> int:
@@ -104,13 +109,6 @@ class Settings(TrainingSettings):
                 fix="Change generation_batch_size, or lower per_device_train_batch_size with it.",
             )
         return own // each
-
-    def steps(self, samples: int) -> int:
-        """Return optimiser steps for so many samples; a part of a round at the end is a whole."""
-        if self.max_steps is not None:
-            return self.max_steps
-        rounds = -(-self.num_train_epochs * samples // self.prompts_per_round)
-        return max(1, int(rounds)) * self.num_iterations
 
 
 def refuse_unused(method: str, why: str, **given: tuple[object, object]) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 from harness.models.backends.transformers import TransformersChat
 from harness.models.pipeline import PromptedModel
-from harness.trainer import TrainingRun
+from harness.trainer import Curve, TrainingRun
 from harness.trainers.grpo.examples import make_examples, prepare_examples
 from harness.trainers.grpo.method import GrpoMethod
-from harness.trainers.sft.network import deepspeed_file, trainable, training_facts
+from harness.trainers.network import deepspeed_file, trainable, training_facts
 
 
 def request_key(model: PromptedModel) -> tuple[object, ...]:
@@ -57,26 +57,37 @@ class GrpoTrainer(GrpoMethod):
     def _train(
         self, run: TrainingRun, model: PromptedModel, chat: TransformersChat
     ) -> Mapping[str, Any]:
-        from harness.trainers.grpo import loop
-        from harness.trainers.grpo.policy import accelerator_of
+        from harness.trainers.grpo.loop import GrpoLearner, RewardedRound
+        from harness.trainers.grpo.rewards import ROLLOUTS, log_rollouts
+        from harness.trainers.learner import train
+        from harness.trainers.policy import accelerator_of
         from harness.trainers.session import Session, finite
 
         self._check(chat)
         settings, accelerator = self.settings, accelerator_of(self.settings, chat.device)
         examples, dropped = prepare_examples(self, model, chat.processor, run)
-        learner = loop.Learner(self, chat, accelerator, seed=run.seed)
+        learner = GrpoLearner(self, chat, accelerator, seed=run.seed)
         session = Session(
             run, learner.export, report_to=settings.report_to, settings=self.describe()
         )
-        loop.train(learner, examples, session, model.prompt.parse)
-        learner.export(run.checkpoint)
-        if run.main and settings.finetune == "lora":
-            learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
+        if run.main:
+            log, turns = Curve(run.out / ROLLOUTS), settings.num_iterations
+            log.cut(session.done)
+
+            def keep(number: int, made: RewardedRound) -> None:
+                groups = made.groups[: settings.keep_rollouts]
+                first, parse = number * turns + 1, model.prompt.parse
+                log_rollouts(log, first, groups, made.rewards, made.advantages, parse)
+
+            learner.log = keep
+            learner.tokens = max(
+                (row.get("num_tokens", 0.0) for row in run.curve.read()), default=0
+            )
+        facts = train(learner, examples, session)
         rows = run.curve.read() if run.main else []
         rewards = [row["reward"] for row in rows if "reward" in row]  # of steps that began a round
         return {
-            "steps": settings.steps(len(examples)),
-            "epochs": rows[-1]["epoch"] if rows else None,
+            **facts,
             "reward": finite(rewards[-1]) if rewards else None,
             **training_facts(examples, dropped, learner.network),
         }

@@ -21,10 +21,11 @@ from harness.models.backends.transformers import TransformersChat
 from harness.models.multi_turn import ConversationScheduler
 from harness.models.rollout import Transcript
 from harness.plugins import plugin_errors
-from harness.trainers.grpo.examples import encoded_each, refuse_clips
+from harness.trainers.grpo.examples import refuse_clips
 from harness.trainers.grpo.settings import Settings
+from harness.trainers.network import Network
+from harness.trainers.rows import encoded_each
 from harness.trainers.session import gather
-from harness.trainers.sft.network import Network
 
 T = TypeVar("T")
 MEMORY = 0.3  # vLLM's share of a device on which the network trains too; TRL's default

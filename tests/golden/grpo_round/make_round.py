@@ -18,7 +18,7 @@ import torch
 from harness import plugins
 from harness.run.train import TrainingOptions, train
 from harness.spec import parse
-from harness.trainers.grpo.loop import Learner
+from harness.trainers.grpo.loop import GrpoLearner
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "tasks" / "reason_seg" / "example"
@@ -64,7 +64,7 @@ def main(name: str) -> None:
     settings = SETTINGS.format(**chosen)
     torch.set_num_threads(1)
     steps = []
-    loss = Learner._loss
+    loss = GrpoLearner.loss
 
     def kept(self, batch, tokens):
         value, info = loss(self, batch, tokens)
@@ -82,7 +82,7 @@ def main(name: str) -> None:
         steps.append({"rows": rows, "width": width, **given, "loss": float(value.detach())})
         return value, info
 
-    Learner._loss = kept
+    GrpoLearner.loss = kept
     with tempfile.TemporaryDirectory() as folder:
         train(
             plugins.build("trainers", parse(settings)),

@@ -20,12 +20,12 @@ from harness.models.backends.row_scores import score_tokens
 from harness.models.backends.transformers import TransformersChat
 from harness.models.learning import weights
 from harness.store.atomic import read_json
-from harness.trainers.grpo.settings import Settings
+from harness.trainers import network as networks
 from harness.trainers.session import PATIENCE, started
-from harness.trainers.sft import network as networks
+from harness.trainers.settings import TrainingSettings
 
 
-def accelerator_of(settings: Settings, device: str) -> Accelerator:
+def accelerator_of(settings: TrainingSettings, device: str) -> Accelerator:
     """Return what lets several processes, or DeepSpeed, find each other, before all is loaded.
 
     Raises:
@@ -49,7 +49,7 @@ def accelerator_of(settings: Settings, device: str) -> Accelerator:
     )
 
 
-def deepspeed_plugin(settings: Settings, accumulated: int) -> DeepSpeedPlugin | None:
+def deepspeed_plugin(settings: TrainingSettings, accumulated: int) -> DeepSpeedPlugin | None:
     """Return DeepSpeed's configuration, completed by the settings; None: it is not used."""
     file = networks.deepspeed_file(settings.deepspeed)
     if file is None:
@@ -95,7 +95,9 @@ class Policy(nn.Module):
         return logp, entropy
 
 
-def load_policy(chat: TransformersChat, settings: Settings) -> networks.Network:
+def load_policy(
+    chat: TransformersChat, settings: TrainingSettings, *, lora_dropout: float
+) -> networks.Network:
     """Return the network of a backend, with what is frozen and the adapter that settings want."""
     network = networks.load(chat, dtype=settings.dtype)
     # Of the checkpoint's settings of generation, evaluation's backend takes none either.
@@ -109,21 +111,17 @@ def load_policy(chat: TransformersChat, settings: Settings) -> networks.Network:
     if settings.finetune == "full":
         return network
     return weights.with_adapter(
-        network, r=settings.lora_r, lora_alpha=settings.lora_alpha, layers=settings.lora_layers
+        network,
+        r=settings.lora_r,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=lora_dropout,
+        layers=settings.lora_layers,
     )
 
 
-def reference_of(
-    chat: TransformersChat, settings: Settings, accelerator: Accelerator
-) -> nn.Module | None:
-    """Return the policy that training begins with, as far as it is another network.
-
-    None if it is not needed, or is the policy without its adapter.
-    """
-    if not settings.beta or settings.finetune == "lora":
-        return None
-    network = networks.load(chat, dtype=settings.dtype).requires_grad_(False)
-    policy = Policy(network, settings.temperature).eval()
+def frozen_policy(policy: Policy, accelerator: Accelerator) -> nn.Module:
+    """Return a policy that is not trained, on the device, or spread over all by ZeRO."""
+    policy.requires_grad_(False).eval()
     if not zero_stage(accelerator):
         return policy.to(accelerator.device)
     from trl.models.utils import prepare_deepspeed

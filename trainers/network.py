@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from harness import plugins
-from harness.errors import MissingDependency, ModelError, UsageError
+from harness.errors import MissingDependency, UsageError
 from harness.models.backends.loading import check_report, loading, memory, no_bars
 from harness.models.backends.networks import loader
 from harness.models.backends.transformers import TransformersChat
@@ -22,7 +22,7 @@ from harness.trainers.state import replaced_folder
 if TYPE_CHECKING:
     from peft import PeftModel
     from torch import Tensor
-    from transformers import PreTrainedModel, Trainer
+    from transformers import PreTrainedModel
 
 Network: TypeAlias = "PreTrainedModel | PeftModel"
 """A network that learns: as transformers loads it, or in PEFT's wrapper with an adapter."""
@@ -87,7 +87,7 @@ def trainable(
 
 
 def deepspeed_file(name: str | None) -> str | None:
-    """Return the path of a DeepSpeed configuration: `zero2` and `zero3` come with `sft`."""
+    """Return the path of a DeepSpeed configuration: `zero2` and `zero3` are here."""
     if name is None:
         return None
     if find_spec("deepspeed") is None:
@@ -97,7 +97,7 @@ def deepspeed_file(name: str | None) -> str | None:
             found="it is not installed",
             fix="Install it.",
         )
-    own = Path(__file__).parent / "configs" / f"{name}.json"
+    own = Path(__file__).parent / "deepspeed" / f"{name}.json"
     path = own if own.is_file() else Path(name)
     if not path.is_file():
         raise UsageError(f"deepspeed={name}", expected="zero2, zero3, or a file", found="neither")
@@ -189,21 +189,3 @@ def merged_weights(
         network.unmerge_adapter()
         for layer, weight in zip(layers, before, strict=True):
             layer.base_layer.weight.data.copy_(weight)
-
-
-def whole_weights(trainer: "Trainer") -> "Mapping[str, Tensor] | None":
-    """The weights that DeepSpeed has spread over devices, together; None without DeepSpeed.
-
-    To be called in every process, once training has begun.
-
-    Raises:
-        ModelError: it has not: before that there is no engine that holds them.
-    """
-    if not trainer.is_deepspeed_enabled:
-        return None
-    if trainer.deepspeed is None:
-        raise ModelError(
-            "weights under DeepSpeed", expected="a training that has begun", found="none"
-        )
-    whole: Mapping[str, Tensor] = trainer.accelerator.get_state_dict(trainer.deepspeed)
-    return whole

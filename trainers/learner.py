@@ -1,0 +1,243 @@
+"""A training from top to bottom: samples → round → `loss` → step → state.
+
+`train` is the whole loop, of fine-tuning and of GRPO. A `Learner` has the network and its
+optimiser; what a round is, and what a step makes smaller, its kinds say. Test-time methods have a
+lighter loop: `harness.models.test_time`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from torch import Tensor
+
+from harness.models.backends.transformers import TransformersChat
+from harness.models.learning.weights import decayed
+from harness.trainers import network as networks
+from harness.trainers import state as states
+from harness.trainers.policy import Policy, load_policy, zero_stage
+from harness.trainers.session import Session
+from harness.trainers.settings import TrainingSettings
+
+WEIGHTS, OPTIMIZER, ENGINE = "trained.safetensors", "optimizer.pt", "engine"
+"""Files of a state, and the name of what DeepSpeed saves instead."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+ExampleT = TypeVar("ExampleT")
+ReadyT = TypeVar("ReadyT")
+BatchT = TypeVar("BatchT")
+Counted: TypeAlias = Mapping[str, tuple[Tensor, Tensor]]
+"""For the log, by name: numbers of tokens, and 1 for each token that counts in their mean."""
+
+
+def train(
+    learner: "Learner[ExampleT, ReadyT, BatchT]", examples: Sequence[ExampleT], session: Session
+) -> dict[str, object]:
+    """Train to the end, from the session's state or from the beginning; write the checkpoint.
+
+    Returns:
+        Facts for the manifest: steps and epochs.
+
+    Raises:
+        KeyboardInterrupt: the run was asked to stop; the state after its round is saved.
+    """
+    run, chosen, done = session.run, learner.settings, session.done
+    processes, turns = learner.accelerator.num_processes, chosen.steps_per_round
+    size, total = chosen.samples_per_round(processes), chosen.steps(len(examples), processes)
+    if session.state is not None:
+        learner.load(session.state)
+    rate = learning_rates(chosen, total)
+    run.progress.start("training", total, done)
+    rounds = range(math.ceil(done / turns), math.ceil(total / turns))
+    order = islice(sample_order(run.seed, len(examples)), rounds.start * size, None)
+    drawn = (learner.share([examples[row] for row in islice(order, size)]) for _ in rounds)
+    for number, ready in zip(rounds, one_ahead(learner.prepare, drawn), strict=True):
+        batch = learner.round(ready, number)
+        first, end = number * turns, min(total, (number + 1) * turns)
+        for step in range(first, end):
+            numbers = batch.numbers if step == first else {}
+            numbers |= learner.update(batch, rate(step))
+            numbers["epoch"] = (number + 1) * size / len(examples)
+            session.log(step + 1, numbers | session.evaluate(step + 1))
+        stopping = session.stopping()
+        # A state is of the end of a round, whose rollouts need not be kept in it.
+        if stopping or end == total or end // chosen.save_steps > first // chosen.save_steps:
+            wait = learner.accelerator.wait_for_everyone
+            with states.saved_state(run.state, end, main=run.main, wait=wait) as folder:
+                learner.save(folder)
+        if stopping and end < total:
+            raise KeyboardInterrupt
+    run.progress.end()
+    learner.export(run.checkpoint)
+    if run.main and chosen.finetune == "lora":
+        learner.network.save_pretrained(str(run.out / "adapter"), save_embedding_layers=False)
+    return {"steps": total, "epochs": rounds.stop * size / len(examples)}
+
+
+def sample_order(seed: int, samples: int) -> Iterator[int]:
+    """Yield samples without end, each once an epoch, in an order of seed and epoch alone.
+
+    So a state holds no order, and no sample is left out because it does not fill a round.
+    """
+    for epoch in count():
+        key = np.array([seed % 2**64, epoch], dtype=np.uint64)
+        yield from np.random.Generator(np.random.Philox(key=key)).permutation(samples).tolist()
+
+
+def one_ahead(function: Callable[[T], R], several: Iterable[T]) -> Iterator[R]:
+    """Yield `function` of each, called in a thread while the one before it is used."""
+    coming = deque[Future[R]]()
+    with ThreadPoolExecutor(1) as pool:
+        for one in several:
+            coming.append(pool.submit(function, one))
+            if len(coming) > 1:
+                yield coming.popleft().result()
+        yield from (one.result() for one in coming)
+
+
+def learning_rates(settings: TrainingSettings, total: int) -> Callable[[int], float]:
+    """Return the learning rate of the step after so many others: transformers' schedule."""
+    from transformers import get_scheduler
+
+    stand_in = torch.optim.SGD([torch.zeros(1)], lr=1.0)  # a state then holds no schedule
+    course = get_scheduler(settings.lr_scheduler_type, stand_in, settings.warmup_steps, total)
+    return lambda step: settings.peak_learning_rate * course.lr_lambdas[0](step)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Round(Generic[BatchT]):
+    """Batches of this process that one step, or several, learn from."""
+
+    batches: Sequence[BatchT]
+    tokens: float
+    """Number of tokens that count in the loss, in all processes."""
+    numbers: dict[str, float]
+    """Numbers of the round for the log."""
+
+
+class Learner(ABC, Generic[ExampleT, ReadyT, BatchT]):
+    """A network in training, with its optimiser and its states."""
+
+    settings: TrainingSettings
+
+    def __init__(
+        self,
+        chat: TransformersChat,
+        settings: TrainingSettings,
+        accelerator: Accelerator,
+        *,
+        seed: int,
+        temperature: float = 1.0,
+        lora_dropout: float = 0.0,
+    ) -> None:
+        """Load the network of a backend.
+
+        Args:
+            chat: The backend.
+            settings: What is trained, and how.
+            accelerator: What joins the processes.
+            seed: Seed of the adapter and of all draws.
+            temperature: Temperature of the probabilities that the loss sees.
+            lora_dropout: Share of an adapter's inputs that are dropped.
+        """
+        self.chat, self.settings = chat, settings
+        self.accelerator, self.seed = accelerator, seed
+        set_seed(seed)  # an adapter begins with random numbers
+        self.network = load_policy(chat, settings, lora_dropout=lora_dropout)
+        self.policy, self.optimizer = accelerator.prepare(
+            Policy(self.network, temperature),
+            torch.optim.AdamW(decayed(self.network, settings.weight_decay), lr=0.0),
+        )
+
+    @abstractmethod
+    def prepare(self, examples: Sequence[ExampleT]) -> ReadyT:
+        """Return this process's part of a round, encoded: in a thread, while another is learned."""
+
+    @abstractmethod
+    def round(self, ready: ReadyT, number: int) -> Round[BatchT]:
+        """Make what the steps of a round learn from."""
+
+    @abstractmethod
+    def loss(self, batch: BatchT, tokens: float) -> tuple[Tensor, Counted]:
+        """Return the loss of a batch, and numbers of its tokens for the log.
+
+        `tokens` are those of a step, as many as come to one batch: losses of the batches of a
+        step, and of all processes, are averaged.
+        """
+
+    def share(self, examples: Sequence[ExampleT]) -> Sequence[ExampleT]:
+        """Return this process's part of a round."""
+        own, rank = len(examples) // self.accelerator.num_processes, self.accelerator.process_index
+        return examples[rank * own : (rank + 1) * own]
+
+    def seed_round(self, number: int) -> None:
+        """Begin the generators anew: seed and number of a round decide every draw in it."""
+        drawn = np.random.SeedSequence([self.seed % 2**64, number]).generate_state(1)
+        set_seed(int(drawn[0]) >> 1, device_specific=True)
+
+    def update(self, batch: Round[BatchT], learning_rate: float) -> dict[str, float]:
+        """Make one optimiser step on a round; returns what is logged of it."""
+        accelerator, parts = self.accelerator, len(batch.batches)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        tokens = batch.tokens / accelerator.num_processes / parts
+        sums, norm, names = torch.zeros(1, device=accelerator.device), None, list[str]()
+        for one in batch.batches:
+            with accelerator.accumulate(self.policy):
+                loss, counted = self.loss(one, tokens)
+                accelerator.backward(loss)
+                if accelerator.sync_gradients:
+                    limit = self.settings.max_grad_norm or math.inf
+                    norm = accelerator.clip_grad_norm_(self.policy.parameters(), limit)
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+            names = list(counted)
+            with torch.no_grad():
+                pairs = ((one * counts, counts) for one, counts in counted.values())
+                totals = [loss / parts, *(one.sum() for pair in pairs for one in pair)]
+                sums = sums + torch.stack(totals)
+        loss_sum, *rest = accelerator.reduce(sums, reduction="sum").tolist()
+        numbers = {"loss": loss_sum / accelerator.num_processes, "learning_rate": learning_rate}
+        if norm is not None:  # DeepSpeed has clipped by itself, and does not always say it
+            numbers["grad_norm"] = float(norm)
+        means = zip(names, rest[::2], rest[1::2], strict=True)
+        return numbers | {name: total / number for name, total, number in means if number}
+
+    # -- states -----------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write a state; called in every process."""
+        if zero_stage(self.accelerator):
+            self.policy.save_checkpoint(str(folder), tag=ENGINE)
+        elif self.accelerator.is_main_process:
+            states.save_tensors(folder / WEIGHTS, states.trained_tensors(self.network))
+            torch.save(self.optimizer.state_dict(), folder / OPTIMIZER)
+
+    def load(self, folder: Path) -> None:
+        """Go on from a state."""
+        if zero_stage(self.accelerator):
+            self.policy.load_checkpoint(str(folder), tag=ENGINE)
+        else:
+            states.load_tensors(folder / WEIGHTS, self.network)
+            self.optimizer.load_state_dict(torch.load(folder / OPTIMIZER, weights_only=True))
+
+    def export(self, folder: Path) -> None:
+        """Write the network as it is now; called in every process."""
+        tensors = None
+        if zero_stage(self.accelerator) == 3:  # otherwise each process holds all weights
+            whole = self.accelerator.get_state_dict(self.policy)
+            tensors = {name.removeprefix("network."): one for name, one in (whole or {}).items()}
+        if self.accelerator.is_main_process:
+            networks.export(self.network, self.chat.folder, folder, tensors=tensors)
+        self.accelerator.wait_for_everyone()

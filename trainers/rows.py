@@ -1,0 +1,58 @@
+"""Requests and completions as tensors: prompts as evaluation encodes them, and what follows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from os import cpu_count
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
+
+from harness.model import ChatRequest
+from harness.models.backends.inputs import A_TOKEN, joined_inputs, processor_inputs
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
+
+Prompt: TypeAlias = Mapping[str, Tensor]
+"""One prompt's tensors: its tokens without padding (1 × length), the patches of its media."""
+
+
+def encode_prompt(processor: "ProcessorMixin", request: ChatRequest) -> Prompt:
+    """Return one prompt, encoded by the function that evaluation uses."""
+    made = processor_inputs(processor, [request])
+    return {name: torch.as_tensor(value) for name, value in made.items()}
+
+
+def encoded_each(processor: "ProcessorMixin", requests: Sequence[ChatRequest]) -> list[Prompt]:
+    """Return several prompts, in order; equal ones are one object, encoded once."""
+    plain = [replace(request, key="") for request in requests]
+    alike = list(dict.fromkeys(plain))
+    with ThreadPoolExecutor(min(8, cpu_count() or 1)) as pool:
+        prompts = pool.map(partial(encode_prompt, processor), alike)
+        known = dict(zip(alike, prompts, strict=True))
+    return [known[one] for one in plain]
+
+
+def completed(
+    processor: "ProcessorMixin", prompts: Sequence[Prompt], completions: Sequence[Sequence[int]]
+) -> dict[str, Tensor]:
+    """Return a network's inputs: prompts padded on the left, completions' tokens on the right."""
+    inputs = dict(joined_inputs(processor, prompts))
+    ids = padded(completions, processor.tokenizer.pad_token_id)
+    seen = padded([1] * len(tokens) for tokens in completions)
+    inputs["input_ids"] = torch.cat([inputs["input_ids"], ids], dim=1)
+    inputs["attention_mask"] = torch.cat([inputs["attention_mask"], seen], dim=1)
+    for name in A_TOKEN[2:]:
+        if name in inputs:  # all that is written is text, 0
+            inputs[name] = pad(inputs[name], (0, ids.shape[1]))
+    return inputs
+
+
+def padded(rows: Iterable[Sequence[float]], fill: float = 0) -> Tensor:
+    """Return rows of numbers as one tensor, filled on the right."""
+    return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=fill)

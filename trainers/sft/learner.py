@@ -1,0 +1,114 @@
+"""What is fine-tuning's own of a training: examples as batches, and the loss of their responses.
+
+Of every row the loss sees the response and the token that ends it, and nothing before. The loop
+around it is `harness.trainers.learner.train`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from harness.models.backends.inputs import without_special_tokens
+from harness.models.pipeline import PromptedModel
+from harness.trainer import TrainingRun
+from harness.trainers.learner import Counted, Learner, Round
+from harness.trainers.rows import Prompt, completed, encode_prompt, encoded_each, padded
+from harness.trainers.sample_checks import SkippedSample, keep_usable
+from harness.trainers.session import gather
+from harness.trainers.sft.descriptions import Complete, as_written
+from harness.trainers.sft.examples import Example, Reasoning, examples_of
+
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """An example as tensors."""
+
+    prompt: Prompt
+    response: list[int]
+    """Tokens of the response, and the one that ends it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows that gradients are computed for at once."""
+
+    inputs: dict[str, Tensor]
+    """Inputs of the network: prompts padded on the left, responses on the right."""
+    mask: Tensor
+    """1 for tokens that are learned (B × T)."""
+
+
+class SftLearner(Learner[Example, list[Row], Batch]):
+    """A network that learns responses word for word."""
+
+    def prepare(self, examples: Sequence[Example]) -> list[Row]:
+        """Return this process's examples of a step as tensors."""
+        processor = self.chat.processor
+        prompts = encoded_each(processor, [one.request for one in examples])
+        responses = [response_tokens(processor, one.response) for one in examples]
+        return [Row(*pair) for pair in zip(prompts, responses, strict=True)]
+
+    def round(self, ready: Sequence[Row], number: int) -> Round[Batch]:
+        """Make the batches of a step."""
+        self.seed_round(number)
+        each = self.settings.per_device_train_batch_size
+        parts = [ready[start : start + each] for start in range(0, len(ready), each)]
+        tokens = gather([len(one.response) for one in ready])
+        return Round(batches=list(map(self._batch, parts)), tokens=sum(tokens), numbers={})
+
+    def loss(self, batch: Batch, tokens: float) -> tuple[Tensor, Counted]:
+        """Return the cross-entropy of a batch, a token of the whole step, and entropies."""
+        logp, entropy = self.policy(batch.inputs, batch.mask)
+        return -(logp * batch.mask).sum() / tokens, {"entropy": (entropy, batch.mask)}
+
+    def _batch(self, rows: Sequence[Row]) -> Batch:
+        device, responses = self.accelerator.device, [one.response for one in rows]
+        inputs = completed(self.chat.processor, [one.prompt for one in rows], responses)
+        mask = padded([1.0] * len(tokens) for tokens in responses)
+        return Batch({name: one.to(device) for name, one in inputs.items()}, mask.to(device))
+
+
+def response_tokens(processor: "ProcessorMixin", response: str) -> list[int]:
+    """Return the tokens of a response and the one that ends it; no text is a special token."""
+    words = processor.tokenizer
+    tokens = words(without_special_tokens(processor, response), add_special_tokens=False)
+    return [*tokens["input_ids"], words.eos_token_id]
+
+
+def prepare_examples(
+    model: PromptedModel,
+    processor: "ProcessorMixin",
+    run: TrainingRun,
+    *,
+    reasoning: Reasoning,
+    max_length: int | None,
+    complete: Complete = as_written,
+) -> tuple[list[Example], list[SkippedSample]]:
+    """Return the examples to learn, and the skipped samples, one entry per sample.
+
+    Every example is encoded once as a check, and again in its batch. Several processes share the
+    work, and come to the same result.
+
+    Args:
+        model: The adapter whose prompts are learned.
+        processor: Its processor.
+        run: The tasks, the seed, and where progress is told.
+        reasoning: The text before the answers.
+        max_length: Most tokens of an example; None: no bound.
+        complete: Adds text to a response.
+
+    Raises:
+        DataError: nothing is left.
+    """
+
+    def length(example: Example) -> int:
+        prompt = encode_prompt(processor, example.request)["input_ids"]
+        return prompt.shape[1] + len(response_tokens(processor, example.response))
+
+    found = examples_of(model, run.tasks, reasoning=reasoning, seed=run.seed, complete=complete)
+    return keep_usable(found, length, max_length, lambda one: (one.task, one.sample), run)
