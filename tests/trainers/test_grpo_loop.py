@@ -699,6 +699,13 @@ def test_every_sample_comes_once_an_epoch(seed, samples, prompts, rounds):
         assert sorted(stream[start : start + samples]) == list(range(samples))
 
 
+def test_every_epoch_has_an_order_of_its_own():
+    stream = list(islice(training.sample_order(3, 50), 150))
+    first, second, third = stream[:50], stream[50:100], stream[100:]
+    assert first != second != third != first
+    assert stream != list(islice(training.sample_order(4, 50), 150))
+
+
 @pytest.mark.parametrize("kind", ["constant_with_warmup", "linear", "cosine"])
 def test_learning_rates_are_those_of_transformers(kind):
     from transformers import get_scheduler
