@@ -63,7 +63,6 @@ test-parts: $(PARTS)/.parts
 		$(if $(EEE_REPO),--eee-repo "$(EEE_REPO)")
 
 # constraints.txt names one release of TRL; pyproject.toml allows a range, whose others are tried here.
-# The step of fine-tuning that is compared with TRL's fails with 1.15, whose kernels want Triton.
 test-trl: $(VENV)/.dev
 	$(PIP) --no-deps "trl==$(TRL)"
 	$(BIN)/python -m pytest tests/trainers/test_grpo_loss.py tests/trainers/test_session.py tests/trainers/test_sft.py \

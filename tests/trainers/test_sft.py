@@ -561,6 +561,8 @@ def test_a_step_is_that_of_trl(learning, model, tmp_path, monkeypatch, each):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("CI", "1")  # TRL's trainers report to a server otherwise
     trl = pytest.importorskip("trl")
+    if trl.__version__.startswith("1.15."):
+        pytest.importorskip("triton", reason="this release fine-tunes by Triton's kernels alone")
     from datasets import Dataset
 
     given = {"per_device_train_batch_size": each, "gradient_accumulation_steps": 4 // each}
