@@ -25,7 +25,7 @@ from harness.models.backends.torchvision_cpu import ensure_torchvision  # noqa: 
 from harness.models.backends.transformers import transformers as backend  # noqa: E402
 from harness.models.multi_turn import converse  # noqa: E402
 from harness.models.qwen_vl.model import qwen_vl  # noqa: E402
-from harness.models.rollout import Turn  # noqa: E402
+from harness.models.rollout import Part, Turn  # noqa: E402
 from harness.spec import parse  # noqa: E402
 from harness.trainer import TrainingRun  # noqa: E402
 from harness.types import (  # noqa: E402
@@ -524,6 +524,39 @@ def test_injected_tokens_count_in_no_loss_gradient_entropy_or_length(model, samp
     assert sums.item() == pytest.approx(entropies.sum().item(), rel=1e-5)
     lengths = [one.tokens for group in round_.groups for one in group.rollouts]
     assert sum(lengths) == tokens
+
+
+def test_the_answers_entropy_is_that_of_its_own_tokens(learner, model, samples):
+    """Between the tags, and not of what was injected there."""
+    (example,) = examples_of(model, samples[:1])
+    words = model.chat.processor.tokenizer
+    several = [
+        words(text, add_special_tokens=False)["input_ids"]
+        for text in ("a thought <answer>", "12", " cups", "</answer> the end")
+    ]
+    asked = (example.request, None)
+    parts = [Part(text="", tokens=tuple(tokens), call=asked) for tokens in several]
+    parts[2] = replace(parts[2], call=None)
+    prompt = encode_prompt(model.chat.processor, example.request)
+    draft = loop.Draft(example=example, prompt=prompt, key="k", parts=parts)
+    batch = learner._batch([draft], torch.ones(1))
+    before, answer, injected, after = map(len, several)
+    assert batch.answers.tolist() == [[0] * before + [1] * answer + [0] * (injected + after)]
+    assert batch.mask.tolist() == [[1] * (before + answer) + [0] * injected + [1] * after]
+    numbers = learner.loss(batch, 1.0)[1]["answer_entropy"]
+    assert torch.equal(numbers[1], batch.answers)
+
+
+def test_a_weight_of_the_entropy_holds_it_high(model, samples):
+    losses = []
+    for weight in (0.0, 0.5):
+        learner = build(model, samples, entropy_coef=weight)
+        (batch, *_) = learner.round(examples_of(model, samples), 0).batches
+        loss, numbers = learner.loss(batch, 1.0)
+        losses.append(loss.item())
+    entropy, mask = numbers["entropy"]
+    mean = (entropy * mask).sum() / mask.sum()
+    assert losses[0] - losses[1] == pytest.approx(0.5 * mean.item(), rel=1e-4)
 
 
 def test_other_targets_in_place_of_injected_tokens_change_no_gradient(model, samples):

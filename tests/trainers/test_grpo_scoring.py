@@ -118,7 +118,7 @@ def test_a_reward_sees_one_group():
 
 
 def keep(file, groups):
-    gains = [0.7, -0.7, 0.0, 0.0]
+    gains = [0.7, -0.7, 0.2, -0.2]
     log_rollouts(file, 3, GROUPS[:groups], score(), gains, Boxes().parse)
 
 
@@ -136,7 +136,9 @@ def test_some_rollouts_are_kept_with_their_components_and_advantages(tmp_path):
     keep(kept, 0)
     assert kept.read() == rows
     keep(kept, 2)
-    assert [row["text"] for row in kept.read()[2:]] == [text for texts in TEXTS for text in texts]
+    both = kept.read()[2:]
+    assert [row["text"] for row in both] == [text for texts in TEXTS for text in texts]
+    assert [row["advantage"] for row in both] == [0.7, -0.7, 0.2, -0.2]
 
 
 def test_what_an_environment_noted_and_a_second_pass_said_is_kept(tmp_path):
