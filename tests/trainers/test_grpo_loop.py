@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
 from harness import media, plugins  # noqa: E402
-from harness.errors import UsageError  # noqa: E402
+from harness.errors import DataError, UsageError  # noqa: E402
 from harness.model import ChatRequest  # noqa: E402
 from harness.models.backends import row_scores  # noqa: E402
 from harness.models.backends.inputs import joined_inputs, processor_inputs  # noqa: E402
@@ -108,6 +108,25 @@ def test_the_prompt_of_training_is_the_prompt_of_evaluation(model, samples):
         theirs = processor_inputs(processor, [request])["input_ids"][0].tolist()
         assert encode_prompt(processor, example.request)["input_ids"][0].tolist() == theirs
     assert examples_of(model, samples)[1].frames == ((0, 1, 3, 4),)
+
+
+def test_a_method_without_labels_sees_none_and_others_want_one(model, samples):
+    settings = Settings(max_completion_length=9)
+    method = GrpoTrainer(name="m", settings=settings, reward=lambda group: [])
+    blind = replace(method, unlabelled=True)
+    assert example_of(method, model, "t", samples[0]).sample.target is not None
+    assert example_of(blind, model, "t", samples[0]).sample.target is None
+    without = replace(samples[0], target=None)
+    assert example_of(blind, model, "t", without).sample == without
+    with pytest.raises(DataError, match="target"):
+        example_of(method, model, "t", without)
+
+
+def test_a_network_that_writes_y_before_x_is_not_trained_on_places(tiny_qwen, samples):
+    chat = backend(checkpoint=str(tiny_qwen), coordinates="pixels_yx")
+    model = qwen_vl(backend=chat, keyframe="named", frames=4)
+    with pytest.raises(UsageError, match=r"coordinates=.*x before y"):
+        examples_of(model, samples)
 
 
 def query(form, *, name, size=(120, 90), frames=1, text="Where is the disc?"):
