@@ -2,6 +2,7 @@
 
 import fcntl
 import gc
+import importlib
 import json
 import os
 import shutil
@@ -9,7 +10,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,15 +80,39 @@ def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from harness.cli.data import writers
     from harness.world.shapes import make
 
-    base = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        base = base.parent
-    out = base / "shapes"
-    with (base / "shapes.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker makes it, the others wait
+    with made_once(tmp_path_factory, "shapes") as out:
         if not out.exists():
             make(out, seed=0, size=8, writers=writers())
     return out
+
+
+@contextmanager
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[Path]:
+    """Yield a path of all workers; one of them makes it, the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    with (base / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield base / name
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Any]]:
+    """Return the comparisons of a family of golden files, made once for all workers."""
+    golden = REPOSITORY / "tests" / "golden"
+
+    def comparisons(family: str) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.syspath_prepend(str(golden))
+            module = importlib.import_module(f"compare_{family}")
+            kind = importlib.import_module("comparison").Comparison
+        with made_once(tmp_path_factory, f"compared-{family}.json") as path:
+            if not path.exists():
+                path.write_text(json.dumps(list(module.comparisons())))
+            return [kind(*one) for one in json.loads(path.read_text())]
+
+    return comparisons
 
 
 @pytest.fixture(scope="session")

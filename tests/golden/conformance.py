@@ -8,13 +8,17 @@ import importlib.util
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 from harness.errors import MissingDependency
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # as it is where this file is run
+
+from comparison import Comparison  # noqa: E402
+
 PAGE = HERE.parents[1] / "docs" / "conformance.md"
 LIMIT = 1e-6  # float32 sums of some official tools; everything else is equal to the last bit
 HEAD = """# Conformance
@@ -87,9 +91,7 @@ LIBRARIES = {"numpy": "numpy", "opencv": "OpenCV", "torch": "torch", "detectron2
 
 
 def families() -> Iterator[ModuleType]:
-    """The modules `compare_<family>.py` beside this file."""
-    if str(HERE) not in sys.path:
-        sys.path.insert(0, str(HERE))  # so that they find `comparison`
+    """Yield the modules `compare_<family>.py` beside this file."""
     for path in sorted(HERE.glob("compare_*.py")):
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None and spec.loader is not None
@@ -98,18 +100,23 @@ def families() -> Iterator[ModuleType]:
         yield module
 
 
-def rows() -> Iterator[tuple[str, float]]:
-    """Each line of the table up to its deviation, and the deviation.
+def comparisons() -> Iterator[Comparison]:
+    """Yield our numbers against official ones.
 
     A family whose tools are not installed here is passed over, with a word on standard error.
     """
     for module in families():
         try:
-            for one in module.comparisons():
-                info = (one.protocol, one.tool, f"`{one.commit[:10]}`", str(one.cases))
-                yield "| " + " | ".join(info) + " |", one.deviation
+            yield from module.comparisons()
         except (MissingDependency, ModuleNotFoundError) as error:
             print(f"{module.__name__} is passed over: {error}", file=sys.stderr)
+
+
+def rows(found: Iterable[Comparison]) -> Iterator[tuple[str, float]]:
+    """Yield each line of the table up to its deviation, and the deviation."""
+    for one in found:
+        info = (one.protocol, one.tool, f"`{one.commit[:10]}`", str(one.cases))
+        yield "| " + " | ".join(info) + " |", one.deviation
 
 
 def shown(deviation: float) -> str:
@@ -136,10 +143,10 @@ def versions() -> Iterator[str]:
         yield f"| `{path.parent.name}/{path.name}` | {', '.join(made)} | {', '.join(used)} |"
 
 
-def check() -> list[str]:
-    """What is wrong with the page: lines that it lacks, and deviations above LIMIT."""
+def check(compared: Iterable[Comparison]) -> list[str]:
+    """Return what is wrong with the page: lines that it lacks, and deviations above LIMIT."""
     text = PAGE.read_text(encoding="utf-8")
-    found = list(rows())
+    found = list(rows(compared))
     lacking = [
         line
         for line in (*(line for line, _ in found), *dependencies(), *versions())
@@ -151,10 +158,10 @@ def check() -> list[str]:
 
 def main() -> int:
     if "--check" in sys.argv:
-        wrong = check()
+        wrong = check(comparisons())
         print("\n".join(wrong))
         return int(bool(wrong))
-    table = [f"{line} {shown(deviation)} |" for line, deviation in rows()]
+    table = [f"{line} {shown(deviation)} |" for line, deviation in rows(comparisons())]
     lines = [HEAD, *table, PINS, *dependencies(), MADE_WITH, *versions()]
     PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0

@@ -41,16 +41,11 @@ def read(name):
     return json.loads((GOLDEN / name).read_text(encoding="utf-8"))
 
 
-def test_every_number_equals_the_official_one(family):
-    for name, check in family.CHECKS.items():
-        found = check(family.OURS)
+def test_every_number_equals_the_official_one_and_names_its_commit(family, compared):
+    several = compared(family.__name__.removeprefix("compare_"))
+    for name, found in zip(family.CHECKS, several, strict=True):
         assert found.deviation <= (ROUNDED if name in ADDED_OTHERWISE else 0), found
-
-
-def test_every_comparison_names_its_commit_and_has_cases(family):
-    found = list(family.comparisons())
-    assert len(found) == len(family.CHECKS)
-    assert all(one.cases and len(one.commit) in (6, 40) for one in found)
+        assert found.cases and len(found.commit) in (6, 40)
 
 
 @pytest.mark.parametrize(("name", "cases"), FILES.items())

@@ -1,24 +1,15 @@
 """Whole protocols of the benchmarks of 2025 and 2026 equal official scorers on golden files."""
 
-import importlib
 import json
 from pathlib import Path
-
-import pytest
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
-@pytest.fixture(scope="module")
-def comparisons():
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(str(GOLDEN))
-        return list(importlib.import_module("compare_benchmarks").comparisons())
-
-
-def test_every_number_equals_the_official_one(comparisons):
-    assert not [one for one in comparisons if one.deviation > 1e-12]
-    assert all(one.cases and len(one.commit) == 40 for one in comparisons)
+def test_every_number_equals_the_official_one(compared):
+    found = compared("benchmarks")
+    assert not [one for one in found if one.deviation > 1e-12]
+    assert found and all(one.cases and len(one.commit) == 40 for one in found)
 
 
 def test_golden_points_lie_inside_outside_and_on_grey():
