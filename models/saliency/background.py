@@ -42,7 +42,8 @@ def background_probability(regions: Superpixels, distance: Floats, *, scale: flo
     border = regions.border()
     link = _links(regions, border)
     steps = np.where(link, np.maximum(distance - _usual_step(regions, distance), TOUCHING), 0.0)
-    together = gaussian(dijkstra(csc_array(steps), directed=False) / scale)
+    # Steps are the same both ways: an undirected search would look at each of them twice.
+    together = gaussian(dijkstra(csc_array(steps), directed=True) / scale)
     length = together[:, border].sum(axis=1)
     connectivity = length / np.sqrt(together.sum(axis=1))
     return 1 - gaussian(connectivity)
